@@ -1,0 +1,111 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync } from "node:fs";
+import { open } from "node:fs/promises";
+
+/** A program to start and the identity it starts under. */
+export type Command = {
+  /** A program that changes the identity and then becomes `file`, with its arguments; usually empty. */
+  prefix?: string[];
+  file: string;
+  args: string[];
+  env: NodeJS.ProcessEnv;
+  cwd: string;
+  uid?: number;
+  gid?: number;
+};
+
+/** How a child ended: an exit code, or the signal that ended it. */
+export type Exit = { code: number | null; signal: NodeJS.Signals | null };
+
+export type Child = {
+  pid: number;
+  /** Resolves when the process is gone; never rejects. */
+  exited: Promise<Exit>;
+  /** The exit when the process is gone already, else undefined. */
+  exit(): Exit | undefined;
+  /** Ask with `signal`, insist with SIGKILL after `graceMs`; resolves when the process is gone. */
+  end(signal: NodeJS.Signals, graceMs: number): Promise<Exit>;
+  kill(signal: NodeJS.Signals): void;
+};
+
+/**
+ * Start a program with its output appended to the file `log` (no pipe: it can write on when this process is
+ * gone). It gets a session of its own, so that a Ctrl-C in the terminal reaches only the launcher, which stops
+ * its children in order. Where the system can, it gets `deathSignal` when this process dies.
+ */
+export async function startChild(command: Command, log: string, deathSignal: NodeJS.Signals): Promise<Child> {
+  // The prefix comes first: a change of identity would clear the kernel's note about the death signal.
+  const [file, ...args] = [
+    ...(command.prefix ?? []),
+    ...(await deathPrefix(deathSignal)),
+    command.file,
+    ...command.args,
+  ];
+  const output = openSync(log, "a", 0o600);
+  try {
+    const process = spawn(file as string, args, {
+      env: command.env,
+      cwd: command.cwd,
+      uid: command.uid,
+      gid: command.gid,
+      detached: true,
+      stdio: ["ignore", output, output],
+    });
+    await once(process, "spawn");
+    return asChild(process);
+  } finally {
+    closeSync(output);
+  }
+}
+
+function asChild(process: ChildProcess): Child {
+  let ended: Exit | undefined;
+  const exited = new Promise<Exit>((resolve) => {
+    process.once("exit", (code, signal) => {
+      ended = { code, signal };
+      resolve(ended);
+    });
+  });
+  return {
+    pid: process.pid as number,
+    exited,
+    exit: () => ended,
+    kill: (signal) => void process.kill(signal),
+    end: async (signal, graceMs) => {
+      process.kill(signal);
+      const insist = setTimeout(() => process.kill("SIGKILL"), graceMs);
+      const exit = await exited;
+      clearTimeout(insist);
+      return exit;
+    },
+  };
+}
+
+let setprivWorks: Promise<boolean> | undefined;
+
+/** util-linux's setpriv asks the kernel to signal the program it becomes when its parent dies (Linux only). */
+async function deathPrefix(signal: NodeJS.Signals): Promise<string[]> {
+  setprivWorks ??= new Promise((resolve) => {
+    execFile("setpriv", ["--pdeathsig=TERM", "--", "true"], (error) => resolve(!error));
+  });
+  return (await setprivWorks) ? ["setpriv", `--pdeathsig=${signal.slice(3)}`, "--"] : [];
+}
+
+/** The last `count` lines of a log file, without the newline at its end; empty when there is no such file. */
+export async function lastLines(log: string, count: number): Promise<string[]> {
+  let file: Awaited<ReturnType<typeof open>>;
+  try {
+    file = await open(log);
+  } catch {
+    return [];
+  }
+  try {
+    const { size } = await file.stat();
+    const length = Math.min(size, 32 * 1024);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, size - length);
+    return buffer.subarray(0, bytesRead).toString("utf8").trimEnd().split("\n").slice(-count);
+  } finally {
+    await file.close();
+  }
+}

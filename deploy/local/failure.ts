@@ -1,0 +1,23 @@
+/** Exit codes of `npm start`; the README of this folder explains each. */
+export const exitCodes = {
+  internal: 1,
+  usage: 2,
+  natsMissing: 3,
+  folderTaken: 4,
+  portInUse: 5,
+  folderDamaged: 6,
+  wrongKey: 7,
+  cannotRun: 8,
+  serviceFailed: 9,
+} as const;
+
+/** A reason not to start that the reader can act on: one plain sentence and the exit code that goes with it. */
+export class StartFailure extends Error {
+  readonly kind: keyof typeof exitCodes;
+
+  constructor(kind: keyof typeof exitCodes, sentence: string, options?: ErrorOptions) {
+    super(sentence, options);
+    this.name = "StartFailure";
+    this.kind = kind;
+  }
+}

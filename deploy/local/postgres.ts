@@ -1,0 +1,251 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, mkdtemp, open, readdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import pg from "pg";
+import { type Child, type Command, type Exit, lastLines, startChild } from "./child.ts";
+import { StartFailure } from "./failure.ts";
+import { freePort, lockFolder } from "./ports.ts";
+import { findBinaries, type PostgresBinaries } from "./postgres-files.ts";
+import { findIdentity, giveTo, type Identity, letPass } from "./postgres-identity.ts";
+import { endOrphan } from "./process-table.ts";
+
+export type PostgresOptions = {
+  /** The server's folder: made when missing, owned by this server alone. */
+  dir: string;
+  /** Port at 127.0.0.1; a free one when left out. */
+  port?: number;
+  /** false: nothing is forced to disk. Faster, for tests; a crash of the machine loses the data. */
+  durable: boolean;
+  /** File to which the server's own log is appended; `<dir>/postgres.log` when left out. */
+  log?: string;
+};
+
+export type PostgresServer = {
+  port: number;
+  /** Connection URL of a database; of the superuser unless another user is given. */
+  url(database: string, user?: string, password?: string): string;
+  /** The superuser's URL of the database `postgres`. */
+  adminUrl: string;
+  pid: number;
+  /** Resolves when the server's process is gone, whoever ended it. */
+  exited: Promise<Exit>;
+  /** Ends open connections and stops within 10 s; may be called again. */
+  stop(): Promise<void>;
+};
+
+/**
+ * Start a PostgreSQL of our own on a folder, listening on 127.0.0.1 only, and wait until a connection works.
+ * The superuser's password is made once and kept in `<dir>/password` (mode 0600). A server that a killed
+ * process left running on the folder is ended first.
+ *
+ * @throws StartFailure `folderTaken` when the folder is in use, `folderDamaged` when its files cannot be
+ * served, `cannotRun` when PostgreSQL cannot run here, `portInUse`.
+ */
+export async function startPostgres(options: PostgresOptions): Promise<PostgresServer> {
+  const lock = await lockFolder(options.dir);
+  try {
+    const server = await start({ ...options, dir: await realpath(options.dir) });
+    void server.exited.then(() => lock.release());
+    return server;
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+}
+
+async function start(options: PostgresOptions): Promise<PostgresServer> {
+  const { dir } = options;
+  const log = options.log ?? join(dir, "postgres.log");
+  const data = join(dir, "data");
+  const binaries = await findBinaries();
+  await letPass(dir);
+  await endLeftover(data);
+  await removeUnfinished(dir);
+  const identity = await findIdentity(dir, binaries.postgres);
+  const password = await prepareFolder(dir, { binaries, identity, log, durable: options.durable });
+  const port = options.port ?? (await freePort());
+  const url = (database: string, user = "postgres", secret = password) =>
+    `postgres://${encodeURIComponent(user)}:${encodeURIComponent(secret)}@127.0.0.1:${port}/${database}`;
+  const args = ["-D", data, "-p", String(port), ...settings(options.durable)];
+  const child = await startChild(command(identity, binaries.postgres, args, dir), log, "SIGINT");
+  const stop = async () => void (await child.end("SIGINT", 8_000));
+  try {
+    await untilReady(child, url("postgres"), { log, port, data });
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { port, url, adminUrl: url("postgres"), pid: child.pid, exited: child.exited, stop };
+}
+
+function command(identity: Identity, file: string, args: string[], cwd: string): Command {
+  const { prefix, uid, gid } = identity;
+  return { prefix, file, args, uid, gid, cwd, env: { PATH: process.env.PATH, TZ: "UTC", LC_ALL: "C" } };
+}
+
+/** How an orphan on this folder is recognised, also by processes that run as another user. */
+const marker = "cluster_name=berth";
+
+function settings(durable: boolean): string[] {
+  const common = [
+    marker,
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    // A laptop's share: few helpers, little memory.
+    "shared_buffers=32MB",
+    "max_connections=200",
+    "max_worker_processes=2",
+    "max_parallel_workers=0",
+    "autovacuum_max_workers=1",
+    "max_logical_replication_workers=0",
+    "io_method=sync",
+    "jit=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "max_wal_size=256MB",
+    // A statement or its parameters may hold a secret: they stay out of the log.
+    "log_min_error_statement=panic",
+    "log_error_verbosity=terse",
+    "log_checkpoints=off",
+  ];
+  const careless = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "checkpoint_timeout=1h"];
+  return [...common, ...(durable ? [] : careless)].flatMap((setting) => ["-c", setting]);
+}
+
+type Preparation = { binaries: PostgresBinaries; identity: Identity; log: string; durable: boolean };
+
+/** Make the data folder if there is none yet; gives the superuser's password. */
+async function prepareFolder(dir: string, preparation: Preparation): Promise<string> {
+  const data = join(dir, "data");
+  const version = await readFile(join(data, "PG_VERSION"), "utf8").catch(() => undefined);
+  const exists = (await readdir(dir)).includes("data");
+  if (exists && version === undefined) throw damaged(dir, "data/PG_VERSION is missing");
+  if (version !== undefined && version.trim() !== major) {
+    throw damaged(dir, `it was made by PostgreSQL ${version.trim()}, this is ${major}`);
+  }
+  const password = await keptPassword(join(dir, "password"), exists);
+  if (password === undefined) throw damaged(dir, "its file password is missing");
+  if (exists) await giveTo(preparation.identity.owner, data);
+  else await initialise(dir, password, preparation);
+  return password;
+}
+
+const major = "18";
+
+async function keptPassword(file: string, mustExist: boolean): Promise<string | undefined> {
+  const kept = (await readFile(file, "utf8").catch(() => "")).trim();
+  if (kept !== "" || mustExist) return kept || undefined;
+  const password = randomBytes(24).toString("base64url");
+  const handle = await open(`${file}.new`, "w", 0o600);
+  await handle.writeFile(password);
+  await handle.sync();
+  await handle.close();
+  await rename(`${file}.new`, file);
+  return password;
+}
+
+/** initdb in a folder beside, renamed when complete: an interrupted one is never mistaken for data. */
+async function initialise(dir: string, password: string, preparation: Preparation): Promise<void> {
+  const { binaries, identity, log, durable } = preparation;
+  const place = await mkdtemp(join(dir, "init-"));
+  const passwordFile = join(place, "password");
+  await mkdir(join(place, "data"), { mode: 0o700 });
+  await writeFile(passwordFile, password, { mode: 0o600 });
+  await giveTo(identity.owner, place);
+  const args = [
+    `--pgdata=${join(place, "data")}`,
+    "--username=postgres",
+    `--pwfile=${passwordFile}`,
+    "--auth=scram-sha-256",
+    "--encoding=UTF8",
+    "--locale=C",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    ...(durable ? [] : ["--no-sync"]),
+  ];
+  const child = await startChild(command(identity, binaries.initdb, args, place), log, "SIGTERM");
+  const { code } = await child.exited;
+  if (code !== 0) {
+    throw new StartFailure("cannotRun", `PostgreSQL could not make its folder ${dir}: ${await because(log)}`);
+  }
+  await rename(join(place, "data"), join(dir, "data"));
+  await rm(place, { recursive: true });
+}
+
+/** What initdb or a probe left behind when its launcher was killed. */
+async function removeUnfinished(dir: string): Promise<void> {
+  for (const name of await readdir(dir)) {
+    if (/^(init|probe)-/.test(name)) await rm(join(dir, name), { recursive: true, force: true });
+  }
+}
+
+/**
+ * This process holds the folder's lock, so a server that still runs on it has lost its launcher: end it. When
+ * the id in postmaster.pid belongs to some other program now, PostgreSQL would refuse to start; our own id
+ * there (the new server's parent) tells it that the file is old, and its check of shared memory stays in force.
+ */
+async function endLeftover(data: string): Promise<void> {
+  const file = join(data, "postmaster.pid");
+  const lines = (await readFile(file, "utf8").catch(() => "")).split("\n");
+  const pid = Number(lines[0]);
+  if (!Number.isInteger(pid) || pid <= 1) return;
+  let foreign: string | undefined;
+  const isOurs = (line: string) => {
+    if (line.includes(data) && line.includes(marker)) return true;
+    if (line.includes(data)) foreign = line;
+    return false;
+  };
+  const ended = await endOrphan(pid, isOurs, "SIGINT", 5_000);
+  if (foreign !== undefined) {
+    throw new StartFailure("folderTaken", `Another PostgreSQL (process ${pid}) runs on the folder ${data}.`);
+  }
+  if (ended || lines[0] === undefined) return;
+  await writeFile(file, [String(process.pid), ...lines.slice(1)].join("\n"));
+}
+
+async function untilReady(
+  child: Child,
+  url: string,
+  about: { log: string; port: number; data: string },
+): Promise<void> {
+  for (;;) {
+    if (child.exit()) throw await startFailure(about);
+    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+    client.on("error", () => {});
+    try {
+      await client.connect();
+      await client.query("SELECT 1");
+      return;
+    } catch (error) {
+      if ((error as { code?: string }).code === "28P01") {
+        throw damaged(about.data, "the kept password is not the server's");
+      }
+    } finally {
+      await client.end().catch(() => {});
+    }
+    await pause(25);
+  }
+}
+
+async function startFailure(about: { log: string; port: number; data: string }): Promise<StartFailure> {
+  const reason = await because(about.log);
+  if (/could not bind|could not create any TCP/.test(reason)) {
+    return new StartFailure("portInUse", `PostgreSQL cannot listen on 127.0.0.1:${about.port}: ${reason}`);
+  }
+  return damaged(about.data, reason);
+}
+
+function damaged(dir: string, reason: string): StartFailure {
+  return new StartFailure(
+    "folderDamaged",
+    `The database folder ${dir} cannot be used: ${reason}. Restore it, or start anew with --reset.`,
+  );
+}
+
+/** The telling lines at the end of a log, as one line. */
+async function because(log: string): Promise<string> {
+  const lines = await lastLines(log, 12);
+  const telling = lines.filter((line) => /FATAL|PANIC|ERROR|error:|could not/.test(line));
+  return (telling.length > 0 ? telling : lines).slice(-3).join(" / ");
+}

@@ -1,0 +1,107 @@
+import type { ServiceType } from "../runtime/port.ts";
+
+/**
+ * The port through which the deployer turns source into something its runtime can run. On a cluster a
+ * build is one throw-away Job and its artifact an image; on one machine it is a folder.
+ */
+
+export type BuildStage =
+  | "Waiting for builder"
+  | "Fetching source"
+  | "Detecting runtime"
+  | "Building image"
+  | "Pushing image";
+
+/** An uploaded archive in the object store: a gzipped tarball of the working directory. */
+export type BuildSource = { kind: "archive"; key: string };
+
+export interface BuildLimits {
+  /** Bytes of all unpacked files together, counted while writing. */
+  unpackedBytes: number;
+  /** Entries of the archive. */
+  entries: number;
+}
+
+/** The limits of decisions.md §4. */
+export const defaultBuildLimits: BuildLimits = { unpackedBytes: 2 * 1024 ** 3, entries: 200_000 };
+
+export interface BuildRequest {
+  /** One deployment, one build id: building again under the same id gives the same result. `[A-Za-z0-9_-]`. */
+  buildId: string;
+  serviceId: string;
+  type: ServiceType;
+  source: BuildSource;
+  limits: BuildLimits;
+  /** Path of the Dockerfile in the source, when the service names one. */
+  dockerfile?: string;
+  /** The service's own start command: then none needs to be found in the source. */
+  command?: string;
+  port: number;
+  /** Past it the build fails with `build_timeout`. */
+  timeoutMs: number;
+  onStage(stage: BuildStage): void;
+  /** Takes one complete line of output, without its end. */
+  log(line: string): void;
+}
+
+export interface BuildResult {
+  /** What `Release.artifact` takes. */
+  artifact: string;
+  /** The start command that was found; it comes with the artifact, this copy is for people. */
+  command?: string;
+  runtime: BuildRuntime;
+}
+
+export type BuildRuntime = "node" | "python" | "go" | "static" | "procfile" | "dockerfile" | "command";
+
+export interface Builder {
+  /**
+   * Builds, or goes on with, the build of this id. Throws `BuildFailure`; when `signal` aborts, its reason,
+   * after everything the build started has ended and nothing of it is left.
+   */
+  build(request: BuildRequest, signal: AbortSignal): Promise<BuildResult>;
+  /** Ends a build that some process began under this id, and removes what it left. Idempotent. */
+  discard(buildId: string): Promise<void>;
+  /** Removes an artifact that nothing runs any more. Idempotent; not its own artifacts are left alone. */
+  removeArtifact(artifact: string): Promise<void>;
+}
+
+export type BuildFailureStage = "source" | "detect" | "build" | "push";
+
+export type BuildFailureCode =
+  | "archive_missing"
+  | "archive_not_gzip"
+  | "archive_not_tar"
+  | "archive_truncated"
+  | "archive_empty"
+  | "archive_too_large"
+  | "archive_too_many_entries"
+  | "archive_absolute_path"
+  | "archive_path_escapes"
+  | "archive_link_escapes"
+  | "archive_through_link"
+  | "archive_special_file"
+  | "archive_path_invalid"
+  | "archive_path_conflict"
+  | "dockerfile_needs_cluster"
+  | "dockerfile_missing"
+  | "runtime_not_detected"
+  | "start_command_missing"
+  | "source_invalid"
+  | "toolchain_missing"
+  | "install_failed"
+  | "compile_failed"
+  | "build_timeout"
+  | "disk_full";
+
+/** A build that ended; trying again gives the same. `message` is a sentence for users. */
+export class BuildFailure extends Error {
+  readonly stage: BuildFailureStage;
+  readonly code: BuildFailureCode;
+  constructor(stage: BuildFailureStage, code: BuildFailureCode, message: string) {
+    super(message);
+    this.name = "BuildFailure";
+    this.stage = stage;
+    this.code = code;
+  }
+}

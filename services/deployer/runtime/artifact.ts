@@ -1,0 +1,37 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** What the local builder leaves in an artifact's folder, written last: a folder without it is unfinished. */
+export interface ArtifactManifest {
+  runtime: string;
+  command?: string;
+  /** Folders, relative to the app's, that come first on PATH. */
+  path: string[];
+}
+
+const scheme = "directory:";
+
+export function directoryArtifact(buildId: string): string {
+  return `${scheme}${buildId}`;
+}
+
+/** The build id of an artifact of the local builder, undefined for any other artifact. */
+export function directoryBuildId(artifact: string): string | undefined {
+  const id = artifact.startsWith(scheme) ? artifact.slice(scheme.length) : "";
+  return /^[A-Za-z0-9_-]{1,100}$/.test(id) ? id : undefined;
+}
+
+export function artifactFolders(root: string, buildId: string) {
+  const folder = join(root, buildId);
+  return { folder, app: join(folder, "app"), manifest: join(folder, "berth.json") };
+}
+
+/** Undefined when the artifact is not there or unfinished. */
+export function readManifest(root: string, buildId: string): ArtifactManifest | undefined {
+  const { app, manifest } = artifactFolders(root, buildId);
+  try {
+    return existsSync(app) ? JSON.parse(readFileSync(manifest, "utf8")) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,49 @@
+import { get } from "node:http";
+import { connect } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+
+/** Apps that listen on `localhost` may have got either address. */
+const addresses = ["127.0.0.1", "::1"];
+const probeTimeoutMs = 5000;
+
+/**
+ * Waits until the app answers on `port` and gives the address it listens on: with a path GET must answer
+ * 200–399, without one an accepted connection is enough. Rejects only when `signal` aborts.
+ */
+export async function waitUntilHealthy(port: number, path: string | undefined, signal: AbortSignal): Promise<string> {
+  for (let pause = 10; ; pause = Math.min(250, pause * 1.5)) {
+    for (const host of addresses) {
+      const healthy = path === undefined ? await accepts(host, port) : await answers(host, port, path);
+      signal.throwIfAborted();
+      if (healthy) return host;
+    }
+    await delay(pause, undefined, { signal });
+  }
+}
+
+function accepts(host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port, timeout: probeTimeoutMs });
+    const done = (healthy: boolean) => {
+      socket.destroy();
+      resolve(healthy);
+    };
+    socket.once("connect", () => done(true));
+    socket.once("timeout", () => done(false));
+    socket.once("error", () => done(false));
+  });
+}
+
+function answers(host: string, port: number, path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const headers = { host: `localhost:${port}`, "user-agent": "berth-health-check" };
+    const request = get({ host, port, path, headers, agent: false, timeout: probeTimeoutMs });
+    const done = (healthy: boolean) => {
+      request.destroy();
+      resolve(healthy);
+    };
+    request.once("response", (response) => done(response.statusCode! >= 200 && response.statusCode! < 400));
+    request.once("timeout", () => done(false));
+    request.once("error", () => done(false));
+  });
+}

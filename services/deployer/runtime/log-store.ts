@@ -1,0 +1,254 @@
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, truncateSync, writeSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { type LogLine, type LogPage, type LogQuery, type LogStream, RuntimeRefusal } from "./port.ts";
+
+/** One line of output with where it came from: enough to go on exactly there after a hard kill. */
+export interface OutputLine {
+  time: number;
+  stream: LogStream;
+  instance: string;
+  /** Offset in the instance's own output file after this line. */
+  end: number;
+  message: string;
+}
+
+interface Entry extends OutputLine {
+  /** Offsets in the whole log. */
+  from: number;
+  to: number;
+}
+
+export type Filter = Omit<LogQuery, "serviceId"> & { instance?: string };
+
+export interface LogStore {
+  append(lines: OutputLine[]): void;
+  page(filter: Filter, limit: number, cursor?: string): Promise<LogPage>;
+  follow(filter: Filter & { tail?: number; after?: string }, signal: AbortSignal): AsyncIterable<LogLine>;
+  /** How far the output of an instance has been taken in. */
+  takenOf(instance: string): Promise<Record<LogStream, number>>;
+  close(): void;
+}
+
+const chunkBytes = 64 * 1024;
+
+/** The number of the version and of the replica are part of an instance's name. */
+export function instanceName(version: number, replica: number, suffix: string): string {
+  return `${version}.${replica}.${suffix}`;
+}
+
+/**
+ * A service's output, oldest first, in numbered segment files of which the newest are kept. Appending is
+ * synchronous: a batch is in the system's hands before the position it carries counts.
+ */
+export function openLogStore(folder: string, sizes = { segmentBytes: 2 * 1024 ** 2, segments: 4 }): LogStore {
+  mkdirSync(folder, { recursive: true });
+  const starts = listSegments(folder);
+  let start = starts.at(-1) ?? 0;
+  if (starts.length === 0) starts.push(0);
+  const newest = cutTornLine(segmentPath(folder, start));
+  let end = start + newest.bytes;
+  let lastTime = newest.lastTime;
+  let file = openSync(segmentPath(folder, start), "a");
+  let closed = false;
+  const waiting = new Set<() => void>();
+  const wake = () => {
+    for (const resume of waiting) resume();
+    waiting.clear();
+  };
+
+  function rotate(): void {
+    closeSync(file);
+    start = end;
+    file = openSync(segmentPath(folder, start), "a");
+    starts.push(start);
+    while (starts.length > sizes.segments) rmSync(segmentPath(folder, starts.shift()!), { force: true });
+  }
+
+  /** Entries from `offset` on towards newer ones, or before it towards older ones. */
+  async function* read(offset: number, direction: "newer" | "older"): AsyncGenerator<Entry> {
+    const older = direction === "older";
+    for (let at = offset; older ? at > starts[0]! : at < end; ) {
+      const segment = starts.findLast((one) => (older ? one < at : one <= at)) ?? starts[0]!;
+      const next = starts[starts.indexOf(segment) + 1] ?? end;
+      const bounds = older ? { from: segment, to: at } : { from: Math.max(at, segment), to: next };
+      yield* older ? readOlder(folder, segment, bounds) : readNewer(folder, segment, bounds);
+      at = older ? segment : next;
+    }
+  }
+
+  async function page(filter: Filter, limit: number, cursor?: string): Promise<LogPage> {
+    const lines: LogLine[] = [];
+    for await (const entry of read(Math.min(end, readCursor(cursor) ?? end), "older")) {
+      if (filter.since && entry.time < filter.since.getTime()) break;
+      if (!matches(entry, filter)) continue;
+      if (lines.length === limit) return { lines, nextCursor: writeCursor(entry.to) };
+      lines.push(toLine(entry));
+    }
+    return { lines };
+  }
+
+  async function* follow(
+    filter: Filter & { tail?: number; after?: string },
+    signal: AbortSignal,
+  ): AsyncGenerator<LogLine> {
+    let at = Math.min(end, readCursor(filter.after) ?? end);
+    if (filter.after === undefined && (filter.tail ?? 0) > 0) {
+      const newest = await page(filter, filter.tail!);
+      yield* newest.lines.reverse();
+    }
+    signal.addEventListener("abort", wake);
+    try {
+      while (!closed && !signal.aborted) {
+        const until = end;
+        for await (const entry of read(at, "newer")) {
+          if (signal.aborted) return;
+          at = entry.to;
+          if (matches(entry, filter)) yield toLine(entry);
+        }
+        at = Math.max(at, until);
+        if (at < end || closed || signal.aborted) continue;
+        await new Promise<void>((resolve) => waiting.add(resolve));
+      }
+    } finally {
+      signal.removeEventListener("abort", wake);
+    }
+  }
+
+  return {
+    page,
+    follow,
+    append(lines) {
+      if (closed || lines.length === 0) return;
+      const text = lines.map((line) => {
+        lastTime = Math.max(lastTime, line.time); // `since` relies on times that never go back
+        return writeEntry({ ...line, time: lastTime });
+      });
+      const bytes = Buffer.from(text.join(""));
+      if (end > start && end - start + bytes.length > sizes.segmentBytes) rotate();
+      end += writeSync(file, bytes);
+      wake();
+    },
+    async takenOf(instance) {
+      const taken: Partial<Record<LogStream, number>> = {};
+      for await (const entry of read(end, "older")) {
+        if (entry.instance === instance) taken[entry.stream] ??= entry.end;
+        if (taken.stdout !== undefined && taken.stderr !== undefined) break;
+      }
+      return { stdout: taken.stdout ?? 0, stderr: taken.stderr ?? 0 };
+    },
+    close() {
+      if (closed) return;
+      closed = true;
+      closeSync(file);
+      wake();
+    },
+  };
+}
+
+function matches(entry: Entry, filter: Filter): boolean {
+  return (
+    (filter.stream === undefined || entry.stream === filter.stream) &&
+    (filter.version === undefined || Number(entry.instance.split(".")[0]) === filter.version) &&
+    (filter.instance === undefined || entry.instance === filter.instance) &&
+    (filter.since === undefined || entry.time >= filter.since.getTime())
+  );
+}
+
+function toLine(entry: Entry): LogLine {
+  const [version = "0", replica = "0"] = entry.instance.split(".");
+  const timestamp = new Date(entry.time).toISOString();
+  const { message, stream } = entry;
+  return { timestamp, message, stream, replica, version: Number(version), cursor: writeCursor(entry.to) };
+}
+
+function writeEntry(line: OutputLine): string {
+  return `${line.time}\t${line.stream}\t${line.instance}\t${line.end}\t${line.message}\n`;
+}
+
+/** Undefined for half a line: cursors come from outside. */
+function parseEntry(text: string, from: number, to: number): Entry | undefined {
+  const match = /^(\d{1,15})\t(stdout|stderr)\t([^\t]+)\t(\d+)\t(.*)$/s.exec(text);
+  if (!match) return undefined;
+  const [, time, stream, instance, end, message] = match as unknown as [string, string, LogStream, string, string, string];
+  return { time: Number(time), stream, instance, end: Number(end), message, from, to };
+}
+
+/** The entries between two offsets of the whole log, newest first. */
+async function* readOlder(folder: string, segment: number, bounds: { from: number; to: number }) {
+  let rest = Buffer.alloc(0);
+  for (let at = bounds.to; at > bounds.from; ) {
+    const from = Math.max(bounds.from, at - chunkBytes);
+    const bytes = Buffer.concat([await readBytes(folder, segment, from, at), rest]);
+    const first = from === bounds.from ? 0 : bytes.indexOf(10) + 1;
+    const entries = first === 0 && from !== bounds.from ? [] : [...splitEntries(bytes.subarray(first), from + first)];
+    yield* entries.reverse();
+    rest = first === 0 && from !== bounds.from ? bytes : bytes.subarray(0, first);
+    at = from;
+  }
+}
+
+async function* readNewer(folder: string, segment: number, bounds: { from: number; to: number }) {
+  let rest = Buffer.alloc(0);
+  for (let at = bounds.from; at < bounds.to; ) {
+    const to = Math.min(bounds.to, at + chunkBytes);
+    const bytes = Buffer.concat([rest, await readBytes(folder, segment, at, to)]);
+    const last = bytes.lastIndexOf(10) + 1;
+    yield* splitEntries(bytes.subarray(0, last), to - bytes.length);
+    rest = bytes.subarray(last);
+    at = to;
+  }
+}
+
+function* splitEntries(bytes: Buffer, offset: number): Generator<Entry> {
+  for (let from = 0; from < bytes.length; ) {
+    const to = bytes.indexOf(10, from) + 1;
+    if (to === 0) return;
+    const entry = parseEntry(bytes.toString("utf8", from, to - 1), offset + from, offset + to);
+    if (entry) yield entry;
+    from = to;
+  }
+}
+
+/** Empty when the segment has been dropped meanwhile. */
+async function readBytes(folder: string, segment: number, from: number, to: number): Promise<Buffer> {
+  const file = await open(segmentPath(folder, segment)).catch(() => undefined);
+  if (file === undefined) return Buffer.alloc(0);
+  try {
+    const bytes = Buffer.alloc(to - from);
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, from - segment);
+    return bytes.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
+function segmentPath(folder: string, start: number): string {
+  return join(folder, `${String(start).padStart(16, "0")}.log`);
+}
+
+function listSegments(folder: string): number[] {
+  const names = readdirSync(folder).filter((name) => /^\d{16}\.log$/.test(name));
+  return names.sort().map((name) => Number(name.slice(0, 16)));
+}
+
+/** A hard kill may leave half a line; gives the bytes that stay and the time of the newest line. */
+function cutTornLine(path: string): { bytes: number; lastTime: number } {
+  closeSync(openSync(path, "a"));
+  const bytes = readFileSync(path);
+  const whole = bytes.lastIndexOf(10) + 1;
+  if (whole < bytes.length) truncateSync(path, whole);
+  const last = bytes.subarray(0, Math.max(0, whole - 1)).lastIndexOf(10) + 1;
+  return { bytes: whole, lastTime: [...splitEntries(bytes.subarray(last, whole), last)][0]?.time ?? 0 };
+}
+
+function writeCursor(offset: number): string {
+  return Buffer.from(`log:${offset}`).toString("base64url");
+}
+
+function readCursor(cursor: string | undefined): number | undefined {
+  if (cursor === undefined) return undefined;
+  const match = /^log:(\d{1,15})$/.exec(Buffer.from(cursor, "base64url").toString("latin1"));
+  if (!match) throw new RuntimeRefusal("invalid_cursor", "The cursor is not one that this log gave out.");
+  return Number(match[1]);
+}

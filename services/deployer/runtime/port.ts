@@ -1,0 +1,156 @@
+/**
+ * The port through which the deployer runs releases. Desired state in, observed state out: `apply` says
+ * what should run and returns once that is recorded, `status` and `watch` say how far it is. On a cluster
+ * one service is one Deployment, Service, Ingress and Secret; on one machine it is a set of processes.
+ */
+
+export type ServiceType = "web" | "worker";
+export type ServiceSize = "nano" | "small" | "medium" | "large";
+
+/** What one service should run. The same release applied twice is applied once. */
+export interface Release {
+  serviceId: string;
+  accountId: string;
+  projectId: string;
+  environmentId: string;
+  names: { project: string; environment: string; service: string };
+  type: ServiceType;
+  /** The deployment's version. Grows; an older one than the applied is refused (`release_superseded`). */
+  version: number;
+  /** PLATFORM_VARIABLES_REVISION of `env`. Grows within a version. */
+  revision: number;
+  /** What to run: `imageArtifact(ref)`, or the string that the builder returned. Opaque to the deployer. */
+  artifact: string;
+  /** Shell command; replaces the one that comes with the artifact. */
+  command?: string;
+  /** The port the app listens on where it has an address of its own. The app is always told by PORT. */
+  port: number;
+  /** 0 stops the service and keeps its address. */
+  replicas: number;
+  size: ServiceSize;
+  /** Must answer 200–399. Without it an accepted connection on PORT is enough. Web only. */
+  healthCheckPath?: string;
+  /** 0–60: how long a new replica must stay up before it counts as available. */
+  minReadySeconds: number;
+  /** The resolved variables, PLATFORM_VARIABLES_REVISION included. Secrets: never logged, sealed at rest. */
+  env: Record<string, string>;
+}
+
+/**
+ * `starting`: the applied release is not available yet, without trouble so far.
+ * `running`: all its replicas are available.
+ * `degraded`: it is not fully available; an older release or fewer replicas may serve.
+ * `crashed`: it ends again and again and nothing serves. `stopped`: nothing should run.
+ */
+export type RuntimeState = "starting" | "running" | "degraded" | "crashed" | "stopped";
+
+export type RuntimeReason = "rollout_deadline_exceeded" | "crash_loop" | "replica_ended";
+
+export interface RuntimeStatus {
+  serviceId: string;
+  /** The release applied last. */
+  version: number;
+  revision: number;
+  state: RuntimeState;
+  /** ISO time at which this very release (version and revision) first was available. Stays once set. */
+  healthySince?: string;
+  /** What answers requests now; an older release while a rollout is under way; absent when nothing does. */
+  serving?: { version: number; revision: number };
+  /** How often replicas of the applied release were started again. */
+  restarts: number;
+  reason?: RuntimeReason;
+  /** A sentence for users, with the last lines of output after a crash. */
+  message?: string;
+  /** Where a web service answers. */
+  url?: string;
+}
+
+export interface LogQuery {
+  serviceId: string;
+  version?: number;
+  stream?: LogStream;
+  /** Lines at or after this time. */
+  since?: Date;
+}
+
+export type LogStream = "stdout" | "stderr";
+
+export interface LogLine {
+  /** ISO time. */
+  timestamp: string;
+  message: string;
+  stream: LogStream;
+  replica: string;
+  version: number;
+  /** Opaque position after this line: `after` of a later `followLogs` goes on exactly there. */
+  cursor: string;
+}
+
+export interface LogPage {
+  /** Newest first. */
+  lines: LogLine[];
+  /** Leads to older lines; absent when there are none. */
+  nextCursor?: string;
+}
+
+export interface Runtime {
+  /**
+   * Records what the service should run and begins the roll-over; returns before it is finished. The old
+   * release serves until the new one is available. Throws `RuntimeRefusal` when it can never run here.
+   */
+  apply(release: Release): Promise<void>;
+  /** Ends the service and forgets it, logs included; resolves when no process of it is left. Idempotent. */
+  remove(serviceId: string): Promise<void>;
+  /** Undefined for a service that was never applied or was removed. */
+  status(serviceId: string): Promise<RuntimeStatus | undefined>;
+  /** Everything this runtime holds, also what the deployer has forgotten (then: `remove` it). */
+  list(): Promise<RuntimeStatus[]>;
+  /** Calls back on every change of a status; for speed only, `status` is the truth. Returns the unsubscriber. */
+  watch(listener: (status: RuntimeStatus) => void): () => void;
+  /** One page, newest first, earlier instances and versions included. Empty for an unknown service. */
+  logs(query: LogQuery & { limit: number; cursor?: string }): Promise<LogPage>;
+  /**
+   * Lines in order of time: the newest `tail` ones (0 unless told), or all after the cursor `after`, then
+   * each new one as it comes. Ends when `signal` aborts or the service is removed.
+   */
+  followLogs(
+    query: LogQuery & { tail?: number; after?: string },
+    signal: AbortSignal,
+  ): AsyncIterable<LogLine>;
+}
+
+export type RuntimeRefusalCode =
+  | "image_needs_cluster"
+  | "artifact_missing"
+  | "command_missing"
+  | "release_superseded"
+  | "invalid_cursor"
+  | "runtime_in_use";
+
+/** A refusal that trying again cannot cure. `message` is a sentence for users. */
+export class RuntimeRefusal extends Error {
+  readonly stage = "apply";
+  readonly code: RuntimeRefusalCode;
+  constructor(code: RuntimeRefusalCode, message: string) {
+    super(message);
+    this.name = "RuntimeRefusal";
+    this.code = code;
+  }
+}
+
+/** The artifact of an image deployment. */
+export function imageArtifact(ref: string): string {
+  return `image:${ref}`;
+}
+
+/** The image ref of an artifact, undefined when it is none. */
+export function imageRef(artifact: string): string | undefined {
+  return artifact.startsWith("image:") ? artifact.slice("image:".length) : undefined;
+}
+
+/** pino's shape. */
+export interface Logger {
+  info(object: object, message: string): void;
+  warn(object: object, message: string): void;
+  error(object: object, message: string): void;
+}

@@ -1,0 +1,133 @@
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+
+/** A process that cannot be mistaken for a later one with the same number. */
+export interface ProcessRef {
+  pid: number;
+  /** Boot and start time, as the system tells them. */
+  started: string;
+}
+
+interface Process extends ProcessRef {
+  group: number;
+  session: number;
+}
+
+const onLinux = process.platform === "linux";
+let bootId: string | undefined;
+
+/** The start mark of a living process, undefined when it has ended (a zombie has). */
+export function startedOf(pid: number): string | undefined {
+  if (onLinux) return readStat(pid)?.started;
+  try {
+    const [state = "Z", ...started] = execFileSync("ps", ["-o", "stat=,lstart=", "-p", String(pid)], {
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    })
+      .trim()
+      .split(/\s+/);
+    return state.startsWith("Z") ? undefined : started.join(" ");
+  } catch {
+    return undefined;
+  }
+}
+
+export function isAlive(ref: ProcessRef): boolean {
+  return startedOf(ref.pid) === ref.started;
+}
+
+/**
+ * Living processes that were started for `folder`: they have the variable `HOME` or `TMPDIR` in it, or
+ * write their output into it. Finds those that left their group too. Linux only; elsewhere none.
+ */
+export function findMarked(folder: string): ProcessRef[] {
+  return listProcesses().filter((found) => found.pid !== process.pid && isMarked(found.pid, folder));
+}
+
+/**
+ * Ends `leader`'s session and everything marked with `folder`: SIGTERM, and SIGKILL for what is left after
+ * `graceMs`. Resolves when nothing is left.
+ */
+export async function endProcesses(
+  leader: ProcessRef | undefined,
+  folder: string,
+  graceMs: number,
+): Promise<void> {
+  const deadline = Date.now() + graceMs;
+  const told = new Set<number>();
+  if (leader !== undefined && graceMs > 0 && isAlive(leader)) {
+    signal(-leader.pid, "SIGTERM");
+    told.add(leader.pid);
+    while (isAlive(leader) && Date.now() < deadline) await delay(15);
+  }
+  for (let pause = 15; ; pause = Math.min(100, pause * 2)) {
+    const left = membersOf(leader, folder);
+    if (left.length === 0) return;
+    for (const member of left) {
+      if (Date.now() >= deadline) signal(member.pid, "SIGKILL");
+      else if (!told.has(member.pid) && !(leader && told.has(leader.pid) && member.group === leader.pid)) {
+        signal(member.pid, "SIGTERM");
+        told.add(member.pid);
+      }
+    }
+    await delay(pause);
+  }
+}
+
+function membersOf(leader: ProcessRef | undefined, folder: string): Process[] {
+  if (!onLinux) {
+    const group = leader !== undefined && signal(-leader.pid, 0);
+    return group ? [{ ...leader, pid: -leader.pid, group: leader.pid, session: leader.pid }] : [];
+  }
+  const all = listProcesses();
+  const holder = leader && all.find((one) => one.pid === leader.pid);
+  // The number of an ended leader stays taken while its session lives: another holder means none is left.
+  const ours = leader !== undefined && (holder === undefined || holder.started === leader.started);
+  return all.filter(
+    (one) =>
+      one.pid !== process.pid &&
+      ((ours && (one.session === leader.pid || one.group === leader.pid)) || isMarked(one.pid, folder)),
+  );
+}
+
+function isMarked(pid: number, folder: string): boolean {
+  const inside = (path: string) => path === folder || path.startsWith(`${folder}/`);
+  try {
+    const variables = readFileSync(`/proc/${pid}/environ`, "latin1").split("\0");
+    const places = variables.filter((one) => one.startsWith("HOME=") || one.startsWith("TMPDIR="));
+    if (places.some((one) => inside(Buffer.from(one, "latin1").toString().replace(/^[A-Z]+=/, "")))) return true;
+    return inside(readlinkSync(`/proc/${pid}/fd/1`)) || inside(readlinkSync(`/proc/${pid}/fd/2`));
+  } catch {
+    return false; // ended meanwhile, or another user's
+  }
+}
+
+function listProcesses(): Process[] {
+  if (!onLinux) return [];
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map((name) => readStat(Number(name)))
+    .filter((found) => found !== undefined);
+}
+
+function readStat(pid: number): Process | undefined {
+  try {
+    bootId ??= readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    const text = readFileSync(`/proc/${pid}/stat`, "latin1");
+    // The name in parentheses may hold anything; after it come state, ppid, pgrp, session, … starttime (22nd).
+    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+    if (fields[0] === "Z" || fields[0] === "X") return undefined;
+    return { pid, group: Number(fields[2]), session: Number(fields[3]), started: `${bootId}:${fields[19]}` };
+  } catch {
+    return undefined;
+  }
+}
+
+function signal(pid: number, name: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(pid, name);
+  } catch {
+    return false; // ended meanwhile
+  }
+}

@@ -1,0 +1,152 @@
+import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
+import { AckPolicy, DeliverPolicy, type JsMsg } from "@nats-io/jetstream";
+import { headers as natsHeaders } from "@nats-io/transport-node";
+import { context, propagation, SpanKind, trace } from "@opentelemetry/api";
+import { count, type Pool, type Tx, transaction } from "./db.ts";
+import type { Logger } from "./log.ts";
+import { type Bus, type Connected, STREAM } from "./nats.ts";
+import { EVENT_ID } from "./outbox.ts";
+
+/** What a consumer does with one kind of event, in the transaction that also remembers the event. */
+export type Handler = { event: string; handle: (tx: Tx, payload: Uint8Array) => Promise<void> };
+
+/** A typed handler of one event message. */
+export function on<S extends DescMessage>(
+  schema: S,
+  handle: (tx: Tx, event: MessageShape<S>) => Promise<void>,
+): Handler {
+  return { event: schema.name, handle: (tx, payload) => handle(tx, fromBinary(schema, payload)) };
+}
+
+export type ConsumerOptions = {
+  bus: Bus;
+  pool: Pool;
+  log: Logger;
+  /** Name of the durable consumer, `<consuming service>-<from>`. */
+  name: string;
+  /** The service whose events are consumed, or `*`. */
+  from: string;
+  handlers: Handler[];
+  /** First pause before an event is tried again; it doubles up to 30 s. */
+  retryMs?: number;
+};
+
+const MAX_TRIES = 10;
+const INBOX_DAYS = 14;
+
+/**
+ * Handles events in order, each exactly once: the handler's effects and the inbox row are one
+ * transaction. An event whose handler fails is tried again with growing pauses; after 10 tries it
+ * goes to `berth-dead.<name>.<subject>` with the reason, and `npm run replay` can send it again.
+ */
+export function startConsumer(options: ConsumerOptions) {
+  const { bus, pool, log, name } = options;
+  let stopped = false;
+  let stopMessages = () => {};
+  let busy = Promise.resolve();
+
+  async function run(): Promise<void> {
+    const connected = await bus.connected;
+    while (!stopped) {
+      try {
+        await ensureConsumer(connected, name, options.from);
+        const consumer = await connected.js.consumers.get(STREAM, name);
+        const messages = await consumer.consume({ max_messages: 100 });
+        stopMessages = () => messages.stop();
+        if (stopped) messages.stop();
+        for await (const message of messages) {
+          busy = handleOne(connected, options, message);
+          await busy;
+        }
+      } catch (error) {
+        if (!stopped) log.warn({ err: error, consumer: name }, "events are not flowing");
+        await new Promise((resolve) => setTimeout(resolve, 500));
+      }
+    }
+  }
+  void run();
+  const sweep = setInterval(() => {
+    const text = "delete from inbox where at < now() - make_interval(days => $1)";
+    count(pool, "inbox_sweep", text, [INBOX_DAYS]).catch(() => {});
+  }, 3_600_000);
+  sweep.unref();
+  return {
+    /** Ends after the event that is under way; unacknowledged ones come again. */
+    stop: async () => {
+      stopped = true;
+      clearInterval(sweep);
+      stopMessages();
+      await busy.catch(() => {});
+      void log;
+    },
+  };
+}
+
+async function ensureConsumer({ manager }: Connected, name: string, from: string): Promise<void> {
+  const exists = await manager.consumers.info(STREAM, name).then(
+    () => true,
+    () => false,
+  );
+  if (exists) return;
+  await manager.consumers.add(STREAM, {
+    durable_name: name,
+    filter_subject: `berth.${from}.v1.>`,
+    ack_policy: AckPolicy.Explicit,
+    deliver_policy: DeliverPolicy.All,
+    ack_wait: 60e9,
+    max_ack_pending: 100,
+  });
+}
+
+async function handleOne(connected: Connected, options: ConsumerOptions, message: JsMsg): Promise<void> {
+  const { pool, log, name } = options;
+  const event = message.subject.split(".")[3];
+  const handler = options.handlers.find((h) => h.event === event);
+  const id = message.headers?.get(EVENT_ID) ?? "";
+  if (!handler || !id) return message.ack();
+  const carrier = { traceparent: message.headers?.get("traceparent") ?? "" };
+  const parent = propagation.extract(context.active(), carrier);
+  const span = trace.getTracer("berth").startSpan(`consume ${event}`, { kind: SpanKind.CONSUMER }, parent);
+  try {
+    await context.with(trace.setSpan(parent, span), () =>
+      transaction(pool, async (tx) => {
+        const fresh = await count(
+          tx,
+          "inbox_insert",
+          "insert into inbox (consumer, event_id) values ($1, $2) on conflict do nothing",
+          [name, id],
+        );
+        if (fresh === 1) await handler.handle(tx, message.data);
+      }),
+    );
+    await message.ackAck();
+  } catch (error) {
+    log.error(
+      { err: error, consumer: name, event, eventId: id, tries: message.info.deliveryCount },
+      "event failed",
+    );
+    await giveBack(connected, options, message, error as Error);
+  } finally {
+    span.end();
+  }
+}
+
+async function giveBack(
+  { js }: Connected,
+  options: ConsumerOptions,
+  message: JsMsg,
+  error: Error,
+): Promise<void> {
+  const tries = message.info.deliveryCount;
+  if (tries < MAX_TRIES) {
+    message.nak(Math.min((options.retryMs ?? 500) * 2 ** (tries - 1), 30_000));
+    return;
+  }
+  const headers = natsHeaders();
+  for (const key of message.headers?.keys() ?? []) headers.set(key, message.headers!.get(key));
+  headers.delete("Nats-Msg-Id");
+  headers.set("Berth-Reason", error.message.replace(/[\r\n]+/g, " ").slice(0, 500));
+  headers.set("Berth-Consumer", options.name);
+  await js.publish(`berth-dead.${options.name}.${message.subject}`, message.data, { headers });
+  message.term();
+}

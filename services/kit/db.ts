@@ -1,0 +1,115 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import pg from "pg";
+import { refuse } from "./errors.ts";
+
+export type Pool = pg.Pool;
+export type Tx = pg.PoolClient;
+/** Anything a statement can run on: the pool, or the connection of a transaction. */
+export type Db = Pick<pg.Pool, "query">;
+
+// The row is the message: times become protobuf timestamps, bigints become numbers.
+const TIMESTAMPTZ = 1184;
+const INT8 = 20;
+const types = {
+  getTypeParser: ((oid: number, format?: "text" | "binary") => {
+    if (oid === TIMESTAMPTZ) return (text: string) => timestampFromMs(Date.parse(text));
+    if (oid === INT8) return Number;
+    return pg.types.getTypeParser(oid, format as "text");
+  }) as typeof pg.types.getTypeParser,
+};
+
+/** A pool of connections to one service's database. */
+export function createPool(url: string, options: { max?: number; name?: string } = {}): Pool {
+  const pool = new pg.Pool({
+    connectionString: url,
+    types,
+    max: options.max ?? 10,
+    application_name: options.name,
+    connectionTimeoutMillis: 5_000,
+    idleTimeoutMillis: 30_000,
+  });
+  // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
+  pool.on("error", () => {});
+  return pool;
+}
+
+/** Runs one named, prepared statement and gives its rows. */
+export async function rows<Row>(db: Db, name: string, text: string, values: unknown[] = []): Promise<Row[]> {
+  const result = await db.query<never>({ name, text, values });
+  return result.rows as Row[];
+}
+
+/** The first row of a statement, or undefined. */
+export async function maybe<Row>(
+  db: Db,
+  name: string,
+  text: string,
+  values: unknown[] = [],
+): Promise<Row | undefined> {
+  return (await rows<Row>(db, name, text, values))[0];
+}
+
+/** How many rows a statement touched. */
+export async function count(db: Db, name: string, text: string, values: unknown[] = []): Promise<number> {
+  const result = await db.query({ name, text, values });
+  return result.rowCount ?? 0;
+}
+
+/** Runs `work` in one transaction: committed when it returns, rolled back when it throws. */
+export async function transaction<T>(pool: Pool, work: (tx: Tx) => Promise<T>): Promise<T> {
+  const tx = await pool.connect();
+  let broken: Error | undefined;
+  try {
+    await tx.query("begin");
+    const result = await work(tx);
+    await tx.query("commit");
+    return result;
+  } catch (error) {
+    await tx.query("rollback").catch((failure: Error) => {
+      broken = failure;
+    });
+    throw error;
+  } finally {
+    tx.release(broken);
+  }
+}
+
+/** Whether an error is a violated unique constraint, and if named, this one. */
+export function isDuplicate(error: unknown, constraint?: string): boolean {
+  const e = error as { code?: string; constraint?: string } | null;
+  return e?.code === "23505" && (constraint === undefined || e.constraint === constraint);
+}
+
+/** Signs and checks the opaque cursors of one service's lists. */
+export type Cursors = ReturnType<typeof createCursors>;
+
+/**
+ * Keyset paging (decisions.md 1). A cursor is the sort key of the last row, bound to its list by a
+ * short MAC; a foreign or damaged one answers 400 malformed_request.
+ */
+export function createCursors(keys: Buffer[]) {
+  const mac = (key: Buffer, list: string, text: string) =>
+    createHmac("sha256", key).update(`${list}\n${text}`).digest().subarray(0, 8);
+  const encode = (list: string, value: string) =>
+    Buffer.concat([mac(keys[0]!, list, value), Buffer.from(value)]).toString("base64url");
+  return {
+    /** The sort key in a cursor of this list, or undefined for the first page. */
+    decode(list: string, cursor: string | undefined): string | undefined {
+      if (cursor === undefined || cursor === "") return undefined;
+      const bytes = Buffer.from(cursor, "base64url");
+      const value = bytes.subarray(8).toString();
+      const genuine =
+        bytes.length > 8 && keys.some((key) => timingSafeEqual(mac(key, list, value), bytes.subarray(0, 8)));
+      if (!genuine) throw refuse(400, "malformed_request", "The cursor is not one that this list gave out.");
+      return value;
+    },
+    /** Cuts `limit + 1` fetched rows into a page. `key` gives the sort key of a row. */
+    page<Row>(list: string, fetched: Row[], limit: number, key: (row: Row) => string) {
+      const data = fetched.slice(0, limit);
+      const hasMore = fetched.length > limit;
+      const nextCursor = hasMore ? encode(list, key(data[data.length - 1]!)) : "";
+      return { data, page: { nextCursor, hasMore } };
+    },
+  };
+}

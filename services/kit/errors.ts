@@ -1,0 +1,90 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
+
+export type Detail = { path: string; reason: string; message: string };
+
+const CODES: Record<number, Code> = {
+  400: Code.InvalidArgument,
+  401: Code.Unauthenticated,
+  403: Code.PermissionDenied,
+  404: Code.NotFound,
+  409: Code.Aborted,
+  412: Code.FailedPrecondition,
+  413: Code.ResourceExhausted,
+  422: Code.InvalidArgument,
+  429: Code.ResourceExhausted,
+  502: Code.Unavailable,
+  503: Code.Unavailable,
+};
+
+/**
+ * A refusal that the caller may read: HTTP status, code of decisions.md 1, a sentence that says what
+ * to change, reasons per request member, and further members of the envelope.
+ */
+export function refuse(
+  status: number,
+  code: string,
+  message: string,
+  more: { details?: Detail[]; context?: JsonObject } = {},
+): ConnectError {
+  const problem = { status, code, message, details: more.details ?? [], context: more.context };
+  return new ConnectError(message, CODES[status] ?? Code.Internal, undefined, [
+    { desc: ProblemSchema, value: problem },
+  ]);
+}
+
+/** 422 validation_failed with one reason. */
+export function invalid(path: string, reason: string, message: string): ConnectError {
+  return refuse(422, "validation_failed", message, { details: [{ path, reason, message }] });
+}
+
+/** 404 not_found. `what` names the resource: "project". */
+export function notFound(what: string): ConnectError {
+  return refuse(404, "not_found", `There is no such ${what}.`);
+}
+
+/** 409 with its code. */
+export function conflict(code: string, message: string, context?: JsonObject): ConnectError {
+  return refuse(409, code, message, { context });
+}
+
+/** 503 unavailable: the caller may try again. */
+export function unavailable(message = "The service is not available right now. Try again."): ConnectError {
+  return refuse(503, "unavailable", message);
+}
+
+/** Whether an error is a refusal made by the functions above, here or in a service that was asked. */
+export function isRefusal(error: unknown): error is ConnectError {
+  return error instanceof ConnectError && error.findDetails(ProblemSchema).length > 0;
+}
+
+// Connection failures, and the classes of PostgreSQL that say "not now": 08 connection, 53 resources,
+// 57P shutdown and start-up.
+const DATABASE_AWAY = /^(08|53|57P)/;
+const SOCKET_AWAY = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOTFOUND", "EAI_AGAIN"]);
+
+/** Turns whatever a handler threw into what may leave the service; `true` when it was unforeseen. */
+export function toPublic(error: unknown, requestId: string): { error: ConnectError; unforeseen: boolean } {
+  if (isRefusal(error)) return { error, unforeseen: false };
+  const code = (error as { code?: unknown } | null)?.code;
+  const message = String((error as Error | null)?.message ?? "");
+  if (
+    (typeof code === "string" && (DATABASE_AWAY.test(code) || SOCKET_AWAY.has(code))) ||
+    /Connection terminated|timeout exceeded when trying to connect/.test(message)
+  )
+    return { error: unavailable(), unforeseen: true };
+  if (
+    error instanceof ConnectError &&
+    [Code.Canceled, Code.DeadlineExceeded, Code.Unavailable].includes(error.code)
+  )
+    return { error: unavailable(), unforeseen: false };
+  return {
+    error: refuse(
+      500,
+      "internal",
+      `Something went wrong on our side. Give this request id to the operator: ${requestId}`,
+    ),
+    unforeseen: true,
+  };
+}

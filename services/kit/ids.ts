@@ -1,0 +1,19 @@
+import { randomBytes } from "node:crypto";
+
+const CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz";
+
+/**
+ * A new identifier: prefix, `_`, and 26 characters of Crockford base32 over a UUIDv7, so that ids
+ * sort by creation (decisions.md 1).
+ */
+export function newId(prefix: string, now = Date.now()): string {
+  const bytes = randomBytes(16);
+  bytes.writeUIntBE(now, 0, 6);
+  bytes[6] = (bytes[6]! & 0x0f) | 0x70;
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  let bits = 0n;
+  for (const byte of bytes) bits = (bits << 8n) | BigInt(byte);
+  let out = "";
+  for (let i = 0; i < 26; i++, bits >>= 5n) out = CROCKFORD[Number(bits & 31n)] + out;
+  return `${prefix}_${out}`;
+}

@@ -1,0 +1,147 @@
+import { type DescMethod, getOption } from "@bufbuild/protobuf";
+import { createValidator } from "@bufbuild/protovalidate";
+import {
+  Code,
+  createContextKey,
+  type HandlerContext,
+  type Interceptor,
+  type UnaryRequest,
+} from "@connectrpc/connect";
+import { SpanKind } from "@opentelemetry/api";
+import { type Http, http, Role } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { atLeast, CALLER_HEADER, type Caller, type RoleName, verifyCaller } from "./caller.ts";
+import { refuse, toPublic } from "./errors.ts";
+import { newId } from "./ids.ts";
+import type { Logger } from "./log.ts";
+import { internalErrors, rpcDuration, traced } from "./telemetry.ts";
+
+export const REQUEST_ID_HEADER = "x-request-id";
+
+type Who = { caller: Caller; requestId: string };
+
+const ANONYMOUS: Caller = { kind: "anonymous", id: "", ip: "" };
+const whoKey = createContextKey<Who>({ caller: ANONYMOUS, requestId: "" });
+
+/** Who asks, and under which request id: for handlers and audit records. */
+export function who(ctx: HandlerContext): Who {
+  return ctx.values.get(whoKey);
+}
+
+/** The annotation of a method; a method without a role is refused when the process starts. */
+export function annotation(method: DescMethod): Http {
+  const found = getOption(method, http);
+  if (found.role === Role.UNSPECIFIED)
+    throw new Error(`${method.parent.typeName}.${method.name} has no role`);
+  return found;
+}
+
+const ROLE_NAMES: Partial<Record<Role, RoleName>> = {
+  [Role.READER]: "reader",
+  [Role.EDITOR]: "editor",
+  [Role.OWNER]: "owner",
+};
+
+/** The role in an account that a method asks for, if it asks for one. */
+export function requiredRole(rule: Http): RoleName | undefined {
+  return ROLE_NAMES[rule.role];
+}
+
+function authorize(rule: Http, caller: Caller, message: Record<string, unknown>): void {
+  if (rule.role === Role.PUBLIC) return;
+  const needed = requiredRole(rule);
+  const isService = caller.kind === "service";
+  // Refusal is the default: each kind of role names who passes.
+  if (rule.role === Role.SERVICE && isService) return;
+  if (rule.role === Role.SIGNED_IN && (caller.kind === "user" || caller.kind === "machine")) return;
+  if (needed && atLeast(caller.role, needed) && caller.accountId && message.accountId === caller.accountId)
+    return;
+  if (caller.kind === "anonymous") throw refuse(401, "unauthenticated", "The caller is not known.");
+  throw refuse(
+    403,
+    "forbidden",
+    "The caller may not do this.",
+    needed ? { context: { requiredRole: needed } } : {},
+  );
+}
+
+const validator = createValidator();
+
+// Reasons as decisions.md names them, where the rule itself does not carry one.
+const REASONS: [RegExp, string][] = [
+  [/^(required|string\.min_len|repeated\.min_items)$/, "required"],
+  [/^(string\.max_(len|bytes)|repeated\.max_items|map\.max_pairs)$/, "too_long"],
+  [/^string\.in$/, "invalid_choice"],
+  [/^int32\./, "out_of_range"],
+  [/^string\.email/, "invalid_email"],
+  [/^string\.uri/, "invalid_url"],
+];
+
+function validate(method: DescMethod, message: Parameters<typeof validator.validate>[1]): void {
+  const result = validator.validate(method.input, message);
+  if (result.kind === "valid") return;
+  if (result.kind === "error") throw result.error;
+  const details = result.violations.map((violation) => {
+    const reason =
+      REASONS.find(([rule]) => rule.test(violation.ruleId))?.[1] ?? violation.ruleId.replaceAll(".", "_");
+    const path = violation.field
+      .map((part) => {
+        if ("jsonName" in part) return `.${part.jsonName}`;
+        if (part.kind === "list_sub") return `[${part.index}]`;
+        return part.kind === "map_sub" ? `[${part.key}]` : "";
+      })
+      .join("")
+      .slice(1);
+    return { path, reason, message: violation.message };
+  });
+  const first = details[0]!;
+  throw refuse(422, "validation_failed", `${first.path} ${first.message}`.trim(), { details });
+}
+
+/**
+ * Everything that holds for each RPC of each service: request id, caller signature, role, validation,
+ * trace, metrics, one log line, and errors that say nothing the caller may not read.
+ */
+export function serverInterceptor(options: { keys: Buffer[]; log: Logger }): Interceptor {
+  const { keys, log } = options;
+  const rules = new Map<DescMethod, Http>();
+  const ruleOf = (method: DescMethod) => {
+    const rule = rules.get(method) ?? annotation(method);
+    rules.set(method, rule);
+    return rule;
+  };
+  return (next) => async (req) => {
+    // Health and reflection are gRPC's own, and say nothing of what Berth holds.
+    if (req.service.typeName.startsWith("grpc.")) return next(req);
+    const started = performance.now();
+    const method = `${req.service.typeName}/${req.method.name}`;
+    const requestId = req.header.get(REQUEST_ID_HEADER) ?? newId("req");
+    const header = req.header.get(CALLER_HEADER);
+    const caller = (header && verifyCaller(keys, header)) || ANONYMOUS;
+    const finish = (code: string) => {
+      const ms = performance.now() - started;
+      rpcDuration.observe({ method, code }, ms / 1000);
+      log.debug({ method, code, ms: Math.round(ms * 10) / 10, requestId, caller: caller.id }, "rpc");
+    };
+    try {
+      const carrier = { traceparent: req.header.get("traceparent") ?? undefined };
+      const response = await traced(method, SpanKind.SERVER, carrier, async () => {
+        if (!req.stream) {
+          authorize(ruleOf(req.method), caller, req.message as Record<string, unknown>);
+          validate(req.method, (req as UnaryRequest).message);
+        }
+        req.contextValues.set(whoKey, { caller, requestId });
+        return next(req);
+      });
+      finish("ok");
+      return response;
+    } catch (thrown) {
+      const { error, unforeseen } = toPublic(thrown, requestId);
+      if (unforeseen) {
+        internalErrors.inc({ method });
+        log.error({ err: thrown, method, requestId }, "request failed");
+      }
+      finish(Code[error.code]?.toLowerCase() ?? "unknown");
+      throw error;
+    }
+  };
+}

@@ -1,0 +1,37 @@
+import { type Logger, pino } from "pino";
+
+export type { Logger };
+
+const TOKEN = /\bberth_(pat|ses)_[0-9A-Za-z]{36}\b/g;
+const URL_PASSWORD = /(\w+:\/\/[^\s:/@"]*):[^\s@/"]+@/g;
+
+/** Removes bearer tokens and passwords in URLs from a text that leaves the process. */
+export function redact(line: string): string {
+  return line.replace(TOKEN, "berth_$1_[redacted]").replace(URL_PASSWORD, "$1:[redacted]@");
+}
+
+/** JSON logs on stdout, one object a line; known secret members and token-shaped texts are removed. */
+export function createLog(service: string, level: string): Logger {
+  return pino(
+    {
+      level,
+      base: { service },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      redact: {
+        paths: [
+          "authorization",
+          "token",
+          "password",
+          "value",
+          "*.authorization",
+          "*.token",
+          "*.password",
+          "*.value",
+        ],
+        censor: "[redacted]",
+      },
+    },
+    { write: (line: string) => void process.stdout.write(redact(line)) },
+  );
+}

@@ -1,0 +1,91 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Pool, Tx } from "./db.ts";
+
+/** Tables that every service has: what leaves it, and what it has already handled. */
+const KIT_TABLES = `
+create table if not exists outbox (
+  seq bigint generated always as identity primary key,
+  id text not null unique,
+  subject text not null,
+  payload bytea not null,
+  headers jsonb not null default '{}'
+);
+create table if not exists inbox (
+  consumer text not null,
+  event_id text not null,
+  at timestamptz not null default now(),
+  primary key (consumer, event_id)
+);
+create index if not exists inbox_at on inbox (at);
+`;
+
+/**
+ * Brings the current schema up to the numbered files of `dir` (`0001-name.sql`, forward only). Safe
+ * when several replicas start together: one applies, the others wait. A file that was applied and is
+ * missing or out of order stops the start.
+ */
+export async function migrate(pool: Pool, dir: string): Promise<string[]> {
+  const tx = await pool.connect();
+  try {
+    await tx.query("select pg_advisory_lock(hashtext('berth-migrate:' || current_schema()))");
+    await tx.query(
+      "create table if not exists schema_migrations (name text primary key, at timestamptz not null default now())",
+    );
+    await tx.query(KIT_TABLES);
+    return await applyMissing(tx, dir);
+  } finally {
+    await tx.query("select pg_advisory_unlock_all()").catch(() => {});
+    tx.release();
+  }
+}
+
+async function applyMissing(tx: Tx, dir: string): Promise<string[]> {
+  const files = (await readdir(dir)).filter((name) => /^\d{4}-[a-z0-9-]+\.sql$/.test(name)).sort();
+  const done = (await tx.query<{ name: string }>("select name from schema_migrations order by name")).rows;
+  const stray = done.find((row, index) => files[index] !== row.name);
+  if (stray)
+    throw new Error(`Migration ${stray.name} was applied, but this version does not have it in that place.`);
+  const missing = files.slice(done.length);
+  for (const name of missing) {
+    await tx.query("begin");
+    try {
+      await tx.query(await readFile(join(dir, name), "utf8"));
+      await tx.query("insert into schema_migrations (name) values ($1)", [name]);
+      await tx.query("commit");
+    } catch (error) {
+      await tx.query("rollback");
+      throw new Error(`Migration ${name} failed: ${(error as Error).message}`);
+    }
+  }
+  return missing;
+}
+
+/** The current schema as text: tables with columns, constraints and indexes, in a stable order. */
+export async function dumpSchema(pool: Pool): Promise<string> {
+  const { rows } = await pool.query<{ line: string }>(`
+    with tables as (
+      select c.oid, c.relname from pg_class c
+      where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r'
+    )
+    select line from (
+      select relname, 0 as part, 0 as n, format('table %s', relname) as line from tables
+      union all
+      select t.relname, 1, a.attnum, format('  %s %s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+        case when a.attnotnull then ' not null' else '' end,
+        case when a.attidentity <> '' then ' identity'
+             else coalesce(' default ' || pg_get_expr(d.adbin, d.adrelid), '') end)
+      from tables t join pg_attribute a on a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped
+      left join pg_attrdef d on d.adrelid = t.oid and d.adnum = a.attnum
+      union all
+      select t.relname, 2, row_number() over (partition by t.relname order by c.conname),
+        format('  constraint %s %s', c.conname, pg_get_constraintdef(c.oid))
+      from tables t join pg_constraint c on c.conrelid = t.oid and c.contype <> 'n'
+      union all
+      select t.relname, 3, row_number() over (partition by t.relname order by i.relname),
+        '  ' || replace(pg_get_indexdef(i.oid), current_schema() || '.', '')
+      from tables t join pg_index x on x.indrelid = t.oid join pg_class i on i.oid = x.indexrelid
+      where not exists (select from pg_constraint c where c.conindid = x.indexrelid and c.contype in ('p', 'u', 'x'))
+    ) lines order by relname, part, n`);
+  return `${rows.map((row) => row.line).join("\n")}\n`;
+}

@@ -1,0 +1,89 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import type { DescService } from "@bufbuild/protobuf";
+import { type Client, createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import pg from "pg";
+import { inject } from "vitest";
+import { findNatsServer, startNats } from "../../deploy/local/nats.ts";
+import { freePort } from "../../deploy/local/ports.ts";
+import { CALLER_HEADER, type Caller, signCaller } from "./caller.ts";
+
+/** The caller-signing key of tests. */
+export const testKeys = [Buffer.alloc(32, 7)];
+
+/** A database of its own with one role and one schema for each named service, as the launcher makes it. */
+export async function testDatabase(services: string[]) {
+  const admin = new URL(inject("postgresAdminUrl"));
+  const name = `t_${randomBytes(6).toString("hex")}`;
+  await asAdmin(admin, [`create database ${name}`]);
+  const inside = new URL(admin);
+  inside.pathname = `/${name}`;
+  await asAdmin(
+    inside,
+    services.map((service) => `create schema ${service}`),
+  );
+  return {
+    /** Connection URL of one service: its own schema is the search path. */
+    url: (service: string) => `${inside.href}?options=-c%20search_path%3D${service}`,
+    name,
+    drop: () => asAdmin(admin, [`drop database ${name} with (force)`]),
+  };
+}
+
+async function asAdmin(url: URL, statements: string[]): Promise<void> {
+  const client = new pg.Client({ connectionString: url.href });
+  await client.connect();
+  try {
+    for (const statement of statements) await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
+
+/** A NATS server of its own on a free port. */
+export async function testNats() {
+  const dir = await mkdtemp(join(tmpdir(), "berth-nats-"));
+  const binary = await findNatsServer(resolve(import.meta.dirname, "../../.cache/bin"), () => {});
+  const server = await startNats({ binary, dir, port: await freePort(), log: join(dir, "nats.log") });
+  return {
+    ...server,
+    remove: async () => {
+      await server.stop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A typed client of a service under test that acts as the given caller. */
+export function clientAs<S extends DescService>(
+  service: S,
+  port: number,
+  caller: Partial<Caller>,
+): Client<S> {
+  const full: Caller = { kind: "user", id: "usr_test", ip: "127.0.0.1", ...caller };
+  const transport = createConnectTransport({
+    httpVersion: "1.1",
+    baseUrl: `http://127.0.0.1:${port}`,
+    interceptors: [
+      (next) => (req) => {
+        req.header.set(CALLER_HEADER, signCaller(testKeys, full));
+        return next(req);
+      },
+    ],
+  });
+  return createClient(service, transport);
+}
+
+/** Waits until `probe` gives something other than undefined or false; throws `what` after 20 s. */
+export async function eventually<T>(what: string, probe: () => Promise<T | undefined | false>): Promise<T> {
+  const until = Date.now() + 20_000;
+  while (Date.now() < until) {
+    const found = await probe();
+    if (found !== undefined && found !== false) return found as T;
+    await new Promise((next) => setTimeout(next, 25));
+  }
+  throw new Error(`did not happen within 20 s: ${what}`);
+}
