@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, readFile, realpath, rename, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -56,6 +56,7 @@ async function start(options: NatsOptions): Promise<NatsServer> {
   const log = options.log ?? join(dir, "nats.log");
   const config = join(dir, "nats.conf");
   await endLeftover(join(dir, "nats.pid"), config);
+  await removePortsFiles(dir);
   const password = await keptPassword(join(dir, "password"));
   const port = options.port ?? (await freePort());
   await mkdir(join(dir, "data"), { recursive: true, mode: 0o700 });
@@ -82,6 +83,7 @@ function configuration(dir: string, port: number, password: string): string {
     `listen: "127.0.0.1:${port}"`,
     "server_name: berth",
     `pid_file: ${JSON.stringify(join(dir, "nats.pid"))}`,
+    `ports_file_dir: ${JSON.stringify(dir)}`,
     `authorization { user: ${user}, password: "${password}" }`,
     "jetstream {",
     `  store_dir: ${JSON.stringify(join(dir, "data"))}`,
@@ -116,12 +118,23 @@ async function endLeftover(pidFile: string, config: string): Promise<void> {
 
 type About = { port: number; password: string; log: string; dir: string };
 
+/**
+ * The server writes `<program>_<pid>.ports` when it listens. Only then is the password sent: until then the
+ * port may be somebody else's.
+ */
 async function untilReady(child: Child, about: About): Promise<void> {
-  while (!(await signIn(about.port, about.password))) {
+  const listens = async () => (await readdir(about.dir)).some((name) => name.endsWith(`_${child.pid}.ports`));
+  while (!((await listens()) && (await signIn(about.port, about.password)))) {
     if (child.exit()) throw await startFailure(about);
-    await pause(25);
+    await pause(20);
   }
-  if (child.exit()) throw await startFailure(about);
+}
+
+/** What servers that were killed left of these. */
+async function removePortsFiles(dir: string): Promise<void> {
+  for (const name of await readdir(dir)) {
+    if (name.endsWith(".ports")) await rm(join(dir, name), { force: true });
+  }
 }
 
 async function startFailure({ log, port, dir }: About): Promise<StartFailure> {

@@ -8,7 +8,7 @@ import { StartFailure } from "./failure.ts";
 import { freePort, lockFolder } from "./ports.ts";
 import { findBinaries, type PostgresBinaries } from "./postgres-files.ts";
 import { findIdentity, giveTo, type Identity, letPass } from "./postgres-identity.ts";
-import { endOrphan } from "./process-table.ts";
+import { endOrphan, workingIn } from "./process-table.ts";
 
 export type PostgresOptions = {
   /** The server's folder: made when missing, owned by this server alone. */
@@ -200,35 +200,46 @@ async function endLeftover(data: string): Promise<void> {
   if (foreign !== undefined) {
     throw new StartFailure("folderTaken", `Another PostgreSQL (process ${pid}) runs on the folder ${data}.`);
   }
-  if (ended || lines[0] === undefined) return;
+  if (ended) return;
+  await endSessions(data);
   await writeFile(file, [String(process.pid), ...lines.slice(1)].join("\n"));
 }
 
-async function untilReady(
-  child: Child,
-  url: string,
-  about: { log: string; port: number; data: string },
-): Promise<void> {
-  for (;;) {
-    if (child.exit()) throw await startFailure(about);
-    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
-    client.on("error", () => {});
-    try {
-      await client.connect();
-      await client.query("SELECT 1");
-      return;
-    } catch (error) {
-      if ((error as { code?: string }).code === "28P01") {
-        throw damaged(about.data, "the kept password is not the server's");
-      }
-    } finally {
-      await client.end().catch(() => {});
-    }
-    await pause(25);
+/**
+ * The sessions of a server that was killed alone live on until they next look up. Nothing they do can be saved
+ * any more, and as long as they hold the shared memory no new server may start.
+ */
+async function endSessions(data: string): Promise<void> {
+  for (const pid of await workingIn(data)) {
+    await endOrphan(pid, (line) => line.startsWith("postgres: "), "SIGKILL", 1_000);
   }
 }
 
-async function startFailure(about: { log: string; port: number; data: string }): Promise<StartFailure> {
+type About = { log: string; port: number; data: string };
+
+/** Until the server itself says so in postmaster.pid (the port may be somebody else's), then a real connection. */
+async function untilReady(child: Child, url: string, about: About): Promise<void> {
+  const file = join(about.data, "postmaster.pid");
+  for (;;) {
+    if (child.exit()) throw await startFailure(about);
+    const lines = (await readFile(file, "utf8").catch(() => "")).split("\n");
+    if (lines[0] === String(child.pid) && lines[7]?.trim() === "ready") break;
+    await pause(10);
+  }
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
+  client.on("error", () => {});
+  try {
+    await client.connect();
+    await client.query("SELECT 1");
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    throw damaged(about.data, code === "28P01" ? "the kept password is not the server's" : message);
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+async function startFailure(about: About): Promise<StartFailure> {
   const reason = await because(about.log);
   if (/could not bind|could not create any TCP/.test(reason)) {
     return new StartFailure("portInUse", `PostgreSQL cannot listen on 127.0.0.1:${about.port}: ${reason}`);

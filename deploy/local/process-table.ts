@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
+import { readdir, readFile, readlink } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 
 /** The command line of a living process, its parts separated by spaces; undefined when there is none. */
@@ -29,6 +29,14 @@ export function isAlive(pid: number): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
+}
+
+/** The processes whose working directory is `dir` (an absolute path without links); none without /proc. */
+export async function workingIn(dir: string): Promise<number[]> {
+  const entries = await readdir("/proc").catch(() => []);
+  const pids = entries.map(Number).filter((pid) => Number.isInteger(pid) && pid > 1);
+  const folders = await Promise.all(pids.map((pid) => readlink(`/proc/${pid}/cwd`).catch(() => undefined)));
+  return pids.filter((_, index) => folders[index] === dir);
 }
 
 /**

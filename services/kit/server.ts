@@ -65,13 +65,15 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
     grpcPort,
     stop: async () => {
       const closed = Promise.all([close(plain), close(h2c)]);
-      plain.closeIdleConnections();
+      // A keep-alive connection becomes idle only after the answer that is under way.
+      const idle = setInterval(() => plain.closeIdleConnections(), 50);
       for (const session of sessions) session.close();
       const late = setTimeout(() => {
         plain.closeAllConnections();
         for (const session of sessions) session.destroy();
       }, 8_000);
       await closed;
+      clearInterval(idle);
       clearTimeout(late);
     },
   };

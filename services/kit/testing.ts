@@ -43,19 +43,30 @@ async function asAdmin(url: URL, statements: string[]): Promise<void> {
   }
 }
 
-/** A NATS server of its own on a free port. */
-export async function testNats() {
-  const dir = await mkdtemp(join(tmpdir(), "berth-nats-"));
+/** A NATS server of its own on a free port; `restart` brings it back with its data. */
+export async function testNats(kept?: { dir: string; port: number }): Promise<TestNats> {
+  const dir = kept?.dir ?? (await mkdtemp(join(tmpdir(), "berth-nats-")));
   const binary = await findNatsServer(resolve(import.meta.dirname, "../../.cache/bin"), () => {});
-  const server = await startNats({ binary, dir, port: await freePort(), log: join(dir, "nats.log") });
+  const server = await startNats({ binary, dir, port: kept?.port ?? (await freePort()) });
   return {
-    ...server,
+    url: server.url,
+    pid: server.pid,
+    stop: () => server.stop(),
+    restart: () => testNats({ dir, port: server.port }),
     remove: async () => {
       await server.stop();
       await rm(dir, { recursive: true, force: true });
     },
   };
 }
+
+export type TestNats = {
+  url: string;
+  pid: number;
+  stop: () => Promise<void>;
+  restart: () => Promise<TestNats>;
+  remove: () => Promise<void>;
+};
 
 /** A typed client of a service under test that acts as the given caller. */
 export function clientAs<S extends DescService>(
@@ -78,11 +89,14 @@ export function clientAs<S extends DescService>(
 }
 
 /** Waits until `probe` gives something other than undefined or false; throws `what` after 20 s. */
-export async function eventually<T>(what: string, probe: () => Promise<T | undefined | false>): Promise<T> {
+export async function eventually<T>(
+  what: string,
+  probe: () => Promise<T | undefined | null | false>,
+): Promise<T> {
   const until = Date.now() + 20_000;
   while (Date.now() < until) {
     const found = await probe();
-    if (found !== undefined && found !== false) return found as T;
+    if (found !== undefined && found !== null && found !== false) return found as T;
     await new Promise((next) => setTimeout(next, 25));
   }
   throw new Error(`did not happen within 20 s: ${what}`);

@@ -83,15 +83,7 @@ const DERIVED_SENSITIVE = new Set(["PASSWORD", "URL"]);
  * it; behind any other failure an alias is `alias_target_dangling`.
  */
 export function resolve({ rows, addons }: ResolveInput): Resolved {
-  const effective = new Map<string, VariableRow[]>();
-  for (const row of rows) {
-    const sameName = effective.get(row.name);
-    if (sameName === undefined) effective.set(row.name, [row]);
-    else sameName.push(row);
-  }
-  for (const sameName of effective.values()) {
-    if (sameName.length > 1) sameName.sort((a, b) => NEARNESS[a.scope] - NEARNESS[b.scope]);
-  }
+  const effective = nearestFirst(rows);
   const outcomes = new Map<string, Outcome>();
   const resolved: Resolved = { data: [], dangling: [] };
   for (const name of [...effective.keys()].sort()) {
@@ -113,6 +105,20 @@ export function resolve({ rows, addons }: ResolveInput): Resolved {
     });
   }
   return resolved;
+}
+
+// The rows of each name, the one that counts first and behind it what it shadows.
+function nearestFirst(rows: readonly VariableRow[]): Map<string, VariableRow[]> {
+  const byName = new Map<string, VariableRow[]>();
+  for (const row of rows) {
+    const sameName = byName.get(row.name);
+    if (sameName === undefined) byName.set(row.name, [row]);
+    else sameName.push(row);
+  }
+  for (const sameName of byName.values()) {
+    if (sameName.length > 1) sameName.sort((a, b) => NEARNESS[a.scope] - NEARNESS[b.scope]);
+  }
+  return byName;
 }
 
 // Follows aliases from one name until the outcome is known, then gives every name on the way its own outcome.

@@ -34,6 +34,8 @@ export interface Release {
   minReadySeconds: number;
   /** The resolved variables, PLATFORM_VARIABLES_REVISION included. Secrets: never logged, sealed at rest. */
   env: Record<string, string>;
+  /** Names in `env` whose values must not be quoted in a status message. */
+  sensitive?: readonly string[];
 }
 
 /**

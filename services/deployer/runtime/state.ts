@@ -34,6 +34,8 @@ export interface ServiceRecord {
   desired: GenerationRecord;
   live?: GenerationRecord;
   instances: InstanceRecord[];
+  /** Its removal has begun and is to be finished. */
+  removed?: true;
 }
 
 const fileName = "state.json";
@@ -41,7 +43,8 @@ const fileName = "state.json";
 /** Written beside and renamed: a reader finds the old or the new state, never half of one. */
 export function writeServiceRecord(folder: string, record: ServiceRecord, sealer: Sealer): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const seal = (one: GenerationRecord) => ({ ...one, release: sealRelease(one.release, sealer) });
+  // Sealed whole: a start command may hold a secret as well.
+  const seal = (one: GenerationRecord) => ({ ...one, release: sealer.seal(one.release) });
   const sealed = { ...record, desired: seal(record.desired), live: record.live && seal(record.live) };
   const path = join(folder, fileName);
   writeFileSync(`${path}.new`, JSON.stringify(sealed), { mode: 0o600 });
@@ -53,7 +56,8 @@ export function readServiceRecord(folder: string, sealer: Sealer): ServiceRecord
   try {
     const record = JSON.parse(readFileSync(join(folder, fileName), "utf8"));
     for (const one of [record.desired, record.live]) {
-      if (one) one.release = openRelease(one.release, sealer);
+      if (one) one.release = sealer.open(one.release);
+      if (one && one.release === undefined) return undefined;
     }
     return record;
   } catch {
@@ -66,19 +70,4 @@ export function listServiceFolders(root: string): string[] {
   return readdirSync(root, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map((entry) => join(root, entry.name));
-}
-
-// A release is sealed whole: a start command may hold a secret too. Sealing the same object once is enough.
-const sealedReleases = new WeakMap<Release, string>();
-
-function sealRelease(release: Release, sealer: Sealer): string {
-  const sealed = sealedReleases.get(release) ?? sealer.seal(JSON.stringify(release));
-  sealedReleases.set(release, sealed);
-  return sealed;
-}
-
-function openRelease(sealed: string, sealer: Sealer): Release {
-  const text = sealer.open(sealed);
-  if (text === undefined) throw new Error("sealed under another secret");
-  return JSON.parse(text);
 }

@@ -1,0 +1,60 @@
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { freePort, isFree, lockFolder, portOr } from "./ports.ts";
+import { killHard, launch, moduleUrl } from "./test-launcher.ts";
+
+let dir: string;
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "berth-ports-"));
+});
+afterEach(() => rm(dir, { recursive: true, force: true }));
+
+test("a free port can be listened on, and a taken one is replaced", async () => {
+  const port = await freePort();
+  expect(await portOr(port)).toBe(port);
+  const server = createServer().listen(port, "127.0.0.1");
+  await once(server, "listening");
+  expect(await isFree(port)).toBe(false);
+  const other = await portOr(port);
+  expect(other).not.toBe(port);
+  expect(await isFree(other)).toBe(true);
+  server.close();
+});
+
+test("a taken folder is refused with the process and the URL of the one that has it", async () => {
+  const lock = await lockFolder(dir);
+  await lock.announce("http://127.0.0.1:4000");
+  await expect(lockFolder(dir)).rejects.toMatchObject({
+    kind: "folderTaken",
+    message: expect.stringContaining(`in use by process ${process.pid} at http://127.0.0.1:4000`),
+  });
+  lock.release();
+  (await lockFolder(dir)).release();
+});
+
+test("the lock of a killed process is free at once", async () => {
+  const holder = await launch<string>(
+    `import { lockFolder } from ${JSON.stringify(moduleUrl("ports.ts"))};
+     await lockFolder(${JSON.stringify(dir)});
+     print("locked");`,
+  );
+  await expect(lockFolder(dir)).rejects.toMatchObject({
+    kind: "folderTaken",
+    message: expect.stringContaining(`process ${holder.process.pid}`),
+  });
+  await killHard(holder.process);
+  (await lockFolder(dir)).release();
+});
+
+test("of many that come at once exactly one gets the folder", async () => {
+  const attempt = `import { lockFolder } from ${JSON.stringify(moduleUrl("ports.ts"))};
+     print(await lockFolder(${JSON.stringify(dir)}).then(() => true, (error) => error.kind));`;
+  const processes = await Promise.all([1, 2, 3, 4].map(() => launch<true | string>(attempt)));
+  const answers = processes.map(({ value }) => value);
+  await Promise.all(processes.map(({ process }) => killHard(process)));
+  expect(answers.sort()).toEqual(["folderTaken", "folderTaken", "folderTaken", true].sort());
+});

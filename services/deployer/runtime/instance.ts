@@ -1,0 +1,146 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { closeSync, mkdirSync, openSync } from "node:fs";
+import { readdir, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { artifactFolders, directoryBuildId, readManifest } from "./artifact.ts";
+import { type Collector, collectOutput, outputPath } from "./log-collect.ts";
+import { instanceName, type LogStore } from "./log-store.ts";
+import type { Release } from "./port.ts";
+import { endProcesses, isAlive, type ProcessRef, startedOf } from "./processes.ts";
+import type { GenerationRecord, InstanceRecord } from "./state.ts";
+
+/** What all instances of one service share. */
+export interface InstanceHome {
+  /** Holds one folder for each instance: its output files and its HOME. */
+  folder: string;
+  artifactsFolder: string;
+  /** Folders for PATH, nearest first. */
+  toolFolders: string[];
+  log: LogStore;
+}
+
+export interface Instance {
+  readonly record: InstanceRecord;
+  /** Resolves when its first process has ended, with a phrase that says how. */
+  readonly ended: Promise<string>;
+  /** Ends all its processes, takes in its last output and removes its folder. Idempotent. */
+  end(graceMs: number): Promise<void>;
+}
+
+/** Starts one replica as a session of its own, which goes on living when this process is killed. */
+export async function startInstance(
+  home: InstanceHome,
+  { generation, release }: GenerationRecord,
+  replica: number,
+): Promise<Instance> {
+  const port = await findFreePort();
+  const name = instanceName(release.version, replica, randomBytes(5).toString("hex"));
+  const folder = join(home.folder, name);
+  mkdirSync(join(folder, "home"), { recursive: true, mode: 0o700 });
+  const output = openSync(outputPath(folder, "stdout"), "a");
+  const errors = openSync(outputPath(folder, "stderr"), "a");
+  const record: InstanceRecord = { name, generation, replica, port, pid: 0, started: "" };
+  let ended: Promise<string>;
+  try {
+    const { command, cwd, env } = describeProcess(home, release, port, join(folder, "home"));
+    const child = spawn("/bin/sh", ["-c", command], { cwd, env, detached: true, stdio: ["ignore", output, errors] });
+    ended = untilExit(child);
+    child.unref();
+    record.pid = child.pid ?? 0;
+    record.started = startedOf(record.pid) ?? "";
+  } catch (error) {
+    ended = Promise.resolve(`could not be started: ${(error as Error).message}`);
+  } finally {
+    closeSync(output);
+    closeSync(errors);
+  }
+  const collector = collectOutput(folder, name, home.log, { stdout: 0, stderr: 0 });
+  return wrap(record, folder, collector, ended);
+}
+
+/** Takes over an instance that an earlier process started, undefined when it has ended meanwhile. */
+export async function adoptInstance(home: InstanceHome, record: InstanceRecord): Promise<Instance | undefined> {
+  if (!isAlive(record)) return undefined;
+  const folder = join(home.folder, record.name);
+  const collector = collectOutput(folder, record.name, home.log, await home.log.takenOf(record.name));
+  return wrap(record, folder, collector, untilGone(record));
+}
+
+/** Ends and takes in what instances left that are in `folder` but not among `kept`. */
+export async function sweepInstances(
+  home: InstanceHome,
+  known: InstanceRecord[],
+  kept: ReadonlySet<string>,
+  graceMs: number,
+): Promise<void> {
+  const names = await readdir(home.folder).catch(() => []);
+  await Promise.all(
+    names.map(async (name) => {
+      if (kept.has(name)) return;
+      const folder = join(home.folder, name);
+      const record = known.find((one) => one.name === name);
+      await endProcesses(record?.started ? record : undefined, folder, graceMs);
+      const collector = collectOutput(folder, name, home.log, await home.log.takenOf(name));
+      collector.collect(true);
+      collector.close();
+      await rm(folder, { recursive: true, force: true });
+    }),
+  );
+}
+
+function wrap(record: InstanceRecord, folder: string, collector: Collector, ended: Promise<string>): Instance {
+  let ending: Promise<void> | undefined;
+  const end = async (graceMs: number) => {
+    await endProcesses(record.started ? record : undefined, folder, graceMs);
+    collector.collect(true);
+    collector.close();
+    await rm(folder, { recursive: true, force: true });
+  };
+  return { record, ended, end: (graceMs) => (ending ??= end(graceMs)) };
+}
+
+/** The app's variables, PORT and a bare minimum; nothing of this process's environment. */
+function describeProcess(home: InstanceHome, release: Release, port: number, homeFolder: string) {
+  const buildId = directoryBuildId(release.artifact) ?? "";
+  const manifest = readManifest(home.artifactsFolder, buildId);
+  const command = release.command ?? manifest?.command;
+  if (!manifest || command === undefined) throw new Error("what it was built into is gone; deploy it again.");
+  const cwd = artifactFolders(home.artifactsFolder, buildId).app;
+  const folders = [...manifest.path.map((one) => join(cwd, one)), ...home.toolFolders];
+  const env = { PATH: folders.join(":"), HOME: homeFolder, LANG: "C.UTF-8", ...release.env, PORT: String(port) };
+  return { command, cwd, env };
+}
+
+function untilExit(child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    child.once("exit", (code, signal) => resolve(signal ? `was ended by ${signal}` : `ended with exit code ${code}`));
+    child.once("error", (error) => resolve(`could not be started: ${error.message}`));
+  });
+}
+
+/** An adopted process is not our child: the system does not tell us its end. */
+async function untilGone(ref: ProcessRef): Promise<string> {
+  while (isAlive(ref)) await delay(250, undefined, { ref: false });
+  return "ended";
+}
+
+const recentPorts = new Set<number>();
+
+/** A port nobody listens on, and that was not given away a moment ago to an app that is still starting. */
+async function findFreePort(): Promise<number> {
+  for (;;) {
+    const server = createServer();
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject).listen({ port: 0, host: "127.0.0.1" }, resolve);
+    });
+    const { port } = server.address() as { port: number };
+    await new Promise((resolve) => server.close(resolve));
+    if (recentPorts.has(port)) continue;
+    recentPorts.add(port);
+    setTimeout(() => recentPorts.delete(port), 60_000).unref();
+    return port;
+  }
+}
