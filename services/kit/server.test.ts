@@ -24,11 +24,11 @@ import { type RunningServer, serve } from "./server.ts";
 import { clientAs, testKeys } from "./testing.ts";
 
 let server: RunningServer;
-let slow: PromiseWithResolvers<void>;
+const entered = Promise.withResolvers<void>();
+const slow = Promise.withResolvers<void>();
 const owner: Partial<Caller> = { accountId: "acc_1", role: "owner" };
 
 beforeAll(async () => {
-  slow = Promise.withResolvers();
   server = await serve({
     host: "127.0.0.1",
     port: 0,
@@ -47,6 +47,7 @@ beforeAll(async () => {
           throw invalid("handle", "invalid_handle", "The handle is not usable.");
         },
         listAuditEvents: async () => {
+          entered.resolve();
           await slow.promise;
           return { data: [] };
         },
@@ -179,7 +180,7 @@ test("health, readiness and metrics are answered over plain HTTP", async () => {
 
 test("stopping finishes the request that is under way", async () => {
   const pending = clientAs(AccountService, server.port, owner).listAuditEvents({ accountId: "acc_1" });
-  await fetch(`http://127.0.0.1:${server.port}/healthz`);
+  await entered.promise;
   const stopped = server.stop();
   slow.resolve();
   expect((await pending).data).toEqual([]);
