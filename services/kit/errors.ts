@@ -64,16 +64,18 @@ export function isRefusal(error: unknown): error is ConnectError {
 const DATABASE_AWAY = /^(08|53|57P)/;
 const SOCKET_AWAY = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOTFOUND", "EAI_AGAIN"]);
 
+/** Whether a database or another service cannot be reached, however deep the error says so. */
+function isAway(error: unknown): boolean {
+  const { code, message, cause } = (error ?? {}) as { code?: unknown; message?: unknown; cause?: unknown };
+  if (typeof code === "string" && (DATABASE_AWAY.test(code) || SOCKET_AWAY.has(code))) return true;
+  if (/Connection terminated|timeout exceeded when trying to connect/.test(String(message))) return true;
+  return cause !== undefined && cause !== error && isAway(cause);
+}
+
 /** Turns whatever a handler threw into what may leave the service; `true` when it was unforeseen. */
 export function toPublic(error: unknown, requestId: string): { error: ConnectError; unforeseen: boolean } {
   if (isRefusal(error)) return { error, unforeseen: false };
-  const code = (error as { code?: unknown } | null)?.code;
-  const message = String((error as Error | null)?.message ?? "");
-  if (
-    (typeof code === "string" && (DATABASE_AWAY.test(code) || SOCKET_AWAY.has(code))) ||
-    /Connection terminated|timeout exceeded when trying to connect/.test(message)
-  )
-    return { error: unavailable(), unforeseen: true };
+  if (isAway(error)) return { error: unavailable(), unforeseen: true };
   if (
     error instanceof ConnectError &&
     [Code.Canceled, Code.DeadlineExceeded, Code.Unavailable].includes(error.code)
