@@ -38,7 +38,10 @@ export async function findIdentity(dir: string, binary: string): Promise<Identit
 function identitiesForRoot({ uid, gid }: { uid: number; gid: number }): Identity[] {
   const unshare = ["unshare", "--user", `--map-user=${nobody}`, `--map-group=${nobody}`, "--"];
   const passThrough = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"];
-  const setpriv = ["setpriv", `--reuid=${uid}`, `--regid=${gid}`, "--clear-groups", ...passThrough, "--"];
+  // Without this bit access(2), which PostgreSQL asks about its own files, knows nothing of the capability.
+  const knownToAccess = "--securebits=+no_setuid_fixup";
+  const become = [`--reuid=${uid}`, `--regid=${gid}`, "--clear-groups"];
+  const setpriv = ["setpriv", ...become, knownToAccess, ...passThrough, "--"];
   return [
     { prefix: [], uid, gid, owner: { uid, gid } },
     { prefix: unshare, owner: { uid: 0, gid: 0 } },

@@ -244,6 +244,10 @@ async function startFailure(about: About): Promise<StartFailure> {
   if (/could not bind|could not create any TCP/.test(reason)) {
     return new StartFailure("portInUse", `PostgreSQL cannot listen on 127.0.0.1:${about.port}: ${reason}`);
   }
+  if (/pre-existing shared memory/.test(reason)) {
+    const sentence = `Sessions of a killed server still work on the folder ${about.data}. Try again in a moment.`;
+    return new StartFailure("folderTaken", sentence);
+  }
   return damaged(about.data, reason);
 }
 

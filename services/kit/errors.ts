@@ -72,6 +72,19 @@ function isAway(error: unknown): boolean {
   return cause !== undefined && cause !== error && isAway(cause);
 }
 
+/** Whether an error says that the database or a socket is away for now, so that trying again may help. */
+export function isAway(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  const message = String((error as Error | null)?.message ?? "");
+  return (
+    (typeof code === "string" && (DATABASE_AWAY.test(code) || SOCKET_AWAY.has(code))) ||
+    /Connection terminated|timeout exceeded when trying to connect/.test(message)
+  );
+}
+
+// PostgreSQL stores no U+0000, and says so with this code wherever one arrives in a text.
+const NUL_IN_TEXT = "22021";
+
 /** Turns whatever a handler threw into what may leave the service; `true` when it was unforeseen. */
 export function toPublic(error: unknown, requestId: string): { error: ConnectError; unforeseen: boolean } {
   if (isRefusal(error)) return { error, unforeseen: false };

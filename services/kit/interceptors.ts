@@ -8,7 +8,7 @@ import {
   type UnaryRequest,
 } from "@connectrpc/connect";
 import { SpanKind } from "@opentelemetry/api";
-import { type Http, http, Role } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { Actor, type Http, http, Role } from "../../proto/gen/berth/options/v1/options_pb.ts";
 import { atLeast, CALLER_HEADER, type Caller, type RoleName, verifyCaller } from "./caller.ts";
 import { refuse, toPublic } from "./errors.ts";
 import { newId } from "./ids.ts";
@@ -48,6 +48,8 @@ export function requiredRole(rule: Http): RoleName | undefined {
 
 function authorize(rule: Http, caller: Caller, message: Record<string, unknown>): void {
   if (rule.role === Role.PUBLIC) return;
+  if (rule.actor === Actor.USER && caller.kind === "machine")
+    throw refuse(403, "machine_actor_forbidden", "Only a user may do this, not a machine.");
   const needed = requiredRole(rule);
   const isService = caller.kind === "service";
   // Refusal is the default: each kind of role names who passes.

@@ -11,7 +11,11 @@ export function redact(line: string): string {
 }
 
 /** JSON logs on stdout, one object a line; known secret members and token-shaped texts are removed. */
-export function createLog(service: string, level: string): Logger {
+export function createLog(
+  service: string,
+  level: string,
+  write: (line: string) => void = (line) => void process.stdout.write(line),
+): Logger {
   return pino(
     {
       level,
@@ -32,6 +36,6 @@ export function createLog(service: string, level: string): Logger {
         censor: "[redacted]",
       },
     },
-    { write: (line: string) => void process.stdout.write(redact(line)) },
+    { write: (line: string) => write(redact(line)) },
   );
 }

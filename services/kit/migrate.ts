@@ -1,6 +1,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import type { Pool, Tx } from "./db.ts";
+import { isAway } from "./errors.ts";
 
 /** Tables that every service has: what leaves it, and what it has already handled. */
 const KIT_TABLES = `
@@ -23,10 +25,10 @@ create index if not exists inbox_at on inbox (at);
 /**
  * Brings the current schema up to the numbered files of `dir` (`0001-name.sql`, forward only). Safe
  * when several replicas start together: one applies, the others wait. A file that was applied and is
- * missing or out of order stops the start.
+ * missing or out of order stops the start. A database that is away is tried again for a minute.
  */
 export async function migrate(pool: Pool, dir: string): Promise<string[]> {
-  const tx = await pool.connect();
+  const tx = await connectWithin(pool, 60_000);
   try {
     await tx.query("select pg_advisory_lock(hashtext('berth-migrate:' || current_schema()))");
     await tx.query(
@@ -37,6 +39,17 @@ export async function migrate(pool: Pool, dir: string): Promise<string[]> {
   } finally {
     await tx.query("select pg_advisory_unlock_all()").catch(() => {});
     tx.release();
+  }
+}
+
+async function connectWithin(pool: Pool, ms: number): Promise<Tx> {
+  for (const until = Date.now() + ms; ; ) {
+    try {
+      return await pool.connect();
+    } catch (error) {
+      if (!isAway(error) || Date.now() >= until) throw error;
+      await pause(250);
+    }
   }
 }
 

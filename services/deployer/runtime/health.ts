@@ -10,7 +10,11 @@ const probeTimeoutMs = 5000;
  * Waits until the app answers on `port` and gives the address it listens on: with a path GET must answer
  * 200–399, without one an accepted connection is enough. Rejects only when `signal` aborts.
  */
-export async function waitUntilHealthy(port: number, path: string | undefined, signal: AbortSignal): Promise<string> {
+export async function waitUntilHealthy(
+  port: number,
+  path: string | undefined,
+  signal: AbortSignal,
+): Promise<string> {
   for (let pause = 10; ; pause = Math.min(250, pause * 1.5)) {
     for (const host of addresses) {
       const healthy = path === undefined ? await accepts(host, port) : await answers(host, port, path);

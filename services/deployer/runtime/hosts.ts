@@ -7,10 +7,14 @@ const valid = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 /**
  * The host label of a service: `<service>-<environment>-<project>`. Two services may come to the same one
  * (`a-b` + `c` and `a` + `b-c`, or two accounts with the same names): the first to claim it keeps it, a
- * later one gets `-` and the first hexadecimal digits of the SHA-256 of its id behind it. So does a label
+ * later one gets `-` and the first 8 hexadecimal digits of the SHA-256 of its id behind it. So does a label
  * that is no valid DNS label, after being cut to fit.
  */
-export function chooseLabel(names: Release["names"], serviceId: string, taken: (label: string) => boolean): string {
+export function chooseLabel(
+  names: Release["names"],
+  serviceId: string,
+  taken: (label: string) => boolean,
+): string {
   const plain = `${names.service}-${names.environment}-${names.project}`;
   if (valid.test(plain) && !taken(plain)) return plain;
   const hash = createHash("sha256").update(serviceId).digest("hex");
@@ -18,11 +22,4 @@ export function chooseLabel(names: Release["names"], serviceId: string, taken: (
     const label = `${plain.slice(0, 62 - digits).replace(/-+$/, "")}-${hash.slice(0, digits)}`;
     if (!taken(label)) return label;
   }
-}
-
-/** Whether `label` is one that `chooseLabel` may have given these names: then the service keeps it. */
-export function isLabelOf(label: string, names: Release["names"], serviceId: string): boolean {
-  const never = () => false;
-  const plainTaken = (one: string) => one === `${names.service}-${names.environment}-${names.project}`;
-  return label === chooseLabel(names, serviceId, never) || label === chooseLabel(names, serviceId, plainTaken);
 }

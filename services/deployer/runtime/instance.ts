@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { closeSync, mkdirSync, openSync } from "node:fs";
-import { readdir, rm } from "node:fs/promises";
+import { closeSync, mkdirSync, openSync, readdirSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -26,7 +26,7 @@ export interface Instance {
   readonly record: InstanceRecord;
   /** Resolves when its first process has ended, with a phrase that says how. */
   readonly ended: Promise<string>;
-  /** Ends all its processes, takes in its last output and removes its folder. Idempotent. */
+  /** Ends all its processes, takes in its last output, removes its folder. Again: with less grace, at most. */
   end(graceMs: number): Promise<void>;
 }
 
@@ -46,7 +46,12 @@ export async function startInstance(
   let ended: Promise<string>;
   try {
     const { command, cwd, env } = describeProcess(home, release, port, join(folder, "home"));
-    const child = spawn("/bin/sh", ["-c", command], { cwd, env, detached: true, stdio: ["ignore", output, errors] });
+    const child = spawn("/bin/sh", ["-c", command], {
+      cwd,
+      env,
+      detached: true,
+      stdio: ["ignore", output, errors],
+    });
     ended = untilExit(child);
     child.unref();
     record.pid = child.pid ?? 0;
@@ -62,27 +67,31 @@ export async function startInstance(
 }
 
 /** Takes over an instance that an earlier process started, undefined when it has ended meanwhile. */
-export async function adoptInstance(home: InstanceHome, record: InstanceRecord): Promise<Instance | undefined> {
+export async function adoptInstance(
+  home: InstanceHome,
+  record: InstanceRecord,
+): Promise<Instance | undefined> {
   if (!isAlive(record)) return undefined;
   const folder = join(home.folder, record.name);
   const collector = collectOutput(folder, record.name, home.log, await home.log.takenOf(record.name));
   return wrap(record, folder, collector, untilGone(record));
 }
 
-/** Ends and takes in what instances left that are in `folder` but not among `kept`. */
+/** Ends, and takes the last output of, the instances that are there at this moment and not among `kept`. */
 export async function sweepInstances(
   home: InstanceHome,
   known: InstanceRecord[],
   kept: ReadonlySet<string>,
   graceMs: number,
 ): Promise<void> {
-  const names = await readdir(home.folder).catch(() => []);
+  mkdirSync(home.folder, { recursive: true, mode: 0o700 });
+  const deadline = Date.now() + graceMs;
+  const names = readdirSync(home.folder).filter((name) => !kept.has(name));
   await Promise.all(
     names.map(async (name) => {
-      if (kept.has(name)) return;
       const folder = join(home.folder, name);
       const record = known.find((one) => one.name === name);
-      await endProcesses(record?.started ? record : undefined, folder, graceMs);
+      await endProcesses(record?.started ? record : undefined, folder, () => deadline);
       const collector = collectOutput(folder, name, home.log, await home.log.takenOf(name));
       collector.collect(true);
       collector.close();
@@ -91,15 +100,26 @@ export async function sweepInstances(
   );
 }
 
-function wrap(record: InstanceRecord, folder: string, collector: Collector, ended: Promise<string>): Instance {
+function wrap(
+  record: InstanceRecord,
+  folder: string,
+  collector: Collector,
+  ended: Promise<string>,
+): Instance {
   let ending: Promise<void> | undefined;
-  const end = async (graceMs: number) => {
-    await endProcesses(record.started ? record : undefined, folder, graceMs);
+  let deadline = Number.POSITIVE_INFINITY;
+  const finish = async () => {
+    await endProcesses(record.started ? record : undefined, folder, () => deadline);
     collector.collect(true);
     collector.close();
     await rm(folder, { recursive: true, force: true });
   };
-  return { record, ended, end: (graceMs) => (ending ??= end(graceMs)) };
+  const end = (graceMs: number) => {
+    deadline = Math.min(deadline, Date.now() + graceMs);
+    ending ??= finish();
+    return ending;
+  };
+  return { record, ended, end };
 }
 
 /** The app's variables, PORT and a bare minimum; nothing of this process's environment. */
@@ -110,13 +130,21 @@ function describeProcess(home: InstanceHome, release: Release, port: number, hom
   if (!manifest || command === undefined) throw new Error("what it was built into is gone; deploy it again.");
   const cwd = artifactFolders(home.artifactsFolder, buildId).app;
   const folders = [...manifest.path.map((one) => join(cwd, one)), ...home.toolFolders];
-  const env = { PATH: folders.join(":"), HOME: homeFolder, LANG: "C.UTF-8", ...release.env, PORT: String(port) };
+  const env = {
+    PATH: folders.join(":"),
+    HOME: homeFolder,
+    LANG: "C.UTF-8",
+    ...release.env,
+    PORT: String(port),
+  };
   return { command, cwd, env };
 }
 
 function untilExit(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
-    child.once("exit", (code, signal) => resolve(signal ? `was ended by ${signal}` : `ended with exit code ${code}`));
+    child.once("exit", (code, signal) =>
+      resolve(signal ? `was ended by ${signal}` : `ended with exit code ${code}`),
+    );
     child.once("error", (error) => resolve(`could not be started: ${error.message}`));
   });
 }

@@ -1,4 +1,13 @@
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, truncateSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeSync,
+} from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { type LogLine, type LogPage, type LogQuery, type LogStream, RuntimeRefusal } from "./port.ts";
@@ -170,7 +179,14 @@ function writeEntry(line: OutputLine): string {
 function parseEntry(text: string, from: number, to: number): Entry | undefined {
   const match = /^(\d{1,15})\t(stdout|stderr)\t([^\t]+)\t(\d+)\t(.*)$/s.exec(text);
   if (!match) return undefined;
-  const [, time, stream, instance, end, message] = match as unknown as [string, string, LogStream, string, string, string];
+  const [, time, stream, instance, end, message] = match as unknown as [
+    string,
+    string,
+    LogStream,
+    string,
+    string,
+    string,
+  ];
   return { time: Number(time), stream, instance, end: Number(end), message, from, to };
 }
 
@@ -181,7 +197,8 @@ async function* readOlder(folder: string, segment: number, bounds: { from: numbe
     const from = Math.max(bounds.from, at - chunkBytes);
     const bytes = Buffer.concat([await readBytes(folder, segment, from, at), rest]);
     const first = from === bounds.from ? 0 : bytes.indexOf(10) + 1;
-    const entries = first === 0 && from !== bounds.from ? [] : [...splitEntries(bytes.subarray(first), from + first)];
+    const entries =
+      first === 0 && from !== bounds.from ? [] : [...splitEntries(bytes.subarray(first), from + first)];
     yield* entries.reverse();
     rest = first === 0 && from !== bounds.from ? bytes : bytes.subarray(0, first);
     at = from;

@@ -38,34 +38,36 @@ export function isAlive(ref: ProcessRef): boolean {
 }
 
 /**
- * Living processes that were started for `folder`: they have the variable `HOME` or `TMPDIR` in it, or
- * write their output into it. Finds those that left their group too. Linux only; elsewhere none.
+ * Living processes that were started for `folder`, with the place in it that shows it: the variable HOME or
+ * TMPDIR, or where their output goes. Finds those that left their group too. Linux only; elsewhere none.
  */
-export function findMarked(folder: string): ProcessRef[] {
-  return listProcesses().filter((found) => found.pid !== process.pid && isMarked(found.pid, folder));
+export function findMarked(folder: string): (ProcessRef & { place: string })[] {
+  return listProcesses().flatMap((found) => {
+    const place = found.pid === process.pid ? undefined : markOf(found.pid, folder);
+    return place === undefined ? [] : [{ ...found, place }];
+  });
 }
 
 /**
- * Ends `leader`'s session and everything marked with `folder`: SIGTERM, and SIGKILL for what is left after
- * `graceMs`. Resolves when nothing is left.
+ * Ends `leader`'s session and everything marked with `folder`: SIGTERM, and SIGKILL for what is left past
+ * the `deadline` (a time in ms, which may come nearer meanwhile). Resolves when nothing is left.
  */
 export async function endProcesses(
   leader: ProcessRef | undefined,
   folder: string,
-  graceMs: number,
+  deadline: () => number,
 ): Promise<void> {
-  const deadline = Date.now() + graceMs;
   const told = new Set<number>();
-  if (leader !== undefined && graceMs > 0 && isAlive(leader)) {
+  if (leader !== undefined && Date.now() < deadline() && isAlive(leader)) {
     signal(-leader.pid, "SIGTERM");
     told.add(leader.pid);
-    while (isAlive(leader) && Date.now() < deadline) await delay(15);
+    while (isAlive(leader) && Date.now() < deadline()) await delay(15);
   }
   for (let pause = 15; ; pause = Math.min(100, pause * 2)) {
     const left = membersOf(leader, folder);
     if (left.length === 0) return;
     for (const member of left) {
-      if (Date.now() >= deadline) signal(member.pid, "SIGKILL");
+      if (Date.now() >= deadline()) signal(member.pid, "SIGKILL");
       else if (!told.has(member.pid) && !(leader && told.has(leader.pid) && member.group === leader.pid)) {
         signal(member.pid, "SIGTERM");
         told.add(member.pid);
@@ -87,19 +89,22 @@ function membersOf(leader: ProcessRef | undefined, folder: string): Process[] {
   return all.filter(
     (one) =>
       one.pid !== process.pid &&
-      ((ours && (one.session === leader.pid || one.group === leader.pid)) || isMarked(one.pid, folder)),
+      ((ours && (one.session === leader.pid || one.group === leader.pid)) ||
+        markOf(one.pid, folder) !== undefined),
   );
 }
 
-function isMarked(pid: number, folder: string): boolean {
+function markOf(pid: number, folder: string): string | undefined {
   const inside = (path: string) => path === folder || path.startsWith(`${folder}/`);
   try {
-    const variables = readFileSync(`/proc/${pid}/environ`, "latin1").split("\0");
-    const places = variables.filter((one) => one.startsWith("HOME=") || one.startsWith("TMPDIR="));
-    if (places.some((one) => inside(Buffer.from(one, "latin1").toString().replace(/^[A-Z]+=/, "")))) return true;
-    return inside(readlinkSync(`/proc/${pid}/fd/1`)) || inside(readlinkSync(`/proc/${pid}/fd/2`));
+    const variables = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
+    const places = variables
+      .filter((one) => /^(HOME|TMPDIR)=/.test(one))
+      .map((one) => one.replace(/^[A-Z]+=/, ""));
+    for (const number of [1, 2]) places.push(readlinkSync(`/proc/${pid}/fd/${number}`));
+    return places.find(inside);
   } catch {
-    return false; // ended meanwhile, or another user's
+    return undefined; // ended meanwhile, or another user's
   }
 }
 

@@ -15,22 +15,27 @@ const idle = new Agent({ keepAlive: true, maxFreeSockets: 64, timeout: 4000 });
  * Passes one request to the app and its answer back, streaming both ways. Resolves when the exchange is
  * over; with the reason when the app gave no answer at all (then nothing has been written to `res`).
  */
-export function forward(req: IncomingMessage, res: ServerResponse, to: Address): Promise<Unreached | undefined> {
-  const bodyless = req.headers["content-length"] === undefined && req.headers["transfer-encoding"] === undefined;
-  return attempt(req, res, to, bodyless);
+export function forward(
+  req: IncomingMessage,
+  res: ServerResponse,
+  to: Address,
+): Promise<Unreached | undefined> {
+  const bodyless =
+    req.headers["content-length"] === undefined && req.headers["transfer-encoding"] === undefined;
+  return attempt(req, res, to, bodyless && ["GET", "HEAD", "OPTIONS"].includes(req.method ?? ""));
 }
 
 function attempt(
   req: IncomingMessage,
   res: ServerResponse,
   to: Address,
-  bodyless: boolean,
+  repeatable: boolean,
 ): Promise<Unreached | undefined> {
   return new Promise((resolve) => {
     // A kept connection may be closed by the app just as it is used again: only what can be sent a second
     // time takes one.
-    const headers = forwardedHeaders(req, bodyless ? "keep-alive" : "close");
-    const agent = bodyless ? idle : false;
+    const headers = forwardedHeaders(req, repeatable ? "keep-alive" : "close");
+    const agent = repeatable ? idle : false;
     const upstream = request({ ...to, method: req.method, path: req.url, headers, agent, setHost: false });
     let connected = false;
     upstream.on("socket", (socket) => {
@@ -40,7 +45,7 @@ function attempt(
     upstream.on("error", () => {
       if (res.headersSent) res.destroy();
       if (res.headersSent || res.destroyed) resolve(undefined);
-      else if (bodyless && upstream.reusedSocket) resolve(attempt(req, res, to, bodyless));
+      else if (repeatable && upstream.reusedSocket) resolve(attempt(req, res, to, repeatable));
       else resolve(connected ? "failed" : "refused");
     });
     upstream.on("response", (answer) => {
@@ -53,7 +58,7 @@ function attempt(
       upstream.destroy();
       resolve(undefined);
     });
-    if (bodyless) upstream.end();
+    if (repeatable) upstream.end();
     else sendBody(req, upstream, () => connected);
   });
 }
@@ -66,10 +71,22 @@ function sendBody(req: IncomingMessage, upstream: ClientRequest, connected: () =
 }
 
 /** Passes an upgrade (websockets) on and joins the two connections. */
-export function forwardUpgrade(req: IncomingMessage, socket: Duplex, head: Buffer, to: Address): Promise<void> {
+export function forwardUpgrade(
+  req: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+  to: Address,
+): Promise<void> {
   return new Promise((resolve) => {
     const headers = [...forwardedHeaders(req), "connection", "upgrade", "upgrade", req.headers.upgrade ?? ""];
-    const upstream = request({ ...to, method: req.method, path: req.url, headers, agent: false, setHost: false });
+    const upstream = request({
+      ...to,
+      method: req.method,
+      path: req.url,
+      headers,
+      agent: false,
+      setHost: false,
+    });
     const over = () => {
       socket.destroy();
       upstream.destroy();
@@ -77,7 +94,8 @@ export function forwardUpgrade(req: IncomingMessage, socket: Duplex, head: Buffe
     };
     socket.on("error", over).on("close", over);
     upstream.on("error", () => {
-      if (socket.writable) socket.end("HTTP/1.1 502 Bad Gateway\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+      if (socket.writable)
+        socket.end("HTTP/1.1 502 Bad Gateway\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
       else over();
     });
     upstream.on("upgrade", (answer, peer, first) => {
@@ -112,7 +130,13 @@ const hopByHop = new Set([
   "transfer-encoding",
   "upgrade",
 ]);
-const forwarded = new Set(["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-port"]);
+const forwarded = new Set([
+  "forwarded",
+  "x-forwarded-for",
+  "x-forwarded-host",
+  "x-forwarded-proto",
+  "x-forwarded-port",
+]);
 
 /** Names and values in turn, without those that concern only this connection (RFC 9110 section 7.6.1). */
 function endToEnd(raw: string[]): string[] {

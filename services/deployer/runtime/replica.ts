@@ -42,7 +42,7 @@ export function keepReplica(
   let instance: Instance | undefined = adopted;
   let crashes = 0;
   let lastEnd: string | undefined;
-  const done = run();
+  const done = Promise.resolve().then(run); // later, so that `changed` is not called before this returns
 
   async function run(): Promise<void> {
     while (!retired.signal.aborted) {
@@ -103,7 +103,12 @@ export function keepReplica(
     const { lines } = await home.log.page({ instance: name }, 10);
     if (lines.length === 0) return " It wrote nothing.";
     const mask = maskSecrets(rollout.release.sensitive?.map((one) => rollout.release.env[one] ?? "") ?? []);
-    return ` Its last lines:\n${mask(lines.reverse().map((line) => line.message.slice(0, 500)).join("\n"))}`;
+    return ` Its last lines:\n${mask(
+      lines
+        .reverse()
+        .map((line) => line.message.slice(0, 500))
+        .join("\n"),
+    )}`;
   }
 
   async function retire(graceMs: number, drained?: (record: InstanceRecord) => Promise<void>): Promise<void> {

@@ -46,12 +46,14 @@ export async function startRouter(options: { port: number; logger: Logger }): Pr
 
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const label = labelOf(req);
-    if (label === undefined || !routes.has(label)) return refuse(req, res, 404, "not_found", unknownHost(req));
+    if (label === undefined || !routes.has(label))
+      return refuse(req, res, 404, "not_found", unknownHost(req));
     const tried = new Set<string>();
     for (let target = take(label, tried); target; target = take(label, tried)) {
       const unreached = await forward(req, res, target).finally(() => give(target!));
       if (unreached === undefined) return;
-      if (unreached === "failed") return refuse(req, res, 502, "bad_gateway", "The service ended before it answered.");
+      if (unreached === "failed")
+        return refuse(req, res, 502, "bad_gateway", "The service ended before it answered.");
       tried.add(keyOf(target));
     }
     refuse(req, res, 503, "unavailable", "This service has no healthy release at the moment.");
@@ -65,7 +67,10 @@ export async function startRouter(options: { port: number; logger: Logger }): Pr
     socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
   }
 
-  const server = createServer({ requestTimeout: 0, keepAliveTimeout: 60_000 }, (req, res) => void serve(req, res));
+  const server = createServer(
+    { requestTimeout: 0, keepAliveTimeout: 60_000 },
+    (req, res) => void serve(req, res),
+  );
   const sockets = new Set<Duplex>();
   server.on("connection", (socket: Duplex) => {
     sockets.add(socket);
@@ -121,7 +126,13 @@ function unknownHost(req: IncomingMessage): string {
   return `No service answers at ${JSON.stringify(req.headers.host ?? "")}. Services answer at <service>-<environment>-<project>${domain}.`;
 }
 
-function refuse(req: IncomingMessage, res: ServerResponse, status: number, code: string, message: string): void {
+function refuse(
+  req: IncomingMessage,
+  res: ServerResponse,
+  status: number,
+  code: string,
+  message: string,
+): void {
   const json = /\bjson\b/.test(req.headers.accept ?? "");
   const body = json ? JSON.stringify({ error: { code, message } }) : `${message}\n`;
   const type = json ? "application/json" : "text/plain; charset=utf-8";

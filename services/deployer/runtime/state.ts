@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { ProcessRef } from "./processes.ts";
 import type { Release } from "./port.ts";
+import type { ProcessRef } from "./processes.ts";
 import type { Sealer } from "./seal.ts";
 
 /** One process of a release. */

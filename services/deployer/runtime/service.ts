@@ -1,0 +1,276 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { adoptInstance, type Instance, type InstanceHome, sweepInstances } from "./instance.ts";
+import { openLogStore } from "./log-store.ts";
+import { type Logger, type Release, RuntimeRefusal, type RuntimeStatus } from "./port.ts";
+import { keepReplica, type Replica, type RestartTimes } from "./replica.ts";
+import type { Router } from "./router.ts";
+import type { Sealer } from "./seal.ts";
+import {
+  type GenerationRecord,
+  type InstanceRecord,
+  type ServiceRecord,
+  writeServiceRecord,
+} from "./state.ts";
+import { describeStatus, type StatusRules } from "./status.ts";
+
+/** Times in ms. */
+export interface LocalTimes extends RestartTimes, StatusRules {
+  /** How long requests under way on an old release may take. */
+  drainMs: number;
+  /** The grace period when everything is stopped. */
+  stopGraceMs: number;
+}
+
+export interface ServiceContext {
+  folder: string;
+  artifactsFolder: string;
+  toolFolders: string[];
+  router: Router;
+  sealer: Sealer;
+  logger: Logger;
+  times: LocalTimes;
+  emit(status: RuntimeStatus): void;
+}
+
+interface Rollout {
+  record: GenerationRecord;
+  replicas: Replica[];
+}
+
+export type Service = Awaited<ReturnType<typeof openService>>;
+
+/**
+ * One service on this machine: its applied release (`desired`), the one that requests reach (`live`), and
+ * the roll-over between them. Takes over the instances of `record` that still run, ends what is left of
+ * others, starts what is missing.
+ */
+export async function openService(context: ServiceContext, record: ServiceRecord) {
+  const { router, times, logger } = context;
+  const log = openLogStore(join(context.folder, "log"));
+  const home: InstanceHome = { ...context, folder: join(context.folder, "instances"), log };
+  let { label } = record;
+  let stopping = false;
+  let lastStatus: RuntimeStatus | undefined;
+  let deadline: NodeJS.Timeout | undefined;
+  const retiring = new Map<Replica, Promise<void>>();
+  const failed = (message: string) => (error: unknown) => {
+    logger.error({ err: error, serviceId: record.serviceId }, message);
+  };
+  let swept: Promise<void> | undefined;
+
+  const adopted = await adoptAll();
+  let desired: Rollout = { record: record.desired, replicas: [] };
+  let live: Rollout | undefined = record.live && { record: record.live, replicas: [] };
+  if (live?.record.generation === desired.record.generation) live = desired;
+  if (live && live !== desired) scale(live);
+  scale(desired);
+  changed();
+
+  async function adoptAll(): Promise<Map<string, Instance>> {
+    const wanted = record.instances.filter(
+      ({ generation, replica }) =>
+        (generation === record.desired.generation && replica < record.desired.release.replicas) ||
+        generation === record.live?.generation,
+    );
+    const found = new Map<string, Instance>();
+    for (const one of wanted) {
+      const instance = await adoptInstance(home, one);
+      if (instance) found.set(slotOf(one.generation, one.replica), instance);
+    }
+    const kept = new Set([...found.values()].map((instance) => instance.record.name));
+    swept = sweepInstances(home, record.instances, kept, times.graceMs).catch(
+      failed("leftovers could not be ended"),
+    );
+    if (kept.size > 0)
+      logger.info({ serviceId: record.serviceId, instances: kept.size }, "took over running instances");
+    return found;
+  }
+
+  /** Brings the number of replicas to what the release says. */
+  function scale(rollout: Rollout): void {
+    const { release, generation } = rollout.record;
+    for (const replica of rollout.replicas.splice(release.replicas)) retire(replica);
+    while (rollout.replicas.length < release.replicas) {
+      const index = rollout.replicas.length;
+      const slot = slotOf(generation, index);
+      rollout.replicas.push(keepReplica(home, rollout.record, index, times, adopted.get(slot), changed));
+      adopted.delete(slot);
+    }
+  }
+
+  /** Requests that it has taken are answered first: by then none reaches it any more. */
+  function retire(replica: Replica): void {
+    const drained = async ({ host, port }: InstanceRecord) => {
+      if (host !== undefined) await router.drained({ host, port }, times.drainMs);
+    };
+    const ended = replica.retire(times.graceMs, drained).catch(failed("an instance could not be ended"));
+    retiring.set(
+      replica,
+      ended.finally(() => {
+        retiring.delete(replica);
+        if (!stopping) save();
+      }),
+    );
+  }
+
+  /** Everything that follows from a change: who serves, where requests go, what is on disk, who is told. */
+  function changed(): void {
+    if (stopping) return;
+    const ready = countAvailable(desired);
+    const whole = ready === desired.record.release.replicas;
+    if (whole && ready > 0) desired.record.availableAt ??= Date.now();
+    if (live !== desired && (whole || (ready > 0 && (live === undefined || countAvailable(live) === 0)))) {
+      const before = live;
+      live = desired;
+      route();
+      for (const replica of before?.replicas ?? []) retire(replica);
+    } else route();
+    save();
+    tell();
+  }
+
+  function route(): void {
+    const isWeb = desired.record.release.type === "web";
+    if (!isWeb) router.forget(label);
+    const targets = (live?.replicas ?? []).filter((one) => one.available()).map((one) => one.record());
+    if (isWeb)
+      router.route(
+        label,
+        targets.flatMap((one) => (one?.host ? [{ host: one.host, port: one.port }] : [])),
+      );
+  }
+
+  function save(removed?: true): void {
+    const all = [
+      ...desired.replicas,
+      ...(live === desired ? [] : (live?.replicas ?? [])),
+      ...retiring.keys(),
+    ];
+    const instances = all.map((replica) => replica.record()).filter((one) => one !== undefined);
+    const { serviceId } = record;
+    writeServiceRecord(
+      context.folder,
+      { serviceId, label, desired: desired.record, live: live?.record, instances, removed },
+      context.sealer,
+    );
+  }
+
+  function tell(): void {
+    const now = status();
+    clearTimeout(deadline);
+    const left = desired.record.appliedAt + times.rolloutDeadlineMs - Date.now();
+    if (desired.record.availableAt === undefined && left > 0) deadline = setTimeout(tell, left + 1).unref();
+    if (isDeepStrictEqual(now, lastStatus)) return;
+    lastStatus = now;
+    context.emit(now);
+  }
+
+  function status(): RuntimeStatus {
+    const { release, restarts, appliedAt, availableAt } = desired.record;
+    const { version, revision, replicas, type, healthCheckPath } = release;
+    const worst = desired.replicas.toSorted((one, other) => other.crashes() - one.crashes())[0];
+    const check =
+      healthCheckPath === undefined
+        ? "nothing accepted a connection on PORT"
+        : `GET ${healthCheckPath} on PORT was not answered with 200–399`;
+    return describeStatus(
+      {
+        serviceId: record.serviceId,
+        url: type === "web" ? router.urlOf(label) : undefined,
+        stopping,
+        desired: {
+          version,
+          revision,
+          replicas,
+          restarts,
+          appliedAt,
+          availableAt,
+          available: countAvailable(desired),
+          crashes: worst?.crashes() ?? 0,
+          lastEnd: worst?.lastEnd(),
+          pending: type === "web" ? `It runs, but ${check}.` : undefined,
+        },
+        live: live && {
+          version: live.record.release.version,
+          revision: live.record.release.revision,
+          available: countAvailable(live),
+        },
+      },
+      times,
+      Date.now(),
+    );
+  }
+
+  return {
+    log,
+    status,
+    label: () => label,
+    names: () => desired.record.release.names,
+
+    /** Rolls over to the release, or only scales when nothing of its processes changes. */
+    apply(release: Release, newLabel: string): void {
+      const current = desired.record.release;
+      if (isDeepStrictEqual(current, release) && label === newLabel) return;
+      refuseOlder(current, release);
+      if (label !== newLabel) router.forget(label);
+      label = newLabel;
+      if (!needsProcesses(current, release)) {
+        desired.record.release = release;
+        scale(desired);
+      } else {
+        if (live !== desired) for (const replica of desired.replicas) retire(replica);
+        const generation = desired.record.generation + 1;
+        desired = { record: { generation, release, appliedAt: Date.now(), restarts: 0 }, replicas: [] };
+        save(); // what is started next must belong to something after a hard kill
+        scale(desired);
+      }
+      changed();
+    },
+
+    /** Ends every process; `forever` also forgets the service and its logs. */
+    async stop(forever: boolean): Promise<void> {
+      const first = !stopping;
+      stopping = true;
+      clearTimeout(deadline);
+      router.forget(label);
+      if (first && forever) save(true);
+      const grace = forever ? times.graceMs : times.stopGraceMs;
+      const all = new Set([...desired.replicas, ...(live?.replicas ?? []), ...retiring.keys()]);
+      await Promise.all([...all].map((replica) => replica.retire(grace)));
+      await Promise.all([...retiring.values(), swept]);
+      if (first && !forever) save();
+      log.close();
+      if (forever) await rm(context.folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function countAvailable(rollout: Rollout): number {
+  return rollout.replicas.filter((replica) => replica.available()).length;
+}
+
+function slotOf(generation: number, replica: number): string {
+  return `${generation}/${replica}`;
+}
+
+function refuseOlder(current: Release, release: Release): void {
+  const older = release.version - current.version || release.revision - current.revision;
+  if (older < 0) {
+    throw new RuntimeRefusal("release_superseded", `Version ${current.version} has been applied already.`);
+  }
+}
+
+/** Whether the processes of `current` cannot go on as those of `release`. */
+function needsProcesses(current: Release, release: Release): boolean {
+  const part = ({ version, revision, artifact, command, type, env }: Release) => [
+    version,
+    revision,
+    artifact,
+    command,
+    type,
+    env,
+  ];
+  return !isDeepStrictEqual(part(current), part(release));
+}

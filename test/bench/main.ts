@@ -1,0 +1,39 @@
+import { writeFile } from "node:fs/promises";
+import { parseArgs } from "node:util";
+import { batch } from "./batch.ts";
+import { startPlatform } from "./platform.ts";
+import { resolved } from "./resolved.ts";
+import { type Bench, judge, type Row } from "./row.ts";
+import { start } from "./start.ts";
+
+// Speed, as ratios of two things measured in one run, interleaved; absolute figures are for orientation.
+const benches: Bench[] = [resolved, batch, start];
+
+const { values } = parseArgs({
+  options: { json: { type: "string" }, only: { type: "string" } },
+});
+
+const wanted = benches.filter(
+  (bench) => !values.only || bench.names.some((name) => name.includes(values.only!)),
+);
+if (wanted.length === 0) {
+  process.stderr.write(
+    `No row is called ${values.only}. Rows: ${benches.flatMap((b) => b.names).join(", ")}\n`,
+  );
+  process.exit(2);
+}
+
+const platform = await startPlatform();
+const results: Row[] = [];
+try {
+  for (const bench of wanted) results.push(...(await bench.run(platform)).map(judge));
+} finally {
+  await platform.stop();
+}
+
+const rows = results.filter((row) => !values.only || row.name.includes(values.only));
+const width = Math.max(...rows.map((row) => row.name.length));
+for (const { name, value, unit, goal, ok } of rows)
+  process.stdout.write(`${ok ? "ok  " : "MISS"}  ${name.padEnd(width)}  ${value} ${unit}  (goal ${goal})\n`);
+if (values.json) await writeFile(values.json, `${JSON.stringify(rows, null, 2)}\n`);
+process.exit(rows.every((row) => row.ok) ? 0 : 1);

@@ -1,0 +1,80 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+
+export type Local = { origin: string; baseUrl: string; ownerToken: string; accountId: string; pid: number };
+
+export type Platform = Local & {
+  /** From the start of the process to `.berth/local.json`. */
+  readyMs: number;
+  /** PostgreSQL of the platform, as superuser. */
+  dir: string;
+  call: <T>(method: string, path: string, body?: unknown) => Promise<T>;
+  stop: () => Promise<void>;
+};
+
+const root = resolve(import.meta.dirname, "../..");
+
+/** Starts the whole platform as `npm start` does, in a folder of its own, without rate limits. */
+export async function startPlatform(): Promise<Platform> {
+  const dir = await mkdtemp(join(tmpdir(), "berth-bench-"));
+  const started = performance.now();
+  const child = spawn(process.execPath, ["deploy/local/main.ts", "--data", dir], {
+    cwd: root,
+    stdio: ["ignore", "pipe", "inherit"],
+    env: { ...process.env, RATE_LIMITS: "off" },
+  });
+  const local = await untilReady(child, dir);
+  const readyMs = performance.now() - started;
+  return {
+    ...local,
+    dir,
+    readyMs,
+    call: async (method, path, body) => {
+      const answer = await fetch(`${local.baseUrl}${path}`, {
+        method,
+        headers: { authorization: `Bearer ${local.ownerToken}`, "content-type": "application/json" },
+        body: body === undefined ? undefined : JSON.stringify(body),
+      });
+      if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
+      return (answer.status === 204 ? undefined : await answer.json()) as never;
+    },
+    stop: async () => {
+      child.kill("SIGTERM");
+      if (child.exitCode === null) await once(child, "exit");
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function untilReady(child: ChildProcess, dir: string): Promise<Local> {
+  for await (const _line of createInterface({ input: child.stdout! })) {
+    const local = await readFile(join(dir, "local.json"), "utf8").catch(() => undefined);
+    if (local) {
+      child.stdout!.resume();
+      return JSON.parse(local) as Local;
+    }
+  }
+  throw new Error("the platform did not start");
+}
+
+/** Resident memory of a process and all its descendants in MiB, shared pages counted once (PSS). */
+export async function residentMiB(rootPid: number): Promise<number> {
+  const parents = new Map<number, number>();
+  for (const name of await readdir("/proc")) {
+    const stat = /^\d+$/.test(name) ? await readFile(`/proc/${name}/stat`, "utf8").catch(() => "") : "";
+    if (stat) parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]));
+  }
+  const belongs = (pid: number): boolean =>
+    pid === rootPid || (parents.has(pid) && belongs(parents.get(pid)!));
+  let kib = 0;
+  for (const pid of parents.keys()) {
+    if (!belongs(pid)) continue;
+    const rollup = await readFile(`/proc/${pid}/smaps_rollup`, "utf8").catch(() => "");
+    kib += Number(/^Pss:\s+(\d+)/m.exec(rollup)?.[1] ?? 0);
+  }
+  return kib / 1024;
+}

@@ -1,0 +1,23 @@
+import { randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import pg from "pg";
+import type { Platform } from "./platform.ts";
+
+/** An empty database in the platform's own PostgreSQL, so that both sides of a ratio share one server. */
+export async function scratchDatabase(platform: Platform) {
+  const dir = join(platform.dir, "postgres");
+  const port = (await readFile(join(dir, "data", "postmaster.pid"), "utf8")).split("\n")[3];
+  const password = (await readFile(join(dir, "password"), "utf8")).trim();
+  const url = (database: string) => `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
+  const name = `bench_${randomBytes(4).toString("hex")}`;
+  await once(url("postgres"), `create database ${name}`);
+  return { url: url(name), drop: () => once(url("postgres"), `drop database ${name} with (force)`) };
+}
+
+async function once(url: string, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(statement);
+  await client.end();
+}
