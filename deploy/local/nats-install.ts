@@ -1,10 +1,10 @@
 import { execFile } from "node:child_process";
-import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
+import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm, stat } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { StartFailure } from "./failure.ts";
 
-const run = promisify(execFile);
+const execute = promisify(execFile);
 
 /** The version that Go builds where no nats-server is found. */
 const wanted = "v2.14.5";
@@ -17,9 +17,14 @@ const oldest = [2, 9] as const;
  * (built by Go, or taken out of the system's package; neither needs root). Two processes may do this at once.
  *
  * @param progress told, in one line, what takes time.
+ * @param signal gives up what is under way.
  * @throws StartFailure `natsMissing` with what to do about it.
  */
-export async function findNatsServer(cacheDir: string, progress: (line: string) => void): Promise<string> {
+export async function findNatsServer(
+  cacheDir: string,
+  progress: (line: string) => void,
+  signal?: AbortSignal,
+): Promise<string> {
   const cached = join(cacheDir, "nats-server");
   for (const folder of (process.env.PATH ?? "").split(delimiter).filter(Boolean)) {
     const candidate = join(folder, "nats-server");
@@ -27,11 +32,13 @@ export async function findNatsServer(cacheDir: string, progress: (line: string) 
   }
   if (await isUsable(cached)) return cached;
   await mkdir(cacheDir, { recursive: true });
+  await removeOldWork(cacheDir);
+  const run: Run = (file, args, options = {}) => execute(file, args, { ...options, signal });
   const refusals: string[] = [];
   for (const [name, obtain] of Object.entries(sources)) {
     const work = await mkdtemp(join(cacheDir, "nats-"));
     try {
-      const binary = await obtain(work, progress);
+      const binary = await obtain(work, progress, run);
       await chmod(binary, 0o755);
       if (!(await isUsable(binary))) throw new Error("what it gave does not run here");
       await rename(binary, cached);
@@ -50,11 +57,17 @@ export async function findNatsServer(cacheDir: string, progress: (line: string) 
   );
 }
 
+type Run = (
+  file: string,
+  args: string[],
+  options?: { cwd?: string; env?: NodeJS.ProcessEnv; timeout?: number },
+) => Promise<unknown>;
+
 const sources = { go: buildWithGo, "apt-get": unpackSystemPackage };
 
 async function isUsable(binary: string): Promise<boolean> {
   try {
-    const { stdout } = await run(binary, ["--version"], { timeout: 10_000 });
+    const { stdout } = await execute(binary, ["--version"], { timeout: 10_000 });
     const [, major, minor] = stdout.match(/v(\d+)\.(\d+)\./)?.map(Number) ?? [];
     if (major === undefined || minor === undefined) return false;
     return major > oldest[0] || (major === oldest[0] && minor >= oldest[1]);
@@ -63,7 +76,7 @@ async function isUsable(binary: string): Promise<boolean> {
   }
 }
 
-async function buildWithGo(work: string, progress: (line: string) => void): Promise<string> {
+async function buildWithGo(work: string, progress: (line: string) => void, run: Run): Promise<string> {
   await run("go", ["version"], { timeout: 30_000 });
   progress(`building nats-server ${wanted} with Go, once (half a minute or two)`);
   const source = `github.com/nats-io/nats-server/v2@${wanted}`;
@@ -72,7 +85,7 @@ async function buildWithGo(work: string, progress: (line: string) => void): Prom
   return join(work, "nats-server");
 }
 
-async function unpackSystemPackage(work: string, progress: (line: string) => void): Promise<string> {
+async function unpackSystemPackage(work: string, progress: (line: string) => void, run: Run): Promise<string> {
   await run("apt-get", ["--version"], { timeout: 30_000 });
   progress("taking nats-server out of the system's package, once");
   const download = (options: string[]) =>
@@ -97,6 +110,16 @@ async function unpackSystemPackage(work: string, progress: (line: string) => voi
   const binary = join(work, "nats-server");
   await copyFile(join(work, "root", unpacked), binary);
   return binary;
+}
+
+/** Folders of runs that were killed; an hour is more than any run may take. */
+async function removeOldWork(cacheDir: string): Promise<void> {
+  for (const name of await readdir(cacheDir)) {
+    const path = join(cacheDir, name);
+    const stats = name.startsWith("nats-") && (await stat(path).catch(() => undefined));
+    const isOld = stats && stats.isDirectory() && Date.now() - stats.mtimeMs > 3_600_000;
+    if (isOld) await rm(path, { recursive: true, force: true });
+  }
 }
 
 function firstLine(error: unknown): string {

@@ -31,10 +31,31 @@ export function isAlive(pid: number): boolean {
   }
 }
 
+/** The processes that `isOurs` recognises by their command lines. */
+export async function findProcesses(isOurs: (commandLine: string) => boolean): Promise<number[]> {
+  if (process.platform !== "linux") return findProcessesByPs(isOurs);
+  const pids = await allProcesses();
+  const lines = await Promise.all(pids.map((pid) => commandLine(pid).catch(() => undefined)));
+  return pids.filter((_, index) => isOurs(lines[index] ?? ""));
+}
+
+function findProcessesByPs(isOurs: (commandLine: string) => boolean): Promise<number[]> {
+  return new Promise((resolve) => {
+    execFile("ps", ["-axww", "-o", "pid=,args="], { maxBuffer: 64 * 1024 * 1024 }, (_error, stdout) => {
+      const lines = stdout.split("\n").map((line) => line.trim().split(/ (.*)/s));
+      resolve(lines.filter(([, args]) => isOurs(args ?? "")).map(([pid]) => Number(pid)));
+    });
+  });
+}
+
+async function allProcesses(): Promise<number[]> {
+  const entries = await readdir("/proc").catch(() => []);
+  return entries.map(Number).filter((pid) => Number.isInteger(pid) && pid > 1);
+}
+
 /** The processes whose working directory is `dir` (an absolute path without links); none without /proc. */
 export async function workingIn(dir: string): Promise<number[]> {
-  const entries = await readdir("/proc").catch(() => []);
-  const pids = entries.map(Number).filter((pid) => Number.isInteger(pid) && pid > 1);
+  const pids = await allProcesses();
   const folders = await Promise.all(pids.map((pid) => readlink(`/proc/${pid}/cwd`).catch(() => undefined)));
   return pids.filter((_, index) => folders[index] === dir);
 }

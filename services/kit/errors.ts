@@ -65,21 +65,11 @@ const DATABASE_AWAY = /^(08|53|57P)/;
 const SOCKET_AWAY = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOTFOUND", "EAI_AGAIN"]);
 
 /** Whether a database or another service cannot be reached, however deep the error says so. */
-function isAway(error: unknown): boolean {
+export function isAway(error: unknown): boolean {
   const { code, message, cause } = (error ?? {}) as { code?: unknown; message?: unknown; cause?: unknown };
   if (typeof code === "string" && (DATABASE_AWAY.test(code) || SOCKET_AWAY.has(code))) return true;
   if (/Connection terminated|timeout exceeded when trying to connect/.test(String(message))) return true;
   return cause !== undefined && cause !== error && isAway(cause);
-}
-
-/** Whether an error says that the database or a socket is away for now, so that trying again may help. */
-export function isAway(error: unknown): boolean {
-  const code = (error as { code?: unknown } | null)?.code;
-  const message = String((error as Error | null)?.message ?? "");
-  return (
-    (typeof code === "string" && (DATABASE_AWAY.test(code) || SOCKET_AWAY.has(code))) ||
-    /Connection terminated|timeout exceeded when trying to connect/.test(message)
-  );
 }
 
 // PostgreSQL stores no U+0000, and says so with this code wherever one arrives in a text.
@@ -89,6 +79,11 @@ const NUL_IN_TEXT = "22021";
 export function toPublic(error: unknown, requestId: string): { error: ConnectError; unforeseen: boolean } {
   if (isRefusal(error)) return { error, unforeseen: false };
   if (isAway(error)) return { error: unavailable(), unforeseen: true };
+  if ((error as { code?: unknown } | null)?.code === NUL_IN_TEXT)
+    return {
+      error: invalid("", "invalid_text", "A text may not hold the character U+0000."),
+      unforeseen: false,
+    };
   if (
     error instanceof ConnectError &&
     [Code.Canceled, Code.DeadlineExceeded, Code.Unavailable].includes(error.code)

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { delimiter, dirname, join, relative, sep } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { directoryBuildId, readManifest } from "./artifact.ts";
 import { chooseLabel } from "./hosts.ts";
 import { lockFolder, unlockFolder } from "./lock.ts";
@@ -82,12 +83,11 @@ export function createLocalRuntime(options: LocalRuntimeOptions): LocalRuntime {
     return turn;
   }
 
-  function labelFor({ names, serviceId }: Release): string {
+  /** Workers have no address. A service keeps its label as long as its names stay. */
+  function labelFor({ names, serviceId, type }: Release): string {
+    if (type !== "web") return "";
     const current = services.get(serviceId);
-    const same =
-      current &&
-      Object.entries(current.names()).every(([key, name]) => names[key as keyof typeof names] === name);
-    if (same) return current.label();
+    if (current?.label() && isDeepStrictEqual(current.names(), names)) return current.label();
     return chooseLabel(names, serviceId, (label) =>
       [...services].some(([other, service]) => other !== serviceId && service.label() === label),
     );

@@ -1,7 +1,8 @@
 import { execFile } from "node:child_process";
 import { closeSync, type FSWatcher, fstatSync, openSync, readSync, truncateSync, watch } from "node:fs";
 import { join } from "node:path";
-import type { LogStore, OutputLine } from "./log-store.ts";
+import type { OutputLine } from "./log-segments.ts";
+import type { LogStore } from "./log-store.ts";
 import type { LogStream } from "./port.ts";
 
 /** Longer lines come as several, so that nothing is lost. */

@@ -132,14 +132,12 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   }
 
   function route(): void {
-    const isWeb = desired.record.release.type === "web";
-    if (!isWeb) router.forget(label);
+    if (label === "") return; // a worker
     const targets = (live?.replicas ?? []).filter((one) => one.available()).map((one) => one.record());
-    if (isWeb)
-      router.route(
-        label,
-        targets.flatMap((one) => (one?.host ? [{ host: one.host, port: one.port }] : [])),
-      );
+    router.route(
+      label,
+      targets.flatMap((one) => (one?.host ? [{ host: one.host, port: one.port }] : [])),
+    );
   }
 
   function save(removed?: true): void {

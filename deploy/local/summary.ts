@@ -1,0 +1,61 @@
+import { relative } from "node:path";
+
+/** The members of `.berth/local.json` (decisions.md 8); scripts read them. */
+export type LocalInfo = {
+  origin: string;
+  baseUrl: string;
+  ownerEmail: string;
+  ownerToken: string;
+  accountId: string;
+  pid: number;
+};
+
+/** What is printed when everything is ready: where things are, and three commands that deploy an example. */
+export function summary(info: LocalInfo, about: { data: string; router: number; seconds: number }): string {
+  const { data, router } = about;
+  const folder = shortPath(data);
+  const table = [
+    ["API", info.baseUrl],
+    ["Reference", `${info.origin}/docs`],
+    ["Apps", `http://<service>-<environment>-<project>.localhost:${router}`],
+    ["Owner", `${info.ownerEmail} (password: ownerPassword in ${folder}/secrets.json)`],
+    ["Token", info.ownerToken],
+    ["Data, logs", `${folder}, ${folder}/logs`],
+  ].map(([name, value]) => `  ${name?.padEnd(11)} ${value}`);
+  return [
+    "",
+    `Berth is ready (${about.seconds.toFixed(1)} s).`,
+    "",
+    ...table,
+    "",
+    "Deploy the example app from a second terminal, in this folder:",
+    "",
+    ...exampleCommands(info, data),
+    "",
+    "Ctrl-C stops everything.",
+    "",
+  ].join("\n");
+}
+
+/** Make project, environment and service; upload the source; deploy it. Each is one paste of plain curl. */
+export function exampleCommands(info: LocalInfo, data: string): string[] {
+  const token = `node -p 'require("${data}/local.json").ownerToken'`;
+  const id = `node -p 'JSON.parse(require("fs").readFileSync(0)).id'`;
+  const post = 'curl -sS -H "$H" --json';
+  return [
+    `H="Authorization: Bearer $(${token})"; A=${info.baseUrl}/accounts/${info.accountId}
+P=$A/projects/$(${post} '{"name":"demo"}' $A/projects | ${id})
+E=$P/environments/$(${post} '{"name":"production"}' $P/environments | ${id})
+S=$E/services/web; ${post} '{"name":"web","type":"web"}' $E/services; echo`,
+    "",
+    `tar czf /tmp/app.tgz -C test/apps/node . && U=$(${post} "{\\"sizeBytes\\":$(wc -c < /tmp/app.tgz)}" $S/uploads)
+curl -sS -T /tmp/app.tgz -H "Content-Type: application/gzip" "$(echo "$U" | node -p 'JSON.parse(require("fs").readFileSync(0)).uploadUrl')"`,
+    "",
+    `echo "$U" | node -p 'JSON.stringify({archiveRef: JSON.parse(require("fs").readFileSync(0)).archiveRef})' | ${post} @- $S/deploy-from-archive; echo`,
+  ].flatMap((text) => text.split("\n").map((line) => (line === "" ? "" : `  ${line}`)));
+}
+
+function shortPath(path: string): string {
+  const short = relative(process.cwd(), path);
+  return short === "" || short.startsWith("..") ? path : short;
+}

@@ -1,0 +1,56 @@
+import { ConfigError, type Field, type ServiceConfig, serviceFields } from "../kit/config.ts";
+import { isWeak } from "./passwords.ts";
+import { parseToken } from "./tokens.ts";
+
+/** The first owner, as the operator configured it. */
+export type Bootstrap = { email: string; password?: string | undefined; token?: string | undefined };
+
+function checked(name: string, holds: (value: string) => boolean, must: string): Field<string | undefined> {
+  return {
+    name,
+    parse: (value) => {
+      if (value !== undefined && !holds(value)) throw new Error(must);
+      return value;
+    },
+  };
+}
+
+export const fields = {
+  ...serviceFields,
+  bootstrapEmail: checked(
+    "BOOTSTRAP_OWNER_EMAIL",
+    (value) => value.length <= 254 && /^[^@\s]+@[^@\s]+$/.test(value),
+    "must be an e-mail address",
+  ),
+  bootstrapPassword: checked(
+    "BOOTSTRAP_OWNER_PASSWORD",
+    (value) => !isWeak(value) && value.length <= 1024,
+    "must have 12 to 1024 characters",
+  ),
+  bootstrapToken: checked(
+    "BOOTSTRAP_OWNER_TOKEN",
+    (value) => parseToken(value) === "pat",
+    "must be a whole berth_pat_ token",
+  ),
+};
+
+export type Config = ServiceConfig & {
+  bootstrapEmail: string | undefined;
+  bootstrapPassword: string | undefined;
+  bootstrapToken: string | undefined;
+};
+
+/**
+ * The first owner to make, or undefined when the configuration names none. Throws ConfigError when
+ * only half of it is given.
+ */
+export function bootstrapOf(config: Config): Bootstrap | undefined {
+  const { bootstrapEmail: email, bootstrapPassword: password, bootstrapToken: token } = config;
+  const secret = password !== undefined || token !== undefined;
+  if (email === undefined && !secret) return undefined;
+  if (email === undefined || !secret)
+    throw new ConfigError(
+      "BOOTSTRAP_OWNER_EMAIL needs BOOTSTRAP_OWNER_PASSWORD or BOOTSTRAP_OWNER_TOKEN, and they need it",
+    );
+  return { email: email.toLowerCase(), password, token };
+}

@@ -1,0 +1,46 @@
+import { createHash, randomInt } from "node:crypto";
+import { crc32 } from "node:zlib";
+
+/** `pat`: a user's personal token. `ses`: a session made by signing in. */
+export type TokenKind = "pat" | "ses";
+
+const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const RANDOM = 30;
+const CHECK = 6;
+const SHAPE = /^berth_(pat|ses)_[0-9A-Za-z]{36}$/;
+
+/** A new bearer token: `berth_<kind>_`, 30 random base62 digits (178 bits), 6 of a CRC32 (decisions.md 5). */
+export function newToken(kind: TokenKind): string {
+  let text = `berth_${kind}_`;
+  for (let i = 0; i < RANDOM; i++) text += BASE62[randomInt(BASE62.length)];
+  return text + checkDigits(text);
+}
+
+/**
+ * The kind of a text that has the shape of a bearer token and the right check digits, else undefined.
+ * Anybody can compute the digits: they only keep mistyped and foreign texts away from the database.
+ */
+export function parseToken(text: string): TokenKind | undefined {
+  const kind = SHAPE.exec(text)?.[1] as TokenKind | undefined;
+  return kind && checkDigits(text.slice(0, -CHECK)) === text.slice(-CHECK) ? kind : undefined;
+}
+
+/** SHA-256 of a token, 32 bytes: the only form in which it is stored or looked up. */
+export function hashToken(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}
+
+/** What lists show of a token. The last digits are check digits, so they tell nothing of use. */
+export function lastFour(text: string): string {
+  return text.slice(-4);
+}
+
+function checkDigits(before: string): string {
+  let rest = crc32(before);
+  let digits = "";
+  for (let i = 0; i < CHECK; i++) {
+    digits = BASE62[rest % 62] + digits;
+    rest = Math.floor(rest / 62);
+  }
+  return digits;
+}

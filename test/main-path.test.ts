@@ -1,0 +1,128 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { eventually } from "../services/kit/testing.ts";
+import { archiveOf, type Deployment, deployArchive, open, settled } from "./apps.ts";
+import { startWorld, type World } from "./world.ts";
+
+let world: World;
+
+beforeAll(async () => {
+  world = await startWorld();
+});
+
+afterAll(() => world.stop());
+
+type Service = { status: string; url: string; liveVersion: number; pendingChanges: boolean };
+type Logs = { data: { message: string; version: number; stream: string }[] };
+
+test("a newcomer deploys source, opens it, changes a variable, deploys again and reads history and logs", async () => {
+  const { P, E, S: service } = await world.environment();
+  const S = service("web");
+  await world.must("POST", `${E}/services`, {
+    name: "web",
+    type: "web",
+    config: { healthCheckPath: "/healthz" },
+  });
+
+  await world.must("POST", `${P}/variables`, { name: "GREETING", value: "from the project" });
+  await world.must("POST", `${E}/variables`, { name: "GREETING", value: "from the environment" });
+  await world.must("POST", `${S}/variables`, { name: "API_KEY", value: "k-123", sensitive: true });
+
+  const first = await deployArchive(world, S, await archiveOf("node"));
+  expect(first).toMatchObject({ version: 1, status: "queued", errors: [], warnings: [] });
+  const healthy = await settled(world, S, 1);
+  expect(healthy).toMatchObject({ status: "applied", errors: [] });
+  const shown = await world.must<Service>("GET", S);
+  expect(shown).toMatchObject({ status: "running", liveVersion: 1, pendingChanges: false });
+  const page = await open(shown.url);
+  expect(page.status).toBe(200);
+  expect(page.body).toContain("from the environment");
+
+  await world.must("PATCH", `${E}/variables/GREETING`, { value: "changed while it runs" });
+  await eventually("the app greets with the new value", async () =>
+    (await open(shown.url)).body.includes("changed while it runs"),
+  );
+  expect((await world.must<Service>("GET", S)).liveVersion).toBe(1);
+
+  const build = await world.must<{ logs: string; live: boolean; truncated: boolean }>(
+    "GET",
+    `${S}/deployments/1/build-logs`,
+  );
+  expect(build).toMatchObject({ version: 1, live: false, truncated: false });
+  expect(build.logs).not.toBe("");
+
+  await deployArchive(world, S, await archiveOf("node"));
+  await settled(world, S, 2);
+  const history = await world.must<{ data: Deployment[] }>("GET", `${S}/deployments`);
+  expect(history.data.map((d) => [d.version, d.status])).toEqual([
+    [2, "applied"],
+    [1, "applied"],
+  ]);
+  const logs = await world.must<Logs>("GET", `${S}/logs`);
+  expect(logs.data.length).toBeGreaterThan(0);
+  expect(logs.data.map((line) => line.version)).toContain(2);
+});
+
+test("python and static apps are detected, built and served", async () => {
+  const { E, S } = await world.environment();
+  for (const app of ["python", "static"]) {
+    await world.must("POST", `${E}/services`, { name: app, type: "web" });
+    const { version } = await deployArchive(world, S(app), await archiveOf(app));
+    expect(await settled(world, S(app), version)).toMatchObject({ status: "applied", errors: [] });
+    const { url } = await world.must<Service>("GET", S(app));
+    expect((await open(url)).status).toBe(200);
+  }
+});
+
+test("a postgres addon resolves through a connection to a URL that works", async () => {
+  const { E, S } = await world.environment();
+  await world.must("POST", `${E}/services`, { name: "db", type: "postgres" });
+  await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+  await world.must("POST", `${E}/variables`, {
+    name: "DATABASE_URL",
+    connection: { service: "db", key: "URL" },
+  });
+  const revealed = await eventually("the connection resolves", async () => {
+    const answer = await world.call<{ value: string }>("POST", `${E}/variables/DATABASE_URL/reveal`);
+    return answer.status === 200 && answer.body;
+  });
+  const { default: pg } = await import("pg");
+  const client = new pg.Client({ connectionString: revealed.value });
+  await client.connect();
+  expect((await client.query("select 7 as n")).rows).toEqual([{ n: 7 }]);
+  await client.end();
+  type Resolved = { data: { name: string; sensitive: boolean; value?: string }[] };
+  const resolved = await world.must<Resolved>("GET", `${S("web")}/resolved-variables`);
+  expect(resolved.data).toMatchObject([{ name: "DATABASE_URL", sensitive: true }]);
+  expect(resolved.data[0]).not.toHaveProperty("value");
+  expect((await world.call("GET", `${S("db")}/resolved-variables`)).status).toBe(404);
+});
+
+test("an image deployment fails here with a sentence that says a cluster is needed", async () => {
+  const { E, S } = await world.environment();
+  await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+  const { version } = await world.must<Deployment>("POST", `${S("web")}/deploy`, {
+    image: "docker.io/library/nginx:1",
+  });
+  const failed = await settled(world, S("web"), version);
+  expect(failed).toMatchObject({ status: "failed", errors: [{ stage: "apply" }] });
+  expect(failed.errors[0]!.message).toMatch(/cluster/);
+});
+
+test("deleting a project with a live service needs confirmation and then leaves nothing", async () => {
+  const { P, E, S } = await world.environment();
+  await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+  await world.must("POST", `${P}/variables`, { name: "A", value: "1" });
+  await deployArchive(world, S("web"), await archiveOf("static"));
+  await settled(world, S("web"), 1);
+  const { url } = await world.must<Service>("GET", S("web"));
+  const refused = await world.call("DELETE", P);
+  expect(refused.status).toBe(409);
+  expect(refused.body.error).toMatchObject({ code: "impact_confirmation_required", impact: { total: 1 } });
+  expect((await world.call("DELETE", P, { confirmImpact: true })).status).toBe(204);
+  expect((await world.call("GET", P)).status).toBe(404);
+  await eventually("the app is gone", async () => (await open(url)).status === 404);
+  await eventually(
+    "its variables are gone",
+    async () => (await world.call("GET", `${P}/variables`)).status === 404,
+  );
+});
