@@ -5,7 +5,8 @@ import type { Detail } from "../services/kit/errors.ts";
 export type Check = (value: unknown, path: string, found: Detail[]) => void;
 export type Members = Map<string, Check>;
 
-const MAX_FOUND = 20;
+/** How many mistakes of one request are listed. */
+export const MAX_FOUND = 20;
 const INT32 = 2 ** 31;
 
 const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;

@@ -85,7 +85,11 @@ async function buildWithGo(work: string, progress: (line: string) => void, run: 
   return join(work, "nats-server");
 }
 
-async function unpackSystemPackage(work: string, progress: (line: string) => void, run: Run): Promise<string> {
+async function unpackSystemPackage(
+  work: string,
+  progress: (line: string) => void,
+  run: Run,
+): Promise<string> {
   await run("apt-get", ["--version"], { timeout: 30_000 });
   progress("taking nats-server out of the system's package, once");
   const download = (options: string[]) =>
@@ -116,9 +120,9 @@ async function unpackSystemPackage(work: string, progress: (line: string) => voi
 async function removeOldWork(cacheDir: string): Promise<void> {
   for (const name of await readdir(cacheDir)) {
     const path = join(cacheDir, name);
-    const stats = name.startsWith("nats-") && (await stat(path).catch(() => undefined));
-    const isOld = stats && stats.isDirectory() && Date.now() - stats.mtimeMs > 3_600_000;
-    if (isOld) await rm(path, { recursive: true, force: true });
+    if (!name.startsWith("nats-") || name === "nats-server") continue;
+    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
+    if (Date.now() - mtimeMs > 3_600_000) await rm(path, { recursive: true, force: true });
   }
 }
 

@@ -30,6 +30,8 @@ export type NatsServer = {
   exited: Promise<Exit>;
   /** Stops within 5 s; may be called again. */
   stop(): Promise<void>;
+  /** Ends at once. */
+  kill(): void;
 };
 
 /**
@@ -73,7 +75,8 @@ async function start(options: NatsOptions): Promise<NatsServer> {
     throw error;
   }
   const url = `nats://${user}:${password}@127.0.0.1:${port}`;
-  return { url, port, pid: child.pid, exited: child.exited, stop };
+  const kill = () => child.kill("SIGKILL");
+  return { url, port, pid: child.pid, exited: child.exited, stop, kill };
 }
 
 const user = "berth";

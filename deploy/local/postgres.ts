@@ -8,7 +8,7 @@ import { StartFailure } from "./failure.ts";
 import { freePort, lockFolder } from "./ports.ts";
 import { findBinaries, type PostgresBinaries } from "./postgres-files.ts";
 import { findIdentity, giveTo, type Identity, letPass } from "./postgres-identity.ts";
-import { endOrphan, workingIn } from "./process-table.ts";
+import { endOrphan, workingUnder } from "./process-table.ts";
 
 export type PostgresOptions = {
   /** The server's folder: made when missing, owned by this server alone. */
@@ -32,6 +32,8 @@ export type PostgresServer = {
   exited: Promise<Exit>;
   /** Ends open connections and stops within 10 s; may be called again. */
   stop(): Promise<void>;
+  /** Ends at once, without losing what was committed. */
+  kill(): void;
 };
 
 /**
@@ -76,7 +78,8 @@ async function start(options: PostgresOptions): Promise<PostgresServer> {
     await stop();
     throw error;
   }
-  return { port, url, adminUrl: url("postgres"), pid: child.pid, exited: child.exited, stop };
+  const kill = () => child.kill("SIGQUIT");
+  return { port, url, adminUrl: url("postgres"), pid: child.pid, exited: child.exited, stop, kill };
 }
 
 function command(identity: Identity, file: string, args: string[], cwd: string): Command {
@@ -210,7 +213,7 @@ async function endLeftover(data: string): Promise<void> {
  * any more, and as long as they hold the shared memory no new server may start.
  */
 async function endSessions(data: string): Promise<void> {
-  for (const pid of await workingIn(data)) {
+  for (const pid of await workingUnder(data)) {
     await endOrphan(pid, (line) => line.startsWith("postgres: "), "SIGKILL", 1_000);
   }
 }

@@ -53,11 +53,14 @@ async function allProcesses(): Promise<number[]> {
   return entries.map(Number).filter((pid) => Number.isInteger(pid) && pid > 1);
 }
 
-/** The processes whose working directory is `dir` (an absolute path without links); none without /proc. */
-export async function workingIn(dir: string): Promise<number[]> {
+/**
+ * The processes whose working directory is `dir` or inside it (an absolute path without links). Only where there
+ * is a /proc: elsewhere none.
+ */
+export async function workingUnder(dir: string): Promise<number[]> {
   const pids = await allProcesses();
-  const folders = await Promise.all(pids.map((pid) => readlink(`/proc/${pid}/cwd`).catch(() => undefined)));
-  return pids.filter((_, index) => folders[index] === dir);
+  const folders = await Promise.all(pids.map((pid) => readlink(`/proc/${pid}/cwd`).catch(() => "")));
+  return pids.filter((_, index) => `${folders[index]}/`.startsWith(`${dir}/`));
 }
 
 /**

@@ -73,10 +73,10 @@ export function keepReplica(
     if (lasted >= times.stableMs) crashes = 0;
     current.record.availableAt = undefined;
     instance = undefined;
-    crashed(`It ${how}.`); // at once: nothing may be routed to it any more
+    lastEnd = `It ${how}.`;
+    changed(); // at once: nothing may be routed to it any more
     await current.end(0);
-    lastEnd = `It ${how}.${await lastWords(current.record.name)}`;
-    changed();
+    crashed(`It ${how}.${await lastWords(current.record.name)}`);
   }
 
   function crashed(sentence: string): void {

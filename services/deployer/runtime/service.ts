@@ -168,7 +168,8 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   function status(): RuntimeStatus {
     const { release, restarts, appliedAt, availableAt } = desired.record;
     const { version, revision, replicas, type, healthCheckPath } = release;
-    const worst = desired.replicas.toSorted((one, other) => other.crashes() - one.crashes())[0];
+    const away = desired.replicas.filter((replica) => !replica.available());
+    const worst = away.sort((one, other) => other.crashes() - one.crashes())[0];
     const check =
       healthCheckPath === undefined
         ? "nothing accepted a connection on PORT"

@@ -11,7 +11,7 @@ export interface Observation {
     revision: number;
     replicas: number;
     available: number;
-    /** The most crashes in a row among its replicas. */
+    /** The most crashes in a row among the replicas that are not available, and how the last one ended. */
     crashes: number;
     lastEnd?: string;
     restarts: number;
@@ -64,8 +64,7 @@ function judge(
     return { state, reason: "rollout_deadline_exceeded", message: message ? `${waited} ${message}` : waited };
   }
   if (looping) return { state: serves ? "degraded" : "crashed", reason: "crash_loop", message };
-  if (desired.crashes === 0) return { state: "starting" };
-  return desired.availableAt === undefined
+  return desired.availableAt === undefined || desired.lastEnd === undefined
     ? { state: "starting", message }
     : { state: "degraded", reason: "replica_ended", message };
 }

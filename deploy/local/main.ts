@@ -1,0 +1,71 @@
+import { rm } from "node:fs/promises";
+import { takeDataFolder } from "./data-folder.ts";
+import { createDisplay } from "./display.ts";
+import { exitCodes, StartFailure } from "./failure.ts";
+import { followLogs } from "./logs.ts";
+import { help, type Options, readOptions } from "./options.ts";
+import { createPlatform } from "./platform.ts";
+import { programs } from "./programs.ts";
+import { writeSafely } from "./secrets.ts";
+import { summary } from "./summary.ts";
+
+/** Start, serve until a signal comes, stop. Gives the exit code. */
+async function run(options: Options): Promise<number> {
+  const began = Date.now();
+  const { folder, lock } = await takeDataFolder(options.data);
+  const display = createDisplay(process.stdout, !options.verbose);
+  const platform = createPlatform(options, folder, display);
+  const names = ["postgres", "nats", ...programs.map(({ name }) => name)];
+  const logs = options.verbose ? followLogs(names.map(folder.log), display.line) : undefined;
+  const asked = signalled(() => platform.kill());
+  let failure: unknown;
+  try {
+    const started = platform.start().then(async ({ info, router }) => {
+      await writeSafely(folder.localInfo, `${JSON.stringify(info, null, 2)}\n`);
+      await lock.announce(info.baseUrl);
+      display.close();
+      const seconds = (Date.now() - began) / 1000;
+      display.line(summary(info, { data: options.data, router, seconds }));
+    });
+    started.catch(() => {}); // A stop makes a start under way fail; that is no news then.
+    await Promise.race([asked, started.then(() => asked)]);
+    display.line("Stopping …");
+  } catch (error) {
+    failure = error;
+  }
+  display.close();
+  await rm(folder.localInfo, { force: true });
+  await platform.stop();
+  await logs?.stop();
+  lock.release();
+  if (failure !== undefined) throw failure;
+  display.line("Stopped.");
+  return 0;
+}
+
+/** Resolves at the first request to stop; a second one calls `kill`. */
+function signalled(kill: () => void): Promise<void> {
+  return new Promise((resolve) => {
+    let first: number | undefined;
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+      process.on(signal, () => {
+        // npm passes on a Ctrl-C that the terminal has sent here already: within a moment it is the same one.
+        if (first !== undefined && Date.now() - first > 300) kill();
+        first ??= Date.now();
+        resolve();
+      });
+    }
+  });
+}
+
+process.stdout.on("error", () => {}); // The reader of a pipe may go away; the platform runs on.
+try {
+  const options = readOptions(process.argv.slice(2), process.env);
+  if (options.help) console.log(help);
+  process.exitCode = options.help ? 0 : await run(options);
+} catch (error) {
+  const known = error instanceof StartFailure;
+  console.error(known ? error.message : error);
+  process.exitCode = exitCodes[known ? error.kind : "internal"];
+}
+process.exit();

@@ -1,0 +1,191 @@
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import {
+  choosePorts,
+  type DataFolder,
+  isFresh,
+  makeFolder,
+  requirePort,
+  resetDataFolder,
+} from "./data-folder.ts";
+import { addonRole, prepareDatabase } from "./database.ts";
+import type { Display } from "./display.ts";
+import { StartFailure } from "./failure.ts";
+import { type Kept, keepRunning, type Running } from "./keep.ts";
+import { rotateLogs } from "./logs.ts";
+import { findNatsServer, startNats } from "./nats.ts";
+import { type Options, projectDir } from "./options.ts";
+import { startPostgres } from "./postgres.ts";
+import { endLeftoverPrograms, startProgram } from "./program-process.ts";
+import {
+  environmentOf,
+  grpcPortOf,
+  ownerEmail,
+  type Program,
+  programs,
+  roles,
+  type Surroundings,
+} from "./programs.ts";
+import { readSecrets, type Secrets } from "./secrets.ts";
+import type { LocalInfo } from "./summary.ts";
+
+export type Platform = {
+  /** Start everything; gives what `local.json` shall hold, and the port of the app router. */
+  start(): Promise<{ info: LocalInfo; router: number }>;
+  /** Stop in order: gateway, services, NATS, PostgreSQL; within `stopMs` whatever happens. */
+  stop(): Promise<void>;
+  kill(): void;
+};
+
+/** The longest an orderly stop may take; what still runs then is killed. */
+const stopMs = 9_000;
+/** Shares of it, for the gateway and for the services. */
+const graceMs = { gateway: 2_000, service: 4_500 };
+
+/** The whole platform on a data folder that this process holds. */
+export function createPlatform(options: Options, folder: DataFolder, display: Display): Platform {
+  const stopping = new AbortController();
+  // In the order in which they stop.
+  const kept: Record<"gateway" | "service" | "nats" | "postgres", Kept<Running>[]> = {
+    gateway: [],
+    service: [],
+    nats: [],
+    postgres: [],
+  };
+
+  async function startPart<R extends Running>(
+    kind: keyof typeof kept,
+    name: string,
+    start: (signal: AbortSignal) => Promise<R>,
+  ): Promise<R> {
+    if (stopping.signal.aborted) throw new Error("stopped");
+    display.begin(name);
+    const part = keepRunning({ name, start }, display.line);
+    kept[kind].push(part);
+    const running = await part.ready;
+    display.ready(name);
+    return running;
+  }
+
+  async function startServers(ports: Record<string, number>, secrets: Secrets) {
+    const postgres = startPart(
+      "postgres",
+      "postgres",
+      (): Promise<PostgresServer> =>
+        startPostgres({
+          dir: folder.postgres,
+          port: ports.postgres,
+          durable: true,
+          log: folder.log("postgres"),
+        }),
+    ).then(async (server) => {
+      await prepareDatabase(server, roles, secrets, folder.dir);
+      return server;
+    });
+    const nats = startPart("nats", "nats", async () => {
+      const note = (text: string) => display.note("nats", text);
+      const binary = await findNatsServer(join(projectDir, ".cache/bin"), note, stopping.signal);
+      return startNats({ binary, dir: folder.nats, port: ports.nats, log: folder.log("nats") });
+    });
+    return allOrFirstFailure([postgres, nats] as const);
+  }
+
+  function startOne(program: Program, around: Surroundings): Promise<Running> {
+    const { name, folder: place, kind } = program;
+    const own = {
+      name,
+      folder: place,
+      env: environmentOf(program, around),
+      port: around.ports[name] as number,
+      data: folder.dir,
+      log: folder.log(name),
+      graceMs: graceMs[kind],
+    };
+    return startPart(kind, name, (signal) => startProgram(own, signal));
+  }
+
+  return {
+    async start() {
+      if (options.port !== undefined) await requirePort(options.port);
+      await endLeftoverPrograms(
+        programs.map((program) => program.folder),
+        folder.dir,
+      );
+      if (options.reset) await resetDataFolder(folder);
+      await rotateLogs(folder.logs);
+      await makeFolder(folder.deployer);
+      const secrets = await readSecrets(folder.dir, [...roles, addonRole], await isFresh(folder));
+      const ports = await choosePorts(folder, portNames, usualPorts(options.port));
+      const [postgres, nats] = await startServers(ports, secrets);
+      const origin = `http://127.0.0.1:${ports.gateway}`;
+      const around: Surroundings = {
+        secrets,
+        ports,
+        origin,
+        natsUrl: nats.url,
+        databaseUrl: postgres.url,
+        deployerDir: folder.deployer,
+      };
+      await allOrFirstFailure(programs.map((program) => startOne(program, around)));
+      const baseUrl = `${origin}/v1`;
+      const { ownerToken } = secrets;
+      const accountId = await firstAccount(baseUrl, ownerToken, stopping.signal);
+      const info = { origin, baseUrl, ownerEmail, ownerToken, accountId, pid: process.pid };
+      return { info, router: ports.router as number };
+    },
+
+    async stop() {
+      stopping.abort();
+      const killer = setTimeout(() => this.kill(), stopMs);
+      for (const parts of Object.values(kept)) await Promise.all(parts.map((part) => part.stop()));
+      clearTimeout(killer);
+    },
+
+    kill() {
+      stopping.abort();
+      for (const part of Object.values(kept).flat()) part.kill();
+    },
+  };
+}
+
+const portNames = [
+  "gateway",
+  "router",
+  "postgres",
+  "nats",
+  ...programs.filter(({ kind }) => kind === "service").flatMap(({ name }) => [name, grpcPortOf(name)]),
+];
+
+function usualPorts(asked: number | undefined): Record<string, number> {
+  const gateway = asked ?? 4000;
+  return { gateway, router: gateway + 1 };
+}
+
+/** Wait for all; as soon as one fails, fail with that, and let the others end as they may. */
+function allOrFirstFailure<T extends readonly Promise<unknown>[]>(promises: T) {
+  for (const promise of promises) promise.catch(() => {});
+  return Promise.all(promises);
+}
+
+/** The account that identity made for the owner. @throws StartFailure `serviceFailed` */
+async function firstAccount(baseUrl: string, token: string, signal: AbortSignal): Promise<string> {
+  const deadline = Date.now() + 15_000;
+  let last = "";
+  while (Date.now() < deadline && !signal.aborted) {
+    try {
+      const headers = { authorization: `Bearer ${token}` };
+      const response = await fetch(`${baseUrl}/accounts`, { headers, signal: AbortSignal.timeout(5_000) });
+      const body = (await response.json()) as { data?: { id: string }[] };
+      const id = body.data?.[0]?.id;
+      if (response.ok && id !== undefined) return id;
+      last = response.ok ? "it lists no account" : `it answers ${response.status}`;
+    } catch (error) {
+      last = (error as Error).message;
+    }
+    await pause(50);
+  }
+  throw new StartFailure(
+    "serviceFailed",
+    `The owner's account was not found at ${baseUrl}/accounts: ${last}.`,
+  );
+}

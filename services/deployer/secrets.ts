@@ -1,0 +1,65 @@
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
+
+export type Secrets = ReturnType<typeof createSecrets>;
+
+const ARCHIVE_REF = /^arc_([0-9a-hjkmnp-tv-z]{26})_([A-Za-z0-9_-]{22})$/;
+
+/**
+ * What the deployer does with SECRET_KEYS: the first key seals and signs, all open and verify. Each use
+ * has a key of its own, derived from it.
+ */
+export function createSecrets(secretKeys: Buffer[]) {
+  const derive = (use: string) => secretKeys.map((key) => Buffer.from(hkdfSync("sha256", key, "", use, 32)));
+  const sealing = derive("berth deployer addon");
+  const signing = derive("berth deployer archive");
+  const mac = (key: Buffer, serviceId: string, id: string) =>
+    createHmac("sha256", key).update(`${serviceId}\n${id}`).digest().subarray(0, 16);
+  return {
+    /** AES-256-GCM: nonce, tag, text. It opens only with the same `bound` string. */
+    seal(plain: string, bound: string): Buffer {
+      const nonce = randomBytes(12);
+      const cipher = createCipheriv("aes-256-gcm", sealing[0]!, nonce).setAAD(Buffer.from(bound));
+      const body = Buffer.concat([cipher.update(plain, "utf8"), cipher.final()]);
+      return Buffer.concat([nonce, cipher.getAuthTag(), body]);
+    },
+    /** Throws when no key opens it. */
+    open(sealed: Buffer, bound: string): string {
+      for (const key of sealing) {
+        const decipher = createDecipheriv("aes-256-gcm", key, sealed.subarray(0, 12));
+        decipher.setAAD(Buffer.from(bound)).setAuthTag(sealed.subarray(12, 28));
+        try {
+          return Buffer.concat([decipher.update(sealed.subarray(28)), decipher.final()]).toString("utf8");
+        } catch {
+          // The next key.
+        }
+      }
+      throw new Error("A sealed addon password does not open with any of SECRET_KEYS.");
+    },
+    /** The opaque reference of an upload, valid for this service only. `id` is an `arc_` id. */
+    archiveRef: (serviceId: string, id: string) =>
+      `${id}_${mac(signing[0]!, serviceId, id.slice(4)).toString("base64url")}`,
+    /** The object key of a reference, or undefined when it is not this service's. */
+    archiveKey(serviceId: string, ref: string): string | undefined {
+      const [, id, signature] = ARCHIVE_REF.exec(ref) ?? [];
+      if (!id || !signature) return undefined;
+      const given = Buffer.from(signature, "base64url");
+      const genuine = signing.some((key) => timingSafeEqual(mac(key, serviceId, id), given));
+      return genuine ? archiveKey(serviceId, `arc_${id}`) : undefined;
+    },
+    /** A secret for the runtime's own sealing. */
+    runtimeSecret: derive("berth deployer runtime")[0]!.toString("hex"),
+  };
+}
+
+/** Everything a service uploaded lies under this prefix of the object store. */
+export function archivePrefix(serviceId: string): string {
+  return `${UPLOADS}${serviceId}/`;
+}
+
+/** Prefix of all uploads. */
+export const UPLOADS = "archives/";
+
+/** Where the upload with this `arc_` id lies. */
+export function archiveKey(serviceId: string, id: string): string {
+  return archivePrefix(serviceId) + id;
+}

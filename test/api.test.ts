@@ -1,0 +1,297 @@
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { refusal, startWorld, type World } from "./world.ts";
+
+let world: World;
+
+beforeAll(async () => {
+  world = await startWorld();
+});
+
+afterAll(() => world.stop());
+
+const handle = () => `h${randomBytes(5).toString("hex")}`;
+
+describe("the envelope", () => {
+  test("every answer carries a request id, and an error repeats it", async () => {
+    const ok = await world.call("GET", "/me");
+    expect(ok.headers.get("x-request-id")).toMatch(/\S/);
+    const error = await world.call("GET", "/nowhere", undefined, { headers: { "x-request-id": "my-id-1" } });
+    expect(error.headers.get("x-request-id")).toBe("my-id-1");
+    expect(error.body.error).toMatchObject({ code: "not_found", requestId: "my-id-1", details: [] });
+    expect(error.body.error!.message).toMatch(/\w+.*\./);
+  });
+
+  test("unknown routes, wrong methods, unparsable and oversized bodies, other media types", async () => {
+    const A = world.A;
+    expect(refusal(await world.call("GET", "/nope"))).toBe("404 not_found");
+    const wrong = await world.call("PUT", `${A}/projects`, {});
+    expect(refusal(wrong)).toBe("405 method_not_allowed");
+    expect(wrong.headers.get("allow")).toMatch(/GET.*POST|POST.*GET/);
+    expect(refusal(await world.call("POST", `${A}/projects`, '{"name":'))).toBe("400 malformed_request");
+    expect(refusal(await world.call("POST", `${A}/projects`, "[]"))).toMatch(/^4(00|22) /);
+    const big = { name: "x".repeat(1024 * 1024 + 10) };
+    expect(refusal(await world.call("POST", `${A}/projects`, big))).toBe("413 payload_too_large");
+    const form = { headers: { "content-type": "application/x-www-form-urlencoded" } };
+    expect(refusal(await world.call("POST", `${A}/projects`, "name=x", form))).toBe(
+      "415 unsupported_media_type",
+    );
+  });
+
+  test("without a token, with a damaged one, with another account's path", async () => {
+    for (const token of ["", "nonsense", `berth_pat_${"a".repeat(36)}`]) {
+      const answer = await world.call("GET", "/me", undefined, { token });
+      expect(refusal(answer)).toBe("401 unauthenticated");
+      expect(answer.headers.get("www-authenticate")).toMatch(/^Bearer/);
+    }
+    const unknown = await world.call("GET", "/accounts/acc_00000000000000000000000000/projects");
+    expect(refusal(unknown)).toBe("403 forbidden");
+    const stranger = await world.member("reader");
+    const other = await world.must<{ id: string }>("POST", "/accounts", { handle: handle() });
+    const foreign = await world.call("GET", `/accounts/${other.id}/projects`, undefined, {
+      token: stranger.token,
+    });
+    expect(refusal(foreign)).toBe("403 forbidden");
+    expect(foreign.body.error!.message).toBe(unknown.body.error!.message);
+  });
+});
+
+describe("Idempotency-Key", () => {
+  test("the same request is answered once, another body is refused", async () => {
+    const headers = { "idempotency-key": randomBytes(8).toString("hex") };
+    const name = `i${randomBytes(4).toString("hex")}`;
+    const first = await world.call<{ id: string }>("POST", `${world.A}/projects`, { name }, { headers });
+    const again = await world.call<{ id: string }>("POST", `${world.A}/projects`, { name }, { headers });
+    expect([first.status, again.status]).toEqual([201, 201]);
+    expect(again.body.id).toBe(first.body.id);
+    const other = await world.call("POST", `${world.A}/projects`, { name: "other" }, { headers });
+    expect(refusal(other)).toBe("409 idempotency_key_reused");
+  });
+
+  test("a secret that is answered again lies nowhere in the database in plain", async () => {
+    const headers = { "idempotency-key": randomBytes(8).toString("hex") };
+    const make = () => world.call<{ token: string }>("POST", "/me/tokens", { name: "once" }, { headers });
+    const [first, again] = [await make(), await make()];
+    expect(again.body.token).toBe(first.body.token);
+    const { default: pg } = await import("pg");
+    const client = new pg.Client({ connectionString: world.database.url("gateway") });
+    await client.connect();
+    const { rows } = await client.query("select * from idempotency_keys").catch(() => ({ rows: [] }));
+    await client.end();
+    expect(rows.length).toBeGreaterThan(0);
+    for (const row of rows)
+      for (const cell of Object.values(row)) {
+        const text = Buffer.isBuffer(cell) ? cell.toString("latin1") : JSON.stringify(cell);
+        expect(text).not.toContain(first.body.token);
+      }
+  });
+});
+
+describe("accounts and members", () => {
+  test("an account just made is usable at once, by its owner alone", async () => {
+    const account = await world.must<{ id: string; myRole: string }>("POST", "/accounts", {
+      handle: handle(),
+    });
+    expect(account.myRole).toBe("owner");
+    expect((await world.call("GET", `/accounts/${account.id}/projects`)).status).toBe(200);
+    const { token } = await world.member("owner");
+    expect(refusal(await world.call("GET", `/accounts/${account.id}`, undefined, { token }))).toBe(
+      "403 forbidden",
+    );
+  });
+
+  test("handles are checked and unique", async () => {
+    for (const bad of ["ab", "Ab-cd", "-abc", "a".repeat(40), "a_b"])
+      expect(refusal(await world.call("POST", "/accounts", { handle: bad }))).toBe("422 invalid_handle");
+    const taken = handle();
+    await world.must("POST", "/accounts", { handle: taken });
+    expect(refusal(await world.call("POST", "/accounts", { handle: taken }))).toBe("409 handle_taken");
+  });
+
+  test("a removed member's next request is refused; the last owner stays", async () => {
+    const { userId, token } = await world.member("editor");
+    expect((await world.call("GET", `${world.A}/projects`, undefined, { token })).status).toBe(200);
+    expect((await world.call("DELETE", `${world.A}/members/${userId}`)).status).toBe(204);
+    expect(refusal(await world.call("GET", `${world.A}/projects`, undefined, { token }))).toBe(
+      "403 forbidden",
+    );
+    const mine = await world.must<{ id: string }>("POST", "/accounts", { handle: handle() });
+    const me = await world.must<{ id: string }>("GET", "/me");
+    const path = `/accounts/${mine.id}/members/${me.id}`;
+    expect(refusal(await world.call("DELETE", path))).toBe("409 last_owner");
+    expect(refusal(await world.call("PATCH", path, { role: "reader" }))).toBe("409 last_owner");
+    expect(refusal(await world.call("PATCH", path, { role: "king" }))).toBe("422 invalid_choice");
+  });
+
+  test("a lowered role holds for the very next request", async () => {
+    const { userId, token } = await world.member("editor");
+    const name = () => `r${randomBytes(4).toString("hex")}`;
+    expect((await world.call("POST", `${world.A}/projects`, { name: name() }, { token })).status).toBe(201);
+    await world.must("PATCH", `${world.A}/members/${userId}`, { role: "reader" });
+    const refused = await world.call("POST", `${world.A}/projects`, { name: name() }, { token });
+    expect(refusal(refused)).toBe("403 forbidden");
+  });
+});
+
+describe("sessions and tokens", () => {
+  test("a wrong password and an unknown e-mail get one answer", async () => {
+    const { email } = await world.member("reader");
+    const wrong = await world.call(
+      "POST",
+      "/sessions",
+      { email, password: "not-the-password" },
+      { token: "" },
+    );
+    const unknown = await world.call(
+      "POST",
+      "/sessions",
+      { email: "no@example.com", password: "x" },
+      { token: "" },
+    );
+    expect(refusal(wrong)).toBe("401 unauthenticated");
+    expect(unknown.body.error!.message).toBe(wrong.body.error!.message);
+  });
+
+  test("ten failures close the door for a while", async () => {
+    const { email } = await world.member("reader");
+    for (let i = 0; i < 10; i++)
+      await world.call("POST", "/sessions", { email, password: "wrong" }, { token: "" });
+    const closed = await world.call("POST", "/sessions", { email, password: "wrong" }, { token: "" });
+    expect(refusal(closed)).toBe("429 rate_limited");
+    expect(Number(closed.headers.get("retry-after"))).toBeGreaterThan(0);
+  });
+
+  test("signing out ends the session at once", async () => {
+    const { token } = await world.member("reader");
+    expect((await world.call("DELETE", "/sessions", undefined, { token })).status).toBe(204);
+    expect(refusal(await world.call("GET", "/me", undefined, { token }))).toBe("401 unauthenticated");
+  });
+
+  test("a token is shown once, caps its role, and stops when revoked", async () => {
+    const made = await world.must<{ id: string; token: string }>("POST", "/me/tokens", {
+      name: "ci",
+      roleCap: "reader",
+    });
+    expect(made.token).toMatch(/^berth_pat_[0-9A-Za-z]{36}$/);
+    const listed = await world.call("GET", "/me/tokens");
+    expect(JSON.stringify(listed.body)).not.toContain(made.token);
+    const token = made.token;
+    expect((await world.call("GET", `${world.A}/projects`, undefined, { token })).status).toBe(200);
+    const write = await world.call("POST", `${world.A}/projects`, { name: "x" }, { token });
+    expect(refusal(write)).toBe("403 forbidden");
+    expect((await world.call("DELETE", `/me/tokens/${made.id}`)).status).toBe(204);
+    expect(refusal(await world.call("GET", `${world.A}/projects`, undefined, { token }))).toBe(
+      "401 unauthenticated",
+    );
+    expect(refusal(await world.call("DELETE", "/me/tokens/tok_00000000000000000000000000"))).toBe(
+      "404 not_found",
+    );
+    expect(refusal(await world.call("POST", "/me/tokens", { name: "x", expiresInDays: 366 }))).toBe(
+      "422 out_of_range",
+    );
+  });
+});
+
+describe("projects, environments and services", () => {
+  test("names are checked and unique in their parent", async () => {
+    const { name, P, E } = await world.environment();
+    expect(refusal(await world.call("POST", `${world.A}/projects`, { name }))).toBe("409 name_taken");
+    expect(refusal(await world.call("POST", `${P}/environments`, { name: "production" }))).toBe(
+      "409 name_taken",
+    );
+    await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+    expect(refusal(await world.call("POST", `${E}/services`, { name: "web", type: "worker" }))).toBe(
+      "409 name_taken",
+    );
+    for (const bad of ["", "1a", "A", "a_b", "a".repeat(41)]) {
+      expect(refusal(await world.call("POST", `${world.A}/projects`, { name: bad }))).toBe(
+        "422 invalid_name",
+      );
+      expect(refusal(await world.call("POST", `${P}/environments`, { name: bad }))).toBe("422 invalid_name");
+      expect(refusal(await world.call("POST", `${E}/services`, { name: bad, type: "web" }))).toBe(
+        "422 invalid_name",
+      );
+    }
+    expect(refusal(await world.call("POST", `${E}/services`, { name: "x", type: "cron" }))).toBe(
+      "422 invalid_choice",
+    );
+    const config = { port: 70000 };
+    expect(refusal(await world.call("POST", `${E}/services`, { name: "x", type: "web", config }))).toBe(
+      "422 out_of_range",
+    );
+  });
+
+  test("a service shows its defaults, takes changes member by member, and lists", async () => {
+    const { E, S } = await world.environment();
+    const made = await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+    expect(made).toMatchObject({ status: "pending", source: {}, pendingChanges: false, staged: false });
+    expect(made.config).toMatchObject({ port: 8080, replicas: 1, size: "nano" });
+    const changed = await world.must("PATCH", S("web"), { config: { size: "small" } });
+    expect(changed.config).toMatchObject({ port: 8080, size: "small" });
+    expect(refusal(await world.call("PATCH", S("web"), {}))).toBe("422 empty_patch");
+    expect(refusal(await world.call("PATCH", S("web"), { config: { colour: "red" } }))).toBe(
+      "422 unknown_field",
+    );
+    const list = await world.must<{ data: { name: string }[] }>("GET", `${E}/services`);
+    expect(list.data.map((s) => s.name)).toEqual(["web"]);
+    expect(refusal(await world.call("GET", S("nope")))).toBe("404 not_found");
+    expect((await world.call("DELETE", S("web"))).status).toBe(204);
+    expect(refusal(await world.call("GET", S("web")))).toBe("404 not_found");
+  });
+
+  test("deploying what cannot be deployed says why", async () => {
+    const { E, S } = await world.environment();
+    await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+    await world.must("POST", `${E}/services`, { name: "api", type: "web" });
+    await world.must("POST", `${E}/services`, { name: "db", type: "postgres" });
+    expect(refusal(await world.call("POST", `${S("web")}/deploy`, {}))).toBe("422 no_deployable_image");
+    expect(refusal(await world.call("POST", `${S("db")}/uploads`, {}))).toBe("422 not_deployable");
+    expect(refusal(await world.call("POST", `${S("db")}/deploy`, { image: "x" }))).toBe("422 not_deployable");
+    const tooLarge = { sizeBytes: 300 * 1024 * 1024 };
+    expect(refusal(await world.call("POST", `${S("web")}/uploads`, tooLarge))).toBe("422 archive_too_large");
+    const upload = await world.must<{ archiveRef: string; uploadUrl: string; contentType: string }>(
+      "POST",
+      `${S("web")}/uploads`,
+      {},
+    );
+    const archive = { archiveRef: upload.archiveRef };
+    const deploy = async (service: string, body: unknown) =>
+      refusal(await world.call("POST", `${S(service)}/deploy-from-archive`, body));
+    expect(await deploy("web", archive)).toBe("422 archive_not_uploaded");
+    expect(await deploy("api", archive)).toBe("422 archive_ref_mismatch");
+    expect(await deploy("web", { archiveRef: "arc_forged" })).toBe("422 archive_ref_mismatch");
+    const put = await fetch(upload.uploadUrl, {
+      method: "PUT",
+      headers: { "content-type": "text/plain" },
+      body: "x",
+    });
+    expect(put.status).toBeGreaterThanOrEqual(400);
+    expect(await put.json()).toHaveProperty("error.code");
+    for (const path of ["deployments/7", "deployments/7/build-logs"])
+      expect(refusal(await world.call("GET", `${S("web")}/${path}`))).toBe("404 not_found");
+    const logs = await world.call("GET", `${S("web")}/logs?limit=1001`);
+    expect(refusal(logs)).toBe("422 out_of_range");
+  });
+
+  test("a staged service acknowledges an archive and deploys it when the canvas is applied", async () => {
+    const { E, S } = await world.environment();
+    const made = await world.must("POST", `${E}/services`, { name: "web", type: "web", staged: true });
+    expect(made).toMatchObject({ status: "staged", staged: true });
+    expect(await world.must("POST", `${E}/apply`, {})).toEqual({ applied: [made.id] });
+    expect(await world.must("GET", S("web"))).toMatchObject({ staged: false });
+  });
+});
+
+test("the OpenAPI document names every route, and the reference page shows without a network", async () => {
+  const document = (await (await fetch(`${world.origin}/openapi.json`)).json()) as {
+    openapi: string;
+    paths: object;
+  };
+  expect(document.openapi).toMatch(/^3\.1/);
+  expect(Object.keys(document.paths)).toEqual(
+    expect.arrayContaining([expect.stringContaining("resolved-variables")]),
+  );
+  const page = await fetch(`${world.origin}/docs`);
+  expect(page.status).toBe(200);
+  expect(await page.text()).not.toMatch(/<script[^>]+src="https?:/);
+});
