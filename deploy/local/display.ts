@@ -41,7 +41,7 @@ function liveDisplay(output: Output): Display {
   };
   const draw = () => {
     erase();
-    const width = (output.columns ?? 80) - 1;
+    const width = (output.columns || 80) - 1;
     const lines = [...rows].map(([name, row]) => rowText(name, row, frame).slice(0, width));
     if (lines.length > 0) output.write(`${lines.join("\n")}\n`);
     drawn = lines.length;

@@ -22,7 +22,7 @@ async function run(options: Options): Promise<number> {
   try {
     const started = platform.start().then(async ({ info, router }) => {
       await writeSafely(folder.localInfo, `${JSON.stringify(info, null, 2)}\n`);
-      await lock.announce(info.baseUrl);
+      await lock.announce(info.origin);
       display.close();
       const seconds = (Date.now() - began) / 1000;
       display.line(summary(info, { data: options.data, router, seconds }));

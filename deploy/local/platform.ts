@@ -68,16 +68,9 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
   }
 
   async function startServers(ports: Record<string, number>, secrets: Secrets) {
-    const postgres = startPart(
-      "postgres",
-      "postgres",
-      (): Promise<PostgresServer> =>
-        startPostgres({
-          dir: folder.postgres,
-          port: ports.postgres,
-          durable: true,
-          log: folder.log("postgres"),
-        }),
+    const log = folder.log("postgres");
+    const postgres = startPart("postgres", "postgres", () =>
+      startPostgres({ dir: folder.postgres, port: ports.postgres, durable: true, log }),
     ).then(async (server) => {
       await prepareDatabase(server, roles, secrets, folder.dir);
       return server;

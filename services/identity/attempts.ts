@@ -7,7 +7,9 @@ export const WINDOW_SECONDS = 15 * 60;
 
 /** The key under which failures of an e-mail from an address are counted; it holds neither in the clear. */
 export function attemptKey(email: string, ip: string): Buffer {
-  return createHash("sha256").update(`${email}\n${network(ip)}`).digest();
+  return createHash("sha256")
+    .update(`${email}\n${network(ip)}`)
+    .digest();
 }
 
 /** An IPv4 address as it is; of an IPv6 address its /64, all of which one household or server has. */

@@ -43,10 +43,7 @@ export function credentialsOf(db: Db, email: string) {
  * Counts one failure against the key; 0 when the window is full already. Taken before the password
  * is looked at and given back on success, so that parallel guesses cannot pass the limit.
  */
-export function takeAttempt(
-  db: Db,
-  attempt: { key: Buffer; now: Date; windowSeconds: number; max: number },
-) {
+export function takeAttempt(db: Db, attempt: { key: Buffer; now: Date; windowSeconds: number; max: number }) {
   const recent = `from unnest(a.failed_at) t where t > $2::timestamptz - make_interval(secs => $3)`;
   return count(
     db,
@@ -168,10 +165,7 @@ const LIVE = `t.revoked_at is null and t.expires_at > $1::timestamptz
   and exists (select from users u where u.id = t.user_id and u.disabled_at is null)`;
 
 /** The session or token under an id, while it works. */
-export function liveToken(
-  db: Db,
-  token: { id: string; userId: string; now: Date; idleSeconds: number },
-) {
+export function liveToken(db: Db, token: { id: string; userId: string; now: Date; idleSeconds: number }) {
   return maybe<{ id: string; kind: "session" | "token"; roleCap: RoleName | null; accountId: string | null }>(
     db,
     "token_live",

@@ -48,11 +48,11 @@ export function updateAccount(
   );
 }
 
-/** Accounts of a user, newest first; only `accountId` when that is given. */
+/** Accounts of a user, newest first; only `accountId` when that is given, all when there is no limit. */
 export function accountsOf(
   db: Db,
   user: { userId: string; accountId: string | undefined },
-  page: { before: string | undefined; limit: number },
+  page: { before: string | undefined; limit: number | undefined },
 ) {
   return rows<MyAccountRow>(
     db,
@@ -126,12 +126,10 @@ export function setRole(db: Db, accountId: string, userId: string, role: string)
 }
 
 export function deleteMembership(db: Db, accountId: string, userId: string) {
-  return count(
-    db,
-    "membership_delete",
-    "delete from memberships where account_id = $1 and user_id = $2",
-    [accountId, userId],
-  );
+  return count(db, "membership_delete", "delete from memberships where account_id = $1 and user_id = $2", [
+    accountId,
+    userId,
+  ]);
 }
 
 /** Keeps a record that a service sent. A record that is kept already stays as it is. */

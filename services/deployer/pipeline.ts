@@ -1,0 +1,168 @@
+import type { RuntimeStatus } from "./runtime/port.ts";
+import { isDeployable } from "./service-config.ts";
+import type { Times } from "./limits.ts";
+
+/** A deployment that has not ended. Times in ms since 1970. */
+export type ActiveDeployment = {
+  id: string;
+  version: number;
+  status: "queued" | "building" | "built";
+  /** Source has to be built first; an image only to be applied. */
+  fromSource: boolean;
+  createdAt: number;
+  buildStartedAt?: number | null;
+  applyStartedAt?: number | null;
+};
+
+/** What the database says about one service. */
+export type Desired = {
+  now: number;
+  type: string;
+  staged: boolean;
+  deleting: boolean;
+  addonState?: string | null;
+  active?: ActiveDeployment | null;
+  /** The applied release. */
+  live?: { version: number; revision: number; healthy: boolean } | null;
+  /** Builds that ended without a release and may have left something. */
+  leftovers: { deploymentId: string; buildId: string; artifact?: string | null }[];
+  /** Variables may have changed: last and first time since they were compared. */
+  dirtyAt?: number | null;
+  dirtySince?: number | null;
+  /** The runtime's status as recorded. */
+  seen: Seen;
+};
+
+export type Seen = {
+  state?: string | null;
+  reason?: string | null;
+  message?: string | null;
+  serving?: number | null;
+  url?: string | null;
+};
+
+/** What is really going on. */
+export type Observed = {
+  runtime?: RuntimeStatus;
+  /** Deployment that this process is building for the service. */
+  building?: string;
+  /** This process can begin another build. */
+  builderFree: boolean;
+};
+
+export type Action =
+  | { do: "tear-down" }
+  | { do: "provision-addon" }
+  | { do: "refuse-addon"; message: string }
+  | { do: "stop-build" }
+  | { do: "discard"; deploymentId: string; buildId: string; artifact?: string | null }
+  | { do: "build"; deploymentId: string }
+  | { do: "apply"; deploymentId: string }
+  | { do: "fail"; deploymentId: string; stage: string; code: string; message: string }
+  /** Applies the live release again, with the current variables. */
+  | { do: "restore" }
+  /** The runtime runs something that is nobody's release. */
+  | { do: "clear" }
+  | { do: "refresh" }
+  | { do: "record"; status: RuntimeStatus };
+
+export type Plan = { actions: Action[]; wakeAt?: number };
+
+/**
+ * What to do next for one service, and when to look again if nothing happens (architecture.md "State
+ * machines"). Pure: everything it knows is given, and doing an action twice is doing it once.
+ */
+export function plan(desired: Desired, observed: Observed, times: Times): Plan {
+  const stop: Action[] = observed.building ? [{ do: "stop-build" }] : [];
+  if (desired.deleting) return { actions: [...stop, { do: "tear-down" }] };
+  if (desired.staged) return { actions: [] };
+  if (!isDeployable(desired.type)) return { actions: planAddon(desired) };
+
+  const { active } = desired;
+  const wanted = active?.status === "building" && active.id === observed.building;
+  const cleaning: Action[] = wanted ? [] : stop;
+  cleaning.push(...desired.leftovers.map((left) => ({ do: "discard" as const, ...left })));
+
+  const pipeline = active ? planDeployment(active, desired.now, observed, times) : { actions: [] };
+  // What is about to be applied brings its own variables and replaces what runs.
+  const applying = pipeline.actions.some((action) => action.do === "apply");
+  const release = applying ? { actions: [] } : planRelease(desired, observed, times);
+  return {
+    actions: [...cleaning, ...pipeline.actions, ...release.actions],
+    wakeAt: earliest(pipeline.wakeAt, release.wakeAt),
+  };
+}
+
+function planAddon({ type, addonState }: Desired): Action[] {
+  if (addonState !== "provisioning") return [];
+  if (type === "postgres") return [{ do: "provision-addon" }];
+  return [{ do: "refuse-addon", message: `This installation has no ${type} server.` }];
+}
+
+function planDeployment(active: ActiveDeployment, now: number, observed: Observed, times: Times): Plan {
+  const { id, status } = active;
+  const fail = (stage: string, code: string, message: string): Plan => ({
+    actions: [{ do: "fail", deploymentId: id, stage, code, message }],
+  });
+  if (status === "building") {
+    const deadline = (active.buildStartedAt ?? active.createdAt) + times.buildMs;
+    if (now >= deadline)
+      return fail("build", "build_timeout", `The build took longer than ${minutes(times.buildMs)}.`);
+    const here = observed.building === id;
+    return { actions: here || !observed.builderFree ? [] : [{ do: "build", deploymentId: id }], wakeAt: deadline };
+  }
+  const queued = active.createdAt + times.queueMs;
+  if (status === "queued" && !active.applyStartedAt && now >= queued)
+    return fail("queue", "queue_deadline_exceeded", `It could not begin within ${minutes(times.queueMs)}.`);
+  if (status === "queued" && active.fromSource)
+    return { actions: observed.builderFree ? [{ do: "build", deploymentId: id }] : [], wakeAt: queued };
+  const deadline = (active.applyStartedAt ?? now) + times.applyMs;
+  if (now >= deadline)
+    return fail("apply", "apply_deadline_exceeded", `It could not be applied within ${minutes(times.applyMs)}.`);
+  return { actions: [{ do: "apply", deploymentId: id }], wakeAt: deadline };
+}
+
+function planRelease(desired: Desired, observed: Observed, times: Times): Plan {
+  const { live, active, now } = desired;
+  const { runtime } = observed;
+  if (!live) return { actions: runtime && !active ? [{ do: "clear" }] : [] };
+  // A release that was applied by a process which died before it could record it, and then was superseded.
+  const stray = runtime && runtime.version > live.version && runtime.version !== active?.version;
+  if (stray) return { actions: active ? [] : [{ do: "clear" }, { do: "restore" }] };
+  if (!runtime || runtime.version < live.version || runtime.revision < live.revision)
+    return { actions: [{ do: "restore" }] };
+  const actions: Action[] = [];
+  if (differs(desired, runtime)) actions.push({ do: "record", status: runtime });
+  if (!desired.dirtyAt) {
+    if (runtime.version === live.version && runtime.revision > live.revision) actions.push({ do: "refresh" });
+    return { actions };
+  }
+  const due = Math.min(
+    desired.dirtyAt + times.debounceMs,
+    (desired.dirtySince ?? desired.dirtyAt) + times.debounceMaxMs,
+  );
+  if (now < due) return { actions, wakeAt: due };
+  return { actions: [...actions, { do: "refresh" }] };
+}
+
+/** Whether the runtime's status has not been recorded yet. */
+function differs({ seen, live }: Desired, status: RuntimeStatus): boolean {
+  const healthy = status.version === live?.version && status.healthySince !== undefined;
+  return (
+    status.state !== (seen.state ?? undefined) ||
+    status.reason !== (seen.reason ?? undefined) ||
+    status.message !== (seen.message ?? undefined) ||
+    status.serving?.version !== (seen.serving ?? undefined) ||
+    status.url !== (seen.url ?? undefined) ||
+    (healthy && !live?.healthy)
+  );
+}
+
+function minutes(ms: number): string {
+  return `${Math.round(ms / 60_000)} minutes`;
+}
+
+function earliest(...candidates: (number | undefined)[]): number | undefined {
+  const known = candidates.filter((time) => time !== undefined);
+  return known.length > 0 ? Math.min(...known) : undefined;
+}

@@ -1,0 +1,33 @@
+import type { HandlerContext } from "@connectrpc/connect";
+import type { Db } from "../kit/db.ts";
+import { refuse } from "../kit/errors.ts";
+import { who } from "../kit/interceptors.ts";
+import type { Limits } from "./limits.ts";
+import { liveToken } from "./sql-sessions.ts";
+
+/** A session ends when it was not used for 12 h, and 7 days after signing in (decisions.md 5). */
+export const SESSION_IDLE_SECONDS = 12 * 3600;
+export const SESSION_DAYS = 7;
+export const DAY_MS = 24 * 3600 * 1000;
+
+export type CurrentToken = { id: string; userId: string; kind: "session" | "token"; limits: Limits };
+
+/**
+ * The session or token that the request carries, read now: what its owner may do beyond one account
+ * hangs on its limits. 401 when it has ended since the gateway looked.
+ */
+export async function currentToken(db: Db, ctx: HandlerContext, now: number): Promise<CurrentToken> {
+  const { caller } = who(ctx);
+  const row =
+    caller.tokenId === undefined
+      ? undefined
+      : await liveToken(db, {
+          id: caller.tokenId,
+          userId: caller.id,
+          now: new Date(now),
+          idleSeconds: SESSION_IDLE_SECONDS,
+        });
+  if (!row) throw refuse(401, "unauthenticated", "The token is not valid any more.");
+  const limits = { roleCap: row.roleCap ?? undefined, accountId: row.accountId ?? undefined };
+  return { id: row.id, userId: caller.id, kind: row.kind, limits };
+}

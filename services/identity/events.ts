@@ -1,0 +1,10 @@
+import { AuditRecordedSchema } from "../../proto/gen/berth/identity/v1/events_pb.ts";
+import { type Handler, on } from "../kit/consume.ts";
+import { insertAuditEvent } from "./sql.ts";
+
+/** What identity does with the events of every service: audit records are kept, once each. */
+export const auditHandlers: Handler[] = [
+  on(AuditRecordedSchema, async (tx, record) => {
+    await insertAuditEvent(tx, record);
+  }),
+];

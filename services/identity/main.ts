@@ -1,0 +1,75 @@
+import { join } from "node:path";
+import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { startConsumer } from "../kit/consume.ts";
+import { createCursors, createPool } from "../kit/db.ts";
+import type { Logger } from "../kit/log.ts";
+import { migrate } from "../kit/migrate.ts";
+import { connectBus } from "../kit/nats.ts";
+import { startRelay } from "../kit/outbox.ts";
+import { main } from "../kit/process.ts";
+import { serve } from "../kit/server.ts";
+import { startTelemetry } from "../kit/telemetry.ts";
+import { accountService } from "./account-service.ts";
+import { bootstrap } from "./bootstrap.ts";
+import { bootstrapOf, type Config, fields } from "./config.ts";
+import { auditHandlers } from "./events.ts";
+import { createPasswordCheck } from "./passwords.ts";
+import { sessionService } from "./session-service.ts";
+import { sweep } from "./sql-sessions.ts";
+
+const SWEEP_MS = 15 * 60_000;
+
+/**
+ * Starts identity: database first (tried for a minute), then the first owner, then the server. `now`
+ * is the clock of expiry, in milliseconds.
+ */
+export async function start(config: Config, log: Logger, now: () => number = Date.now) {
+  const owner = bootstrapOf(config);
+  const telemetry = await startTelemetry("identity", config.otlpUrl);
+  const pool = createPool(config.databaseUrl, { name: "identity" });
+  await migrate(pool, join(import.meta.dirname, "migrations"));
+  if (owner) await bootstrap(pool, owner, log, now());
+  const bus = connectBus(config.natsUrl, "identity", log);
+  const cursors = createCursors(config.internalKeys);
+  const passwords = await createPasswordCheck();
+  const server = await serve({
+    host: config.host,
+    port: config.port,
+    grpcPort: config.grpcPort,
+    keys: config.internalKeys,
+    log,
+    services: [AccountService, SessionService],
+    routes: (router) => {
+      router.service(AccountService, accountService({ pool, cursors, now }));
+      router.service(SessionService, sessionService({ pool, cursors, now, passwords }));
+    },
+    ready: async () => (await pool.query("select 1")).rowCount === 1,
+  });
+  const relay = startRelay({ url: config.databaseUrl, pool, bus, log });
+  const auditLog = startConsumer({
+    bus,
+    pool,
+    log,
+    name: "identity-audit",
+    from: "*",
+    handlers: auditHandlers,
+  });
+  const sweeping = setInterval(() => {
+    sweep(pool, new Date(now())).catch((error) => log.warn({ err: error }, "sweep failed"));
+  }, SWEEP_MS);
+  return {
+    port: server.port,
+    grpcPort: server.grpcPort,
+    stop: async () => {
+      clearInterval(sweeping);
+      await server.stop();
+      await auditLog.stop();
+      await relay.stop();
+      await bus.close();
+      await pool.end();
+      await telemetry.stop();
+    },
+  };
+}
+
+if (import.meta.main) await main("identity", fields, start);

@@ -1,0 +1,190 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import {
+  TokenCreatedSchema,
+  TokenRevokedSchema,
+  UserSignedInSchema,
+} from "../../proto/gen/berth/identity/v1/events_pb.ts";
+import type { SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { capped } from "../kit/caller.ts";
+import { type Cursors, type Pool, type Tx, transaction } from "../kit/db.ts";
+import { conflict, notFound, refuse } from "../kit/errors.ts";
+import { newId } from "../kit/ids.ts";
+import { who } from "../kit/interceptors.ts";
+import { audit, emit } from "../kit/outbox.ts";
+import { attemptKey, createTurns, MAX_FAILURES, WINDOW_SECONDS } from "./attempts.ts";
+import { currentToken, DAY_MS, SESSION_DAYS, SESSION_IDLE_SECONDS } from "./current-token.ts";
+import { covers } from "./limits.ts";
+import type { PasswordCheck } from "./passwords.ts";
+import { accountsOf, memberOf } from "./sql.ts";
+import * as sql from "./sql-sessions.ts";
+import { hashToken, lastFour, newToken } from "./tokens.ts";
+
+export type SessionDeps = { pool: Pool; cursors: Cursors; now: () => number; passwords: PasswordCheck };
+
+type Who = ReturnType<typeof who>;
+
+const DEFAULT_LIMIT = 20;
+const DEFAULT_TOKEN_DAYS = 90;
+
+/** Sign-in, the caller's own identity and personal tokens (decisions.md 2 and 5). */
+export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionService> {
+  const { pool, cursors, now, passwords } = deps;
+  const inTurn = createTurns();
+  return {
+    async signIn(req, ctx) {
+      const email = req.email.trim().toLowerCase();
+      const key = attemptKey(email, who(ctx).caller.ip);
+      return inTurn(key.toString("hex"), async () => {
+        await takeAttempt(pool, key, now());
+        const user = await sql.credentialsOf(pool, email);
+        const matches = await passwords(user?.passwordHash ?? undefined, req.password);
+        if (user && matches && !user.disabled) return openSession(deps, who(ctx), user, key);
+        await auditFailure(pool, who(ctx), user?.id);
+        throw refuse(401, "unauthenticated", "The e-mail or the password is wrong.");
+      });
+    },
+
+    async signOut(_req, ctx) {
+      const current = await currentToken(pool, ctx, now());
+      if (current.kind !== "session")
+        throw conflict("conflict", "The request carries a personal token. Revoke it at /me/tokens.");
+      await transaction(pool, (tx) => endToken(tx, who(ctx), { ...current, now: now() }));
+      return {};
+    },
+
+    async getMe(_req, ctx) {
+      const { userId, limits } = await currentToken(pool, ctx, now());
+      const user = await sql.userById(pool, userId);
+      const mine = { userId, accountId: limits.accountId };
+      const accounts = await accountsOf(pool, mine, { before: undefined, limit: undefined });
+      return {
+        ...user,
+        accounts: accounts.map((row) => ({ ...row, myRole: capped(row.myRole, limits.roleCap) })),
+      };
+    },
+
+    async createToken(req, ctx) {
+      const { userId, limits } = await currentToken(pool, ctx, now());
+      const { name, roleCap, accountId, expiresInDays = DEFAULT_TOKEN_DAYS } = req;
+      if (!covers(limits, { roleCap, accountId }))
+        throw refuse(
+          403,
+          "forbidden",
+          "A limited token makes only tokens with its own account and at most its own role.",
+        );
+      if (accountId !== undefined && !(await memberOf(pool, accountId, userId)))
+        throw refuse(403, "forbidden", "The caller is not a member of this account.");
+      const createdAt = new Date(now());
+      const expiresAt = new Date(now() + expiresInDays * DAY_MS);
+      const more = { name, roleCap, accountId, createdAt, expiresAt };
+      return transaction(pool, (tx) => makeToken(tx, who(ctx), userId, newToken("pat"), more));
+    },
+
+    async listTokens(req, ctx) {
+      const { userId } = await currentToken(pool, ctx, now());
+      const { limit = DEFAULT_LIMIT } = req;
+      const before = cursors.decode(`tokens:${userId}`, req.cursor);
+      const found = await sql.tokensOf(pool, userId, { now: new Date(now()), before, limit: limit + 1 });
+      return cursors.page(`tokens:${userId}`, found, limit, (row) => row.id);
+    },
+
+    async revokeToken(req, ctx) {
+      const { userId, limits } = await currentToken(pool, ctx, now());
+      return transaction(pool, async (tx) => {
+        const token = { id: req.tokenId, userId, kind: "token" as const, now: now() };
+        const ended = await endToken(tx, who(ctx), token);
+        if (!ended) throw notFound("token");
+        const { roleCap, accountId } = ended;
+        if (!covers(limits, { roleCap: roleCap ?? undefined, accountId: accountId ?? undefined }))
+          throw refuse(403, "forbidden", "A limited token cannot revoke one that reaches further.");
+        return {};
+      });
+    },
+
+    async lookupCaller(req) {
+      const hash = Buffer.from(req.tokenHash);
+      const idleSeconds = SESSION_IDLE_SECONDS;
+      const found = await sql.lookupToken(pool, { hash, now: new Date(now()), idleSeconds });
+      if (!found) throw refuse(401, "unauthenticated", "The token is not known, or does not work any more.");
+      return found;
+    },
+  };
+}
+
+/** 429 rate_limited when the e-mail had 10 failures from this network within 15 minutes. */
+async function takeAttempt(pool: Pool, key: Buffer, ms: number): Promise<void> {
+  const attempt = { key, now: new Date(ms), windowSeconds: WINDOW_SECONDS };
+  if ((await sql.takeAttempt(pool, { ...attempt, max: MAX_FAILURES })) === 1) return;
+  const retryAfter = await sql.secondsUntilAttempt(pool, attempt);
+  throw refuse(429, "rate_limited", "Too many failed sign-ins. Wait, then try again.", {
+    context: { retryAfter },
+  });
+}
+
+async function openSession({ pool, now }: SessionDeps, by: Who, user: sql.UserRow, key: Buffer) {
+  const text = newToken("ses");
+  const id = newId("tok");
+  const session = {
+    id,
+    userId: user.id,
+    kind: "session" as const,
+    name: "session",
+    hash: hashToken(text),
+    lastFour: lastFour(text),
+    createdAt: new Date(now()),
+    expiresAt: new Date(now() + SESSION_DAYS * DAY_MS),
+  };
+  return transaction(pool, async (tx) => {
+    const { expiresAt } = (await sql.insertToken(tx, session))!;
+    await sql.clearAttempts(tx, key);
+    await emit(tx, UserSignedInSchema, "", { userId: user.id, ip: by.caller.ip });
+    const caller = { ...by.caller, kind: "user" as const, id: user.id, tokenId: id };
+    const entry = { service: "identity", accountId: "", action: "auth.sign_in", target: user.id };
+    await audit(tx, { ...by, caller }, entry);
+    return { token: text, expiresAt, user };
+  });
+}
+
+// The e-mail as typed stays out: people type their password there by mistake.
+async function auditFailure(pool: Pool, by: Who, userId: string | undefined): Promise<void> {
+  await audit(pool, by, {
+    service: "identity",
+    accountId: "",
+    action: "auth.sign_in_failed",
+    target: userId ?? "",
+  });
+}
+
+type MoreOfToken = Pick<sql.NewToken, "name" | "roleCap" | "accountId" | "createdAt" | "expiresAt">;
+
+/** Stores a personal token of the given text, with event and audit record. Throws when the text was used before. */
+export async function makeToken(tx: Tx, by: Who, userId: string, text: string, more: MoreOfToken) {
+  const hash = hashToken(text);
+  const token = { ...more, id: newId("tok"), userId, kind: "token" as const, hash, lastFour: lastFour(text) };
+  const row = await sql.insertToken(tx, token);
+  if (!row) throw new Error("This token text is in use");
+  await emit(tx, TokenCreatedSchema, more.accountId ?? "", { userId, tokenId: row.id, name: row.name });
+  await audit(tx, by, {
+    service: "identity",
+    accountId: more.accountId ?? "",
+    action: "token.created",
+    target: row.id,
+    metadata: { name: row.name, ...(more.roleCap && { roleCap: more.roleCap }) },
+  });
+  return { ...row, token: text };
+}
+
+/** Ends a session or token, with event and audit record; undefined when there is none that could end. */
+export async function endToken(
+  tx: Tx,
+  by: Who,
+  token: { id: string; userId: string; kind: "session" | "token"; now: number },
+) {
+  const row = await sql.revokeToken(tx, { ...token, now: new Date(token.now) });
+  if (!row) return undefined;
+  const accountId = row.accountId ?? "";
+  await emit(tx, TokenRevokedSchema, accountId, { userId: token.userId, tokenId: row.id });
+  const entry = { service: "identity", accountId, action: "token.revoked", target: row.id };
+  await audit(tx, by, { ...entry, metadata: { kind: token.kind } });
+  return row;
+}
