@@ -4,19 +4,21 @@ import { capped, type RoleName, signCaller } from "../services/kit/caller.ts";
 
 /** A caller whose token identity has vouched for. */
 export type Known = {
+  kind: "user" | "machine";
   userId: string;
   tokenId: string;
   /** The role in each account, as far as the token reaches. */
   roles: Map<string, RoleName>;
   /** The account that the token is bound to. */
   boundTo: string | undefined;
-  kind: "user" | "machine";
-  /** When it was looked up, and until when it may be used: milliseconds of the process's clock. */
+  /** When identity was asked, in milliseconds since 1970. */
   asOf: number;
-  until: number;
   /** Signed headers by account and address. */
   signed: Map<string, string>;
 };
+
+/** What is remembered of a token; without a caller it is unknown, expired or revoked. */
+export type Entry = { known: Known | undefined; until: number };
 
 export type Callers = ReturnType<typeof createCallers>;
 
@@ -29,60 +31,67 @@ type Options = {
   now?: () => number;
 };
 
-type Flight = { answer: Promise<Known | undefined>; startedAt: number };
+/** The key under which a token is remembered: its SHA-256. */
+export function keyOf(token: string): string {
+  return hash("sha256", token, "base64");
+}
 
 /**
- * The callers of the last seconds, by the SHA-256 of their token. An entry lives 5 s and never longer
- * than its token; unknown tokens are remembered as well, so that trying them costs identity little.
+ * The callers of the last seconds. An entry lives 5 s and never longer than its token; unknown tokens
+ * are remembered as well, so that trying them costs identity little.
  */
 export function createCallers(options: Options) {
   const { lookup, keys, ttlMs = 5_000, max = 10_000, now = Date.now } = options;
-  const cache = new Map<string, Known | { until: number; userId?: undefined }>();
-  const flights = new Map<string, Flight>();
+  const cache = new Map<string, Entry>();
+  const flights = new Map<string, { answer: Promise<Entry>; epoch: number }>();
+  // Grows with everything forgotten: an answer to an older question may hold just that.
   let epoch = 0;
 
-  async function ask(key: string): Promise<Known | undefined> {
+  async function ask(key: string): Promise<Entry> {
     const asOf = now();
     const begun = epoch;
     const record = await lookup(Buffer.from(key, "base64"));
-    const known = record && toKnown(record, asOf, ttlMs);
-    // What was forgotten meanwhile may be what this answer says.
+    const expires = record?.expiresAt ? Number(record.expiresAt.seconds) * 1000 : Number.POSITIVE_INFINITY;
+    const known = record && expires > now() ? toKnown(record, asOf) : undefined;
+    const entry = { known, until: Math.min(asOf + ttlMs, known ? expires : asOf + ttlMs) };
     if (begun === epoch) {
       cache.delete(key);
       if (cache.size >= max) cache.delete(cache.keys().next().value!);
-      cache.set(key, known ?? { until: asOf + ttlMs });
+      cache.set(key, entry);
     }
-    return known && known.until > now() ? known : undefined;
+    return entry;
   }
 
-  function fly(key: string): Promise<Known | undefined> {
+  function fly(key: string): Promise<Entry> {
     const answer = ask(key).finally(() => {
       if (flights.get(key)?.answer === answer) flights.delete(key);
     });
-    flights.set(key, { answer, startedAt: epoch });
+    flights.set(key, { answer, epoch });
     return answer;
   }
 
+  function join(key: string): Promise<Entry> {
+    const flight = flights.get(key);
+    return flight?.epoch === epoch ? flight.answer : fly(key);
+  }
+
   return {
-    /** The cached caller of a token: undefined for an unknown token, null when identity has to be asked. */
-    cached(key: string): Known | undefined | null {
-      const found = cache.get(key);
-      if (!found || found.until <= now()) return null;
-      return found.userId === undefined ? undefined : (found as Known);
+    /** What is remembered of a token, if identity need not be asked. */
+    cached(key: string): Entry | undefined {
+      const entry = cache.get(key);
+      return entry && entry.until > now() ? entry : undefined;
     },
     /** Asks identity; concurrent questions about one token are one. */
-    find: (key: string): Promise<Known | undefined> => flights.get(key)?.answer ?? fly(key),
-    /** Asks identity with a question that begins now or later: what was granted before it is seen. */
-    async refresh(key: string): Promise<Known | undefined> {
-      const under = flights.get(key);
-      if (!under) return fly(key);
-      await under.answer.catch(() => {});
-      return flights.get(key)?.answer ?? fly(key);
+    find: join,
+    /** Asks identity with a question that begins now or later: what was granted before now is seen. */
+    async refresh(key: string): Promise<Entry> {
+      await flights.get(key)?.answer.catch(() => {});
+      return join(key);
     },
-    /** Forgets all tokens of a user, here and of questions under way. */
+    /** Forgets all tokens of a user. */
     forgetUser(userId: string): void {
       epoch++;
-      for (const [key, entry] of cache) if (entry.userId === userId) cache.delete(key);
+      for (const [key, entry] of cache) if (entry.known?.userId === userId) cache.delete(key);
     },
     forgetAll(): void {
       epoch++;
@@ -102,25 +111,11 @@ export function createCallers(options: Options) {
   };
 }
 
-/** The key under which a token is remembered. */
-export function keyOf(token: string): string {
-  return hash("sha256", token, "base64");
-}
-
-function toKnown(record: CallerRecord, asOf: number, ttlMs: number): Known {
+function toKnown(record: CallerRecord, asOf: number): Known {
+  const { userId, tokenId, accountId: boundTo } = record;
   const roles = new Map<string, RoleName>();
   for (const { accountId, role } of record.memberships)
-    if (record.accountId === undefined || record.accountId === accountId)
+    if (boundTo === undefined || boundTo === accountId)
       roles.set(accountId, capped(role as RoleName, record.roleCap as RoleName | undefined));
-  const expires = record.expiresAt ? Number(record.expiresAt.seconds) * 1000 : asOf + ttlMs;
-  return {
-    userId: record.userId,
-    tokenId: record.tokenId,
-    roles,
-    boundTo: record.accountId,
-    kind: "user",
-    asOf,
-    until: Math.min(asOf + ttlMs, expires),
-    signed: new Map(),
-  };
+  return { kind: "user", userId, tokenId, roles, boundTo, asOf, signed: new Map() };
 }

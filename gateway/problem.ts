@@ -1,5 +1,4 @@
-import { fromBinary, type JsonObject, toJson } from "@bufbuild/protobuf";
-import { StructSchema } from "@bufbuild/protobuf/wkt";
+import { fromBinary, type JsonObject } from "@bufbuild/protobuf";
 import { ProblemSchema } from "../proto/gen/berth/options/v1/options_pb.ts";
 import type { Detail } from "../services/kit/errors.ts";
 
@@ -67,8 +66,8 @@ export function fromConnectError(body: Buffer, requestId: string): Problem {
       code: found.code,
       message: found.message,
       details: found.details.map(({ path, reason, message }) => ({ path, reason, message })),
-      context: found.context && (toJson(StructSchema, found.context as never) as JsonObject),
-      ...(found.status === 429 || found.status === 503 ? { retryAfter: 1 } : {}),
+      context: found.context,
+      retryAfter: typeof found.context?.retryAfter === "number" ? found.context.retryAfter : undefined,
     };
   }
   if (AWAY.has(String(error.code))) return unavailable();

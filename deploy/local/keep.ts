@@ -58,7 +58,7 @@ export function keepRunning<R extends Running>(part: Part<R>, say: (line: string
           say(`${part.name} runs again`);
         } catch (error) {
           if (stopping.signal.aborted) return;
-          what = `did not start (${(error as Error).message})`;
+          what = `did not start (${(error as Error).message.split("\n")[0]})`;
         }
       }
     }

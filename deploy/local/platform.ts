@@ -11,6 +11,7 @@ import {
 import { addonRole, prepareDatabase } from "./database.ts";
 import type { Display } from "./display.ts";
 import { StartFailure } from "./failure.ts";
+import { httpGet } from "./http-get.ts";
 import { type Kept, keepRunning, type Running } from "./keep.ts";
 import { rotateLogs } from "./logs.ts";
 import { findNatsServer, startNats } from "./nats.ts";
@@ -166,12 +167,10 @@ async function firstAccount(baseUrl: string, token: string, signal: AbortSignal)
   let last = "";
   while (Date.now() < deadline && !signal.aborted) {
     try {
-      const headers = { authorization: `Bearer ${token}` };
-      const response = await fetch(`${baseUrl}/accounts`, { headers, signal: AbortSignal.timeout(5_000) });
-      const body = (await response.json()) as { data?: { id: string }[] };
-      const id = body.data?.[0]?.id;
-      if (response.ok && id !== undefined) return id;
-      last = response.ok ? "it lists no account" : `it answers ${response.status}`;
+      const { status, body } = await httpGet(`${baseUrl}/accounts`, { authorization: `Bearer ${token}` });
+      const id = status === 200 ? (JSON.parse(body) as { data: { id: string }[] }).data[0]?.id : undefined;
+      if (id !== undefined) return id;
+      last = status === 200 ? "it lists no account" : `it answers ${status}`;
     } catch (error) {
       last = (error as Error).message;
     }

@@ -1,13 +1,13 @@
-import { randomBytes } from "node:crypto";
-import { mkdir, mkdtemp, open, readdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
+import { readFile, realpath, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
-import { type Child, type Command, type Exit, lastLines, startChild } from "./child.ts";
+import { type Child, type Exit, startChild } from "./child.ts";
 import { StartFailure } from "./failure.ts";
 import { freePort, lockFolder } from "./ports.ts";
-import { findBinaries, type PostgresBinaries } from "./postgres-files.ts";
-import { findIdentity, giveTo, type Identity, letPass } from "./postgres-identity.ts";
+import { findBinaries } from "./postgres-files.ts";
+import { because, command, damaged, prepareFolder } from "./postgres-folder.ts";
+import { findIdentity, letPass } from "./postgres-identity.ts";
 import { endOrphan, workingUnder } from "./process-table.ts";
 
 export type PostgresOptions = {
@@ -63,9 +63,14 @@ async function start(options: PostgresOptions): Promise<PostgresServer> {
   const binaries = await findBinaries();
   await letPass(dir);
   await endLeftover(data);
-  await removeUnfinished(dir);
   const identity = await findIdentity(dir, binaries.postgres);
-  const password = await prepareFolder(dir, { binaries, identity, log, durable: options.durable });
+  const password = await prepareFolder({
+    dir,
+    initdb: binaries.initdb,
+    identity,
+    log,
+    durable: options.durable,
+  });
   const port = options.port ?? (await freePort());
   const url = (database: string, user = "postgres", secret = password) =>
     `postgres://${encodeURIComponent(user)}:${encodeURIComponent(secret)}@127.0.0.1:${port}/${database}`;
@@ -80,11 +85,6 @@ async function start(options: PostgresOptions): Promise<PostgresServer> {
   }
   const kill = () => child.kill("SIGQUIT");
   return { port, url, adminUrl: url("postgres"), pid: child.pid, exited: child.exited, stop, kill };
-}
-
-function command(identity: Identity, file: string, args: string[], cwd: string): Command {
-  const { prefix, uid, gid } = identity;
-  return { prefix, file, args, uid, gid, cwd, env: { PATH: process.env.PATH, TZ: "UTC", LC_ALL: "C" } };
 }
 
 /** How an orphan on this folder is recognised, also by processes that run as another user. */
@@ -114,73 +114,6 @@ function settings(durable: boolean): string[] {
   ];
   const careless = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "checkpoint_timeout=1h"];
   return [...common, ...(durable ? [] : careless)].flatMap((setting) => ["-c", setting]);
-}
-
-type Preparation = { binaries: PostgresBinaries; identity: Identity; log: string; durable: boolean };
-
-/** Make the data folder if there is none yet; gives the superuser's password. */
-async function prepareFolder(dir: string, preparation: Preparation): Promise<string> {
-  const data = join(dir, "data");
-  const version = await readFile(join(data, "PG_VERSION"), "utf8").catch(() => undefined);
-  const exists = (await readdir(dir)).includes("data");
-  if (exists && version === undefined) throw damaged(dir, "data/PG_VERSION is missing");
-  if (version !== undefined && version.trim() !== major) {
-    throw damaged(dir, `it was made by PostgreSQL ${version.trim()}, this is ${major}`);
-  }
-  const password = await keptPassword(join(dir, "password"), exists);
-  if (password === undefined) throw damaged(dir, "its file password is missing");
-  if (exists) await giveTo(preparation.identity.owner, data);
-  else await initialise(dir, password, preparation);
-  return password;
-}
-
-const major = "18";
-
-async function keptPassword(file: string, mustExist: boolean): Promise<string | undefined> {
-  const kept = (await readFile(file, "utf8").catch(() => "")).trim();
-  if (kept !== "" || mustExist) return kept || undefined;
-  const password = randomBytes(24).toString("base64url");
-  const handle = await open(`${file}.new`, "w", 0o600);
-  await handle.writeFile(password);
-  await handle.sync();
-  await handle.close();
-  await rename(`${file}.new`, file);
-  return password;
-}
-
-/** initdb in a folder beside, renamed when complete: an interrupted one is never mistaken for data. */
-async function initialise(dir: string, password: string, preparation: Preparation): Promise<void> {
-  const { binaries, identity, log, durable } = preparation;
-  const place = await mkdtemp(join(dir, "init-"));
-  const passwordFile = join(place, "password");
-  await mkdir(join(place, "data"), { mode: 0o700 });
-  await writeFile(passwordFile, password, { mode: 0o600 });
-  await giveTo(identity.owner, place);
-  const args = [
-    `--pgdata=${join(place, "data")}`,
-    "--username=postgres",
-    `--pwfile=${passwordFile}`,
-    "--auth=scram-sha-256",
-    "--encoding=UTF8",
-    "--locale=C",
-    "--locale-provider=builtin",
-    "--builtin-locale=C.UTF-8",
-    ...(durable ? [] : ["--no-sync"]),
-  ];
-  const child = await startChild(command(identity, binaries.initdb, args, place), log, "SIGTERM");
-  const { code } = await child.exited;
-  if (code !== 0) {
-    throw new StartFailure("cannotRun", `PostgreSQL could not make its folder ${dir}: ${await because(log)}`);
-  }
-  await rename(join(place, "data"), join(dir, "data"));
-  await rm(place, { recursive: true });
-}
-
-/** What initdb or a probe left behind when its launcher was killed. */
-async function removeUnfinished(dir: string): Promise<void> {
-  for (const name of await readdir(dir)) {
-    if (/^(init|probe)-/.test(name)) await rm(join(dir, name), { recursive: true, force: true });
-  }
 }
 
 /**
@@ -252,18 +185,4 @@ async function startFailure(about: About): Promise<StartFailure> {
     return new StartFailure("folderTaken", sentence);
   }
   return damaged(about.data, reason);
-}
-
-function damaged(dir: string, reason: string): StartFailure {
-  return new StartFailure(
-    "folderDamaged",
-    `The database folder ${dir} cannot be used: ${reason}. Restore it, or start anew with --reset.`,
-  );
-}
-
-/** The telling lines at the end of a log, as one line. */
-async function because(log: string): Promise<string> {
-  const lines = await lastLines(log, 12);
-  const telling = lines.filter((line) => /FATAL|PANIC|ERROR|error:|could not/.test(line));
-  return (telling.length > 0 ? telling : lines).slice(-3).join(" / ");
 }

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Child, lastLines, startChild } from "./child.ts";
 import { StartFailure } from "./failure.ts";
+import { httpGet } from "./http-get.ts";
 import { describeExit, type Running } from "./keep.ts";
 import { projectDir } from "./options.ts";
 import { endOrphan, findProcesses } from "./process-table.ts";
@@ -29,7 +30,8 @@ const readyMs = 60_000;
 export async function startProgram(options: ProgramOptions, signal: AbortSignal): Promise<Running> {
   const { name, folder, env, data, log, graceMs } = options;
   const args = [...nodeFlags, join(projectDir, folder, "main.ts"), data];
-  const child = await startChild({ file: process.execPath, args, env, cwd: projectDir }, log, "SIGTERM");
+  const command = { file: process.execPath, args, env: { ...leanEnv, ...env }, cwd: projectDir };
+  const child = await startChild(command, log, "SIGTERM");
   const stop = async () => void (await child.end("SIGTERM", graceMs));
   try {
     await untilReady(child, `http://127.0.0.1:${options.port}/readyz`, signal);
@@ -42,7 +44,13 @@ export async function startProgram(options: ProgramOptions, signal: AbortSignal)
   return { pid: child.pid, exited: child.exited, stop, kill: () => child.kill("SIGKILL") };
 }
 
-const nodeFlags = ["--disable-warning=ExperimentalWarning"];
+/** Each of these lowers the resident memory of a process by several MiB; none of them costs throughput. */
+const nodeFlags = ["--disable-warning=ExperimentalWarning", "--max-semi-space-size=4", "--v8-pool-size=1"];
+const leanEnv = {
+  MALLOC_ARENA_MAX: "1",
+  // Modules come compiled from the second start on: sooner ready, and the compiler of types is never loaded.
+  NODE_COMPILE_CACHE: join(projectDir, ".cache/compile"),
+};
 
 async function untilReady(child: Child, url: string, signal: AbortSignal): Promise<void> {
   const deadline = Date.now() + readyMs;
@@ -52,8 +60,7 @@ async function untilReady(child: Child, url: string, signal: AbortSignal): Promi
     if (exit) throw new Error(`it ${describeExit(exit)}`);
     if (signal.aborted) throw new Error("it was stopped");
     try {
-      const { status, body } = await fetch(url, { signal: AbortSignal.timeout(2_000) });
-      await body?.cancel();
+      const { status } = await httpGet(url);
       if (status === 200) return;
       last = `its /readyz answers ${status}`;
     } catch {

@@ -52,6 +52,7 @@ export const programs: Program[] = [
       PUBLIC_ORIGIN: origin,
       ADDON_POSTGRES_URL: databaseUrl("postgres", addonRole, passwordOf(secrets, addonRole)),
       UPLOAD_KEYS: secrets.uploadKeys,
+      SECRET_KEYS: secrets.secretKeys,
     }),
   },
   {

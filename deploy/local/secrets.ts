@@ -11,6 +11,8 @@ export type Secrets = {
   /** `id:base64 of 32 bytes`, comma separated, first encrypts. */
   encryptionKeys: string;
   uploadKeys: string;
+  /** Seal what the deployer keeps secret, such as passwords of addons. */
+  secretKeys: string;
   ownerToken: string;
   ownerPassword: string;
   /** Password per database role. */
@@ -52,6 +54,7 @@ function makeSecrets(): Secrets {
     internalKeys: key(),
     encryptionKeys: `k${randomBytes(4).toString("hex")}:${key()}`,
     uploadKeys: key(),
+    secretKeys: key(),
     ownerToken: makeToken(),
     ownerPassword: randomBytes(15).toString("base64url"),
     databasePasswords: {},

@@ -48,8 +48,8 @@ P=$A/projects/$(${post} '{"name":"demo"}' $A/projects | ${id})
 E=$P/environments/$(${post} '{"name":"production"}' $P/environments | ${id})
 S=$E/services/web; ${post} '{"name":"web","type":"web"}' $E/services; echo`,
     "",
-    `tar czf /tmp/app.tgz -C test/apps/node . && U=$(${post} "{\\"sizeBytes\\":$(wc -c < /tmp/app.tgz)}" $S/uploads)
-curl -sS -T /tmp/app.tgz -H "Content-Type: application/gzip" "$(echo "$U" | node -p 'JSON.parse(require("fs").readFileSync(0)).uploadUrl')"`,
+    `F=$(mktemp); tar czf $F -C test/apps/node . && U=$(${post} "{\\"sizeBytes\\":$(wc -c < $F)}" $S/uploads)
+curl -sS -T $F -H "Content-Type: application/gzip" "$(echo "$U" | node -p 'JSON.parse(require("fs").readFileSync(0)).uploadUrl')"`,
     "",
     `echo "$U" | node -p 'JSON.stringify({archiveRef: JSON.parse(require("fs").readFileSync(0)).archiveRef})' | ${post} @- $S/deploy-from-archive; echo`,
   ].flatMap((text) => text.split("\n").map((line) => (line === "" ? "" : `  ${line}`)));

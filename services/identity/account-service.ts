@@ -45,9 +45,9 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
       const { limits, userId } = await currentToken(pool, ctx, now());
       const { limit = DEFAULT_LIMIT } = req;
       const before = cursors.decode(`accounts:${userId}`, req.cursor);
-      const user = { userId, accountId: limits.accountId };
+      const user = { userId, accountId: limits.accountId ?? undefined };
       const found = await sql.accountsOf(pool, user, { before, limit: limit + 1 });
-      const mine = found.map((row) => ({ ...row, myRole: capped(row.myRole, limits.roleCap) }));
+      const mine = found.map((row) => ({ ...row, myRole: capped(row.myRole, limits.roleCap ?? undefined) }));
       return cursors.page(`accounts:${userId}`, mine, limit, (row) => row.id);
     },
 

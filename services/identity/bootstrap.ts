@@ -6,7 +6,7 @@ import { announceAccount } from "./account-service.ts";
 import type { Bootstrap } from "./config.ts";
 import { DAY_MS } from "./current-token.ts";
 import { hashPassword } from "./passwords.ts";
-import { endToken, makeToken } from "./session-service.ts";
+import { addToken, endToken } from "./session-service.ts";
 import { insertAccount, insertMembership } from "./sql.ts";
 import { insertUser, userByEmail } from "./sql-sessions.ts";
 import { hashToken } from "./tokens.ts";
@@ -76,7 +76,7 @@ async function useToken(tx: Tx, done: Done, text: string, log: Logger, now: numb
   const known = await tokenByHash(tx, hashToken(text));
   if (!known) {
     const more = { name: "bootstrap", createdAt: new Date(now), expiresAt };
-    const token = await makeToken(tx, by, done.userId, text, more);
+    const token = await addToken(tx, by, done.userId, text, more);
     if (done.tokenId) await endToken(tx, by, { id: done.tokenId, userId: done.userId, kind: "token", now });
     await count(tx, "bootstrap_set_token", "update bootstrap set token_id = $1", [token.id]);
   } else if (known.id === done.tokenId && !known.revoked) {

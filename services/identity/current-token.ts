@@ -28,6 +28,5 @@ export async function currentToken(db: Db, ctx: HandlerContext, now: number): Pr
           idleSeconds: SESSION_IDLE_SECONDS,
         });
   if (!row) throw refuse(401, "unauthenticated", "The token is not valid any more.");
-  const limits = { roleCap: row.roleCap ?? undefined, accountId: row.accountId ?? undefined };
-  return { id: row.id, userId: caller.id, kind: row.kind, limits };
+  return { id: row.id, userId: caller.id, kind: row.kind, limits: row };
 }

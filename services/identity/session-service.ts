@@ -5,7 +5,7 @@ import {
   UserSignedInSchema,
 } from "../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
-import { capped } from "../kit/caller.ts";
+import { capped, type RoleName } from "../kit/caller.ts";
 import { type Cursors, type Pool, type Tx, transaction } from "../kit/db.ts";
 import { conflict, notFound, refuse } from "../kit/errors.ts";
 import { newId } from "../kit/ids.ts";
@@ -17,7 +17,7 @@ import { covers } from "./limits.ts";
 import type { PasswordCheck } from "./passwords.ts";
 import { accountsOf, memberOf } from "./sql.ts";
 import * as sql from "./sql-sessions.ts";
-import { hashToken, lastFour, newToken } from "./tokens.ts";
+import { hashToken, lastFour, makeToken } from "./tokens.ts";
 
 export type SessionDeps = { pool: Pool; cursors: Cursors; now: () => number; passwords: PasswordCheck };
 
@@ -55,18 +55,21 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
     async getMe(_req, ctx) {
       const { userId, limits } = await currentToken(pool, ctx, now());
       const user = await sql.userById(pool, userId);
-      const mine = { userId, accountId: limits.accountId };
+      const mine = { userId, accountId: limits.accountId ?? undefined };
       const accounts = await accountsOf(pool, mine, { before: undefined, limit: undefined });
       return {
         ...user,
-        accounts: accounts.map((row) => ({ ...row, myRole: capped(row.myRole, limits.roleCap) })),
+        accounts: accounts.map((row) => ({
+          ...row,
+          myRole: capped(row.myRole, limits.roleCap ?? undefined),
+        })),
       };
     },
 
     async createToken(req, ctx) {
       const { userId, limits } = await currentToken(pool, ctx, now());
       const { name, roleCap, accountId, expiresInDays = DEFAULT_TOKEN_DAYS } = req;
-      if (!covers(limits, { roleCap, accountId }))
+      if (!covers(limits, { roleCap: roleCap as RoleName | undefined, accountId }))
         throw refuse(
           403,
           "forbidden",
@@ -77,7 +80,7 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
       const createdAt = new Date(now());
       const expiresAt = new Date(now() + expiresInDays * DAY_MS);
       const more = { name, roleCap, accountId, createdAt, expiresAt };
-      return transaction(pool, (tx) => makeToken(tx, who(ctx), userId, newToken("pat"), more));
+      return transaction(pool, (tx) => addToken(tx, who(ctx), userId, makeToken("pat"), more));
     },
 
     async listTokens(req, ctx) {
@@ -94,8 +97,7 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
         const token = { id: req.tokenId, userId, kind: "token" as const, now: now() };
         const ended = await endToken(tx, who(ctx), token);
         if (!ended) throw notFound("token");
-        const { roleCap, accountId } = ended;
-        if (!covers(limits, { roleCap: roleCap ?? undefined, accountId: accountId ?? undefined }))
+        if (!covers(limits, ended))
           throw refuse(403, "forbidden", "A limited token cannot revoke one that reaches further.");
         return {};
       });
@@ -122,7 +124,7 @@ async function takeAttempt(pool: Pool, key: Buffer, ms: number): Promise<void> {
 }
 
 async function openSession({ pool, now }: SessionDeps, by: Who, user: sql.UserRow, key: Buffer) {
-  const text = newToken("ses");
+  const text = makeToken("ses");
   const id = newId("tok");
   const session = {
     id,
@@ -158,7 +160,7 @@ async function auditFailure(pool: Pool, by: Who, userId: string | undefined): Pr
 type MoreOfToken = Pick<sql.NewToken, "name" | "roleCap" | "accountId" | "createdAt" | "expiresAt">;
 
 /** Stores a personal token of the given text, with event and audit record. Throws when the text was used before. */
-export async function makeToken(tx: Tx, by: Who, userId: string, text: string, more: MoreOfToken) {
+export async function addToken(tx: Tx, by: Who, userId: string, text: string, more: MoreOfToken) {
   const hash = hashToken(text);
   const token = { ...more, id: newId("tok"), userId, kind: "token" as const, hash, lastFour: lastFour(text) };
   const row = await sql.insertToken(tx, token);

@@ -77,15 +77,16 @@ export function clearAttempts(db: Db, key: Buffer) {
   return count(db, "attempts_clear", "delete from sign_in_attempts where key = $1", [key]);
 }
 
+/** What is absent arrives as null, which a message takes as absent. */
 export type TokenRow = {
   id: string;
   name: string;
   lastFour: string;
-  roleCap: RoleName | null;
-  accountId: string | null;
+  roleCap?: RoleName;
+  accountId?: string;
   createdAt: Timestamp;
   expiresAt: Timestamp;
-  lastUsedAt: Timestamp | null;
+  lastUsedAt?: Timestamp;
 };
 
 export type NewToken = {
@@ -166,7 +167,7 @@ const LIVE = `t.revoked_at is null and t.expires_at > $1::timestamptz
 
 /** The session or token under an id, while it works. */
 export function liveToken(db: Db, token: { id: string; userId: string; now: Date; idleSeconds: number }) {
-  return maybe<{ id: string; kind: "session" | "token"; roleCap: RoleName | null; accountId: string | null }>(
+  return maybe<{ id: string; kind: "session" | "token"; roleCap?: RoleName; accountId?: string }>(
     db,
     "token_live",
     `select t.id, t.kind, t.role_cap as "roleCap", t.account_id as "accountId" from tokens t

@@ -67,7 +67,7 @@ export function accountsOf(
 
 /** Holds everybody else who changes owners of this account until the transaction ends. */
 export function lockAccount(db: Db, id: string) {
-  return count(db, "account_lock", "select 1 from accounts where id = $1 for update", [id]);
+  return count(db, "account_lock", "select 1 from accounts where id = $1 for no key update", [id]);
 }
 
 /** 0 when the user is a member already. */

@@ -71,7 +71,7 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
       const late = setTimeout(() => {
         plain.closeAllConnections();
         for (const session of sessions) session.destroy();
-      }, 8_000);
+      }, 4_000);
       await closed;
       clearInterval(idle);
       clearTimeout(late);

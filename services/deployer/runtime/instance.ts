@@ -46,7 +46,7 @@ export async function startInstance(
   let ended: Promise<string>;
   try {
     const { command, cwd, env } = describeProcess(home, release, port, join(folder, "home"));
-    const child = spawn("/bin/sh", ["-c", command], {
+    const child = spawn("/bin/sh", ["-c", inPlace(command)], {
       cwd,
       env,
       detached: true,
@@ -138,6 +138,28 @@ function describeProcess(home: InstanceHome, release: Release, port: number, hom
     PORT: String(port),
   };
   return { command, cwd, env };
+}
+
+const shellOwn = new Set([
+  ".",
+  ":",
+  "cd",
+  "eval",
+  "exec",
+  "exit",
+  "export",
+  "read",
+  "set",
+  "trap",
+  "ulimit",
+  "umask",
+]);
+
+/** A single command takes the shell's place: one process less for each replica, and its own exit code. */
+export function inPlace(command: string): string {
+  const [, first] = /^\s*([\w./-]+)(?:[^;&|\n]*)$/.exec(command.trim()) ?? [];
+  const plain = first !== undefined && !shellOwn.has(first) && !/^[\w./-]+=/.test(command.trim());
+  return plain ? `exec ${command.trim()}` : command;
 }
 
 function untilExit(child: ChildProcess): Promise<string> {

@@ -297,7 +297,7 @@ describe("when Berth is killed", () => {
     await last.call("apply", { ...one, version: 12 });
     const status = await statusOf(last.runtime, one.serviceId, isRunning);
     expect(status.version).toBe(12);
-    while (findMarked(places.folder).length > 2) await delay(50);
+    while (findMarked(places.folder).length !== 2) await delay(50);
     const pids = findMarked(places.folder).map(({ pid }) => String(pid));
     for (let n = 0; n < 6; n++) expect(pids).toContain((await last.fetch(status.url!, "/")).body);
     expect(globSync(join(places.folder, "services/*/instances/*"))).toHaveLength(2);

@@ -70,7 +70,7 @@ function sendBody(req: IncomingMessage, upstream: ClientRequest, connected: () =
   upstream.on("close", () => req.unpipe(upstream));
 }
 
-/** Passes an upgrade (websockets) on and joins the two connections. */
+/** Passes an upgrade (websockets) on and joins the two connections until either side is done. */
 export function forwardUpgrade(
   req: IncomingMessage,
   socket: Duplex,
@@ -88,18 +88,24 @@ export function forwardUpgrade(
       setHost: false,
     });
     const over = () => {
-      socket.destroy();
+      finish(socket);
       upstream.destroy();
       resolve();
     };
-    socket.on("error", over).on("close", over);
+    socket.on("error", over).on("end", over).on("close", over);
     upstream.on("error", () => {
       if (socket.writable)
-        socket.end("HTTP/1.1 502 Bad Gateway\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
-      else over();
+        socket.write("HTTP/1.1 502 Bad Gateway\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+      over();
     });
     upstream.on("upgrade", (answer, peer, first) => {
-      peer.on("error", over).on("close", over);
+      const both = () => {
+        finish(peer);
+        finish(socket);
+        resolve();
+      };
+      socket.off("error", over).off("end", over).off("close", over);
+      for (const side of [socket, peer]) side.on("error", both).on("end", both).on("close", both);
       socket.write(headText(answer, answer.rawHeaders));
       if (first.length > 0) socket.write(first);
       if (head.length > 0) peer.write(head);
@@ -107,10 +113,15 @@ export function forwardUpgrade(
     });
     upstream.on("response", (answer) => {
       socket.write(headText(answer, [...endToEnd(answer.rawHeaders), "connection", "close"]));
-      answer.pipe(socket);
+      answer.on("error", over).on("end", over).pipe(socket, { end: false });
     });
     upstream.end();
   });
+}
+
+/** Closes a connection after what has been written to it has left. */
+function finish(side: Duplex): void {
+  side.end(() => side.destroy());
 }
 
 function headText(answer: IncomingMessage, headers: string[]): string {

@@ -56,7 +56,7 @@ create index sign_in_attempts_end on sign_in_attempts (expires_at);
 
 -- What the first start made: at most one row.
 create table bootstrap (
-  only boolean primary key default true check (only),
+  one boolean primary key default true check (one),
   email text not null,
   user_id text not null references users,
   account_id text not null references accounts,

@@ -13,7 +13,7 @@ export const file_berth_variables_v1_events: GenFile = /*@__PURE__*/
   fileDesc("Ch9iZXJ0aC92YXJpYWJsZXMvdjEvZXZlbnRzLnByb3RvEhJiZXJ0aC52YXJpYWJsZXMudjEiaAoQVmFyaWFibGVzQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEg0KBXNjb3BlGAIgASgJEhAKCHNjb3BlX2lkGAMgASgJEg0KBW5hbWVzGAQgAygJEhAKCHJldmlzaW9uGAUgASgDYgZwcm90bzM");
 
 /**
- * A write changed variables of one scope. Names and values are not told: consumers resolve.
+ * What services of a scope resolve may have changed. Values are never told: consumers resolve.
  *
  * @generated from message berth.variables.v1.VariablesChanged
  */
@@ -24,6 +24,8 @@ export type VariablesChanged = Message<"berth.variables.v1.VariablesChanged"> & 
   accountId: string;
 
   /**
+   * project, environment or service.
+   *
    * @generated from field: string scope = 2;
    */
   scope: string;
@@ -34,11 +36,15 @@ export type VariablesChanged = Message<"berth.variables.v1.VariablesChanged"> & 
   scopeId: string;
 
   /**
+   * The names written or removed; empty when the keys of an addon of the environment changed.
+   *
    * @generated from field: repeated string names = 4;
    */
   names: string[];
 
   /**
+   * Revision of the scope after the change; grows with each.
+   *
    * @generated from field: int64 revision = 5;
    */
   revision: bigint;

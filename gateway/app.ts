@@ -1,0 +1,122 @@
+import type { Socket } from "node:net";
+import fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { Logger } from "../services/kit/log.ts";
+import { metricsText } from "../services/kit/telemetry.ts";
+import { refusal, write } from "./answer.ts";
+import { envelope, internal, type Problem, problem } from "./problem.ts";
+import { requestId } from "./request-id.ts";
+import { finish } from "./transcode.ts";
+
+/** Longer than any name a path may hold; the router answers 404 above it. */
+const MAX_PARAM = 512;
+const KEEP_ALIVE_MS = 75_000;
+/** A connection on which nothing moves for so long is closed. */
+const SILENT_MS = 150_000;
+
+export type App = FastifyInstance;
+
+/**
+ * The HTTP server: a request id on every answer, bodies as bytes, every error in the envelope, and the
+ * operational endpoints. Routes are added by transcode, uploads and reference.
+ */
+export function createApp(options: {
+  log: Logger;
+  trustProxy: false | number | string[];
+  ready: () => Promise<boolean>;
+}): App {
+  const { log } = options;
+  const app = fastify({
+    logger: false,
+    genReqId: (raw) => requestId(raw.headers["x-request-id"]),
+    trustProxy: options.trustProxy,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    connectionTimeout: SILENT_MS,
+    forceCloseConnections: "idle",
+    return503OnClosing: false,
+    routerOptions: {
+      maxParamLength: MAX_PARAM,
+      // Queries are read against the descriptors (input.ts).
+      querystringParser: () => ({}),
+    },
+    frameworkErrors: (_error, request, reply) => {
+      refuse(request, reply, problem(400, "malformed_request", "The path can not be decoded."));
+    },
+    clientErrorHandler: (error, socket) => clientError(error as NodeJS.ErrnoException, socket),
+  });
+  app.decorateRequest("exchange", undefined);
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+
+  const known: { methods: string[]; path: RegExp }[] = [];
+  app.addHook("onRoute", ({ method, url }) => {
+    const path = new RegExp(`^${url.replace("*", ".*").replaceAll(/:\w+/g, "[^/]+")}$`);
+    known.push({ methods: [method].flat(), path });
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.raw.url!.split("?")[0]!;
+    const methods = known.filter((route) => route.path.test(path)).flatMap((route) => route.methods);
+    if (methods.length === 0) refuse(request, reply, problem(404, "not_found", "There is no such endpoint."));
+    else methodNotAllowed(request, reply, [...new Set(methods)].sort().join(", "));
+  });
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    const found = fromFramework(error, request.id);
+    if (found.status >= 500) log.error({ err: error, requestId: request.id }, "request failed");
+    refuse(request, reply, found, true);
+  });
+  operational(app, options.ready);
+  return app;
+}
+
+function refuse(request: FastifyRequest, reply: FastifyReply, found: Problem, close = false): void {
+  finish(request, reply, { ...refusal(found, request.id), close });
+}
+
+function methodNotAllowed(request: FastifyRequest, reply: FastifyReply, allow: string): void {
+  const found = problem(405, "method_not_allowed", `This path takes ${allow}.`);
+  finish(request, reply, { ...refusal(found, request.id), allow });
+}
+
+function fromFramework(error: FastifyError, id: string): Problem {
+  if (error.statusCode === 413) return problem(413, "payload_too_large", "The body is larger than this endpoint takes.");
+  if (error.statusCode === 415)
+    return problem(415, "unsupported_media_type", "The body must be application/json.");
+  if (error.statusCode !== undefined && error.statusCode < 500)
+    return problem(400, "malformed_request", "The request could not be read.");
+  return internal(id);
+}
+
+/** Answers what is not even HTTP, where there is no request yet. */
+function clientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ECONNRESET" || socket.destroyed || !socket.writable) return void socket.destroy();
+  const [status, code, message] =
+    error.code === "HPE_HEADER_OVERFLOW"
+      ? ["431 Request Header Fields Too Large", "malformed_request", "The headers are too large."]
+      : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
+        ? ["408 Request Timeout", "malformed_request", "The request took too long to arrive."]
+        : ["400 Bad Request", "malformed_request", "This is not an HTTP request."];
+  const id = requestId(undefined);
+  const body = envelope(problem(400, code, message), id);
+  const head = [
+    `HTTP/1.1 ${status}`,
+    "content-type: application/json; charset=utf-8",
+    `content-length: ${body.length}`,
+    `x-request-id: ${id}`,
+    "connection: close",
+  ];
+  socket.end(`${head.join("\r\n")}\r\n\r\n${body.toString()}`);
+}
+
+function operational(app: App, ready: () => Promise<boolean>): void {
+  const text = (request: FastifyRequest, reply: FastifyReply, status: number, body: string) =>
+    void reply.code(status).header("x-request-id", request.id).type("text/plain; version=0.0.4").send(body);
+  app.get("/healthz", (request, reply) => text(request, reply, 200, "ok\n"));
+  app.get("/readyz", async (request, reply) => {
+    const ok = await ready().catch(() => false);
+    text(request, reply, ok ? 200 : 503, ok ? "ready\n" : "not ready\n");
+    return reply;
+  });
+  app.get("/metrics", async (request, reply) => {
+    text(request, reply, 200, await metricsText());
+    return reply;
+  });
+}

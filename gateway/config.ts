@@ -1,0 +1,58 @@
+import { isIP } from "node:net";
+import { choice, type Field, integer, port, serviceFields, url } from "../services/kit/config.ts";
+
+const web = ["http", "https"] as const;
+
+/** The path before all REST routes: "/v1" unless set, "" for "/". */
+const apiPrefix: Field<string> = {
+  name: "API_PREFIX",
+  parse: (value = "/v1") => {
+    if (!/^(\/[A-Za-z0-9._-]+)*\/?$/.test(value) || !value.startsWith("/"))
+      throw new Error("must be a path such as /v1");
+    return value.replace(/\/$/, "");
+  },
+};
+
+/** Which proxies may name the client in X-Forwarded-For: how many stand in front, or their networks. */
+const trustProxy: Field<false | number | string[]> = {
+  name: "TRUST_PROXY",
+  parse: (value = "0") => {
+    if (/^\d{1,2}$/.test(value)) return Number(value) || false;
+    const networks = value.split(",").map((part) => part.trim());
+    if (!networks.every((network) => isIP(network.split("/")[0]!) && /^[^/]+(\/\d{1,3})?$/.test(network)))
+      throw new Error("must be the number of proxies in front, or their addresses and networks");
+    return networks;
+  },
+};
+
+const publicOrigin: Field<string | undefined> = {
+  name: "PUBLIC_ORIGIN",
+  parse: (value) => (value === undefined ? undefined : url("PUBLIC_ORIGIN", web).parse(value)),
+};
+
+export const fields = {
+  host: serviceFields.host,
+  port: port("PORT", 0),
+  databaseUrl: serviceFields.databaseUrl,
+  natsUrl: serviceFields.natsUrl,
+  internalKeys: serviceFields.internalKeys,
+  logLevel: serviceFields.logLevel,
+  otlpUrl: serviceFields.otlpUrl,
+  /** What clients reach the gateway at; its own address unless set. */
+  publicOrigin,
+  apiPrefix,
+  trustProxy,
+  identityUrl: url("IDENTITY_URL", web),
+  variablesUrl: url("VARIABLES_URL", web),
+  deployerUrl: url("DEPLOYER_URL", web),
+  /** `off` lifts all limits, for benches and tests. */
+  rateLimits: choice("RATE_LIMITS", ["on", "off"] as const, "on"),
+  /** Requests a minute per token, and per address on public routes; 0 is no limit. */
+  rateReads: integer("RATE_LIMIT_READS", { fallback: 600 }),
+  rateWrites: integer("RATE_LIMIT_WRITES", { fallback: 120 }),
+  rateReveals: integer("RATE_LIMIT_REVEALS", { fallback: 30 }),
+  rateBatches: integer("RATE_LIMIT_BATCHES", { fallback: 30 }),
+  ratePublic: integer("RATE_LIMIT_PUBLIC", { fallback: 60 }),
+};
+
+export type GatewayConfig = { [K in keyof typeof fields]: ReturnType<(typeof fields)[K]["parse"]> };

@@ -1,0 +1,125 @@
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { SessionService } from "../proto/gen/berth/identity/v1/identity_pb.ts";
+import { parseToken } from "../services/identity/tokens.ts";
+import { serviceClient } from "../services/kit/client.ts";
+import { createPool, type Pool } from "../services/kit/db.ts";
+import type { Logger } from "../services/kit/log.ts";
+import { migrate } from "../services/kit/migrate.ts";
+import { connectBus } from "../services/kit/nats.ts";
+import { main } from "../services/kit/process.ts";
+import { startTelemetry } from "../services/kit/telemetry.ts";
+import { createApp } from "./app.ts";
+import { createAuth } from "./auth.ts";
+import { createCallers } from "./callers.ts";
+import { fields, type GatewayConfig } from "./config.ts";
+import { forgetOnEvents } from "./events.ts";
+import { createForward } from "./forward.ts";
+import { createIdempotency } from "./idempotency.ts";
+import { createRateLimiter, type Limits, WINDOW_MS } from "./ratelimit.ts";
+import { reference } from "./reference.ts";
+import { allRoutes } from "./routes.ts";
+import { addRateCounts, sweepIdempotent, sweepRateCounts } from "./sql.ts";
+import { transcode } from "./transcode.ts";
+import { uploads } from "./uploads.ts";
+import { createUpstream } from "./upstream.ts";
+
+const SWEEP_MS = 60_000;
+const LOOKUP_MS = 5_000;
+
+/** Starts the gateway: its tables, its caches, its routes; `stop` finishes what is under way. */
+export async function start(config: GatewayConfig, log: Logger) {
+  const keys = config.internalKeys;
+  const telemetry = await startTelemetry("gateway", config.otlpUrl);
+  const pool = createPool(config.databaseUrl, { name: "gateway", max: 10 });
+  await migrate(pool, join(import.meta.dirname, "migrations"));
+  const bus = connectBus(config.natsUrl, "gateway", log);
+
+  const callers = createCallers({ keys, lookup: lookupOf(config) });
+  forgetOnEvents(bus, callers, log);
+  const limiter = createRateLimiter({
+    limits: limitsOf(config),
+    add: (counts) => addRateCounts(pool, counts, WINDOW_MS),
+    log,
+  });
+  const pools = {
+    identity: createUpstream(config.identityUrl),
+    variables: createUpstream(config.variablesUrl),
+    deployer: createUpstream(config.deployerUrl),
+  };
+  const tracing = config.otlpUrl !== undefined;
+  const app = createApp({ log, trustProxy: config.trustProxy, ready: async () => true });
+  transcode(app, config.apiPrefix, allRoutes(), {
+    auth: createAuth({ callers, parseToken, log }),
+    callers,
+    limiter,
+    idempotency: createIdempotency({ pool, keys, log }),
+    forward: createForward(pools, log),
+    keys,
+    tracing,
+    log,
+  });
+  const uploading = uploads(app, config.deployerUrl, { tracing, log });
+  const address = await listen(app, config);
+  const sweeping = startSweep(pool, log);
+  return {
+    ...address,
+    stop: async () => {
+      await app.close();
+      clearInterval(sweeping);
+      await limiter.stop();
+      await Promise.all([...Object.values(pools), uploading].map((upstream) => upstream.close()));
+      await bus.close();
+      await pool.end();
+      await telemetry.stop();
+    },
+  };
+}
+
+function lookupOf(config: GatewayConfig) {
+  const identity = serviceClient(SessionService, {
+    url: config.identityUrl,
+    keys: config.internalKeys,
+    name: "gateway",
+  });
+  return async (tokenHash: Uint8Array) => {
+    try {
+      return await identity.lookupCaller({ tokenHash: Buffer.from(tokenHash) }, { timeoutMs: LOOKUP_MS });
+    } catch (error) {
+      if (error instanceof ConnectError && error.code === Code.Unauthenticated) return undefined;
+      throw error;
+    }
+  };
+}
+
+function limitsOf(config: GatewayConfig): Limits {
+  const on = config.rateLimits === "on" ? 1 : 0;
+  return {
+    reads: on * config.rateReads,
+    writes: on * config.rateWrites,
+    reveals: on * config.rateReveals,
+    batches: on * config.rateBatches,
+    public: on * config.ratePublic,
+  };
+}
+
+async function listen(app: App, config: GatewayConfig) {
+  let origin = config.publicOrigin ?? "";
+  await reference(app, () => origin + config.apiPrefix, config.apiPrefix);
+  await app.listen({ host: config.host, port: config.port });
+  const { port } = app.server.address() as AddressInfo;
+  origin ||= `http://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`;
+  return { port, origin, baseUrl: origin + config.apiPrefix };
+}
+
+function startSweep(pool: Pool, log: Logger): NodeJS.Timeout {
+  const sweep = async () => {
+    await sweepRateCounts(pool);
+    await sweepIdempotent(pool);
+  };
+  const late = (error: unknown) => log.warn({ err: error }, "sweep failed");
+  return setInterval(() => sweep().catch(late), SWEEP_MS).unref();
+}
+
+if (import.meta.main) await main("gateway", fields, start);

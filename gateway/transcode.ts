@@ -1,0 +1,180 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { signCaller } from "../services/kit/caller.ts";
+import type { Logger } from "../services/kit/log.ts";
+import { type Answer, isProblem, refusal, write } from "./answer.ts";
+import type { Auth, Identified } from "./auth.ts";
+import type { Callers, Known } from "./callers.ts";
+import type { createForward, Outbound } from "./forward.ts";
+import type { Idempotency } from "./idempotency.ts";
+import { requestMessage } from "./input.ts";
+import { type Observed, type Observer, observer } from "./observe.ts";
+import { internal, type Problem, problem } from "./problem.ts";
+import type { RateLimiter, Verdict } from "./ratelimit.ts";
+import type { Route } from "./routes.ts";
+
+export type TranscodeDeps = {
+  auth: Auth;
+  callers: Callers;
+  limiter: RateLimiter;
+  idempotency: Idempotency;
+  forward: ReturnType<typeof createForward>;
+  keys: Buffer[];
+  tracing: boolean;
+  log: Logger;
+};
+
+/** One request on its way through its route. */
+export type Exchange = {
+  route: Route;
+  observer: Observer;
+  observed: Observed;
+  arrivedAt: number;
+  /** The caller of a route that needs one, once the token is known. */
+  by: Identified | undefined;
+  /** The signed caller, once the request is allowed. */
+  header: string;
+  rate: Verdict | undefined;
+};
+
+declare module "fastify" {
+  interface FastifyRequest {
+    exchange: Exchange | undefined;
+  }
+}
+
+type Params = Record<string, string>;
+
+/** Registers every route: the checks that come before the body is read, and the call of its RPC. */
+export function transcode(app: FastifyInstance, prefix: string, routes: Route[], deps: TranscodeDeps): void {
+  for (const route of routes) {
+    const watch = observer(route.method, route.template, deps);
+    app.route({
+      method: route.method,
+      url: prefix + route.pattern,
+      bodyLimit: route.maxBody,
+      onRequest: (request, reply, done) => {
+        request.exchange = {
+          route,
+          observer: watch,
+          observed: watch.begin(request.headers.traceparent as string | undefined),
+          arrivedAt: Date.now(),
+          by: undefined,
+          header: "",
+          rate: undefined,
+        };
+        admit(request, reply, request.exchange, deps, done);
+      },
+      handler: (request, reply) => {
+        answer(request, request.exchange!, deps).then(
+          (made) => finish(request, reply, made),
+          (error: unknown) => {
+            deps.log.error({ err: error, requestId: request.id }, "request failed");
+            finish(request, reply, refusal(internal(request.id), request.id));
+          },
+        );
+      },
+    });
+  }
+}
+
+/** Ends a request: writes its answer and records it. */
+export function finish(request: FastifyRequest, reply: FastifyReply, answer: Answer): void {
+  const { exchange } = request;
+  reply.hijack();
+  if (!reply.raw.headersSent) write(reply.raw, request.id, answer, exchange?.rate);
+  exchange?.observer.end(exchange.observed, answer, request.id);
+}
+
+/** Whether a value is there already, or has to be waited for: what is there is used in the same turn. */
+function after<T>(value: T | Promise<T>, next: (value: T) => void, failed: (error: unknown) => void): void {
+  if (value instanceof Promise) value.then(next).catch(failed);
+  else next(value);
+}
+
+// The order of decisions.md 1: 401, then 429, then 403.
+function admit(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  exchange: Exchange,
+  deps: TranscodeDeps,
+  done: (error?: Error) => void,
+): void {
+  const { route } = exchange;
+  const fail = (error: unknown) => done(error as Error);
+  const refuse = (found: Problem) => finish(request, reply, refusal(found, request.id));
+  const ip = addressOf(request);
+
+  const limit = (who: string, next: () => void) =>
+    after(
+      deps.limiter.take(route.bucket, who),
+      (rate) => {
+        exchange.rate = rate;
+        if (!rate || rate.allowed) next();
+        else refuse(tooMany(rate));
+      },
+      fail,
+    );
+
+  if (route.isPublic)
+    return limit(networkOf(ip), () => {
+      exchange.header = signCaller(deps.keys, { kind: "anonymous", id: "", ip });
+      done();
+    });
+
+  const accountId = route.needs && (request.params as Params).accountId;
+  const identified = (by: Identified | Problem) => {
+    if (isProblem(by)) return refuse(by);
+    exchange.by = by;
+    limit(by.known.tokenId, () => after(deps.auth.authorize(route, by, accountId, exchange.arrivedAt), allowed, fail));
+  };
+  const allowed = (known: Known | Problem) => {
+    if (isProblem(known)) return refuse(known);
+    exchange.header = deps.callers.header(known, accountId, ip);
+    done();
+  };
+  after(deps.auth.identify(request.headers.authorization), identified, fail);
+}
+
+async function answer(request: FastifyRequest, exchange: Exchange, deps: TranscodeDeps): Promise<Answer> {
+  const { route, by } = exchange;
+  const { headers } = request;
+  const url = request.raw.url!;
+  const at = url.indexOf("?");
+  const query = at < 0 ? "" : url.slice(at + 1);
+  const body = request.body as Buffer | undefined;
+  const message = requestMessage(route, request.params as Params, query, body);
+  if (typeof message === "object" && isProblem(message)) return refusal(message, request.id);
+  const out: Outbound = {
+    requestId: request.id,
+    caller: exchange.header,
+    traceparent: exchange.observed.traceparent,
+    ifMatch: headers["if-match"],
+    ifNoneMatch: headers["if-none-match"],
+  };
+  const key = headers["idempotency-key"];
+  if (key === undefined || !by || route.method !== "POST") return deps.forward(route, message, out);
+  const keyed = { by, key: String(key), method: "POST", url, body: body ?? Buffer.alloc(0) };
+  const made = await deps.idempotency.run(keyed, () => deps.forward(route, message, out));
+  return isProblem(made) ? refusal(made, request.id) : made;
+}
+
+function tooMany(rate: Verdict): Problem {
+  const message = `Too many requests: ${rate.limit} a minute are allowed. Try again in ${rate.resetSeconds} s.`;
+  return problem(429, "rate_limited", message, { retryAfter: rate.resetSeconds });
+}
+
+/** The client's address; an IPv4 address inside IPv6 is given as IPv4. */
+function addressOf(request: FastifyRequest): string {
+  const ip = request.ip ?? "";
+  return ip.startsWith("::ffff:") ? ip.slice(7) : ip;
+}
+
+/** What one client is for a limit per address: an IPv4 address, or the /64 of an IPv6 one. */
+export function networkOf(ip: string): string {
+  if (!ip.includes(":")) return ip;
+  const [head = "", tail] = ip.split("::");
+  const groups = head === "" ? [] : head.split(":");
+  const rest = tail === undefined || tail === "" ? [] : tail.split(":");
+  const zeros = tail === undefined ? 0 : 8 - groups.length - rest.length;
+  return `${[...groups, ...Array(Math.max(0, zeros)).fill("0"), ...rest].slice(0, 4).join(":")}::/64`;
+}

@@ -1,0 +1,47 @@
+import {
+  DeploymentQueuedSchema,
+  DeploymentSupersededSchema,
+} from "../../proto/gen/berth/deployer/v1/events_pb.ts";
+import type { Caller } from "../kit/caller.ts";
+import type { Tx } from "../kit/db.ts";
+import { newId } from "../kit/ids.ts";
+import { audit, emit } from "../kit/outbox.ts";
+import type { LockedService } from "./catalog-sql.ts";
+import { type DeploymentRow, insertDeployment, supersede, takeVersion } from "./deployment-sql.ts";
+import { poke } from "./work-sql.ts";
+
+/** What a deployment runs: something the runtime can take as it is, or an uploaded archive to build. */
+export type Wanted = { artifact: string; image?: string } | { archiveRef: string };
+
+/**
+ * Accepts a deployment in the caller's transaction, which holds the service's lock: gives it the next
+ * version and the service's configuration of now, and supersedes every older one that has not applied
+ * (interface.md 3.1, decisions.md 4).
+ */
+export async function accept(
+  tx: Tx,
+  by: { caller: Caller; requestId: string },
+  service: LockedService,
+  wanted: Wanted,
+): Promise<DeploymentRow> {
+  const { accountId, id: serviceId } = service;
+  for (const { id, version } of await supersede(tx, serviceId))
+    await emit(tx, DeploymentSupersededSchema, accountId, { accountId, serviceId, deploymentId: id, version });
+  const version = await takeVersion(tx, serviceId);
+  const deployment = await insertDeployment(tx, {
+    id: newId("dep"),
+    serviceId,
+    version,
+    config: service.config,
+    source: service.source,
+    ...wanted,
+    ...("archiveRef" in wanted && { buildId: newId("bld") }),
+  });
+  const event = { accountId, serviceId, deploymentId: deployment.id, version };
+  await emit(tx, DeploymentQueuedSchema, accountId, event);
+  const metadata = { service: service.name, version: String(version) };
+  const target = deployment.id;
+  await audit(tx, by, { service: "deployer", accountId, action: "deployment.create", target, metadata });
+  await poke(tx, [serviceId]);
+  return deployment;
+}

@@ -1,0 +1,95 @@
+import { type Pool, transaction } from "../kit/db.ts";
+import type { Logger } from "../kit/log.ts";
+import { addonFailed } from "./addon-sql.ts";
+import type { Addons } from "./addons.ts";
+import type { Builder } from "./builder/port.ts";
+import type { Builds } from "./builds.ts";
+import { pruneProject } from "./catalog-sql.ts";
+import { fail, notice } from "./outcome.ts";
+import type { Action } from "./pipeline.ts";
+import { artifactInUse, buildsOf, markDiscarded, removeService } from "./release-sql.ts";
+import type { Releases } from "./releases.ts";
+import type { Runtime } from "./runtime/port.ts";
+import { archivePrefix } from "./secrets.ts";
+import type { ObjectStore } from "./store/port.ts";
+
+export type ActionDeps = {
+  pool: Pool;
+  runtime: Runtime;
+  builder: Builder;
+  store: ObjectStore;
+  addons: Addons;
+  log: Logger;
+  builds: Builds;
+  releases: Releases;
+};
+
+/**
+ * Performs one action of a plan. Each can be repeated after a crash at any point. Gives whether the service
+ * has to be planned again at once.
+ */
+export function createActions(deps: ActionDeps) {
+  const { pool, runtime, builder, builds, releases, log } = deps;
+
+  /** Removes what an ended build left, unless another deployment runs it. */
+  async function discard(serviceId: string, left: Extract<Action, { do: "discard" }>): Promise<void> {
+    const { deploymentId, buildId, artifact } = left;
+    if (!artifact || !(await artifactInUse(pool, serviceId, deploymentId, artifact))) {
+      await builder.discard(buildId);
+      if (artifact) await builder.removeArtifact(artifact);
+    }
+    await markDiscarded(pool, deploymentId);
+  }
+
+  /** Removes everything that belongs to a service, and its rows last. */
+  async function tearDown(serviceId: string): Promise<void> {
+    await runtime.remove(serviceId);
+    for (const { buildId, artifact } of await buildsOf(pool, serviceId)) {
+      if (buildId) await builder.discard(buildId);
+      if (artifact) await builder.removeArtifact(artifact);
+    }
+    await deps.store.removePrefix(archivePrefix(serviceId));
+    await deps.addons.drop(serviceId);
+    await transaction(pool, async (tx) => {
+      const removed = await removeService(tx, serviceId);
+      if (removed) await pruneProject(tx, removed.projectId);
+    });
+    log.info({ serviceId }, "service is removed");
+  }
+
+  return async (serviceId: string, action: Action): Promise<boolean> => {
+    switch (action.do) {
+      case "tear-down":
+        await tearDown(serviceId);
+        return false;
+      case "provision-addon":
+        await deps.addons.provision(serviceId);
+        return true;
+      case "refuse-addon":
+        await addonFailed(pool, serviceId, action.message);
+        return true;
+      case "stop-build":
+        await builds.stop(serviceId);
+        return true;
+      case "discard":
+        await discard(serviceId, action);
+        return true;
+      case "build":
+        return builds.begin(action.deploymentId);
+      case "apply":
+        return releases.apply(action.deploymentId);
+      case "fail":
+        return fail(pool, log, action.deploymentId, notice(action.stage, action.code, action.message));
+      case "restore":
+        return releases.restore(serviceId);
+      case "clear":
+        await runtime.remove(serviceId);
+        return true;
+      case "refresh":
+        return releases.refresh(serviceId);
+      case "record":
+        await releases.record(action.status);
+        return true;
+    }
+  };
+}

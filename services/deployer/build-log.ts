@@ -1,0 +1,60 @@
+import type { Pool } from "../kit/db.ts";
+import type { Logger } from "../kit/log.ts";
+import { buildLogBytes, clipLine, maskSecrets } from "./builder/log.ts";
+import { appendLog, dropLog } from "./deployment-sql.ts";
+
+const FLUSH_MS = 500;
+/** A piece is written at once when it is this long. */
+const PIECE_BYTES = 64 * 1024;
+
+export type BuildLogWriter = { line: (text: string) => void; close: () => Promise<void> };
+
+/**
+ * Writes a build's output to the database in pieces while it grows, so that every replica can show it at
+ * most a second later. Values of `secrets` are masked, long lines cut, and the oldest pieces dropped when
+ * the rest alone is over the cap of decisions.md 4. Begins with an empty log.
+ */
+export async function writeBuildLog(
+  pool: Pool,
+  deploymentId: string,
+  secrets: readonly string[],
+  log: Logger,
+): Promise<BuildLogWriter> {
+  await dropLog(pool, deploymentId);
+  const mask = maskSecrets(secrets);
+  const sizes: number[] = [];
+  let [kept, first, waiting, waitingBytes] = [0, 0, "", 0];
+  let writing = Promise.resolve();
+
+  const write = async (text: string, bytes: number) => {
+    await appendLog(pool, deploymentId, sizes.length, text);
+    sizes.push(bytes);
+    kept += bytes;
+    const before = first;
+    while (kept - sizes[first]! > buildLogBytes) kept -= sizes[first++]!;
+    if (first > before) await dropLog(pool, deploymentId, first);
+  };
+  const flush = () => {
+    if (waiting === "") return writing;
+    const [text, bytes] = [waiting, waitingBytes];
+    [waiting, waitingBytes] = ["", 0];
+    writing = writing
+      .then(() => write(text, bytes))
+      .catch((error) => log.warn({ err: error, deploymentId }, "build output could not be written"));
+    return writing;
+  };
+  const timer = setInterval(flush, FLUSH_MS);
+  return {
+    line(text) {
+      // PostgreSQL's text holds no NUL.
+      const line = `${clipLine(mask(text)).replaceAll("\0", "\ufffd")}\n`;
+      waiting += line;
+      waitingBytes += Buffer.byteLength(line);
+      if (waitingBytes >= PIECE_BYTES) void flush();
+    },
+    async close() {
+      clearInterval(timer);
+      await flush();
+    },
+  };
+}

@@ -1,0 +1,134 @@
+import {
+  DeploymentBuildingSchema,
+  DeploymentBuiltSchema,
+} from "../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { type Pool, transaction } from "../kit/db.ts";
+import type { Logger } from "../kit/log.ts";
+import { emit } from "../kit/outbox.ts";
+import { type BuildLogWriter, writeBuildLog } from "./build-log.ts";
+import { type Builder, BuildFailure, defaultBuildLimits } from "./builder/port.ts";
+import { times } from "./limits.ts";
+import { fail, notice } from "./outcome.ts";
+import { beginBuild, finishBuild, type ReleaseRow, releaseOf, setBuildStage } from "./release-sql.ts";
+import type { Resolve } from "./resolve.ts";
+import { imageRef } from "./runtime/port.ts";
+import type { Secrets } from "./secrets.ts";
+
+export type BuildsDeps = {
+  pool: Pool;
+  builder: Builder;
+  secrets: Secrets;
+  resolve: Resolve;
+  log: Logger;
+  /** Owner of this process's leases: only the holder's builds move a deployment. */
+  owner: number;
+  /** How many builds run at once in this process. */
+  slots: number;
+  /** A build of the service is over; `broken` when it ended by no fault of the source. */
+  ended: (serviceId: string, broken: boolean) => void;
+};
+
+export type Builds = ReturnType<typeof createBuilds>;
+
+type Running = { deploymentId: string; controller: AbortController; done: Promise<void> };
+
+/** The builds of this process, at most one for each service. */
+export function createBuilds(deps: BuildsDeps) {
+  const { pool, builder, log, owner } = deps;
+  const running = new Map<string, Running>();
+
+  /** Moves the deployment to `building` and lets the build run; `false` when the deployment moved on. */
+  async function begin(deploymentId: string): Promise<boolean> {
+    const release = await releaseOf(pool, deploymentId);
+    if (!release?.buildId) return false;
+    const { secrets } = await deps.resolve(release.serviceId);
+    const moved = await transaction(pool, async (tx) => {
+      const row = await beginBuild(tx, owner, deploymentId);
+      if (row && !row.again)
+        await emit(tx, DeploymentBuildingSchema, row.accountId, { ...row, deploymentId });
+      return row;
+    });
+    if (!moved) return false;
+    log.info({ deploymentId, again: moved.again }, "build begins");
+    // A build that another process began is not gone on with: its log and files begin anew.
+    if (moved.again) await builder.discard(release.buildId);
+    const output = await writeBuildLog(pool, deploymentId, secrets, log);
+    const controller = new AbortController();
+    const done = run((await releaseOf(pool, deploymentId)) ?? release, output, controller.signal);
+    running.set(release.serviceId, { deploymentId, controller, done });
+    return true;
+  }
+
+  async function run(release: ReleaseRow, output: BuildLogWriter, signal: AbortSignal): Promise<void> {
+    const { serviceId, deploymentId } = release;
+    let broken = false;
+    try {
+      const { artifact } = await builder.build(request(release, output), signal);
+      await output.close();
+      await finish(deploymentId, artifact);
+    } catch (error) {
+      await output.close();
+      if (error instanceof BuildFailure)
+        await fail(pool, log, deploymentId, notice(error.stage, error.code, error.message)).catch(() => {
+          broken = true;
+        });
+      else if (!signal.aborted) {
+        broken = true;
+        log.error({ err: error, deploymentId }, "the build broke off and is begun again");
+      }
+    } finally {
+      running.delete(serviceId);
+      deps.ended(serviceId, broken);
+    }
+  }
+
+  async function finish(deploymentId: string, artifact: string): Promise<void> {
+    const moved = await transaction(pool, async (tx) => {
+      const row = await finishBuild(tx, owner, { deploymentId, artifact, image: imageRef(artifact) });
+      if (row) await emit(tx, DeploymentBuiltSchema, row.accountId, { ...row, deploymentId });
+      return row;
+    });
+    if (moved) log.info({ deploymentId }, "built");
+    else log.info({ deploymentId }, "built too late; what was built is discarded");
+  }
+
+  function request(release: ReleaseRow, output: BuildLogWriter) {
+    const { deploymentId, buildId, serviceId, type, config } = release;
+    const begun = release.buildStartedMs ?? Date.now();
+    return {
+      buildId: buildId!,
+      serviceId,
+      type,
+      source: { kind: "archive" as const, key: deps.secrets.archiveKey(serviceId, release.archiveRef!) ?? "" },
+      limits: defaultBuildLimits,
+      dockerfile: config.dockerfile,
+      command: config.command,
+      port: config.port ?? 8080,
+      timeoutMs: Math.max(1, begun + times.buildMs - Date.now()),
+      onStage: (stage: string) =>
+        void setBuildStage(pool, deploymentId, stage).catch((error) =>
+          log.warn({ err: error, deploymentId }, "the build stage could not be noted"),
+        ),
+      log: output.line,
+    };
+  }
+
+  /** Ends the build of a service; resolves when nothing of it runs any more. */
+  async function stop(serviceId: string): Promise<void> {
+    const build = running.get(serviceId);
+    if (!build) return;
+    log.info({ deploymentId: build.deploymentId }, "build is stopped");
+    build.controller.abort();
+    await build.done;
+  }
+
+  return {
+    begin,
+    stop,
+    /** The deployment that is being built for a service. */
+    current: (serviceId: string) => running.get(serviceId)?.deploymentId,
+    hasSlot: () => running.size < deps.slots,
+    services: () => [...running.keys()],
+    stopAll: async () => void (await Promise.all([...running.keys()].map(stop))),
+  };
+}

@@ -1,0 +1,258 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import type { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import {
+  EnvironmentCreatedSchema,
+  EnvironmentDeletedSchema,
+  ProjectCreatedSchema,
+  ProjectDeletedSchema,
+  ServiceCreatedSchema,
+  ServiceDeletedSchema,
+} from "../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { type Cursors, isDuplicate, type Pool, type Tx, transaction } from "../kit/db.ts";
+import { conflict, invalid, notFound } from "../kit/errors.ts";
+import { newId } from "../kit/ids.ts";
+import { who } from "../kit/interceptors.ts";
+import { audit, emit } from "../kit/outbox.ts";
+import { accept } from "./accept.ts";
+import { type AddonServer, addonKeys } from "./addon-keys.ts";
+import * as sql from "./catalog-sql.ts";
+import { requireEnvironment, requireLocked, requireProject, requireService, serviceDeleting } from "./lookup.ts";
+import { markDirty } from "./release-sql.ts";
+import { imageArtifact } from "./runtime/port.ts";
+import type { Secrets } from "./secrets.ts";
+import { checkSource, isDeployable, mergeConfig } from "./service-config.ts";
+import { serviceStatus } from "./service-status.ts";
+import { poke, wakeReconcilers } from "./work-sql.ts";
+
+export type CatalogDeps = { pool: Pool; cursors: Cursors; secrets: Secrets; addonServer: AddonServer };
+
+/** Projects, environments and services (decisions.md 2). */
+export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogService> {
+  const { pool, cursors } = deps;
+  return {
+    async createProject({ accountId, name }, ctx) {
+      return transaction(pool, async (tx) => {
+        const project = await sql.insertProject(tx, newId("prj"), accountId, name);
+        if (!project) throw nameTaken("project");
+        await emit(tx, ProjectCreatedSchema, accountId, { accountId, projectId: project.id });
+        await record(tx, ctx, accountId, "project.create", project);
+        return project;
+      });
+    },
+
+    async listProjects({ accountId, limit = 20, cursor }) {
+      const before = cursors.decode("projects", cursor);
+      const found = await sql.projectsPage(pool, accountId, before, limit + 1);
+      return cursors.page("projects", found, limit, (row) => row.id);
+    },
+
+    async getProject({ accountId, projectId }) {
+      return requireProject(pool, accountId, projectId);
+    },
+
+    async updateProject({ accountId, projectId, name }, ctx) {
+      return transaction(pool, async (tx) => {
+        const project = await sql.renameProject(tx, accountId, projectId, name).catch((error) => {
+          throw isDuplicate(error, "projects_name") ? nameTaken("project") : error;
+        });
+        if (!project) throw notFound("project");
+        await record(tx, ctx, accountId, "project.update", project);
+        return project;
+      });
+    },
+
+    async deleteProject({ accountId, projectId, confirmImpact }, ctx) {
+      const project = await requireProject(pool, accountId, projectId);
+      return transaction(pool, async (tx) => {
+        if ((await sql.markProject(tx, projectId)) === 0) throw notFound("project");
+        const environments = await sql.markEnvironments(tx, "project_id", projectId);
+        await deleteServices(tx, "project_id", projectId, confirmImpact, { accountId, projectId });
+        for (const { id } of environments)
+          await emit(tx, EnvironmentDeletedSchema, accountId, { accountId, projectId, environmentId: id });
+        await emit(tx, ProjectDeletedSchema, accountId, { accountId, projectId });
+        await record(tx, ctx, accountId, "project.delete", project);
+        await sql.pruneProject(tx, projectId);
+        return {};
+      });
+    },
+
+    async createEnvironment({ accountId, projectId, name }, ctx) {
+      return transaction(pool, async (tx) => {
+        if (!(await sql.holdProject(tx, accountId, projectId))) throw notFound("project");
+        const environment = await sql.insertEnvironment(tx, newId("env"), accountId, projectId, name);
+        if (!environment) throw nameTaken("environment");
+        const event = { accountId, projectId, environmentId: environment.id };
+        await emit(tx, EnvironmentCreatedSchema, accountId, event);
+        await record(tx, ctx, accountId, "environment.create", environment);
+        return environment;
+      });
+    },
+
+    async listEnvironments({ accountId, projectId, limit = 20, cursor }) {
+      await requireProject(pool, accountId, projectId);
+      const list = `environments ${projectId}`;
+      const found = await sql.environmentsPage(pool, projectId, cursors.decode(list, cursor), limit + 1);
+      return cursors.page(list, found, limit, (row) => row.id);
+    },
+
+    async getEnvironment(path) {
+      return requireEnvironment(pool, path);
+    },
+
+    async deleteEnvironment({ accountId, projectId, environmentId, confirmImpact }, ctx) {
+      const environment = await requireEnvironment(pool, { accountId, projectId, environmentId });
+      return transaction(pool, async (tx) => {
+        if ((await sql.markEnvironments(tx, "id", environmentId)).length === 0) throw notFound("environment");
+        await deleteServices(tx, "environment_id", environmentId, confirmImpact, { accountId, projectId });
+        await emit(tx, EnvironmentDeletedSchema, accountId, { accountId, projectId, environmentId });
+        await record(tx, ctx, accountId, "environment.delete", environment);
+        await sql.pruneProject(tx, projectId);
+        return {};
+      });
+    },
+
+    async createService(request, ctx) {
+      const { accountId, projectId, environmentId, name, type } = request;
+      await requireEnvironment(pool, request);
+      const source = checkSource(type, request.source);
+      const config = mergeConfig(type, undefined, request.config);
+      const staged = request.staged ?? false;
+      const addonState = isDeployable(type) || staged ? undefined : "provisioning";
+      const id = newId("svc");
+      const path = { accountId, projectId, environmentId };
+      await transaction(pool, async (tx) => {
+        if (!(await sql.holdEnvironment(tx, accountId, projectId, environmentId)))
+          throw notFound("environment");
+        const added = { id, ...path, name, type, source, config, staged, addonState } as const;
+        if (!(await sql.insertService(tx, added))) throw nameTaken("service");
+        await emit(tx, ServiceCreatedSchema, accountId, { ...path, serviceId: id, name, type });
+        await record(tx, ctx, accountId, "service.create", { id, name });
+        await wakeReconcilers(tx);
+      });
+      return told(await requireService(pool, { ...path, service: name }));
+    },
+
+    async listServices({ accountId, projectId, environmentId, limit = 20, cursor }) {
+      await requireEnvironment(pool, { accountId, projectId, environmentId });
+      const list = `services ${environmentId}`;
+      const found = await sql.servicesPage(pool, environmentId, cursors.decode(list, cursor), limit + 1);
+      const { data, page } = cursors.page(list, found, limit, (row) => row.id);
+      return { data: data.map(told), page };
+    },
+
+    async getService(path) {
+      return told(await requireService(pool, path));
+    },
+
+    async updateService(request, ctx) {
+      const { source, config, unsetEnv } = request;
+      await transaction(pool, async (tx) => {
+        const service = await requireLocked(tx, request);
+        if (!source && !config && unsetEnv.length === 0)
+          throw invalid("", "empty_patch", "Give source, config or unsetEnv.");
+        const newSource = source ? checkSource(service.type, source) : service.source;
+        const newConfig = mergeConfig(service.type, service.config, config, unsetEnv);
+        if (service.deleting) throw serviceDeleting();
+        await sql.updateService(tx, service.id, newSource, newConfig);
+        await record(tx, ctx, request.accountId, "service.update", service);
+      });
+      return told(await requireService(pool, request));
+    },
+
+    async deleteService(request, ctx) {
+      const { accountId, projectId, confirmImpact } = request;
+      return transaction(pool, async (tx) => {
+        const service = await requireLocked(tx, request);
+        if (service.deleting) return {};
+        await deleteServices(tx, "id", service.id, confirmImpact, { accountId, projectId });
+        // What was connected to an addon has lost its keys.
+        if (!isDeployable(service.type)) await markDirty(tx, "environment", service.environmentId);
+        await record(tx, ctx, accountId, "service.delete", service);
+        return {};
+      });
+    },
+
+    async applyEnvironment(path, ctx) {
+      await requireEnvironment(pool, path);
+      return transaction(pool, async (tx) => {
+        if (!(await sql.holdEnvironment(tx, path.accountId, path.projectId, path.environmentId)))
+          throw notFound("environment");
+        const staged = await sql.lockStaged(tx, path.environmentId);
+        const applied = staged.map((service) => service.id);
+        await sql.unstage(tx, applied);
+        for (const service of staged) {
+          const { stagedArchive: archiveRef, source } = service;
+          if (archiveRef) await accept(tx, who(ctx), service, { archiveRef });
+          else if (source.image)
+            await accept(tx, who(ctx), service, { artifact: imageArtifact(source.image), image: source.image });
+        }
+        const { environmentId: id } = path;
+        if (applied.length > 0) await record(tx, ctx, path.accountId, "environment.apply", { id });
+        await poke(tx, applied);
+        return { applied };
+      });
+    },
+
+    async resolveScope({ accountId, projectId, environmentId, service, serviceId }) {
+      const scope = serviceId
+        ? await sql.scopeByService(pool, serviceId)
+        : accountId && projectId
+          ? await sql.scopeByPath(pool, { accountId, projectId, environmentId, service })
+          : undefined;
+      if (!scope) throw notFound(serviceId ? "service" : "project");
+      if (environmentId && !scope.environmentId) throw notFound("environment");
+      if (service && !scope.serviceId) throw notFound("service");
+      return scope;
+    },
+
+    async getAddonKeys({ serviceId }) {
+      const addon = await sql.addonById(pool, serviceId);
+      if (!addon || isDeployable(addon.type)) throw notFound("addon");
+      const revision = BigInt(addon.revision);
+      if (addon.state !== "ready" || !addon.secret) return { ready: false, keys: [], revision };
+      const password = deps.secrets.open(addon.secret, addon.id);
+      return { ready: true, keys: addonKeys(deps.addonServer, addon.id, password), revision };
+    },
+  };
+}
+
+function told(row: sql.ServiceRow) {
+  return { ...row, ...serviceStatus(row) };
+}
+
+/** Marks the services under a scope; refuses when some are live and that was not confirmed. */
+async function deleteServices(
+  tx: Tx,
+  column: "project_id" | "environment_id" | "id",
+  id: string,
+  confirmed: boolean | undefined,
+  path: { accountId: string; projectId: string },
+): Promise<void> {
+  const impact = confirmed ? undefined : await sql.liveImpact(tx, column, id);
+  if (impact && impact.total > 0)
+    throw conflict(
+      "impact_confirmation_required",
+      `${impact.total === 1 ? "A live service is" : `${impact.total} live services are`} deleted by this. Send confirmImpact: true.`,
+      { impact },
+    );
+  for (const service of await sql.markServices(tx, column, id)) {
+    const event = { ...path, environmentId: service.environmentId, serviceId: service.id };
+    await emit(tx, ServiceDeletedSchema, path.accountId, event);
+  }
+  await wakeReconcilers(tx);
+}
+
+function record(
+  tx: Tx,
+  ctx: Parameters<typeof who>[0],
+  accountId: string,
+  action: string,
+  target: { id: string; name?: string },
+) {
+  const metadata: Record<string, string> = target.name ? { name: target.name } : {};
+  return audit(tx, who(ctx), { service: "deployer", accountId, action, target: target.id, metadata });
+}
+
+function nameTaken(what: string) {
+  return conflict("name_taken", `The name is taken by another ${what}, or by one that is still being deleted.`);
+}

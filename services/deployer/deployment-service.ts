@@ -1,0 +1,167 @@
+import { timestampDate, timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
+import type { ServiceImpl } from "@connectrpc/connect";
+import type { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import { type Cursors, type Db, type Pool, transaction } from "../kit/db.ts";
+import { conflict, invalid, notFound, refuse } from "../kit/errors.ts";
+import { newId } from "../kit/ids.ts";
+import { who } from "../kit/interceptors.ts";
+import { accept, type Wanted } from "./accept.ts";
+import { keepNewest } from "./builder/log.ts";
+import { type LockedService, stageArchive } from "./catalog-sql.ts";
+import * as sql from "./deployment-sql.ts";
+import { entitlements, UPLOAD_LIVES_MS, UPLOAD_SECONDS, UPLOAD_TYPE } from "./limits.ts";
+import { requireLocked, requireService, serviceDeleting } from "./lookup.ts";
+import { imageArtifact, type Runtime, RuntimeRefusal } from "./runtime/port.ts";
+import { archiveKey, type Secrets } from "./secrets.ts";
+import { isDeployable } from "./service-config.ts";
+import type { ObjectStore } from "./store/port.ts";
+
+export type DeploymentDeps = {
+  pool: Pool;
+  cursors: Cursors;
+  secrets: Secrets;
+  store: ObjectStore;
+  runtime: Pick<Runtime, "logs">;
+};
+
+/** Deploy, archive upload, history and logs (interface.md 4.4, decisions.md 4). */
+export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof DeploymentService> {
+  const { pool, cursors, secrets, store, runtime } = deps;
+  return {
+    async deploy(request, ctx) {
+      return transaction(pool, async (tx) => {
+        const service = await requireLocked(tx, request);
+        refuseAddon(service.type);
+        const wanted = request.image === undefined ? await ownImage(tx, service) : imageWanted(request.image);
+        if (!wanted)
+          throw invalid(
+            "image",
+            "no_deployable_image",
+            "The service has no image yet: give one, configure source.image, or deploy an archive.",
+          );
+        if (service.deleting) throw serviceDeleting();
+        if (service.staged)
+          throw conflict("service_staged", "The service is staged: POST to the environment's apply first.");
+        return accept(tx, who(ctx), service, wanted);
+      });
+    },
+
+    async createUpload(request) {
+      const service = await requireService(pool, request);
+      refuseAddon(service.type);
+      const maxBytes = entitlements.uploadBytes;
+      if ((request.sizeBytes ?? 0) > maxBytes)
+        throw invalid(
+          "sizeBytes",
+          "archive_too_large",
+          `At most ${maxBytes / 1024 ** 2} MiB can be uploaded.`,
+        );
+      if (service.deleting) throw serviceDeleting();
+      const id = newId("arc");
+      const target = await store.presignPut(archiveKey(service.id, id), {
+        contentType: UPLOAD_TYPE,
+        maxBytes,
+        expiresInSeconds: UPLOAD_SECONDS,
+      });
+      const archiveRef = secrets.archiveRef(service.id, id);
+      const { url: uploadUrl, method, contentType } = target;
+      return { uploadUrl, archiveRef, method, contentType, expiresInSeconds: UPLOAD_SECONDS };
+    },
+
+    async deployFromArchive(request, ctx) {
+      const { archiveRef } = request;
+      const { id, type } = await requireService(pool, request);
+      refuseAddon(type);
+      await requireArchive(id, archiveRef);
+      return transaction(pool, async (tx) => {
+        const service = await requireLocked(tx, request);
+        if (service.deleting) throw serviceDeleting();
+        if (service.staged) {
+          await stageArchive(tx, service.id, archiveRef);
+          const value = { staged: true, reason: "service_not_provisioned" };
+          return { result: { case: "acknowledgement", value } };
+        }
+        const value = await accept(tx, who(ctx), service, { archiveRef });
+        return { result: { case: "deployment", value } };
+      });
+    },
+
+    async listDeployments(request) {
+      const { limit = 20, cursor } = request;
+      const { id } = await requireService(pool, request);
+      const list = `deployments ${id}`;
+      const before = cursors.decode(list, cursor);
+      const found = await sql.deploymentsPage(pool, id, before ? Number(before) : undefined, limit + 1);
+      return cursors.page(list, found, limit, (row) => String(row.version));
+    },
+
+    async getDeployment(request) {
+      return requireDeployment(request);
+    },
+
+    async getBuildLogs(request) {
+      const deployment = await requireDeployment(request);
+      if (!deployment.buildId) throw notFound("build: the version was deployed from an image");
+      const { version } = deployment;
+      const text = await sql.readLog(pool, deployment.id);
+      const live = deployment.status === "building";
+      return { version, ...keepNewest(text), live, retrievedAt: timestampNow() };
+    },
+
+    async listLogs(request) {
+      const { version, since, limit = 200, cursor } = request;
+      const { id } = await requireService(pool, request);
+      const query = {
+        serviceId: id,
+        version,
+        stream: request.stream as "stdout" | "stderr" | undefined,
+        since: since && timestampDate(since),
+      };
+      const page = await runtime.logs({ ...query, limit, cursor: cursor || undefined }).catch(refuseCursor);
+      const data = page.lines.map((line) => ({
+        ...line,
+        timestamp: timestampFromMs(Date.parse(line.timestamp)),
+      }));
+      return { data, page: { nextCursor: page.nextCursor ?? "", hasMore: page.nextCursor !== undefined } };
+    },
+  };
+
+  async function requireDeployment(request: Parameters<typeof requireService>[1] & { version: number }) {
+    const { id } = await requireService(pool, request);
+    const deployment = await sql.deploymentByVersion(pool, id, request.version);
+    if (!deployment) throw notFound("version");
+    return deployment;
+  }
+
+  async function requireArchive(serviceId: string, ref: string): Promise<void> {
+    const key = secrets.archiveKey(serviceId, ref);
+    if (!key)
+      throw invalid("archiveRef", "archive_ref_mismatch", "This archiveRef is not of this service's uploads.");
+    const object = await store.stat(key);
+    if (!object || object.lastModified.getTime() < Date.now() - UPLOAD_LIVES_MS)
+      throw invalid("archiveRef", "archive_not_uploaded", "Nothing was uploaded, or more than 24 hours ago.");
+    if (object.contentType !== UPLOAD_TYPE)
+      throw invalid("archiveRef", "archive_content_type", `Upload it with Content-Type ${UPLOAD_TYPE}.`);
+  }
+}
+
+/** What a deploy without an image takes: the configured image, else what the live release runs. */
+async function ownImage(tx: Db, service: LockedService): Promise<Wanted | undefined> {
+  const { image } = service.source;
+  return image === undefined ? sql.liveArtifact(tx, service.id) : imageWanted(image);
+}
+
+function imageWanted(image: string): Wanted {
+  return { artifact: imageArtifact(image), image };
+}
+
+function refuseAddon(type: string): void {
+  if (!isDeployable(type))
+    throw invalid("service", "not_deployable", `A ${type} addon cannot be deployed; web and worker can.`);
+}
+
+function refuseCursor(error: unknown): never {
+  if (error instanceof RuntimeRefusal && error.code === "invalid_cursor")
+    throw refuse(400, "malformed_request", "The cursor is not one that this list gave out.");
+  throw error;
+}

@@ -1,0 +1,12 @@
+import { VariablesChangedSchema } from "../../proto/gen/berth/variables/v1/events_pb.ts";
+import { type Handler, on } from "../kit/consume.ts";
+import { isScope, markDirty } from "./release-sql.ts";
+
+/** What the deployer does with the events of the variables service. */
+export function variableHandlers(): Handler[] {
+  return [
+    on(VariablesChangedSchema, async (tx, { scope, scopeId }) => {
+      if (isScope(scope)) await markDirty(tx, scope, scopeId);
+    }),
+  ];
+}

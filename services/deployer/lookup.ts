@@ -1,0 +1,49 @@
+import type { Db } from "../kit/db.ts";
+import { conflict, notFound } from "../kit/errors.ts";
+import {
+  environmentById,
+  lockService,
+  projectById,
+  type ServicePath,
+  serviceByPath,
+} from "./catalog-sql.ts";
+
+/** The project, or 404. */
+export async function requireProject(db: Db, accountId: string, projectId: string) {
+  const project = await projectById(db, accountId, projectId);
+  if (!project) throw notFound("project");
+  return project;
+}
+
+/** The environment, or 404 naming the part of the path that does not exist. */
+export async function requireEnvironment(
+  db: Db,
+  path: { accountId: string; projectId: string; environmentId: string },
+) {
+  const { accountId, projectId, environmentId } = path;
+  const environment = await environmentById(db, accountId, projectId, environmentId);
+  if (environment) return environment;
+  await requireProject(db, accountId, projectId);
+  throw notFound("environment");
+}
+
+/** The service, or 404 naming the part of the path that does not exist. */
+export async function requireService(db: Db, path: ServicePath) {
+  const service = await serviceByPath(db, path);
+  if (service) return service;
+  await requireEnvironment(db, path);
+  throw notFound("service");
+}
+
+/** The service, locked until the transaction ends, or 404. */
+export async function requireLocked(tx: Db, path: ServicePath) {
+  const service = await lockService(tx, path);
+  if (service) return service;
+  await requireEnvironment(tx, path);
+  throw notFound("service");
+}
+
+/** 409 for changes to a service that is being deleted. */
+export function serviceDeleting() {
+  return conflict("service_deleting", "The service is being deleted.");
+}

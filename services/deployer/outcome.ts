@@ -1,0 +1,33 @@
+import { DeploymentFailedSchema } from "../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { type Pool, transaction } from "../kit/db.ts";
+import type { Logger } from "../kit/log.ts";
+import { emit } from "../kit/outbox.ts";
+import type { StoredNotice } from "./deployment-sql.ts";
+import { failDeployment } from "./release-sql.ts";
+
+/** A note of now, in a form the database can hold. */
+export function notice(stage: string, code: string, message: string): StoredNotice {
+  return { message: storable(message), at: new Date().toISOString(), stage, code };
+}
+
+/** PostgreSQL holds no NUL. */
+export function storable(text: string): string {
+  return text.replaceAll("\0", "\ufffd");
+}
+
+/** Ends a deployment that has not applied as failed; `false` when it had ended otherwise. */
+export async function fail(
+  pool: Pool,
+  log: Logger,
+  deploymentId: string,
+  error: StoredNotice,
+): Promise<boolean> {
+  const { stage, code } = error;
+  const moved = await transaction(pool, async (tx) => {
+    const row = await failDeployment(tx, deploymentId, error);
+    if (row) await emit(tx, DeploymentFailedSchema, row.accountId, { ...row, deploymentId, stage, code });
+    return row;
+  });
+  if (moved) log.info({ deploymentId, stage, code }, "deployment failed");
+  return moved !== undefined;
+}

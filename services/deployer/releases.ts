@@ -1,0 +1,159 @@
+import {
+  DeploymentAppliedSchema,
+  ReleaseHealthySchema,
+  ReleaseUnhealthySchema,
+} from "../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { type Pool, type Tx, transaction } from "../kit/db.ts";
+import type { Logger } from "../kit/log.ts";
+import { emit } from "../kit/outbox.ts";
+import { fail, notice } from "./outcome.ts";
+import * as sql from "./release-sql.ts";
+import { type Resolve, type Resolved, Unresolved } from "./resolve.ts";
+import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "./runtime/port.ts";
+
+export type ReleasesDeps = {
+  pool: Pool;
+  runtime: Runtime;
+  resolve: Resolve;
+  log: Logger;
+  owner: number;
+  /** Where the runtime has no own idea: 1 s on one machine, 10 s on a cluster. */
+  minReadySeconds: number;
+};
+
+export type Releases = ReturnType<typeof createReleases>;
+
+/** Brings releases into the runtime, and what the runtime does into the database. */
+export function createReleases(deps: ReleasesDeps) {
+  const { pool, runtime, log, owner } = deps;
+
+  /** Applies a deployment (interface.md 3.1); `false` when it is not the newest any more. */
+  async function apply(deploymentId: string): Promise<boolean> {
+    const row = await sql.releaseOf(pool, deploymentId);
+    if (!row || (await sql.beginApply(pool, deploymentId)) === 0) return false;
+    const resolved = await resolveFor(row);
+    const revision = await sql.revisionFor(pool, owner, row.serviceId, resolved.fingerprint);
+    if (revision === undefined) return false;
+    const applied = await underLock(row.serviceId, async (tx) => {
+      const moved = await sql.markApplied(tx, deploymentId);
+      if (!moved) return false;
+      await sql.noteRelease(tx, { ...row, revision });
+      await sql.setWarnings(tx, deploymentId, "resolve", resolved.dangling);
+      await emit(tx, DeploymentAppliedSchema, moved.accountId, { ...moved, deploymentId });
+      // Last: what the runtime was told cannot be rolled back, but it is told again after a crash.
+      await runtime.apply(releaseFor(row, resolved, revision));
+      return true;
+    }).catch(async (error) => {
+      if (!(error instanceof RuntimeRefusal)) throw error;
+      await fail(pool, log, deploymentId, notice("apply", error.code, error.message));
+      return undefined;
+    });
+    if (applied) log.info({ deploymentId, version: row.version, revision }, "applied");
+    return applied !== false;
+  }
+
+  /** Applies the live release again with the variables of now. */
+  async function restore(serviceId: string): Promise<boolean> {
+    const row = await sql.liveReleaseOf(pool, serviceId);
+    if (!row) return false;
+    return reapply(row, await deps.resolve(serviceId));
+  }
+
+  /** Compares the variables with the applied ones, and applies the live release again if they changed. */
+  async function refresh(serviceId: string): Promise<boolean> {
+    const row = await sql.liveReleaseOf(pool, serviceId);
+    if (!row) return false;
+    const resolved = await deps.resolve(serviceId);
+    const changed = resolved.fingerprint !== row.fingerprint || row.revision !== row.appliedRevision;
+    if (changed && row.autoApply) return reapply(row, resolved);
+    await sql.noteCompared(pool, serviceId, changed, row.dirtyAt);
+    return true;
+  }
+
+  async function reapply(row: sql.ReleaseRow, resolved: Resolved): Promise<boolean> {
+    const { serviceId, deploymentId, version } = row;
+    const revision = await sql.revisionFor(pool, owner, serviceId, resolved.fingerprint);
+    if (revision === undefined) return false;
+    return underLock(serviceId, async (tx, liveVersion) => {
+      if (liveVersion !== version) return false;
+      await sql.noteRelease(tx, { ...row, revision });
+      await sql.setWarnings(tx, deploymentId, "resolve", resolved.dangling);
+      await runtime.apply(releaseFor(row, resolved, revision));
+      log.info({ deploymentId, version, revision }, "applied again");
+      return true;
+    }).catch(async (error) => {
+      if (!(error instanceof RuntimeRefusal)) throw error;
+      log.warn({ deploymentId, code: error.code }, "the live release cannot be applied again");
+      await sql.recordBroken(pool, serviceId, error.message);
+      return false;
+    });
+  }
+
+  /** Records what the runtime does with the live release. */
+  async function record(status: RuntimeStatus): Promise<void> {
+    const { serviceId, version, state, reason, healthySince } = status;
+    const code = reason ?? state;
+    await transaction(pool, async (tx) => {
+      const before = await sql.recordStatus(tx, owner, status);
+      if (!before) return;
+      const { accountId } = before;
+      const healthy = healthySince && (await sql.markHealthy(tx, serviceId, version, healthySince));
+      if (healthy) await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version });
+      if (state !== "degraded" && state !== "crashed") return;
+      if (reason === "rollout_deadline_exceeded" || reason === "crash_loop")
+        await sql.addWarning(tx, serviceId, version, notice("rollout", code, status.message ?? code));
+      if (before.state !== state || before.reason !== (reason ?? null))
+        await emit(tx, ReleaseUnhealthySchema, accountId, { accountId, serviceId, version, code });
+    });
+  }
+
+  async function resolveFor(row: sql.ReleaseRow): Promise<Resolved> {
+    return deps.resolve(row.serviceId).catch(async (error) => {
+      if (error instanceof Unresolved)
+        await sql.setWarnings(pool, row.deploymentId, "resolve", [
+          notice("resolve", "variables_unavailable", error.message),
+        ]);
+      throw error;
+    });
+  }
+
+  /** Runs `work` while the service cannot change and this process holds its lease; else `false`. */
+  function underLock(serviceId: string, work: (tx: Tx, liveVersion?: number) => Promise<boolean>) {
+    return transaction(pool, async (tx) => {
+      // A process that stands still while it holds the lock loses it.
+      await tx.query("set local idle_in_transaction_session_timeout = '60s'");
+      const held = await sql.lockHeld(tx, owner, serviceId);
+      return held ? work(tx, held.liveVersion) : false;
+    });
+  }
+
+  function releaseFor(row: sql.ReleaseRow, resolved: Resolved, revision: number): Release {
+    const { config } = row;
+    const port = config.port ?? 8080;
+    return {
+      serviceId: row.serviceId,
+      accountId: row.accountId,
+      projectId: row.projectId,
+      environmentId: row.environmentId,
+      names: { project: row.project, environment: row.environment, service: row.service },
+      type: row.type,
+      version: row.version,
+      revision,
+      artifact: row.artifact ?? "",
+      command: config.command,
+      port,
+      replicas: config.replicas ?? 1,
+      size: config.size,
+      healthCheckPath: config.healthCheckPath,
+      minReadySeconds: config.minReadySeconds ?? deps.minReadySeconds,
+      env: {
+        ...config.env,
+        ...resolved.values,
+        PORT: String(port),
+        PLATFORM_VARIABLES_REVISION: String(revision),
+      },
+    };
+  }
+
+  return { apply, restore, refresh, record };
+}

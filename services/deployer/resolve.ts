@@ -1,0 +1,44 @@
+import type { Client } from "@connectrpc/connect";
+import type { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
+import type { StoredNotice } from "./deployment-sql.ts";
+
+/** A service's variables as of now. `values` and `secrets` hold plaintext: used at once, never stored. */
+export type Resolved = {
+  values: Record<string, string>;
+  /** The sensitive ones among the values. */
+  secrets: string[];
+  /** Changes exactly when a name or a value changes. */
+  fingerprint: string;
+  /** One note for each name that is left out. */
+  dangling: StoredNotice[];
+};
+
+export type Resolve = (serviceId: string) => Promise<Resolved>;
+
+/** Variables could not be asked for; it is worth trying again. */
+export class Unresolved extends Error {
+  override name = "Unresolved";
+}
+
+/** Asks the variables service. Throws `Unresolved`, whose message is fit for users. */
+export function createResolve(client: Pick<Client<typeof VariablesService>, "resolveRelease">): Resolve {
+  return async (serviceId) => {
+    const { data, dangling, fingerprint } = await client.resolveRelease({ serviceId }).catch((error) => {
+      throw new Unresolved("The service's variables could not be resolved; it is tried again.", {
+        cause: error,
+      });
+    });
+    const at = new Date().toISOString();
+    return {
+      values: Object.fromEntries(data.map(({ name, value }) => [name, value])),
+      secrets: data.filter((entry) => entry.sensitive).map((entry) => entry.value),
+      fingerprint,
+      dangling: dangling.map(({ name, reason }) => ({
+        message: `The variable ${name} is left out: ${reason.replaceAll("_", " ")}.`,
+        at,
+        stage: "resolve",
+        code: reason,
+      })),
+    };
+  };
+}

@@ -1,0 +1,162 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterEach, describe, expect, test } from "vitest";
+import { cutUpload, objectStoreContract, send, textOf } from "../../../test/ports/object-store.ts";
+import { createDiskStore, type DiskStore } from "./disk.ts";
+import { signGrant } from "./signature.ts";
+
+const logger = { warn() {} };
+const cleanups: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+/** A store behind a server of its own, as the deployer mounts it. */
+async function openDisk(options: { folder?: string; secrets?: string[] } = {}) {
+  const folder = options.folder ?? mkdtempSync(join(tmpdir(), "berth-store-"));
+  let store: DiskStore;
+  const server = createServer((req, res) => void store.handle(req, res));
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  store = createDiskStore({ folder, baseUrl, secrets: options.secrets ?? ["a secret"], logger });
+  const close = async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+    if (!options.folder) await rm(folder, { recursive: true });
+  };
+  return { store, folder, baseUrl, close };
+}
+
+objectStoreContract("disk", () => openDisk());
+
+describe("the disk store", () => {
+  const terms = { contentType: "application/gzip", maxBytes: 1000, expiresInSeconds: 900 };
+  const filesIn = (folder: string) =>
+    ["objects", "incoming"].flatMap((one) => readdirSync(join(folder, one)));
+  async function open(options?: { folder?: string; secrets?: string[] }) {
+    const disk = await openDisk(options);
+    cleanups.push(disk.close);
+    return disk;
+  }
+
+  test("refuses in the error envelope: what, with which status and code", async () => {
+    const { store, baseUrl, folder } = await open();
+    const { url } = await store.presignPut("key", terms);
+    const changed = (name: string, value: string) => {
+      const other = new URL(url);
+      other.searchParams.set(name, value);
+      return other.href;
+    };
+    const past = {
+      method: "PUT",
+      key: "key",
+      contentType: "application/gzip",
+      maxBytes: 9,
+      expiresAt: 1,
+    } as const;
+    const cases = [
+      [url, { method: "POST" }, 405, "method_not_allowed"],
+      [url.replace("/key?", "/other?"), {}, 403, "forbidden"],
+      [changed("max", "1000000"), {}, 403, "forbidden"],
+      [changed("type", "text/html"), { contentType: "text/html" }, 403, "forbidden"],
+      [changed("expires", "9999999999"), {}, 403, "forbidden"],
+      [changed("signature", ""), {}, 403, "forbidden"],
+      [`${baseUrl}/uploads/key`, {}, 403, "forbidden"],
+      [`${baseUrl}/uploads/key?${signGrant(past, "a secret")}`, {}, 403, "forbidden"],
+      [url, { contentType: "application/octet-stream" }, 415, "unsupported_media_type"],
+      [url, { body: Buffer.alloc(1001) }, 413, "payload_too_large"],
+      [url, { body: Buffer.alloc(1001), chunked: true }, 413, "payload_too_large"],
+      [url, { body: Buffer.alloc(30 * 1024 ** 2) }, 413, "payload_too_large"],
+      [`${baseUrl}/uploads/..%2f..%2fetc`, {}, 404, "not_found"],
+      [`${baseUrl}/elsewhere`, {}, 404, "not_found"],
+    ] as const;
+    for (const [address, sent, status, code] of cases) {
+      const answer = await send(address, { body: "x", ...sent }).catch((error) => error);
+      expect([answer.status, JSON.parse(answer.body).error.code]).toEqual([status, code]);
+    }
+    expect(filesIn(folder)).toEqual([]);
+    expect((await send(url, { body: Buffer.alloc(1000), chunked: true })).status).toBe(200);
+  });
+
+  test("refuses a body that is announced too large before taking any of it", async () => {
+    const { store } = await open();
+    const url = new URL((await store.presignPut("key", terms)).url);
+    const socket = connect(Number(url.port), "127.0.0.1");
+    socket.write(
+      `PUT ${url.pathname}${url.search} HTTP/1.1\r\nhost: x\r\ncontent-type: application/gzip\r\ncontent-length: 1001\r\n\r\n`,
+    );
+    expect(String((await once(socket, "data"))[0])).toMatch(/^HTTP\/1.1 413 /);
+    socket.destroy();
+  });
+
+  test("goes on accepting URLs signed with the secret before the newest", async () => {
+    const { store, folder, close } = await openDisk({ secrets: ["old"] });
+    const { pathname, search } = new URL((await store.presignPut("key", terms)).url);
+    const rotated = await open({ folder, secrets: ["new", "old"] });
+    expect((await send(`${rotated.baseUrl}${pathname}${search}`, { body: "x" })).status).toBe(200);
+    const { url } = await rotated.store.presignPut("key", terms);
+    const withoutNew = await open({ folder, secrets: ["old"] });
+    const moved = url.replace(rotated.baseUrl, withoutNew.baseUrl);
+    expect((await send(moved, { body: "x" })).status).toBe(403);
+    await close();
+    await rm(folder, { recursive: true });
+  });
+
+  test("keeps nothing of a broken upload", async () => {
+    const { store, folder } = await open();
+    const { url } = await store.presignPut("key", { ...terms, maxBytes: 10_000_000 });
+    await cutUpload(url, 10_000_000, Buffer.alloc(5_000_000));
+    while (filesIn(folder).length > 0) await delay(10);
+    expect(await store.stat("key")).toBeUndefined();
+  });
+
+  test("keeps nothing of an upload during which its process was killed, and spares those of living ones", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "berth-store-"));
+    cleanups.push(() => rm(folder, { recursive: true }));
+    const program = join(import.meta.dirname, "../../../test/ports/disk-store-process.ts");
+    const child = fork(program, [folder]);
+    const incoming = () => readdirSync(join(folder, "incoming"));
+    const [message] = await once(child, "message");
+    expect(message).toBe("writing");
+    const living = await openDisk({ folder });
+    expect(incoming()).toHaveLength(1);
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    const { store } = await open({ folder });
+    expect(incoming()).toEqual([]);
+    expect(await store.stat("key")).toBeUndefined();
+    await living.close();
+  });
+
+  test("writes its attributes and content in one step: a reader never sees one without the other", async () => {
+    const { store } = await open();
+    await store.put("key", Buffer.from("a"), "type/a");
+    let writing = true;
+    const writer = (async () => {
+      for (let n = 0; n < 200; n++)
+        await store.put("key", Buffer.from(n % 2 ? "a" : "bb"), n % 2 ? "type/a" : "type/bb");
+      writing = false;
+    })();
+    while (writing) {
+      const { size, contentType } = (await store.stat("key"))!;
+      expect(contentType).toBe(size === 1 ? "type/a" : "type/bb");
+      expect(["a", "bb"]).toContain(await textOf(store, "key"));
+    }
+    await writer;
+  });
+
+  test("leaves alone what others put beside its files", async () => {
+    const { store, folder } = await open();
+    writeFileSync(join(folder, "objects", "notes.txt~"), "mine");
+    await store.removePrefix("a/");
+    await store.sweep(new Date(0), "");
+    expect(readFileSync(join(folder, "objects", "notes.txt~"), "utf8")).toBe("mine");
+  });
+});

@@ -1,0 +1,179 @@
+import { randomBytes } from "node:crypto";
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { type FileHandle, open, readdir, rename, rm, stat as statFile, unlink } from "node:fs/promises";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { join } from "node:path";
+import { Readable, Transform } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { isAlive, startedOf } from "../runtime/processes.ts";
+import { type ObjectStat, type ObjectStore, ObjectStoreError } from "./port.ts";
+import { signGrant } from "./signature.ts";
+import { handleUpload, TooLarge } from "./upload.ts";
+
+export interface DiskStoreOptions {
+  folder: string;
+  /** What upload URLs begin with: they are `<baseUrl>/uploads/<key>?…`. */
+  baseUrl: string;
+  /** The first signs, all of them verify: put a new one in front to rotate. */
+  secrets: readonly string[];
+  logger: { warn(object: object, message: string): void };
+}
+
+export interface DiskStore extends ObjectStore {
+  /** Serves the signed URLs: PUT at `/uploads/<key>`. Answers every request itself. */
+  handle(req: IncomingMessage, res: ServerResponse): Promise<void>;
+}
+
+/**
+ * Objects as files of one folder. A file begins with one line of JSON, the object's attributes, so that
+ * both appear in one step; it is written elsewhere, brought to the disk and renamed.
+ */
+export function createDiskStore(options: DiskStoreOptions): DiskStore {
+  const objects = join(options.folder, "objects");
+  const incoming = join(options.folder, "incoming");
+  for (const folder of [objects, incoming]) mkdirSync(folder, { recursive: true, mode: 0o700 });
+  sweepIncoming(incoming);
+  if (options.secrets.length === 0) throw new Error("the disk store needs a secret to sign upload URLs with");
+  const pathOf = (key: string) => join(objects, fileName(key));
+
+  async function write(key: string, body: Readable, contentType: string, maxBytes: number): Promise<void> {
+    const path = pathOf(key);
+    const temporary = join(incoming, incomingName());
+    const file = await open(temporary, "wx", 0o600);
+    try {
+      await file.write(headerOf(contentType));
+      await pipeline(body, limitTo(maxBytes), file.createWriteStream({ autoClose: false }));
+      await file.sync();
+      await file.close();
+      await rename(temporary, path);
+      await syncFolder(objects);
+    } catch (error) {
+      await file.close().catch(() => {});
+      await unlink(temporary).catch(() => {});
+      throw error;
+    }
+  }
+
+  async function stat(key: string): Promise<ObjectStat | undefined> {
+    const file = await openObject(pathOf(key));
+    if (!file) return undefined;
+    try {
+      const { size, mtime } = await file.stat();
+      const { contentType, length } = await readHeader(file);
+      return { size: size - length, contentType, lastModified: mtime };
+    } finally {
+      await file.close();
+    }
+  }
+
+  async function listKeys(prefix: string): Promise<string[]> {
+    return (await readdir(objects))
+      .map((name) => name.replaceAll("+", "/"))
+      .filter((key) => key.startsWith(prefix));
+  }
+
+  const store: DiskStore = {
+    stat,
+    async presignPut(key, { contentType, maxBytes, expiresInSeconds }) {
+      fileName(key);
+      const expiresAt = Math.floor(Date.now() / 1000) + expiresInSeconds;
+      const query = signGrant({ method: "PUT", key, contentType, maxBytes, expiresAt }, options.secrets[0]!);
+      return { url: `${options.baseUrl}/uploads/${key}?${query}`, method: "PUT", contentType };
+    },
+    async get(key) {
+      const file = await openObject(pathOf(key));
+      if (!file) throw new ObjectStoreError("object_not_found", `There is no object ${key}.`);
+      const { length } = await readHeader(file);
+      return file.createReadStream({ start: length });
+    },
+    async put(key, body, contentType) {
+      const stream = body instanceof Readable ? body : Readable.from([body]);
+      await write(key, stream, contentType, Number.POSITIVE_INFINITY);
+    },
+    async remove(key) {
+      await rm(pathOf(key), { force: true });
+    },
+    async removePrefix(prefix) {
+      for (const key of await listKeys(prefix)) await store.remove(key);
+    },
+    async sweep(olderThan, prefix) {
+      let count = 0;
+      for (const key of await listKeys(prefix)) {
+        const found = await statFile(pathOf(key)).catch(() => undefined);
+        if (!found || found.mtime >= olderThan) continue;
+        await store.remove(key);
+        count++;
+      }
+      return count;
+    },
+    handle: (req, res) =>
+      handleUpload(req, res, { secrets: options.secrets, logger: options.logger, isKey, write }),
+  };
+  return store;
+}
+
+const keyPattern = /^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/;
+
+function isKey(key: string): boolean {
+  return key.length <= 200 && keyPattern.test(key);
+}
+
+/** One flat folder, so that a key may also be the beginning of another. */
+function fileName(key: string): string {
+  if (!isKey(key)) throw new ObjectStoreError("invalid_key", `${JSON.stringify(key)} is not a key.`);
+  return key.replaceAll("/", "+");
+}
+
+async function openObject(path: string): Promise<FileHandle | undefined> {
+  try {
+    return await open(path, "r");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+const headerLimit = 1024;
+
+function headerOf(contentType: string): Buffer {
+  const header = Buffer.from(`${JSON.stringify({ contentType })}\n`);
+  if (header.length > headerLimit) throw new Error("the content type is too long");
+  return header;
+}
+
+async function readHeader(file: FileHandle): Promise<{ contentType: string; length: number }> {
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(headerLimit), 0, headerLimit, 0);
+  const length = buffer.subarray(0, bytesRead).indexOf(10) + 1;
+  return { contentType: JSON.parse(buffer.toString("utf8", 0, length)).contentType, length };
+}
+
+function limitTo(maxBytes: number): Transform {
+  let size = 0;
+  return new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      size += chunk.length;
+      if (size > maxBytes) done(new TooLarge());
+      else done(null, chunk);
+    },
+  });
+}
+
+/** A rename lasts only once its folder has reached the disk. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, "r");
+  await handle.sync().finally(() => handle.close());
+}
+
+/** Says which process writes it: what a killed one leaves is nobody's. */
+function incomingName(): string {
+  const started = Buffer.from(startedOf(process.pid) ?? "").toString("base64url");
+  return `${process.pid}.${started}.${randomBytes(8).toString("hex")}`;
+}
+
+function sweepIncoming(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const [pid = "", started = ""] = name.split(".");
+    const writer = { pid: Number(pid), started: Buffer.from(started, "base64url").toString() };
+    if (!isAlive(writer)) rmSync(join(folder, name), { force: true });
+  }
+}

@@ -1,0 +1,45 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+
+/** Everything that a signed URL allows, and nothing else. */
+export interface UploadGrant {
+  method: "PUT";
+  key: string;
+  contentType: string;
+  maxBytes: number;
+  /** Seconds since the epoch. */
+  expiresAt: number;
+}
+
+/** The query of a signed URL: the grant's terms and the HMAC-SHA256 over all of it. */
+export function signGrant(grant: UploadGrant, secret: string): URLSearchParams {
+  return new URLSearchParams({
+    type: grant.contentType,
+    max: String(grant.maxBytes),
+    expires: String(grant.expiresAt),
+    signature: sign(grant, secret).toString("base64url"),
+  });
+}
+
+/** The grant that a query proves for this method and key under one of the secrets; does not look at the clock. */
+export function verifyGrant(
+  method: string,
+  key: string,
+  query: URLSearchParams,
+  secrets: readonly string[],
+): UploadGrant | undefined {
+  const [maxBytes, expiresAt] = [Number(query.get("max") ?? "x"), Number(query.get("expires") ?? "x")];
+  if (method !== "PUT" || !Number.isSafeInteger(maxBytes) || !Number.isSafeInteger(expiresAt))
+    return undefined;
+  const grant: UploadGrant = { method, key, contentType: query.get("type") ?? "", maxBytes, expiresAt };
+  const given = Buffer.from(query.get("signature") ?? "", "base64url");
+  const matches = secrets.map((secret) => {
+    const expected = sign(grant, secret);
+    return expected.length === given.length && timingSafeEqual(expected, given);
+  });
+  return matches.includes(true) ? grant : undefined;
+}
+
+function sign({ method, key, contentType, maxBytes, expiresAt }: UploadGrant, secret: string): Buffer {
+  const terms = JSON.stringify(["berth upload 1", method, key, contentType, maxBytes, expiresAt]);
+  return createHmac("sha256", secret).update(terms).digest();
+}

@@ -1,0 +1,267 @@
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { headers as natsHeaders } from "@nats-io/transport-node";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { AuditRecordedSchema } from "../../proto/gen/berth/identity/v1/events_pb.ts";
+import { newId } from "../kit/ids.ts";
+import { createLog } from "../kit/log.ts";
+import { type Connected, connectBus } from "../kit/nats.ts";
+import { EVENT_ID } from "../kit/outbox.ts";
+import { eventually } from "../kit/testing.ts";
+import { OWNER_PASSWORD, refused, startIdentity, type TestIdentity } from "./testing.ts";
+
+const START = Date.parse("2026-03-01T00:00:00Z");
+let it: TestIdentity;
+let bus: ReturnType<typeof connectBus>;
+let connected: Connected;
+
+beforeAll(async () => {
+  it = await startIdentity();
+  bus = connectBus(it.nats.url, "another-service", createLog("test", "silent"));
+  connected = await bus.connected;
+});
+afterAll(async () => {
+  await bus.close();
+  await it.stop();
+});
+
+type Sent = Exclude<MessageInitShape<typeof AuditRecordedSchema>, { $typeName: string }>;
+
+/** Sends an audit record as another service's relay does. */
+async function send(service: string, record: Sent, eventId = newId("evt")): Promise<void> {
+  const headers = natsHeaders();
+  headers.set(EVENT_ID, eventId);
+  const subject = `berth.${service}.v1.AuditRecorded.${record.accountId || "none"}`;
+  const payload = toBinary(AuditRecordedSchema, create(AuditRecordedSchema, record));
+  await connected.js.publish(subject, payload, { headers });
+}
+
+function record(accountId: string, at: number, more: Sent = {}): Sent {
+  return {
+    id: newId("aud", at),
+    accountId,
+    action: "variable.reveal",
+    actor: { kind: "user", id: it.ownerId, tokenId: "tok_1" },
+    target: "API_KEY",
+    metadata: { scope: "project" },
+    requestId: "req-1",
+    ip: "203.0.113.7",
+    at: timestampFromMs(at),
+    ...more,
+  };
+}
+
+const reader = async (accountId: string) => (await it.as(it.ownerToken, accountId)).accounts;
+
+/** All records of an account once there are this many, newest first. */
+async function log(accountId: string, atLeast: number) {
+  const accounts = await reader(accountId);
+  return eventually(`${atLeast} audit records`, async () => {
+    const { data } = await accounts.listAuditEvents({ accountId, limit: 100 });
+    return data.length >= atLeast && data;
+  });
+}
+
+/** Waits until everything sent so far has been handled. */
+async function settled() {
+  const mark = newId("aud");
+  await send("variables", { ...record("acc_mark", Date.now()), id: mark });
+  await eventually("the consumer is through", async () => {
+    const { rowCount } = await it.pool.query("select 1 from audit_events where id = $1", [mark]);
+    return rowCount === 1;
+  });
+}
+
+test("records of every service show in the account's audit log with all they say", async () => {
+  const accountId = await it.account();
+  const sent = [record(accountId, START), record(accountId, START + 1, { action: "deployment.create" })];
+  await send("variables", sent[0]!);
+  await send("deployer", sent[1]!);
+  const [created, second, first] = await log(accountId, 3);
+  expect(created).toMatchObject({ action: "account.create" });
+  expect(second).toMatchObject({ action: "deployment.create" });
+  const { accountId: _, ...shown } = sent[0]!;
+  expect(first).toMatchObject(shown);
+  expect(first?.actor).toMatchObject({ kind: "user", id: it.ownerId, tokenId: "tok_1" });
+});
+
+test("an actor without a token shows none", async () => {
+  const accountId = await it.account();
+  await send("deployer", record(accountId, START, { actor: { kind: "service", id: "deployer" } }));
+  const data = await log(accountId, 2);
+  expect(data[1]?.actor).toMatchObject({ kind: "service", id: "deployer" });
+  expect(data[1]?.actor?.tokenId).toBeUndefined();
+});
+
+test("a record that is delivered again, even as another event, is kept once", async () => {
+  const accountId = await it.account();
+  const sent = record(accountId, START);
+  await send("variables", sent, "evt_same");
+  await send("variables", sent, "evt_same");
+  await send("variables", sent);
+  await settled();
+  expect(await log(accountId, 2)).toHaveLength(2);
+});
+
+test("a record under an event id that was handled already changes nothing", async () => {
+  const accountId = await it.account();
+  await send("variables", record(accountId, START), "evt_once");
+  await send("variables", record(accountId, START + 1), "evt_once");
+  await settled();
+  expect(await log(accountId, 2)).toHaveLength(2);
+});
+
+test("a record that cannot be read does not hold up those after it", async () => {
+  const accountId = await it.account();
+  const headers = natsHeaders();
+  headers.set(EVENT_ID, newId("evt"));
+  await connected.js.publish(`berth.variables.v1.AuditRecorded.${accountId}`, Uint8Array.of(0xff), {
+    headers,
+  });
+  await send("variables", record(accountId, START));
+  expect(await log(accountId, 2)).toHaveLength(2);
+});
+
+test("pages run from newest to oldest by time, whatever the order of arrival, without gaps or repeats", async () => {
+  const accountId = await it.account();
+  const times = [5, 2, 9, 1, 7, 3, 8];
+  for (const time of times) await send("variables", record(accountId, START + time));
+  await log(accountId, 8);
+  const accounts = await reader(accountId);
+  const seen: number[] = [];
+  let cursor: string | undefined;
+  do {
+    const { data, page } = await accounts.listAuditEvents({
+      accountId,
+      action: "variable.reveal",
+      limit: 3,
+      cursor,
+    });
+    seen.push(...data.map((each) => timestampMs(each.at!) - START));
+    cursor = page!.nextCursor;
+    expect(page!.hasMore).toBe(cursor !== "");
+  } while (cursor);
+  expect(seen).toEqual([9, 8, 7, 5, 3, 2, 1]);
+});
+
+test("filters by action, actor and time narrow the log, alone and together", async () => {
+  const accountId = await it.account();
+  const actors = ["usr_a", "usr_b"];
+  const actions = ["variable.create", "variable.delete", "project.create"];
+  const all = Array.from({ length: 12 }, (_, i) =>
+    record(accountId, START + i * 1000, {
+      action: actions[i % 3]!,
+      actor: { kind: "user", id: actors[i % 2]! },
+    }),
+  );
+  for (const each of all) await send("variables", each);
+  await log(accountId, 13);
+  const accounts = await reader(accountId);
+  for (const action of [undefined, ...actions])
+    for (const actor of [undefined, ...actors])
+      for (const since of [undefined, START, START + 4000, START + 4001, START + 11_000]) {
+        const { data } = await accounts.listAuditEvents({
+          accountId,
+          limit: 100,
+          ...(action && { action }),
+          ...(actor && { actor }),
+          ...(since !== undefined && { since: timestampFromMs(since) }),
+        });
+        const expected = all.filter(
+          (each) =>
+            (!action || each.action === action) &&
+            (!actor || each.actor?.id === actor) &&
+            timestampMs(each.at as Parameters<typeof timestampMs>[0]) >= (since ?? 0),
+        );
+        const found = data.filter((each) => each.action !== "account.create");
+        expect(found.map((each) => each.id)).toEqual(expected.map((each) => each.id).reverse());
+      }
+  expect((await accounts.listAuditEvents({ accountId, action: "variable" })).data).toEqual([]);
+});
+
+test("a time before 1970 or far ahead is a filter like any other", async () => {
+  const accountId = await it.account();
+  await log(accountId, 1);
+  const accounts = await reader(accountId);
+  const count = async (since: number) =>
+    (await accounts.listAuditEvents({ accountId, since: timestampFromMs(since) })).data.length;
+  expect(await count(Date.parse("0001-01-01T00:00:00Z"))).toBe(1);
+  expect(await count(Date.parse("9999-12-31T23:59:59Z"))).toBe(0);
+});
+
+test("another account's log and limits out of range are refused", async () => {
+  const accountId = await it.account();
+  const accounts = await reader(accountId);
+  expect(await refused(accounts.listAuditEvents({ accountId: it.accountId }))).toBe("403 forbidden");
+  for (const limit of [0, 101, -1])
+    expect(await refused(accounts.listAuditEvents({ accountId, limit }))).toBe(
+      "422 validation_failed out_of_range",
+    );
+  const other = await reader(it.accountId);
+  await log(it.accountId, 1);
+  await send("variables", record(it.accountId, START));
+  await log(it.accountId, 2);
+  const { page } = await other.listAuditEvents({ accountId: it.accountId, limit: 1 });
+  expect(await refused(accounts.listAuditEvents({ accountId, cursor: page!.nextCursor }))).toBe(
+    "400 malformed_request",
+  );
+});
+
+test("every change of an account and its members leaves one record that says who did what from where", async () => {
+  const accountId = await it.account();
+  const { accounts, caller } = await it.as(it.ownerToken, accountId, "198.51.100.9");
+  const { userId, email } = await it.member("reader");
+  await accounts.updateAccount({ accountId, displayName: "Renamed" });
+  await accounts.addMember({ accountId, email, role: "reader" });
+  await accounts.updateMember({ accountId, userId, role: "editor" });
+  await accounts.updateMember({ accountId, userId, role: "editor" });
+  await accounts.removeMember({ accountId, userId });
+  await refused(accounts.removeMember({ accountId, userId }));
+  await refused(accounts.removeMember({ accountId, userId: it.ownerId }));
+  const bound = await (await it.as(it.ownerToken, accountId)).sessions.createToken({ name: "ci", accountId });
+  await (await it.as(it.ownerToken)).sessions.revokeToken({ tokenId: bound.id });
+  const data = await log(accountId, 7);
+  await settled();
+  const seen = (await log(accountId, 7)).map(({ action, target, metadata }) => [action, target, metadata]);
+  expect(seen).toHaveLength(7);
+  expect(seen).toEqual(
+    expect.arrayContaining([
+      ["account.create", accountId, expect.objectContaining({ handle: expect.any(String) })],
+      ["account.update", accountId, { displayName: "Renamed" }],
+      ["member.add", userId, { role: "reader", email }],
+      ["member.update", userId, { role: "editor", previousRole: "reader" }],
+      ["member.remove", userId, { role: "editor" }],
+      ["token.created", bound.id, { name: "ci" }],
+      ["token.revoked", bound.id, { kind: "token" }],
+    ]),
+  );
+  const added = data.find((each) => each.action === "member.add")!;
+  expect(added.actor).toMatchObject({ kind: "user", id: it.ownerId, tokenId: caller.tokenId });
+  expect(added.ip).toBe("198.51.100.9");
+  expect(added.requestId).not.toBe("");
+});
+
+test("sign-ins and failed sign-ins are kept under no account, and never hold what was typed", async () => {
+  const { email, userId } = await it.member("reader");
+  await refused(it.anonymous("198.51.100.50").signIn({ email, password: "typed-wrong-password" }));
+  await refused(it.anonymous("198.51.100.51").signIn({ email: "my-secret-password", password: "x" }));
+  await it.anonymous("198.51.100.52").signIn({ email: "owner@example.com", password: OWNER_PASSWORD });
+  const found = async (ip: string) => {
+    const text = "select account_id, action, actor_kind, actor_id, target from audit_events where ip = $1";
+    return eventually(`the record from ${ip}`, async () => (await it.pool.query(text, [ip])).rows[0]);
+  };
+  const failed = { account_id: "", action: "auth.sign_in_failed", actor_kind: "anonymous", actor_id: "" };
+  expect(await found("198.51.100.50")).toEqual({ ...failed, target: userId });
+  expect(await found("198.51.100.51")).toEqual({ ...failed, target: "" });
+  const actor = { actor_kind: "user", actor_id: it.ownerId };
+  expect(await found("198.51.100.52")).toEqual({
+    account_id: "",
+    action: "auth.sign_in",
+    ...actor,
+    target: it.ownerId,
+  });
+  const all = await it.pool.query("select e::text as line from audit_events e");
+  const text = all.rows.map((row) => row.line).join("\n");
+  expect(text).not.toContain("typed-wrong-password");
+  expect(text).not.toContain("my-secret-password");
+});

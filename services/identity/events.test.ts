@@ -1,0 +1,112 @@
+import { type DescMessage, fromBinary } from "@bufbuild/protobuf";
+import { AckPolicy, DeliverPolicy } from "@nats-io/jetstream";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  AccountCreatedSchema,
+  MemberAddedSchema,
+  MemberRemovedSchema,
+  MemberRoleChangedSchema,
+  TokenCreatedSchema,
+  TokenRevokedSchema,
+  UserSignedInSchema,
+} from "../../proto/gen/berth/identity/v1/events_pb.ts";
+import { createLog } from "../kit/log.ts";
+import { connectBus, STREAM } from "../kit/nats.ts";
+import { eventually } from "../kit/testing.ts";
+import { startIdentity, type TestIdentity } from "./testing.ts";
+
+const schemas: DescMessage[] = [
+  AccountCreatedSchema,
+  MemberAddedSchema,
+  MemberRemovedSchema,
+  MemberRoleChangedSchema,
+  TokenCreatedSchema,
+  TokenRevokedSchema,
+  UserSignedInSchema,
+];
+let it: TestIdentity;
+let bus: ReturnType<typeof connectBus>;
+const seen: { subject: string; event: Record<string, unknown> }[] = [];
+
+beforeAll(async () => {
+  it = await startIdentity();
+  bus = connectBus(it.nats.url, "listener", createLog("test", "silent"));
+  const { js, manager } = await bus.connected;
+  await manager.consumers.add(STREAM, {
+    durable_name: "listener",
+    filter_subject: "berth.identity.v1.>",
+    ack_policy: AckPolicy.None,
+    deliver_policy: DeliverPolicy.All,
+  });
+  const consumer = await js.consumers.get(STREAM, "listener");
+  void consumer.consume({
+    callback: (message) => {
+      const schema = schemas.find((each) => each.name === message.subject.split(".")[3]);
+      if (!schema) return;
+      const { $typeName: _, ...event } = fromBinary(schema, message.data) as unknown as Record<
+        string,
+        unknown
+      >;
+      seen.push({ subject: message.subject.replace("berth.identity.v1.", ""), event });
+    },
+  });
+});
+afterAll(async () => {
+  await bus.close();
+  await it.stop();
+});
+
+const about = (id: string, count: number) =>
+  eventually(`${count} events about ${id}`, async () => {
+    const found = seen.filter(({ event }) => Object.values(event).includes(id));
+    return found.length >= count && found;
+  });
+
+test("the first owner's account, membership and token are announced", async () => {
+  const { tokenId } = (await it.as(it.ownerToken)).caller;
+  expect(await about(it.ownerId, 3)).toEqual([
+    {
+      subject: `AccountCreated.${it.accountId}`,
+      event: { accountId: it.accountId, handle: "owner", ownerUserId: it.ownerId },
+    },
+    {
+      subject: `MemberAdded.${it.accountId}`,
+      event: { accountId: it.accountId, userId: it.ownerId, role: "owner" },
+    },
+    { subject: "TokenCreated.none", event: { userId: it.ownerId, tokenId, name: "bootstrap" } },
+  ]);
+});
+
+test("each change of a member is announced once, in order, and an unchanged role is not", async () => {
+  const accountId = await it.account();
+  const { userId } = await it.member("reader", accountId);
+  const { accounts } = await it.as(it.ownerToken, accountId);
+  await accounts.updateMember({ accountId, userId, role: "editor" });
+  await accounts.updateMember({ accountId, userId, role: "editor" });
+  await accounts.removeMember({ accountId, userId });
+  const events = await about(userId, 4);
+  expect(events).toEqual([
+    { subject: `MemberAdded.${accountId}`, event: { accountId, userId, role: "reader" } },
+    { subject: "UserSignedIn.none", event: { userId, ip: "203.0.113.7" } },
+    {
+      subject: `MemberRoleChanged.${accountId}`,
+      event: { accountId, userId, role: "editor", previousRole: "reader" },
+    },
+    { subject: `MemberRemoved.${accountId}`, event: { accountId, userId } },
+  ]);
+});
+
+test("a token that is revoked and a session that ends tell the gateways to forget them", async () => {
+  const { token, userId } = await it.member("reader");
+  const { sessions, caller } = await it.as(token);
+  const made = await sessions.createToken({ name: "ci" });
+  await sessions.revokeToken({ tokenId: made.id });
+  await sessions.signOut({});
+  expect(await about(made.id, 2)).toEqual([
+    { subject: "TokenCreated.none", event: { userId, tokenId: made.id, name: "ci" } },
+    { subject: "TokenRevoked.none", event: { userId, tokenId: made.id } },
+  ]);
+  expect(await about(caller.tokenId!, 1)).toEqual([
+    { subject: "TokenRevoked.none", event: { userId, tokenId: caller.tokenId } },
+  ]);
+});

@@ -1,0 +1,103 @@
+table accounts
+  id text not null
+  handle text not null
+  display_name text not null
+  created_at timestamp with time zone not null default now()
+  constraint accounts_handle_key UNIQUE (handle)
+  constraint accounts_pkey PRIMARY KEY (id)
+table audit_events
+  id text not null
+  account_id text not null
+  action text not null
+  actor_kind text not null
+  actor_id text not null
+  actor_token_id text
+  target text not null
+  metadata jsonb not null
+  request_id text not null
+  ip text not null
+  at timestamp with time zone not null
+  constraint audit_events_pkey PRIMARY KEY (id)
+  CREATE INDEX audit_events_by_action ON audit_events USING btree (account_id, action, id DESC)
+  CREATE INDEX audit_events_by_actor ON audit_events USING btree (account_id, actor_id, id DESC)
+  CREATE INDEX audit_events_newest ON audit_events USING btree (account_id, id DESC)
+table bootstrap
+  one boolean not null default true
+  email text not null
+  user_id text not null
+  account_id text not null
+  token_id text
+  constraint bootstrap_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts(id)
+  constraint bootstrap_one_check CHECK (one)
+  constraint bootstrap_pkey PRIMARY KEY (one)
+  constraint bootstrap_token_id_fkey FOREIGN KEY (token_id) REFERENCES tokens(id)
+  constraint bootstrap_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id)
+table inbox
+  consumer text not null
+  event_id text not null
+  at timestamp with time zone not null default now()
+  constraint inbox_pkey PRIMARY KEY (consumer, event_id)
+  CREATE INDEX inbox_at ON inbox USING btree (at)
+table memberships
+  id text not null
+  account_id text not null
+  user_id text not null
+  role text not null
+  created_at timestamp with time zone not null default now()
+  constraint memberships_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts(id)
+  constraint memberships_account_user_key UNIQUE (account_id, user_id)
+  constraint memberships_pkey PRIMARY KEY (id)
+  constraint memberships_role_check CHECK ((role = ANY (ARRAY['reader'::text, 'editor'::text, 'owner'::text])))
+  constraint memberships_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id)
+  CREATE INDEX memberships_newest ON memberships USING btree (account_id, id DESC)
+  CREATE INDEX memberships_of_user ON memberships USING btree (user_id, account_id DESC)
+table outbox
+  seq bigint not null identity
+  id text not null
+  subject text not null
+  payload bytea not null
+  headers jsonb not null default '{}'::jsonb
+  constraint outbox_id_key UNIQUE (id)
+  constraint outbox_pkey PRIMARY KEY (seq)
+table schema_migrations
+  name text not null
+  at timestamp with time zone not null default now()
+  constraint schema_migrations_pkey PRIMARY KEY (name)
+table sign_in_attempts
+  key bytea not null
+  failed_at timestamp with time zone[] not null
+  expires_at timestamp with time zone not null
+  constraint sign_in_attempts_pkey PRIMARY KEY (key)
+  CREATE INDEX sign_in_attempts_end ON sign_in_attempts USING btree (expires_at)
+table tokens
+  id text not null
+  user_id text not null
+  kind text not null
+  name text not null
+  hash bytea not null
+  last_four text not null
+  role_cap text
+  account_id text
+  created_at timestamp with time zone not null
+  expires_at timestamp with time zone not null
+  last_used_at timestamp with time zone
+  revoked_at timestamp with time zone
+  constraint tokens_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts(id)
+  constraint tokens_hash_check CHECK ((length(hash) = 32))
+  constraint tokens_hash_key UNIQUE (hash)
+  constraint tokens_kind_check CHECK ((kind = ANY (ARRAY['session'::text, 'token'::text])))
+  constraint tokens_pkey PRIMARY KEY (id)
+  constraint tokens_role_cap_check CHECK ((role_cap = ANY (ARRAY['reader'::text, 'editor'::text, 'owner'::text])))
+  constraint tokens_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id)
+  CREATE INDEX tokens_newest ON tokens USING btree (user_id, id DESC) WHERE ((kind = 'token'::text) AND (revoked_at IS NULL))
+  CREATE INDEX tokens_sessions_end ON tokens USING btree (expires_at) WHERE (kind = 'session'::text)
+table users
+  id text not null
+  email text not null
+  display_name text not null
+  password_hash text
+  created_at timestamp with time zone not null default now()
+  disabled_at timestamp with time zone
+  constraint users_email_check CHECK ((email = lower(email)))
+  constraint users_email_key UNIQUE (email)
+  constraint users_pkey PRIMARY KEY (id)

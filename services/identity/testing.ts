@@ -1,0 +1,129 @@
+import { randomBytes } from "node:crypto";
+import { ConnectError } from "@connectrpc/connect";
+import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { type Caller, capped, type RoleName } from "../kit/caller.ts";
+import { readConfig } from "../kit/config.ts";
+import { createPool } from "../kit/db.ts";
+import { createLog } from "../kit/log.ts";
+import { clientAs, testDatabase, testKeys, testNats } from "../kit/testing.ts";
+import { fields } from "./config.ts";
+import { start } from "./main.ts";
+import { hashToken, makeToken } from "./tokens.ts";
+
+export const OWNER_PASSWORD = "the-owner's-password";
+
+/** Environment of an identity process for tests. */
+export function testEnv(databaseUrl: string, natsUrl: string, more: Record<string, string> = {}) {
+  return {
+    DATABASE_URL: databaseUrl,
+    NATS_URL: natsUrl,
+    INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(","),
+    LOG_LEVEL: "silent",
+    ...more,
+  };
+}
+
+/**
+ * Identity on a database and a NATS of its own, with a first owner, and a clock that tests set. Callers are
+ * made as a gateway makes them: from what identity says about their token.
+ */
+export async function startIdentity() {
+  const [database, nats] = await Promise.all([testDatabase(["identity"]), testNats()]);
+  const clock = { ms: Date.now() };
+  const ownerToken = makeToken("pat");
+  const env = testEnv(database.url("identity"), nats.url, {
+    BOOTSTRAP_OWNER_EMAIL: "owner@example.com",
+    BOOTSTRAP_OWNER_PASSWORD: OWNER_PASSWORD,
+    BOOTSTRAP_OWNER_TOKEN: ownerToken,
+  });
+  const log = createLog("identity", "silent");
+  const running = await start(readConfig(env, fields), log, () => clock.ms);
+  const pool = createPool(database.url("identity"));
+  const gateway = clientAs(SessionService, running.port, { kind: "service", id: "gateway" });
+
+  const lookup = (token: string) => gateway.lookupCaller({ tokenHash: hashToken(token) });
+
+  /** Clients of both services that carry this token, with the role it has in the account if one is given. */
+  async function as(token: string, accountId?: string, ip = "203.0.113.7") {
+    const record = await lookup(token);
+    const found = record.memberships.find((membership) => membership.accountId === accountId);
+    const role = found && capped(found.role as RoleName, record.roleCap as RoleName | undefined);
+    const caller: Partial<Caller> = { id: record.userId, tokenId: record.tokenId, accountId, role, ip };
+    return {
+      caller,
+      accounts: clientAs(AccountService, running.port, caller),
+      sessions: clientAs(SessionService, running.port, caller),
+    };
+  }
+
+  /** Clients of somebody without a token. */
+  function anonymous(ip = "203.0.113.7") {
+    return clientAs(SessionService, running.port, { kind: "anonymous", id: "", ip });
+  }
+
+  const owner = await as(ownerToken);
+  const { accounts } = await owner.sessions.getMe({});
+  const accountId = accounts[0]!.id;
+
+  /** Makes a user with a role in the owner's account and signs them in. */
+  async function member(role: RoleName, inAccount = accountId) {
+    const email = `${randomBytes(6).toString("hex")}@example.com`;
+    const password = "a-long-first-password";
+    const { userId } = await (await as(ownerToken, inAccount)).accounts.addMember({
+      accountId: inAccount,
+      email,
+      role,
+      password,
+    });
+    const { token } = await anonymous().signIn({ email, password });
+    return { userId, email, password, token };
+  }
+
+  /** An account of its own, with the first owner as its only member. */
+  async function account() {
+    const handle = `h${randomBytes(6).toString("hex")}`;
+    return (await owner.accounts.createAccount({ handle })).id;
+  }
+
+  return {
+    port: running.port,
+    database,
+    nats,
+    pool,
+    clock,
+    ownerToken,
+    ownerId: owner.caller.id!,
+    accountId,
+    lookup,
+    as,
+    anonymous,
+    member,
+    account,
+    stop: async () => {
+      await running.stop();
+      await pool.end();
+      await Promise.all([database.drop(), nats.remove()]);
+    },
+  };
+}
+
+export type TestIdentity = Awaited<ReturnType<typeof startIdentity>>;
+
+/** What a refused call answered. Throws when it was not refused. */
+export async function refusal(call: Promise<unknown>) {
+  const error = await call.then(
+    (answer) => new Error(`was not refused, but answered ${JSON.stringify(answer)}`),
+    (thrown: unknown) => thrown,
+  );
+  const problem = error instanceof ConnectError ? error.findDetails(ProblemSchema)[0] : undefined;
+  if (!problem) throw error;
+  const { status, code, context } = problem;
+  return { status, code, reasons: problem.details.map((detail) => detail.reason), context };
+}
+
+/** Status and code of a refusal, as in "409 last_owner". */
+export async function refused(call: Promise<unknown>): Promise<string> {
+  const { status, code, reasons } = await refusal(call);
+  return [status, code, ...reasons].join(" ");
+}

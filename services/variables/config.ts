@@ -1,0 +1,19 @@
+import { type Field, type ServiceConfig, serviceFields, url } from "../kit/config.ts";
+import { type Keyring, parseKeys } from "./seal.ts";
+
+/** `ENCRYPTION_KEYS`: `id:base64`, comma separated; the first wraps data keys, all unwrap them. */
+export const encryptionKeys: Field<Keyring> = {
+  name: "ENCRYPTION_KEYS",
+  parse: (value) => {
+    if (value === undefined) throw new Error("is not set");
+    return parseKeys(value);
+  },
+};
+
+export const fields = {
+  ...serviceFields,
+  encryptionKeys,
+  deployerUrl: url("DEPLOYER_URL", ["http", "https"]),
+};
+
+export type Config = ServiceConfig & { encryptionKeys: Keyring; deployerUrl: string };

@@ -1,0 +1,231 @@
+// Statements on variables and data keys; sql-scopes.ts has those on the scope tree.
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { count, type Db, maybe, rows } from "../kit/db.ts";
+import type { WrappedKey } from "./seal.ts";
+
+/** A variable without its place and value. */
+export type StoredVariable = {
+  id: string;
+  name: string;
+  revision: number;
+  sensitive: boolean;
+  connectionService: string | null;
+  connectionKey: string | null;
+  aliasTarget: string | null;
+  createdAt: Timestamp;
+  updatedAt: Timestamp;
+};
+
+export type SealedVariable = StoredVariable & { sealed: Buffer | null; size: number };
+
+const STORED = `id, name, revision, sensitive, connection_service as "connectionService",
+  connection_key as "connectionKey", alias_target as "aliasTarget",
+  created_at as "createdAt", updated_at as "updatedAt"`;
+
+/** Variables of a scope, newest first, with the sealed values of those that are not sensitive. */
+export function listVariables(db: Db, scopeId: string, page: { before?: string | undefined; limit: number }) {
+  return rows<SealedVariable>(
+    db,
+    "variables_list",
+    `select ${STORED}, size, case when not sensitive then sealed end as sealed from variables
+     where scope_id = $1 and ($2::text is null or id < $2) order by id desc limit $3`,
+    [scopeId, page.before, page.limit],
+  );
+}
+
+export function variableByName(db: Db, scopeId: string, name: string) {
+  return maybe<SealedVariable>(
+    db,
+    "variable_by_name",
+    `select ${STORED}, size, sealed from variables where scope_id = $1 and name = $2`,
+    [scopeId, name],
+  );
+}
+
+/** What a write has to know of a row that it replaces. */
+export type Replaced = { id: string; name: string; size: number; sensitive: boolean; literal: boolean };
+
+export function replacedBy(db: Db, scopeId: string, names: string[]) {
+  return rows<Replaced>(
+    db,
+    "variables_replaced",
+    `select id, name, size, sensitive, sealed is not null as literal from variables
+     where scope_id = $1 and name = any($2)`,
+    [scopeId, names],
+  );
+}
+
+/** A row as a write stores it. */
+export type NewVariable = {
+  id: string;
+  name: string;
+  sensitive: boolean;
+  sealed: Buffer | null;
+  size: number;
+  connectionService: string | null;
+  connectionKey: string | null;
+  aliasTarget: string | null;
+};
+
+/** Creates or overwrites rows of a scope; an overwritten row keeps its id. */
+export function upsertVariables(db: Db, scopeId: string, revision: number, list: NewVariable[]) {
+  return rows<StoredVariable>(
+    db,
+    "variables_upsert",
+    `insert into variables (scope_id, revision, id, name, sensitive, sealed, size, connection_service,
+       connection_key, alias_target)
+     select $1, $2, * from unnest($3::text[], $4::text[], $5::bool[], $6::bytea[], $7::int[], $8::text[],
+       $9::text[], $10::text[])
+     on conflict (scope_id, name) do update set revision = excluded.revision,
+       sensitive = excluded.sensitive, sealed = excluded.sealed, size = excluded.size,
+       connection_service = excluded.connection_service, connection_key = excluded.connection_key,
+       alias_target = excluded.alias_target, updated_at = excluded.updated_at
+     returning ${STORED}`,
+    [
+      scopeId,
+      revision,
+      list.map((row) => row.id),
+      list.map((row) => row.name),
+      list.map((row) => row.sensitive),
+      list.map((row) => row.sealed),
+      list.map((row) => row.size),
+      list.map((row) => row.connectionService),
+      list.map((row) => row.connectionKey),
+      list.map((row) => row.aliasTarget),
+    ],
+  );
+}
+
+export function deleteVariables(db: Db, scopeId: string, names: string[]) {
+  return count(db, "variables_delete", "delete from variables where scope_id = $1 and name = any($2)", [
+    scopeId,
+    names,
+  ]);
+}
+
+/** Sets the revision of a scope and counts its rows again; gives how many there are. */
+export async function finishScope(db: Db, scopeId: string, revision: number): Promise<number> {
+  const found = await maybe<{ variables: number }>(
+    db,
+    "scope_finish",
+    `update scopes set revision = $2, (variables, bytes, refs, widest) = (
+       select count(*), coalesce(sum(length(name) + size), 0), count(*) - count(sealed), coalesce(max(size), 0)
+       from variables where scope_id = $1)
+     where id = $1 returning variables`,
+    [scopeId, revision],
+  );
+  return found!.variables;
+}
+
+/** A row of a scope chain, as resolution reads it. */
+export type ChainRow = {
+  id: string;
+  name: string;
+  scopeId: string;
+  sensitive: boolean;
+  size: number;
+  connectionService: string | null;
+  connectionKey: string | null;
+  aliasTarget: string | null;
+};
+
+const CHAIN = `id, name, scope_id as "scopeId", sensitive, size, connection_service as "connectionService",
+  connection_key as "connectionKey", alias_target as "aliasTarget"`;
+
+/** All rows of scopes, without values. */
+export function chainRows(db: Db, scopeIds: string[]) {
+  const text = `select ${CHAIN} from variables where scope_id = any($1)`;
+  return rows<ChainRow>(db, "chain_rows", text, [scopeIds]);
+}
+
+/** All rows of scopes with their sealed values; those of sensitive rows only when `sensitive`. */
+export function sealedChainRows(db: Db, scopeIds: string[], sensitive: boolean) {
+  return rows<ChainRow & { sealed: Buffer | null }>(
+    db,
+    "chain_rows_sealed",
+    `select ${CHAIN}, case when $2 or not sensitive then sealed end as sealed from variables
+     where scope_id = any($1)`,
+    [scopeIds, sensitive],
+  );
+}
+
+export type Leaf = {
+  projectId: string;
+  environmentId: string | null;
+  serviceId: string | null;
+  /** Name of the service, for the refusal. */
+  name: string | null;
+};
+
+/** What a write adds at most to each resolved set below its scope. */
+export type Growth = { bytes: number; refs: number; widest: number };
+
+/**
+ * The resolved sets below a scope that may be larger than `limit` bytes after a write: those of its
+ * services, and those that a new service of each environment or project would get. The bound counts every
+ * row as if nothing shadowed it, and every alias and connection as the largest value in reach.
+ */
+export function leavesOver(db: Db, scopeId: string, growth: Growth, limit: number) {
+  return rows<Leaf>(
+    db,
+    "leaves_over",
+    `with leaf as (
+       select * from scopes where id = $1
+       union all select * from scopes where parent_id = $1 and deleted_at is null
+       union all select c.* from scopes m join scopes c on c.parent_id = m.id and c.deleted_at is null
+         where m.parent_id = $1 and m.deleted_at is null
+     )
+     select coalesce(top.id, mid.id, leaf.id) as "projectId",
+       case leaf.kind when 'service' then mid.id when 'environment' then leaf.id end as "environmentId",
+       case leaf.kind when 'service' then leaf.id end as "serviceId", leaf.name
+     from leaf left join scopes mid on mid.id = leaf.parent_id left join scopes top on top.id = mid.parent_id
+     where (leaf.kind <> 'service' or leaf.type in ('web', 'worker'))
+     and $2 + leaf.bytes + coalesce(mid.bytes, 0) + coalesce(top.bytes, 0)
+       + ($3 + leaf.refs + coalesce(mid.refs, 0) + coalesce(top.refs, 0))::bigint
+       * greatest($4, leaf.widest, mid.widest, top.widest, leaf.widest_key, mid.widest_key) > $5`,
+    [scopeId, growth.bytes, growth.refs, growth.widest, limit],
+  );
+}
+
+export function dataKey(db: Db, accountId: string) {
+  return maybe<WrappedKey>(
+    db,
+    "data_key",
+    `select kek_id as "kekId", wrapped from data_keys where account_id = $1`,
+    [accountId],
+  );
+}
+
+/** Stores the first data key of an account; none where one is, or where values wait for a lost one. */
+export function insertDataKey(db: Db, accountId: string, key: WrappedKey) {
+  return count(
+    db,
+    "data_key_insert",
+    `insert into data_keys (account_id, kek_id, wrapped) select $1, $2, $3
+     where not exists (select from scopes s join variables v on v.scope_id = s.id
+       where s.account_id = $1 and v.sealed is not null)
+     on conflict (account_id) do nothing`,
+    [accountId, key.kekId, key.wrapped],
+  );
+}
+
+/** Data keys that another key than `kekId` wraps, in order of account, after `after`. */
+export function dataKeysNotUnder(db: Db, kekId: string, after: string, limit: number) {
+  return rows<WrappedKey & { accountId: string }>(
+    db,
+    "data_keys_not_under",
+    `select account_id as "accountId", kek_id as "kekId", wrapped from data_keys
+     where kek_id <> $1 and account_id > $2 order by account_id limit $3`,
+    [kekId, after, limit],
+  );
+}
+
+/** Replaces a wrapped data key, unless another did so first. */
+export function rewrapDataKey(db: Db, accountId: string, from: WrappedKey, to: WrappedKey) {
+  return count(
+    db,
+    "data_key_rewrap",
+    "update data_keys set kek_id = $3, wrapped = $4 where account_id = $1 and wrapped = $2",
+    [accountId, from.wrapped, to.kekId, to.wrapped],
+  );
+}

@@ -1,0 +1,90 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { eventually } from "../services/kit/testing.ts";
+
+const root = resolve(import.meta.dirname, "..");
+
+export type Local = { origin: string; baseUrl: string; ownerToken: string; accountId: string; pid: number };
+
+/** The platform as `npm start` runs it, in a folder of its own: real processes that can be killed. */
+export type Launched = Awaited<ReturnType<typeof launch>>;
+
+export async function launch(dir?: string) {
+  const data = dir ?? (await mkdtemp(join(tmpdir(), "berth-launched-")));
+  const child = spawn(process.execPath, ["deploy/local/main.ts", "--data", data], {
+    cwd: root,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  for (const stream of [child.stdout!, child.stderr!])
+    stream.on("data", (chunk) => {
+      output += chunk;
+    });
+  const local = await eventually("the platform is ready", async () => {
+    if (child.exitCode !== null) throw new Error(`the launcher ended with ${child.exitCode}:\n${output}`);
+    const text = await readFile(join(data, "local.json"), "utf8").catch(() => undefined);
+    const found = text ? (JSON.parse(text) as Local) : undefined;
+    return found?.pid === child.pid && found;
+  });
+  return {
+    ...local,
+    data,
+    child,
+    output: () => output,
+    /** Kills the process of a program (`services/deployer`, `gateway`) with SIGKILL. */
+    async kill(program: string): Promise<void> {
+      process.kill(await processOf(local.pid, `${program}/main.ts`), "SIGKILL");
+    },
+    /** A request that waits, for 20 s at most, while a killed process comes back. */
+    async patiently(method: string, path: string, body?: unknown): Promise<{ status: number; body: never }> {
+      return eventually(`${method} ${path} is answered`, async () => {
+        const answer = await request(local, method, path, body).catch(() => undefined);
+        return answer && answer.status < 500 && answer;
+      });
+    },
+    request: (method: string, path: string, body?: unknown) => request(local, method, path, body),
+    async stop(): Promise<void> {
+      await end(child, "SIGTERM");
+      await rm(data, { recursive: true, force: true });
+    },
+  };
+}
+
+async function request(local: Local, method: string, path: string, body?: unknown) {
+  const answer = await fetch(path.startsWith("http") ? path : local.baseUrl + path, {
+    method,
+    headers: { authorization: `Bearer ${local.ownerToken}`, "content-type": "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const text = await answer.text();
+  return { status: answer.status, body: (text ? JSON.parse(text) : {}) as never };
+}
+
+/** Sends a signal and waits for the end. */
+export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = once(child, "exit");
+  child.kill(signal);
+  await gone;
+}
+
+/** Pid of the one descendant whose command line contains a text. */
+export async function processOf(ancestor: number, text: string): Promise<number> {
+  const parents = new Map<number, number>();
+  const matching: number[] = [];
+  for (const name of await readdir("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const stat = await readFile(`/proc/${name}/stat`, "utf8").catch(() => "");
+    if (!stat) continue;
+    parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]));
+    const command = await readFile(`/proc/${name}/cmdline`, "utf8").catch(() => "");
+    if (command.includes(text)) matching.push(Number(name));
+  }
+  const below = (pid: number): boolean => pid === ancestor || (parents.has(pid) && below(parents.get(pid)!));
+  const found = matching.filter((pid) => pid !== ancestor && below(pid));
+  if (found.length !== 1) throw new Error(`${found.length} processes match ${text}`);
+  return found[0]!;
+}
