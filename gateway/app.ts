@@ -1,8 +1,13 @@
 import type { Socket } from "node:net";
-import fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from "fastify";
 import type { Logger } from "../services/kit/log.ts";
 import { metricsText } from "../services/kit/telemetry.ts";
-import { refusal, write } from "./answer.ts";
+import { refusal } from "./answer.ts";
 import { envelope, internal, type Problem, problem } from "./problem.ts";
 import { requestId } from "./request-id.ts";
 import { finish } from "./transcode.ts";
@@ -21,14 +26,14 @@ export type App = FastifyInstance;
  */
 export function createApp(options: {
   log: Logger;
-  trustProxy: false | number | string[];
+  trustProxy: string[] | undefined;
   ready: () => Promise<boolean>;
 }): App {
   const { log } = options;
   const app = fastify({
     logger: false,
     genReqId: (raw) => requestId(raw.headers["x-request-id"]),
-    trustProxy: options.trustProxy,
+    trustProxy: options.trustProxy ?? false,
     keepAliveTimeout: KEEP_ALIVE_MS,
     connectionTimeout: SILENT_MS,
     forceCloseConnections: "idle",
@@ -45,7 +50,9 @@ export function createApp(options: {
   });
   app.decorateRequest("exchange", undefined);
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) =>
+    done(null, body),
+  );
 
   const known: { methods: string[]; path: RegExp }[] = [];
   app.addHook("onRoute", ({ method, url }) => {
@@ -77,7 +84,8 @@ function methodNotAllowed(request: FastifyRequest, reply: FastifyReply, allow: s
 }
 
 function fromFramework(error: FastifyError, id: string): Problem {
-  if (error.statusCode === 413) return problem(413, "payload_too_large", "The body is larger than this endpoint takes.");
+  if (error.statusCode === 413)
+    return problem(413, "payload_too_large", "The body is larger than this endpoint takes.");
   if (error.statusCode === 415)
     return problem(415, "unsupported_media_type", "The body must be application/json.");
   if (error.statusCode !== undefined && error.statusCode < 500)

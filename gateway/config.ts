@@ -13,14 +13,18 @@ const apiPrefix: Field<string> = {
   },
 };
 
-/** Which proxies may name the client in X-Forwarded-For: how many stand in front, or their networks. */
-const trustProxy: Field<false | number | string[]> = {
+const NAMED_NETWORKS = ["loopback", "linklocal", "uniquelocal"];
+
+/** The proxies that may name the client in X-Forwarded-For: addresses, networks, or these names of networks. */
+const trustProxy: Field<string[] | undefined> = {
   name: "TRUST_PROXY",
-  parse: (value = "0") => {
-    if (/^\d{1,2}$/.test(value)) return Number(value) || false;
-    const networks = value.split(",").map((part) => part.trim());
-    if (!networks.every((network) => isIP(network.split("/")[0]!) && /^[^/]+(\/\d{1,3})?$/.test(network)))
-      throw new Error("must be the number of proxies in front, or their addresses and networks");
+  parse: (value) => {
+    const networks = value?.split(",").map((part) => part.trim());
+    const known = (network: string) =>
+      NAMED_NETWORKS.includes(network) ||
+      (/^[^/]+(\/\d{1,3})?$/.test(network) && isIP(network.split("/")[0]!));
+    if (networks && !networks.every(known))
+      throw new Error(`must be the addresses or networks of proxies, or ${NAMED_NETWORKS.join(", ")}`);
     return networks;
   },
 };

@@ -23,7 +23,10 @@ export function createForward(pools: Record<Upstream, UpstreamPool>, log: Logger
       const safe = route.method === "GET";
       answered = await pools[route.upstream].call(route.rpcPath, headersOf(out), message, safe);
     } catch (error) {
-      log.warn({ err: error, upstream: route.upstream, requestId: out.requestId }, "no answer from a service");
+      log.warn(
+        { err: error, upstream: route.upstream, requestId: out.requestId },
+        "no answer from a service",
+      );
       return refusal(unavailable(), out.requestId);
     }
     if (answered.status === 200) return succeeded(route, answered, out.requestId);

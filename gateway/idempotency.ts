@@ -70,10 +70,16 @@ const badKey = () =>
   ]);
 
 const reused = () =>
-  problem(409, "idempotency_key_reused", "This Idempotency-Key was used for another request or by another token.");
+  problem(
+    409,
+    "idempotency_key_reused",
+    "This Idempotency-Key was used for another request or by another token.",
+  );
 
 const underWay = () =>
-  problem(409, "conflict", "The first request with this Idempotency-Key is still under way.", { retryAfter: 1 });
+  problem(409, "conflict", "The first request with this Idempotency-Key is still under way.", {
+    retryAfter: 1,
+  });
 
 type Secret = { seal: Buffer; mac: Buffer };
 

@@ -43,7 +43,8 @@ function spliced(route: Route, head: string, body: Buffer): Buffer | Problem {
     return problem(400, "malformed_request", "The body is not valid JSON in UTF-8.");
   }
   const found: Detail[] = [];
-  if (!isObject(value)) found.push({ path: "", reason: "invalid_type", message: "The body must be an object" });
+  if (!isObject(value))
+    found.push({ path: "", reason: "invalid_type", message: "The body must be an object" });
   else checkMembers(route.bodyMembers, value, "", found);
   if (found.length > 0) return validationFailed(found);
   if (head === "") return body;

@@ -10,7 +10,7 @@ import { migrate } from "../services/kit/migrate.ts";
 import { connectBus } from "../services/kit/nats.ts";
 import { main } from "../services/kit/process.ts";
 import { startTelemetry } from "../services/kit/telemetry.ts";
-import { createApp } from "./app.ts";
+import { type App, createApp } from "./app.ts";
 import { createAuth } from "./auth.ts";
 import { createCallers } from "./callers.ts";
 import { fields, type GatewayConfig } from "./config.ts";

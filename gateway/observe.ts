@@ -22,7 +22,9 @@ export function observer(method: string, route: string, options: { tracing: bool
       const startedAt = performance.now();
       if (!tracing) return { startedAt, span: undefined, traceparent };
       const parent = propagation.extract(context.active(), { traceparent });
-      const span = trace.getTracer("berth").startSpan(`${method} ${route}`, { kind: SpanKind.SERVER }, parent);
+      const span = trace
+        .getTracer("berth")
+        .startSpan(`${method} ${route}`, { kind: SpanKind.SERVER }, parent);
       const carrier: Record<string, string> = {};
       propagation.inject(trace.setSpan(parent, span), carrier);
       return { startedAt, span, traceparent: carrier.traceparent };
@@ -30,8 +32,8 @@ export function observer(method: string, route: string, options: { tracing: bool
     end(observed: Observed, answer: { status: number; code?: string | undefined }, requestId: string): void {
       const { status, code } = answer;
       const ms = performance.now() - observed.startedAt;
-      let timer = byStatus.get(status);
-      if (!timer) byStatus.set(status, (timer = duration.labels(method, route, String(status))));
+      const timer = byStatus.get(status) ?? duration.labels(method, route, String(status));
+      byStatus.set(status, timer);
       timer.observe(ms / 1000);
       if (observed.span) {
         observed.span.setAttribute("http.response.status_code", status);

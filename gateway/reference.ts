@@ -9,18 +9,21 @@ const CSP =
  * GET /openapi.json (and below the prefix), with this installation's base URL as its server, and the
  * reference page at /docs, which loads nothing from elsewhere.
  */
-export async function reference(app: FastifyInstance, baseUrl: string, prefix: string): Promise<void> {
+export async function reference(app: FastifyInstance, baseUrl: () => string, prefix: string): Promise<void> {
   const document = JSON.parse(await readFile(join(import.meta.dirname, "openapi.json"), "utf8"));
-  document.servers = [{ url: baseUrl }];
+  let json = "";
   const page = (name: string) => readFile(join(import.meta.dirname, "pages", name));
-  const files: [path: string, type: string, body: Buffer][] = [
+  const files: [path: string, type: string, body: Buffer | (() => string)][] = [
     ["/docs", "text/html; charset=utf-8", await page("reference.html")],
     ["/docs/reference.js", "text/javascript; charset=utf-8", await page("reference.js")],
     ["/docs/reference.css", "text/css; charset=utf-8", await page("reference.css")],
   ];
-  const json = Buffer.from(JSON.stringify(document));
+  const text = () => {
+    json ||= JSON.stringify({ ...document, servers: [{ url: baseUrl() }] });
+    return json;
+  };
   for (const path of new Set(["/openapi.json", `${prefix}/openapi.json`]))
-    files.push([path, "application/json; charset=utf-8", json]);
+    files.push([path, "application/json; charset=utf-8", text]);
   for (const [path, type, body] of files)
     app.get(path, (request, reply) =>
       reply
@@ -31,6 +34,6 @@ export async function reference(app: FastifyInstance, baseUrl: string, prefix: s
           "cache-control": "no-cache",
           "x-request-id": request.id,
         })
-        .send(body),
+        .send(typeof body === "function" ? body() : body),
     );
 }

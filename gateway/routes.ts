@@ -33,6 +33,8 @@ export type Route = {
   unwrap: "list" | "object" | undefined;
   etag: boolean;
   maxBody: number;
+  /** Whether a success may take something from a caller: what is cached of callers is then forgotten. */
+  revokes: boolean;
 };
 
 const DEFAULT_MAX_BODY = 1024 * 1024;
@@ -97,6 +99,7 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
       unwrap: unwrapOf(rpc, rule.unwrap),
       etag: rule.etag,
       maxBody: rule.maxBody || DEFAULT_MAX_BODY,
+      revokes: upstream === "identity" && (method === "DELETE" || method === "PATCH"),
     };
   });
 }

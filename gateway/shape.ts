@@ -73,7 +73,8 @@ export function checkOf(field: DescField): Check {
     return (value, path, found) => {
       if (value === null) return;
       if (!Array.isArray(value)) return wrong(found, path, "must be a list");
-      for (let i = 0; i < value.length && found.length < MAX_FOUND; i++) one(value[i], `${path}[${i}]`, found);
+      for (let i = 0; i < value.length && found.length < MAX_FOUND; i++)
+        one(value[i], `${path}[${i}]`, found);
     };
   if (field.fieldKind === "map")
     return (value, path, found) => {

@@ -21,7 +21,11 @@ export function addRateCounts(db: Db, counts: Count[], windowMs: number): Promis
 
 /** Removes minutes that are over. */
 export function sweepRateCounts(db: Db): Promise<number> {
-  return count(db, "rate_counts_sweep", "delete from rate_counts where ends_at < now() - interval '1 minute'");
+  return count(
+    db,
+    "rate_counts_sweep",
+    "delete from rate_counts where ends_at < now() - interval '1 minute'",
+  );
 }
 
 export type Begin = { id: Buffer; requests: Buffer[]; holder: string; leaseMs: number };

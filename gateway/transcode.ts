@@ -115,17 +115,22 @@ function admit(
       fail,
     );
 
-  if (route.isPublic)
-    return limit(networkOf(ip), () => {
+  if (route.isPublic) {
+    const pass = () => {
       exchange.header = signCaller(deps.keys, { kind: "anonymous", id: "", ip });
       done();
-    });
+    };
+    limit(networkOf(ip), pass);
+    return;
+  }
 
   const accountId = route.needs && (request.params as Params).accountId;
   const identified = (by: Identified | Problem) => {
     if (isProblem(by)) return refuse(by);
     exchange.by = by;
-    limit(by.known.tokenId, () => after(deps.auth.authorize(route, by, accountId, exchange.arrivedAt), allowed, fail));
+    limit(by.known.tokenId, () =>
+      after(deps.auth.authorize(route, by, accountId, exchange.arrivedAt), allowed, fail),
+    );
   };
   const allowed = (known: Known | Problem) => {
     if (isProblem(known)) return refuse(known);
@@ -152,7 +157,11 @@ async function answer(request: FastifyRequest, exchange: Exchange, deps: Transco
     ifNoneMatch: headers["if-none-match"],
   };
   const key = headers["idempotency-key"];
-  if (key === undefined || !by || route.method !== "POST") return deps.forward(route, message, out);
+  if (key === undefined || !by || route.method !== "POST") {
+    const made = await deps.forward(route, message, out);
+    if (route.revokes && made.status < 300) deps.callers.forgetAll();
+    return made;
+  }
   const keyed = { by, key: String(key), method: "POST", url, body: body ?? Buffer.alloc(0) };
   const made = await deps.idempotency.run(keyed, () => deps.forward(route, message, out));
   return isProblem(made) ? refusal(made, request.id) : made;

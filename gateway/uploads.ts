@@ -17,7 +17,11 @@ const PASSED = ["content-type", "content-length", "content-encoding", "tracepare
  * PUT /uploads/*: streams to the deployer, which checks the signed URL, the type and the size while
  * it writes. Nothing is buffered; a break on one side breaks the other.
  */
-export function uploads(app: FastifyInstance, deployerUrl: string, options: { tracing: boolean; log: Logger }) {
+export function uploads(
+  app: FastifyInstance,
+  deployerUrl: string,
+  options: { tracing: boolean; log: Logger },
+) {
   const pool = new Pool(deployerUrl, { connections: 64, headersTimeout: IDLE_MS, bodyTimeout: IDLE_MS });
   const watch = observer("PUT", "/uploads/*", options);
   app.register(async (scope) => {

@@ -31,7 +31,12 @@ export function createUpstream(origin: string, connections = 64) {
   });
   return {
     /** POSTs a request message; `safe` calls are sent once more when the connection breaks. */
-    async call(path: string, headers: string[], body: Buffer | string, safe: boolean): Promise<UpstreamAnswer> {
+    async call(
+      path: string,
+      headers: string[],
+      body: Buffer | string,
+      safe: boolean,
+    ): Promise<UpstreamAnswer> {
       try {
         return await post(pool, path, headers, body);
       } catch (error) {

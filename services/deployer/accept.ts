@@ -6,9 +6,9 @@ import type { Caller } from "../kit/caller.ts";
 import type { Tx } from "../kit/db.ts";
 import { newId } from "../kit/ids.ts";
 import { audit, emit } from "../kit/outbox.ts";
-import type { LockedService } from "./catalog-sql.ts";
-import { type DeploymentRow, insertDeployment, supersede, takeVersion } from "./deployment-sql.ts";
-import { poke } from "./work-sql.ts";
+import type { LockedService } from "./sql-catalog.ts";
+import { type DeploymentRow, insertDeployment, supersede, takeVersion } from "./sql-deployments.ts";
+import { poke } from "./sql-work.ts";
 
 /** What a deployment runs: something the runtime can take as it is, or an uploaded archive to build. */
 export type Wanted = { artifact: string; image?: string } | { archiveRef: string };
@@ -26,7 +26,12 @@ export async function accept(
 ): Promise<DeploymentRow> {
   const { accountId, id: serviceId } = service;
   for (const { id, version } of await supersede(tx, serviceId))
-    await emit(tx, DeploymentSupersededSchema, accountId, { accountId, serviceId, deploymentId: id, version });
+    await emit(tx, DeploymentSupersededSchema, accountId, {
+      accountId,
+      serviceId,
+      deploymentId: id,
+      version,
+    });
   const version = await takeVersion(tx, serviceId);
   const deployment = await insertDeployment(tx, {
     id: newId("dep"),

@@ -1,13 +1,13 @@
 import { type Pool, transaction } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
-import { addonFailed } from "./addon-sql.ts";
+import { addonFailed } from "./sql-addons.ts";
 import type { Addons } from "./addons.ts";
 import type { Builder } from "./builder/port.ts";
 import type { Builds } from "./builds.ts";
-import { pruneProject } from "./catalog-sql.ts";
+import { pruneProject } from "./sql-catalog.ts";
 import { fail, notice } from "./outcome.ts";
 import type { Action } from "./pipeline.ts";
-import { artifactInUse, buildsOf, markDiscarded, removeService } from "./release-sql.ts";
+import { artifactInUse, buildsOf, markDiscarded, removeService } from "./sql-releases.ts";
 import type { Releases } from "./releases.ts";
 import type { Runtime } from "./runtime/port.ts";
 import { archivePrefix } from "./secrets.ts";
@@ -42,14 +42,14 @@ export function createActions(deps: ActionDeps) {
   }
 
   /** Removes everything that belongs to a service, and its rows last. */
-  async function tearDown(serviceId: string): Promise<void> {
+  async function tearDown(serviceId: string, addon: boolean): Promise<void> {
     await runtime.remove(serviceId);
     for (const { buildId, artifact } of await buildsOf(pool, serviceId)) {
       if (buildId) await builder.discard(buildId);
       if (artifact) await builder.removeArtifact(artifact);
     }
     await deps.store.removePrefix(archivePrefix(serviceId));
-    await deps.addons.drop(serviceId);
+    if (addon) await deps.addons.drop(serviceId);
     await transaction(pool, async (tx) => {
       const removed = await removeService(tx, serviceId);
       if (removed) await pruneProject(tx, removed.projectId);
@@ -60,7 +60,7 @@ export function createActions(deps: ActionDeps) {
   return async (serviceId: string, action: Action): Promise<boolean> => {
     switch (action.do) {
       case "tear-down":
-        await tearDown(serviceId);
+        await tearDown(serviceId, action.addon);
         return false;
       case "provision-addon":
         await deps.addons.provision(serviceId);

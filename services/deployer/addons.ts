@@ -5,8 +5,7 @@ import { type Pool, transaction } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { emit } from "../kit/outbox.ts";
 import { addonName } from "./addon-keys.ts";
-import { addonReady, addonWaiting, keepSecret } from "./addon-sql.ts";
-import { markDirty } from "./release-sql.ts";
+import { addonReady, addonWaiting, keepSecret } from "./sql-addons.ts";
 import type { Secrets } from "./secrets.ts";
 
 export type Addons = ReturnType<typeof createAddons>;
@@ -30,20 +29,23 @@ export function createAddons(deps: { pool: Pool; secrets: Secrets; adminUrl: str
     if (!kept) return;
     await asAdmin(adminUrl, (admin) => make(admin, serviceId, secrets.open(kept.secret, serviceId))).catch(
       async (error) => {
-        await addonWaiting(pool, serviceId, "The server for postgres addons cannot be used; it is tried again.");
+        await addonWaiting(
+          pool,
+          serviceId,
+          "The server for postgres addons cannot be used; it is tried again.",
+        );
         throw error;
       },
     );
     await transaction(pool, async (tx) => {
       const ready = await addonReady(tx, serviceId);
       if (!ready) return;
-      const { accountId, environmentId } = ready;
+      const { accountId } = ready;
       await emit(tx, AddonKeysPublishedSchema, accountId, {
         accountId,
         serviceId,
         revision: BigInt(ready.revision),
       });
-      await markDirty(tx, "environment", environmentId);
     });
     log.info({ serviceId }, "addon is ready");
   }

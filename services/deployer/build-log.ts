@@ -1,7 +1,7 @@
 import type { Pool } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { buildLogBytes, clipLine, maskSecrets } from "./builder/log.ts";
-import { appendLog, dropLog } from "./deployment-sql.ts";
+import { appendLog, dropLog } from "./sql-deployments.ts";
 
 const FLUSH_MS = 500;
 /** A piece is written at once when it is this long. */

@@ -9,7 +9,7 @@ import { type BuildLogWriter, writeBuildLog } from "./build-log.ts";
 import { type Builder, BuildFailure, defaultBuildLimits } from "./builder/port.ts";
 import { times } from "./limits.ts";
 import { fail, notice } from "./outcome.ts";
-import { beginBuild, finishBuild, type ReleaseRow, releaseOf, setBuildStage } from "./release-sql.ts";
+import { beginBuild, finishBuild, type ReleaseRow, releaseOf, setBuildStage } from "./sql-releases.ts";
 import type { Resolve } from "./resolve.ts";
 import { imageRef } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
@@ -99,7 +99,10 @@ export function createBuilds(deps: BuildsDeps) {
       buildId: buildId!,
       serviceId,
       type,
-      source: { kind: "archive" as const, key: deps.secrets.archiveKey(serviceId, release.archiveRef!) ?? "" },
+      source: {
+        kind: "archive" as const,
+        key: deps.secrets.archiveKey(serviceId, release.archiveRef!) ?? "",
+      },
       limits: defaultBuildLimits,
       dockerfile: config.dockerfile,
       command: config.command,

@@ -15,14 +15,19 @@ import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
 import { accept } from "./accept.ts";
 import { type AddonServer, addonKeys } from "./addon-keys.ts";
-import * as sql from "./catalog-sql.ts";
-import { requireEnvironment, requireLocked, requireProject, requireService, serviceDeleting } from "./lookup.ts";
-import { markDirty } from "./release-sql.ts";
+import * as sql from "./sql-catalog.ts";
+import {
+  requireEnvironment,
+  requireLocked,
+  requireProject,
+  requireService,
+  serviceDeleting,
+} from "./lookup.ts";
 import { imageArtifact } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
 import { checkSource, isDeployable, mergeConfig } from "./service-config.ts";
 import { serviceStatus } from "./service-status.ts";
-import { poke, wakeReconcilers } from "./work-sql.ts";
+import { poke, wakeReconcilers } from "./sql-work.ts";
 
 export type CatalogDeps = { pool: Pool; cursors: Cursors; secrets: Secrets; addonServer: AddonServer };
 
@@ -165,8 +170,6 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         const service = await requireLocked(tx, request);
         if (service.deleting) return {};
         await deleteServices(tx, "id", service.id, confirmImpact, { accountId, projectId });
-        // What was connected to an addon has lost its keys.
-        if (!isDeployable(service.type)) await markDirty(tx, "environment", service.environmentId);
         await record(tx, ctx, accountId, "service.delete", service);
         return {};
       });
@@ -184,7 +187,10 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
           const { stagedArchive: archiveRef, source } = service;
           if (archiveRef) await accept(tx, who(ctx), service, { archiveRef });
           else if (source.image)
-            await accept(tx, who(ctx), service, { artifact: imageArtifact(source.image), image: source.image });
+            await accept(tx, who(ctx), service, {
+              artifact: imageArtifact(source.image),
+              image: source.image,
+            });
         }
         const { environmentId: id } = path;
         if (applied.length > 0) await record(tx, ctx, path.accountId, "environment.apply", { id });
@@ -254,5 +260,8 @@ function record(
 }
 
 function nameTaken(what: string) {
-  return conflict("name_taken", `The name is taken by another ${what}, or by one that is still being deleted.`);
+  return conflict(
+    "name_taken",
+    `The name is taken by another ${what}, or by one that is still being deleted.`,
+  );
 }

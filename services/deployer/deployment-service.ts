@@ -7,8 +7,8 @@ import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { accept, type Wanted } from "./accept.ts";
 import { keepNewest } from "./builder/log.ts";
-import { type LockedService, stageArchive } from "./catalog-sql.ts";
-import * as sql from "./deployment-sql.ts";
+import { type LockedService, stageArchive } from "./sql-catalog.ts";
+import * as sql from "./sql-deployments.ts";
 import { entitlements, UPLOAD_LIVES_MS, UPLOAD_SECONDS, UPLOAD_TYPE } from "./limits.ts";
 import { requireLocked, requireService, serviceDeleting } from "./lookup.ts";
 import { imageArtifact, type Runtime, RuntimeRefusal } from "./runtime/port.ts";
@@ -136,7 +136,11 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
   async function requireArchive(serviceId: string, ref: string): Promise<void> {
     const key = secrets.archiveKey(serviceId, ref);
     if (!key)
-      throw invalid("archiveRef", "archive_ref_mismatch", "This archiveRef is not of this service's uploads.");
+      throw invalid(
+        "archiveRef",
+        "archive_ref_mismatch",
+        "This archiveRef is not of this service's uploads.",
+      );
     const object = await store.stat(key);
     if (!object || object.lastModified.getTime() < Date.now() - UPLOAD_LIVES_MS)
       throw invalid("archiveRef", "archive_not_uploaded", "Nothing was uploaded, or more than 24 hours ago.");

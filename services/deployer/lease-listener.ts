@@ -1,6 +1,6 @@
 import pg from "pg";
 import type { Logger } from "../kit/log.ts";
-import { CHANNEL, OWNER_CLASS } from "./work-sql.ts";
+import { CHANNEL, OWNER_CLASS } from "./sql-work.ts";
 
 const RETRY_MS = 1_000;
 
@@ -16,7 +16,11 @@ export async function listenAsOwner(options: { url: string; owner: number; wake:
   let retry: NodeJS.Timeout | undefined;
 
   async function connect(): Promise<void> {
-    const next = new pg.Client({ connectionString: url, application_name: "deployer-leases", keepAlive: true });
+    const next = new pg.Client({
+      connectionString: url,
+      application_name: "deployer-leases",
+      keepAlive: true,
+    });
     client = next;
     let lost = false;
     const gone = () => {

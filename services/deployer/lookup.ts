@@ -1,12 +1,6 @@
 import type { Db } from "../kit/db.ts";
 import { conflict, notFound } from "../kit/errors.ts";
-import {
-  environmentById,
-  lockService,
-  projectById,
-  type ServicePath,
-  serviceByPath,
-} from "./catalog-sql.ts";
+import { environmentById, lockService, projectById, type ServicePath, serviceByPath } from "./sql-catalog.ts";
 
 /** The project, or 404. */
 export async function requireProject(db: Db, accountId: string, projectId: string) {

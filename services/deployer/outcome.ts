@@ -2,8 +2,8 @@ import { DeploymentFailedSchema } from "../../proto/gen/berth/deployer/v1/events
 import { type Pool, transaction } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { emit } from "../kit/outbox.ts";
-import type { StoredNotice } from "./deployment-sql.ts";
-import { failDeployment } from "./release-sql.ts";
+import type { StoredNotice } from "./sql-deployments.ts";
+import { failDeployment } from "./sql-releases.ts";
 
 /** A note of now, in a form the database can hold. */
 export function notice(stage: string, code: string, message: string): StoredNotice {

@@ -1,6 +1,6 @@
+import type { Times } from "./limits.ts";
 import type { RuntimeStatus } from "./runtime/port.ts";
 import { isDeployable } from "./service-config.ts";
-import type { Times } from "./limits.ts";
 
 /** A deployment that has not ended. Times in ms since 1970. */
 export type ActiveDeployment = {
@@ -51,7 +51,7 @@ export type Observed = {
 };
 
 export type Action =
-  | { do: "tear-down" }
+  | { do: "tear-down"; addon: boolean }
   | { do: "provision-addon" }
   | { do: "refuse-addon"; message: string }
   | { do: "stop-build" }
@@ -74,7 +74,8 @@ export type Plan = { actions: Action[]; wakeAt?: number };
  */
 export function plan(desired: Desired, observed: Observed, times: Times): Plan {
   const stop: Action[] = observed.building ? [{ do: "stop-build" }] : [];
-  if (desired.deleting) return { actions: [...stop, { do: "tear-down" }] };
+  if (desired.deleting)
+    return { actions: [...stop, { do: "tear-down", addon: desired.type === "postgres" }] };
   if (desired.staged) return { actions: [] };
   if (!isDeployable(desired.type)) return { actions: planAddon(desired) };
 
@@ -109,7 +110,10 @@ function planDeployment(active: ActiveDeployment, now: number, observed: Observe
     if (now >= deadline)
       return fail("build", "build_timeout", `The build took longer than ${minutes(times.buildMs)}.`);
     const here = observed.building === id;
-    return { actions: here || !observed.builderFree ? [] : [{ do: "build", deploymentId: id }], wakeAt: deadline };
+    return {
+      actions: here || !observed.builderFree ? [] : [{ do: "build", deploymentId: id }],
+      wakeAt: deadline,
+    };
   }
   const queued = active.createdAt + times.queueMs;
   if (status === "queued" && !active.applyStartedAt && now >= queued)
@@ -118,7 +122,11 @@ function planDeployment(active: ActiveDeployment, now: number, observed: Observe
     return { actions: observed.builderFree ? [{ do: "build", deploymentId: id }] : [], wakeAt: queued };
   const deadline = (active.applyStartedAt ?? now) + times.applyMs;
   if (now >= deadline)
-    return fail("apply", "apply_deadline_exceeded", `It could not be applied within ${minutes(times.applyMs)}.`);
+    return fail(
+      "apply",
+      "apply_deadline_exceeded",
+      `It could not be applied within ${minutes(times.applyMs)}.`,
+    );
   return { actions: [{ do: "apply", deploymentId: id }], wakeAt: deadline };
 }
 

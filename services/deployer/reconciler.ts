@@ -10,13 +10,13 @@ import { listenAsOwner } from "./lease-listener.ts";
 import { times, UPLOAD_SWEEP_MS } from "./limits.ts";
 import { storable } from "./outcome.ts";
 import { plan } from "./pipeline.ts";
-import { loadDesired } from "./release-sql.ts";
+import { loadDesired } from "./sql-releases.ts";
 import { createReleases } from "./releases.ts";
 import type { Resolve } from "./resolve.ts";
 import type { Runtime } from "./runtime/port.ts";
 import { type Secrets, UPLOADS } from "./secrets.ts";
 import type { ObjectStore } from "./store/port.ts";
-import * as work from "./work-sql.ts";
+import * as work from "./sql-work.ts";
 
 export type ReconcilerDeps = {
   databaseUrl: string;
@@ -39,6 +39,8 @@ const IDLE_MS = 5_000;
 const RENEW_MS = 15_000;
 const RESYNC_MS = 15_000;
 const SWEEP_MS = 3_600_000;
+/** How long steps under way may take when the process stops. */
+const STOP_MS = 4_000;
 
 /**
  * Brings every service from what is observed to what is desired (architecture.md "State machines").
@@ -51,9 +53,11 @@ export async function startReconciler(deps: ReconcilerDeps) {
   const inHand = new Map<string, Promise<void>>();
   const again = new Set<string>();
   const failures = new Map<string, number>();
+  const waitingForSlot = new Set<string>();
   const stopping = new AbortController();
   let wakeUp = new AbortController();
   const wake = () => wakeUp.abort();
+  stopping.signal.addEventListener("abort", wake);
 
   const poke = (serviceId: string) => {
     if (stopping.signal.aborted) return;
@@ -65,13 +69,14 @@ export async function startReconciler(deps: ReconcilerDeps) {
     owner,
     slots: BUILD_SLOTS,
     ended(serviceId, broken) {
-      if (broken) failures.set(serviceId, (failures.get(serviceId) ?? 0) + 1);
-      if (!stopping.signal.aborted) setTimeout(poke, broken ? pauseAfter(failures.get(serviceId)!) : 0, serviceId);
+      const failed = broken ? (failures.get(serviceId) ?? 0) + 1 : 0;
+      if (broken) failures.set(serviceId, failed);
+      if (inHand.has(serviceId)) again.add(serviceId);
+      else work.release(pool, owner, serviceId, broken ? pauseAfter(failed) : 0).then(wake, wake);
       for (const waiting of waitingForSlot) poke(waiting);
       waitingForSlot.clear();
     },
   });
-  const waitingForSlot = new Set<string>();
   const releases = createReleases({ ...deps, owner });
   const perform = createActions({ ...deps, builds, releases });
 
@@ -132,12 +137,11 @@ export async function startReconciler(deps: ReconcilerDeps) {
   async function loop(): Promise<void> {
     while (!stopping.signal.aborted) {
       wakeUp = new AbortController();
-      const signal = AbortSignal.any([wakeUp.signal, stopping.signal]);
       const pause = await takeDue().catch((error) => {
         log.warn({ err: error }, "no work can be taken; it is tried again");
         return 1_000;
       });
-      await delay(pause, undefined, { signal }).catch(() => {});
+      await delay(pause, undefined, { signal: wakeUp.signal }).catch(() => {});
     }
   }
 
@@ -145,7 +149,12 @@ export async function startReconciler(deps: ReconcilerDeps) {
   async function renew(): Promise<void> {
     const ours = [...new Set([...inHand.keys(), ...builds.services()])];
     const held = new Set((await work.renew(pool, owner, ours)).map((row) => row.serviceId));
-    await Promise.all(builds.services().filter((id) => ours.includes(id) && !held.has(id)).map(builds.stop));
+    await Promise.all(
+      builds
+        .services()
+        .filter((id) => ours.includes(id) && !held.has(id))
+        .map(builds.stop),
+    );
   }
 
   /** The truth, where notifications were missed: what the runtime holds against what it should. */
@@ -174,8 +183,11 @@ export async function startReconciler(deps: ReconcilerDeps) {
       stopping.abort();
       unwatch();
       await looping;
+      await Promise.race([
+        Promise.all([...inHand.values(), ...timers]),
+        delay(STOP_MS, undefined, { ref: false }),
+      ]);
       await builds.stopAll();
-      await Promise.all([...inHand.values(), ...timers]);
       await work.releaseAll(pool, owner).catch(() => {});
       await listener.stop();
     },
@@ -183,11 +195,18 @@ export async function startReconciler(deps: ReconcilerDeps) {
 }
 
 /** Runs `task` now and then, until the signal; a failure waits for the next time. */
-async function every(ms: number, task: () => Promise<unknown>, signal: AbortSignal, log: Logger): Promise<void> {
+async function every(
+  ms: number,
+  task: () => Promise<unknown>,
+  signal: AbortSignal,
+  log: Logger,
+): Promise<void> {
   while (!signal.aborted) {
     await delay(ms, undefined, { signal, ref: false }).catch(() => {});
     if (signal.aborted) return;
-    await task().catch((error) => log.warn({ err: error }, "could not look after the services; it is tried again"));
+    await task().catch((error) =>
+      log.warn({ err: error }, "could not look after the services; it is tried again"),
+    );
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Client } from "@connectrpc/connect";
 import type { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
-import type { StoredNotice } from "./deployment-sql.ts";
+import type { StoredNotice } from "./sql-deployments.ts";
 
 /** A service's variables as of now. `values` and `secrets` hold plaintext: used at once, never stored. */
 export type Resolved = {

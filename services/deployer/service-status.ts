@@ -31,7 +31,11 @@ const RUNTIME: Record<string, ServiceStatus> = {
   crashed: "crashed",
   stopped: "stopped",
 };
-const ADDON: Record<string, ServiceStatus> = { provisioning: "deploying", ready: "running", failed: "failed" };
+const ADDON: Record<string, ServiceStatus> = {
+  provisioning: "deploying",
+  ready: "running",
+  failed: "failed",
+};
 const UNDER_WAY = ["queued", "building", "built"];
 
 /** Status and its reason as users see them (decisions.md 2). A failed deployment leaves the live one's status. */

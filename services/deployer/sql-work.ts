@@ -102,7 +102,13 @@ export async function nextDue(db: Db): Promise<number | undefined> {
  */
 export async function compare(
   db: Db,
-  held: { serviceId: string; version: number; revision: number; state: string; serving?: { version: number } }[],
+  held: {
+    serviceId: string;
+    version: number;
+    revision: number;
+    state: string;
+    serving?: { version: number };
+  }[],
 ): Promise<string[]> {
   const columns = [
     held.map((one) => one.serviceId),

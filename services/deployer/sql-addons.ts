@@ -12,12 +12,12 @@ export function keepSecret(db: Db, serviceId: string, sealed: Buffer) {
 }
 
 export function addonReady(db: Db, serviceId: string) {
-  return maybe<{ accountId: string; environmentId: string; revision: number }>(
+  return maybe<{ accountId: string; revision: number }>(
     db,
     "addon_ready",
     `update services set addon_state = 'ready', addon_message = null, addon_revision = addon_revision + 1
      where id = $1 and addon_state = 'provisioning' and deleting_at is null
-     returning account_id as "accountId", environment_id as "environmentId", addon_revision as revision`,
+     returning account_id as "accountId", addon_revision as revision`,
     [serviceId],
   );
 }

@@ -34,7 +34,10 @@ const DEPLOYMENT = `d.id, d.service_id as "serviceId", d.version, d.image, d.bui
   d.created_at as "createdAt", d.build_started_at as "buildStartedAt", d.built_at as "builtAt",
   d.applied_at as "appliedAt", d.healthy_at as "healthyAt", d.finished_at as "finishedAt"`;
 
-type Stored = Omit<DeploymentRow, "errors" | "warnings"> & { errors: StoredNotice[]; warnings: StoredNotice[] };
+type Stored = Omit<DeploymentRow, "errors" | "warnings"> & {
+  errors: StoredNotice[];
+  warnings: StoredNotice[];
+};
 
 const UNDER_WAY = "('queued', 'building', 'built')";
 

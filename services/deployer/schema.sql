@@ -1,0 +1,121 @@
+table build_logs
+  deployment_id text not null
+  seq integer not null
+  text text not null
+  constraint build_logs_deployment_id_fkey FOREIGN KEY (deployment_id) REFERENCES deployments(id) ON DELETE CASCADE
+  constraint build_logs_pkey PRIMARY KEY (deployment_id, seq)
+table deployments
+  id text not null
+  service_id text not null
+  version integer not null
+  status text not null
+  config jsonb not null
+  source jsonb not null
+  image text
+  artifact text
+  build_id text
+  archive_ref text
+  branch text
+  commit text
+  build_stage text
+  errors jsonb not null default '[]'::jsonb
+  warnings jsonb not null default '[]'::jsonb
+  created_at timestamp with time zone not null default now()
+  build_started_at timestamp with time zone
+  built_at timestamp with time zone
+  apply_started_at timestamp with time zone
+  applied_at timestamp with time zone
+  healthy_at timestamp with time zone
+  finished_at timestamp with time zone
+  leftover boolean not null default false
+  constraint deployments_pkey PRIMARY KEY (id)
+  constraint deployments_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id)
+  constraint deployments_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text, 'applied'::text, 'failed'::text, 'superseded'::text])))
+  constraint deployments_version UNIQUE (service_id, version)
+  CREATE UNIQUE INDEX deployments_active ON deployments USING btree (service_id) WHERE (status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text]))
+  CREATE INDEX deployments_leftover ON deployments USING btree (service_id) WHERE leftover
+table environments
+  id text not null
+  account_id text not null
+  project_id text not null
+  name text not null
+  created_at timestamp with time zone not null default now()
+  deleting_at timestamp with time zone
+  constraint environments_name UNIQUE (project_id, name)
+  constraint environments_pkey PRIMARY KEY (id)
+  constraint environments_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
+  CREATE INDEX environments_page ON environments USING btree (project_id, id)
+table inbox
+  consumer text not null
+  event_id text not null
+  at timestamp with time zone not null default now()
+  constraint inbox_pkey PRIMARY KEY (consumer, event_id)
+  CREATE INDEX inbox_at ON inbox USING btree (at)
+table outbox
+  seq bigint not null identity
+  id text not null
+  subject text not null
+  payload bytea not null
+  headers jsonb not null default '{}'::jsonb
+  constraint outbox_id_key UNIQUE (id)
+  constraint outbox_pkey PRIMARY KEY (seq)
+table projects
+  id text not null
+  account_id text not null
+  name text not null
+  created_at timestamp with time zone not null default now()
+  deleting_at timestamp with time zone
+  constraint projects_name UNIQUE (account_id, name)
+  constraint projects_pkey PRIMARY KEY (id)
+  CREATE INDEX projects_page ON projects USING btree (account_id, id)
+table schema_migrations
+  name text not null
+  at timestamp with time zone not null default now()
+  constraint schema_migrations_pkey PRIMARY KEY (name)
+table services
+  id text not null
+  account_id text not null
+  project_id text not null
+  environment_id text not null
+  name text not null
+  type text not null
+  source jsonb not null
+  config jsonb not null
+  staged boolean not null
+  staged_archive text
+  created_at timestamp with time zone not null default now()
+  deleting_at timestamp with time zone
+  next_version integer not null default 1
+  live_version integer
+  variables_revision integer not null default 0
+  fingerprint text
+  applied_revision integer
+  pending_variables boolean not null default false
+  dirty_at timestamp with time zone
+  dirty_since timestamp with time zone
+  runtime_state text
+  runtime_reason text
+  runtime_message text
+  serving_version integer
+  url text
+  addon_state text
+  addon_message text
+  addon_revision bigint not null default 0
+  addon_secret bytea
+  constraint services_addon_state_check CHECK ((addon_state = ANY (ARRAY['provisioning'::text, 'ready'::text, 'failed'::text])))
+  constraint services_environment_id_fkey FOREIGN KEY (environment_id) REFERENCES environments(id)
+  constraint services_name UNIQUE (environment_id, name)
+  constraint services_pkey PRIMARY KEY (id)
+  constraint services_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
+  constraint services_type_check CHECK ((type = ANY (ARRAY['web'::text, 'worker'::text, 'postgres'::text, 'redis'::text])))
+  CREATE INDEX services_page ON services USING btree (environment_id, id)
+  CREATE INDEX services_project ON services USING btree (project_id)
+table work
+  service_id text not null
+  next_at timestamp with time zone
+  lease_owner integer
+  lease_until timestamp with time zone
+  constraint work_pkey PRIMARY KEY (service_id)
+  constraint work_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id) ON DELETE CASCADE
+  CREATE INDEX work_lease ON work USING btree (lease_until) WHERE (lease_owner IS NOT NULL)
+  CREATE INDEX work_next ON work USING btree (next_at) WHERE (next_at IS NOT NULL)
