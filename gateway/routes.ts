@@ -76,11 +76,13 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
     return [];
   }
   if (rule.routes.length === 0) throw new Error(`${nameOf(rpc)} has no route`);
+  // What one of the paths names is never a member of query or body, also where another path lacks it.
+  const inPath = new Set(rule.routes.flatMap(({ path }) => pathMembersOf(rpc, path)).map(({ name }) => name));
   return rule.routes.map(({ method, path }) => {
     const pathMembers = pathMembersOf(rpc, path);
-    const inPath = new Set(pathMembers.map((member) => member.name));
     const needs = NEEDS[rule.role];
-    if (needs && !inPath.has("accountId")) throw new Error(`${nameOf(rpc)}: ${path} names no account`);
+    if (needs && !pathMembers.some(({ name }) => name === "accountId"))
+      throw new Error(`${nameOf(rpc)}: ${path} names no account`);
     return {
       rpc,
       upstream,

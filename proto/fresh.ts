@@ -9,7 +9,14 @@ const run = (file: string, args: string[]) => execFileSync(file, args, { cwd: ro
 const fresh = mkdtempSync(join(tmpdir(), "berth-gen-"));
 try {
   run("buf", ["generate", "-o", fresh]);
-  run("git", ["diff", "--no-index", "--exit-code", "--stat", join(root, "proto/gen"), join(fresh, "proto/gen")]);
+  run("git", [
+    "diff",
+    "--no-index",
+    "--exit-code",
+    "--stat",
+    join(root, "proto/gen"),
+    join(fresh, "proto/gen"),
+  ]);
   run(process.execPath, ["proto/openapi.ts", "--check"]);
 } catch {
   process.stderr.write("Generated files are stale: run `npm run generate` and commit what changes.\n");

@@ -1,16 +1,16 @@
 import { type Pool, transaction } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
-import { addonFailed } from "./sql-addons.ts";
 import type { Addons } from "./addons.ts";
 import type { Builder } from "./builder/port.ts";
 import type { Builds } from "./builds.ts";
-import { pruneProject } from "./sql-catalog.ts";
 import { fail, notice } from "./outcome.ts";
 import type { Action } from "./pipeline.ts";
-import { artifactInUse, buildsOf, markDiscarded, removeService } from "./sql-releases.ts";
 import type { Releases } from "./releases.ts";
 import type { Runtime } from "./runtime/port.ts";
 import { archivePrefix } from "./secrets.ts";
+import { addonFailed } from "./sql-addons.ts";
+import { pruneProject } from "./sql-catalog.ts";
+import { artifactInUse, buildsOf, markDiscarded, removeService } from "./sql-releases.ts";
 import type { ObjectStore } from "./store/port.ts";
 
 export type ActionDeps = {

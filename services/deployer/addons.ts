@@ -5,8 +5,8 @@ import { type Pool, transaction } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { emit } from "../kit/outbox.ts";
 import { addonName } from "./addon-keys.ts";
-import { addonReady, addonWaiting, keepSecret } from "./sql-addons.ts";
 import type { Secrets } from "./secrets.ts";
+import { addonReady, addonWaiting, keepSecret } from "./sql-addons.ts";
 
 export type Addons = ReturnType<typeof createAddons>;
 

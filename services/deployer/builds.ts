@@ -9,10 +9,10 @@ import { type BuildLogWriter, writeBuildLog } from "./build-log.ts";
 import { type Builder, BuildFailure, defaultBuildLimits } from "./builder/port.ts";
 import { times } from "./limits.ts";
 import { fail, notice } from "./outcome.ts";
-import { beginBuild, finishBuild, type ReleaseRow, releaseOf, setBuildStage } from "./sql-releases.ts";
 import type { Resolve } from "./resolve.ts";
 import { imageRef } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
+import { beginBuild, finishBuild, type ReleaseRow, releaseOf, setBuildStage } from "./sql-releases.ts";
 
 export type BuildsDeps = {
   pool: Pool;

@@ -15,7 +15,6 @@ import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
 import { accept } from "./accept.ts";
 import { type AddonServer, addonKeys } from "./addon-keys.ts";
-import * as sql from "./sql-catalog.ts";
 import {
   requireEnvironment,
   requireLocked,
@@ -27,6 +26,7 @@ import { imageArtifact } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
 import { checkSource, isDeployable, mergeConfig } from "./service-config.ts";
 import { serviceStatus } from "./service-status.ts";
+import * as sql from "./sql-catalog.ts";
 import { poke, wakeReconcilers } from "./sql-work.ts";
 
 export type CatalogDeps = { pool: Pool; cursors: Cursors; secrets: Secrets; addonServer: AddonServer };

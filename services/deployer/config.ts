@@ -1,4 +1,4 @@
-import { keys, port, serviceFields, text, url } from "../kit/config.ts";
+import { keys, port, type readConfig, serviceFields, text, url } from "../kit/config.ts";
 
 /** What the deployer reads from its environment. */
 export const fields = {
@@ -17,3 +17,5 @@ export const fields = {
   /** Sign upload URLs. */
   uploadKeys: keys("UPLOAD_KEYS"),
 };
+
+export type Config = ReturnType<typeof readConfig<typeof fields>>;

@@ -7,13 +7,13 @@ import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { accept, type Wanted } from "./accept.ts";
 import { keepNewest } from "./builder/log.ts";
-import { type LockedService, stageArchive } from "./sql-catalog.ts";
-import * as sql from "./sql-deployments.ts";
 import { entitlements, UPLOAD_LIVES_MS, UPLOAD_SECONDS, UPLOAD_TYPE } from "./limits.ts";
 import { requireLocked, requireService, serviceDeleting } from "./lookup.ts";
 import { imageArtifact, type Runtime, RuntimeRefusal } from "./runtime/port.ts";
 import { archiveKey, type Secrets } from "./secrets.ts";
 import { isDeployable } from "./service-config.ts";
+import { type LockedService, stageArchive } from "./sql-catalog.ts";
+import * as sql from "./sql-deployments.ts";
 import type { ObjectStore } from "./store/port.ts";
 
 export type DeploymentDeps = {

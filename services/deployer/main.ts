@@ -3,10 +3,10 @@ import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts"
 import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
 import { serviceClient } from "../kit/client.ts";
-import type { readConfig } from "../kit/config.ts";
 import { startConsumer } from "../kit/consume.ts";
 import { createCursors, createPool } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
+import { migrate } from "../kit/migrate.ts";
 import { connectBus } from "../kit/nats.ts";
 import { startRelay } from "../kit/outbox.ts";
 import { main } from "../kit/process.ts";
@@ -15,9 +15,62 @@ import { startTelemetry } from "../kit/telemetry.ts";
 import { addonServer } from "./addon-keys.ts";
 import { createAddons } from "./addons.ts";
 import { catalogService } from "./catalog-service.ts";
-import { fields } from "./config.ts";
+import { type Config, fields } from "./config.ts";
 import { deploymentService } from "./deployment-service.ts";
+import { startLocalEngine } from "./engine.ts";
 import { variableHandlers } from "./events.ts";
 import { startReconciler } from "./reconciler.ts";
 import { createResolve } from "./resolve.ts";
 import { createSecrets } from "./secrets.ts";
+
+/** Starts the deployer: database, what runs already, then the server and the reconciler. */
+export async function start(config: Config, log: Logger) {
+  const { databaseUrl, addonPostgresUrl: adminUrl, internalKeys } = config;
+  const telemetry = await startTelemetry("deployer", config.otlpUrl);
+  const pool = createPool(databaseUrl, { name: "deployer", max: 16 });
+  await migrate(pool, join(import.meta.dirname, "migrations"));
+  const secrets = createSecrets(config.secretKeys);
+  const engine = await startLocalEngine(config, secrets, log);
+  const { runtime, store } = engine;
+  const bus = connectBus(config.natsUrl, "deployer", log);
+  const cursors = createCursors(internalKeys);
+  const variables = { url: config.variablesUrl, keys: internalKeys, name: "deployer" };
+  const resolve = createResolve(serviceClient(VariablesService, variables));
+  const addons = createAddons({ pool, secrets, adminUrl, log });
+  const catalog = catalogService({ pool, cursors, secrets, addonServer: addonServer(adminUrl) });
+  const deployments = deploymentService({ pool, cursors, secrets, store, runtime });
+  const server = await serve({
+    host: config.host,
+    port: config.port,
+    grpcPort: config.grpcPort,
+    keys: internalKeys,
+    log,
+    services: [CatalogService, DeploymentService],
+    routes: (router) => {
+      router.service(CatalogService, catalog);
+      router.service(DeploymentService, deployments);
+    },
+    ready: async () => (await pool.query("select 1")).rowCount === 1,
+    other: engine.other,
+  });
+  const reconciler = await startReconciler({ ...engine, databaseUrl, pool, addons, secrets, resolve, log });
+  const relay = startRelay({ url: databaseUrl, pool, bus, log });
+  const handlers = variableHandlers();
+  const consumer = startConsumer({ bus, pool, log, name: "deployer-variables", from: "variables", handlers });
+  return {
+    port: server.port,
+    grpcPort: server.grpcPort,
+    stop: async () => {
+      // Apps take longest to end, and requests under way may wait: both at once.
+      const served = server.stop();
+      await Promise.all([consumer.stop(), reconciler.stop()]);
+      await Promise.all([served, engine.stop()]);
+      await relay.stop();
+      await bus.close();
+      await pool.end();
+      await telemetry.stop();
+    },
+  };
+}
+
+if (import.meta.main) await main("deployer", fields, start);

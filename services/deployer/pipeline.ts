@@ -116,7 +116,7 @@ function planDeployment(active: ActiveDeployment, now: number, observed: Observe
     };
   }
   const queued = active.createdAt + times.queueMs;
-  if (status === "queued" && !active.applyStartedAt && now >= queued)
+  if (status === "queued" && (active.fromSource || !active.applyStartedAt) && now >= queued)
     return fail("queue", "queue_deadline_exceeded", `It could not begin within ${minutes(times.queueMs)}.`);
   if (status === "queued" && active.fromSource)
     return { actions: observed.builderFree ? [{ do: "build", deploymentId: id }] : [], wakeAt: queued };

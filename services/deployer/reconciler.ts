@@ -10,13 +10,13 @@ import { listenAsOwner } from "./lease-listener.ts";
 import { times, UPLOAD_SWEEP_MS } from "./limits.ts";
 import { storable } from "./outcome.ts";
 import { plan } from "./pipeline.ts";
-import { loadDesired } from "./sql-releases.ts";
 import { createReleases } from "./releases.ts";
 import type { Resolve } from "./resolve.ts";
 import type { Runtime } from "./runtime/port.ts";
 import { type Secrets, UPLOADS } from "./secrets.ts";
-import type { ObjectStore } from "./store/port.ts";
+import { loadDesired } from "./sql-releases.ts";
 import * as work from "./sql-work.ts";
+import type { ObjectStore } from "./store/port.ts";
 
 export type ReconcilerDeps = {
   databaseUrl: string;

@@ -7,9 +7,9 @@ import { type Pool, type Tx, transaction } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { emit } from "../kit/outbox.ts";
 import { fail, notice } from "./outcome.ts";
-import * as sql from "./sql-releases.ts";
 import { type Resolve, type Resolved, Unresolved } from "./resolve.ts";
 import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "./runtime/port.ts";
+import * as sql from "./sql-releases.ts";
 
 export type ReleasesDeps = {
   pool: Pool;

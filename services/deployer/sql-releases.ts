@@ -1,9 +1,9 @@
 import { count, type Db, maybe, rows } from "../kit/db.ts";
-import type { StoredNotice } from "./sql-deployments.ts";
 import { times } from "./limits.ts";
 import type { Desired, Seen } from "./pipeline.ts";
 import type { RuntimeStatus } from "./runtime/port.ts";
 import type { StoredConfig } from "./service-config.ts";
+import type { StoredNotice } from "./sql-deployments.ts";
 import { wakeReconcilers } from "./sql-work.ts";
 
 const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`;

@@ -78,9 +78,9 @@ const REASONS: [RegExp, string][] = [
   [/^string\.uri/, "invalid_url"],
 ];
 
-function validate(method: DescMethod, message: Parameters<typeof validator.validate>[1]): void {
+function validate(method: DescMethod, message: Parameters<typeof validator.validate>[1]) {
   const result = validator.validate(method.input, message);
-  if (result.kind === "valid") return;
+  if (result.kind === "valid") return undefined;
   if (result.kind === "error") throw result.error;
   const details = result.violations.map((violation) => {
     const reason =
@@ -96,15 +96,19 @@ function validate(method: DescMethod, message: Parameters<typeof validator.valid
     return { path, reason, message: violation.message };
   });
   const first = details[0]!;
-  throw refuse(422, "validation_failed", `${first.path} ${first.message}`.trim(), { details });
+  return refuse(422, "validation_failed", `${first.path} ${first.message}`.trim(), { details });
 }
 
 /**
  * Everything that holds for each RPC of each service: request id, caller signature, role, validation,
  * trace, metrics, one log line, and errors that say nothing the caller may not read.
  */
-export function serverInterceptor(options: { keys: Buffer[]; log: Logger }): Interceptor {
-  const { keys, log } = options;
+export function serverInterceptor(options: {
+  keys: Buffer[];
+  log: Logger;
+  requireScope?: ((message: Record<string, unknown>) => Promise<unknown>) | undefined;
+}): Interceptor {
+  const { keys, log, requireScope } = options;
   const rules = new Map<DescMethod, Http>();
   const ruleOf = (method: DescMethod) => {
     const rule = rules.get(method) ?? annotation(method);
@@ -128,8 +132,11 @@ export function serverInterceptor(options: { keys: Buffer[]; log: Logger }): Int
       const carrier = { traceparent: req.header.get("traceparent") ?? undefined };
       const response = await traced(method, SpanKind.SERVER, carrier, async () => {
         if (!req.stream) {
-          authorize(ruleOf(req.method), caller, req.message as Record<string, unknown>);
-          validate(req.method, (req as UnaryRequest).message);
+          const message = req.message as Record<string, unknown>;
+          authorize(ruleOf(req.method), caller, message);
+          const refusal = validate(req.method, (req as UnaryRequest).message);
+          if (refusal) await requireScope?.(message);
+          if (refusal) throw refusal;
         }
         req.contextValues.set(whoKey, { caller, requestId });
         return next(req);

@@ -1,10 +1,8 @@
-import { Code, ConnectError } from "@connectrpc/connect";
-import type { AddonKeys } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { type Pool, type Tx, transaction } from "../kit/db.ts";
 import { isRefusal } from "../kit/errors.ts";
 import type { Logger } from "../kit/log.ts";
 import type { DataKeys } from "./data-keys.ts";
-import type { Catalog, Scope } from "./scopes.ts";
+import { type Catalog, type Scope, unlessNotFound } from "./scopes.ts";
 import type { Place } from "./seal.ts";
 import * as sql from "./sql-scopes.ts";
 import { tellEnvironment } from "./tree.ts";
@@ -20,16 +18,9 @@ type AddonScope = Pick<Scope, "accountId" | "projectId" | "environmentId" | "ser
 
 /** Keeps what managed addons publish: fetched from the deployer, sealed under the account's data key. */
 export function createAddons({ pool, catalog, keys, log }: Deps) {
-  async function fetch(serviceId: string): Promise<AddonKeys | undefined> {
-    return catalog.getAddonKeys({ serviceId }).catch((error: unknown) => {
-      if (error instanceof ConnectError && error.code === Code.NotFound) return undefined;
-      throw error;
-    });
-  }
-
   async function prepare(addon: AddonScope) {
     const { accountId, serviceId } = addon as Required<AddonScope>;
-    const published = await fetch(serviceId!);
+    const published = await catalog.getAddonKeys({ serviceId }).catch(unlessNotFound);
     if (!published) return undefined;
     const { ready, revision } = published;
     const vault = await keys.forWriting(accountId);

@@ -41,18 +41,17 @@ export function batchSources(set: (Given & { name: string })[], unset: string[])
     throw invalid("set", "batch_too_large", `A batch names at most ${MAX_BATCH_NAMES} variables.`);
   const problems: Detail[] = [];
   const seen = new Set<string>();
-  const unique = (name: string, path: string) => {
+  const taken = (name: string, path: string) => {
     if (seen.has(name)) problems.push({ path, reason: "duplicate_name", message: `${name} is named twice.` });
-    seen.add(name);
   };
   const sources = set.map((entry, index) => {
-    unique(entry.name, `set[${index}].name`);
+    taken(entry.name, `set[${index}].name`);
+    seen.add(entry.name);
     const { source, problem } = examine(entry.name, entry, `set[${index}].`);
     if (problem) problems.push(problem);
     return source;
   });
-  const set_ = new Set(seen);
-  for (const [index, name] of unset.entries()) if (set_.has(name)) unique(name, `unset[${index}]`);
+  for (const [index, name] of unset.entries()) taken(name, `unset[${index}]`);
   if (problems.length > 0)
     throw refuse(422, "validation_failed", problems[0]!.message, { details: problems });
   return sources as Source[];

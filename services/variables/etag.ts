@@ -1,13 +1,19 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import { conflict } from "../kit/errors.ts";
 
+/** Puts the strong tag of an answer into its header; gives it as it stands there. */
+export function setTag(ctx: HandlerContext, tag: string): string {
+  const quoted = `"${tag}"`;
+  ctx.responseHeader.set("etag", quoted);
+  return quoted;
+}
+
 /**
  * Puts the strong tag of an answer into its header. True when the caller holds that very answer: it then
  * gets 304, and the handler returns an empty message.
  */
 export function unchanged(ctx: HandlerContext, tag: string): boolean {
-  const quoted = `"${tag}"`;
-  ctx.responseHeader.set("etag", quoted);
+  const quoted = setTag(ctx, tag);
   const held = ctx.requestHeader.get("if-none-match");
   if (held === null || !(held === quoted || listed(held).some((one) => one === "*" || weak(one) === quoted)))
     return false;

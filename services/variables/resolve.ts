@@ -65,7 +65,8 @@ type Outcome =
 
 const MAX_ALIAS_DEPTH = 10;
 const NEARNESS: Record<Scope, number> = { service: 0, environment: 1, project: 2 };
-const DERIVED_SENSITIVE = new Set(["PASSWORD", "URL"]);
+/** Keys whose values are secrets, whatever their addon says of them (decisions.md §2). */
+export const DERIVED_SENSITIVE = new Set(["PASSWORD", "URL"]);
 
 /**
  * The effective set of one service (interface.md 2.1 and 4.1 rule 9, decisions.md §3). Every name of `rows` is in

@@ -6,7 +6,7 @@ import {
 import type { Db, Pool } from "../kit/db.ts";
 import { invalid, notFound } from "../kit/errors.ts";
 import { keyPlace } from "./addons.ts";
-import type { DataKeys } from "./data-keys.ts";
+import type { DataKeys, Vault } from "./data-keys.ts";
 import { type Addon, type Resolved, resolve, type VariableRow } from "./resolve.ts";
 import { chainOf, type Scope } from "./scopes.ts";
 import type { Place } from "./seal.ts";
@@ -128,12 +128,11 @@ export function createResolvedSets({ pool, keys }: { pool: Pool; keys: DataKeys 
 
 /**
  * The plaintext of one variable, resolved as far as the chain of its own scope reaches. Throws 404, 422
- * with the reason why it dangles, and 503.
+ * with the reason why it dangles, and 503 for what does not open.
  */
-export async function reveal(db: Db, keys: DataKeys, scope: Scope, name: string): Promise<string> {
+export async function reveal(db: Db, vault: Vault, scope: Scope, name: string): Promise<string> {
   const own = await variableByName(db, scope.id, name);
   if (!own) throw notFound("variable");
-  const vault = await keys.of(scope.accountId);
   const { accountId } = scope;
   if (own.sealed) return vault.open({ accountId, scope: scope.kind, scopeId: scope.id, name }, own.sealed);
   const stored = await chainRows(db, chainOf(scope));

@@ -4,7 +4,7 @@ import type { CatalogService, ScopeChain } from "../../proto/gen/berth/deployer/
 import { type Db, type Pool, transaction } from "../kit/db.ts";
 import { notFound } from "../kit/errors.ts";
 import type { Scope as ScopeKind } from "./resolve.ts";
-import { type Path, type PathRow, scopesOfPath, scopesOfService } from "./sql-scopes.ts";
+import { knownServices, type Path, type PathRow, scopesOfPath, scopesOfService } from "./sql-scopes.ts";
 import { learn } from "./tree.ts";
 
 /** A project, an environment or a service, with what stands around it. */
@@ -25,6 +25,9 @@ export type Scope = {
 export type Catalog = Pick<Client<typeof CatalogService>, "resolveScope" | "getAddonKeys">;
 export type Scopes = ReturnType<typeof createScopes>;
 
+// Of the services that one write names; more are left to events.
+const MAX_MET = 20;
+
 /** Ids of the scopes that a scope sees, from the project inwards. */
 export function chainOf(scope: Scope): string[] {
   return [scope.projectId, scope.environmentId, scope.serviceId].filter((id) => id !== undefined);
@@ -33,6 +36,12 @@ export function chainOf(scope: Scope): string[] {
 /** Whether a service is a managed addon, which publishes keys and resolves nothing. */
 export function isAddon(type: string | undefined): boolean {
   return type === "postgres" || type === "redis";
+}
+
+/** For `catch`: 404 of the deployer, or of our own, is undefined. */
+export function unlessNotFound(error: unknown): undefined {
+  if (error instanceof ConnectError && error.code === Code.NotFound) return undefined;
+  throw error;
 }
 
 /** The scope of a path as the projection knows it now, or undefined. */
@@ -53,10 +62,7 @@ export function createScopes(options: {
   const { pool, catalog } = options;
 
   async function readThrough(ask: Parameters<Catalog["resolveScope"]>[0]): Promise<ScopeChain | undefined> {
-    const chain = await catalog.resolveScope(ask).catch((error: unknown) => {
-      if (error instanceof ConnectError && error.code === Code.NotFound) return undefined;
-      throw error;
-    });
+    const chain = await catalog.resolveScope(ask).catch(unlessNotFound);
     if (chain) await transaction(pool, (tx) => learn(tx, chainFacts(chain)));
     return chain;
   }
@@ -75,6 +81,19 @@ export function createScopes(options: {
         if (isAddon(row!.serviceType ?? undefined)) await options.welcome(scopeOf(path, row!));
       }
       return scopeOf(path, row!);
+    },
+
+    /**
+     * Asks the deployer for services that connections name and nobody has met yet, so that an addon made a
+     * moment ago is found. What fails here is made good by the addon's events.
+     */
+    async meet(scope: Scope, names: string[]): Promise<void> {
+      const { accountId, projectId, environmentId } = scope;
+      if (environmentId === undefined || names.length === 0) return;
+      const known = await knownServices(pool, environmentId, names);
+      const strangers = names.filter((name) => !known.has(name)).slice(0, MAX_MET);
+      const paths = strangers.map((service) => ({ accountId, projectId, environmentId, service }));
+      await Promise.allSettled(paths.map((path) => this.find(path)));
     },
 
     /** A service by its id. Throws 404. */
@@ -104,7 +123,13 @@ function scopeOf(path: Wanted, row: PathRow): Scope {
     return { ...base, kind: "project", id: projectId, revision: row.projectRevision };
   const environmentId = row.environmentId!;
   if (path.service === undefined)
-    return { ...base, kind: "environment", id: environmentId, environmentId, revision: row.environmentRevision! };
+    return {
+      ...base,
+      kind: "environment",
+      id: environmentId,
+      environmentId,
+      revision: row.environmentRevision!,
+    };
   const serviceId = row.serviceId!;
   return {
     accountId,

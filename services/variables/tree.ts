@@ -27,7 +27,13 @@ export async function learn(tx: Tx, { accountId, projectId, environmentId, servi
   if (await sql.insertScope(tx, row)) await sql.touchEnvironment(tx, environmentId);
 }
 
-export type Gone = { accountId: string; projectId: string; id: string; kind: ScopeKind; parentId: string | null };
+export type Gone = {
+  accountId: string;
+  projectId: string;
+  id: string;
+  kind: ScopeKind;
+  parentId: string | null;
+};
 
 /** Deletes a scope and everything under it, variables and addon keys too; it can never come back. */
 export async function forget(tx: Tx, gone: Gone): Promise<void> {

@@ -3,8 +3,7 @@ import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { type FileHandle, open, readdir, rename, rm, stat as statFile, unlink } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
-import { Readable, Transform } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import { Readable } from "node:stream";
 import { isAlive, startedOf } from "../runtime/processes.ts";
 import { type ObjectStat, type ObjectStore, ObjectStoreError } from "./port.ts";
 import { signGrant } from "./signature.ts";
@@ -36,13 +35,18 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
   if (options.secrets.length === 0) throw new Error("the disk store needs a secret to sign upload URLs with");
   const pathOf = (key: string) => join(objects, fileName(key));
 
-  async function write(key: string, body: Readable, contentType: string, maxBytes: number): Promise<void> {
+  async function write(
+    key: string,
+    body: AsyncIterable<Buffer>,
+    contentType: string,
+    maxBytes: number,
+  ): Promise<void> {
     const path = pathOf(key);
     const temporary = join(incoming, incomingName());
     const file = await open(temporary, "wx", 0o600);
     try {
-      await file.write(headerOf(contentType));
-      await pipeline(body, limitTo(maxBytes), file.createWriteStream({ autoClose: false }));
+      await file.writeFile(headerOf(contentType));
+      await file.writeFile(upTo(maxBytes, body));
       await file.sync();
       await file.close();
       await rename(temporary, path);
@@ -67,9 +71,8 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
   }
 
   async function listKeys(prefix: string): Promise<string[]> {
-    return (await readdir(objects))
-      .map((name) => name.replaceAll("+", "/"))
-      .filter((key) => key.startsWith(prefix));
+    const keys = (await readdir(objects)).map((name) => name.replaceAll("+", "/"));
+    return keys.filter((key) => isKey(key) && key.startsWith(prefix));
   }
 
   const store: DiskStore = {
@@ -147,15 +150,13 @@ async function readHeader(file: FileHandle): Promise<{ contentType: string; leng
   return { contentType: JSON.parse(buffer.toString("utf8", 0, length)).contentType, length };
 }
 
-function limitTo(maxBytes: number): Transform {
+async function* upTo(maxBytes: number, body: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let size = 0;
-  return new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      size += chunk.length;
-      if (size > maxBytes) done(new TooLarge());
-      else done(null, chunk);
-    },
-  });
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > maxBytes) throw new TooLarge();
+    yield chunk;
+  }
 }
 
 /** A rename lasts only once its folder has reached the disk. */

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { Readable } from "node:stream";
 import { verifyGrant } from "./signature.ts";
 
 /** More came than `maxBytes`. */
@@ -11,7 +10,7 @@ export interface UploadDoor {
   logger: { warn(object: object, message: string): void };
   isKey(key: string): boolean;
   /** Stores the whole body, or nothing; throws `TooLarge`. */
-  write(key: string, body: Readable, contentType: string, maxBytes: number): Promise<void>;
+  write(key: string, body: AsyncIterable<Buffer>, contentType: string, maxBytes: number): Promise<void>;
 }
 
 const root = "/uploads/";
@@ -46,7 +45,8 @@ export async function handleUpload(
     refuse(413, "payload_too_large", `The upload may have at most ${grant.maxBytes} bytes.`);
   if (Number(req.headers["content-length"] ?? 0) > grant.maxBytes) return tooLarge();
   try {
-    await door.write(key, Readable.from(chunksOf(req)), grant.contentType, grant.maxBytes);
+    // When the body is not wanted any more the connection stays, for the answer.
+    await door.write(key, req.iterator({ destroyOnReturn: false }), grant.contentType, grant.maxBytes);
   } catch (error) {
     if (error instanceof TooLarge) return tooLarge();
     if (req.destroyed && !req.complete) return; // the client has gone, there is nobody to answer
@@ -54,11 +54,6 @@ export async function handleUpload(
     return refuse(503, "unavailable", "The upload could not be stored; try again later.");
   }
   res.writeHead(200, { "content-length": 0 }).end();
-}
-
-/** The body as a source of its own: when it is not wanted any more the connection stays for the answer. */
-async function* chunksOf(req: IncomingMessage): AsyncGenerator<Buffer> {
-  for await (const chunk of req.iterator({ destroyOnReturn: false })) yield chunk;
 }
 
 function answerRefusal(

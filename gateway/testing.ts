@@ -1,0 +1,139 @@
+import { randomBytes } from "node:crypto";
+import type { ServiceImpl } from "@connectrpc/connect";
+import { CatalogService } from "../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import { DeploymentService } from "../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import { VariablesService } from "../proto/gen/berth/variables/v1/variables_pb.ts";
+import { fields as identityFields } from "../services/identity/config.ts";
+import { start as startIdentity } from "../services/identity/main.ts";
+import { makeToken } from "../services/identity/tokens.ts";
+import { readConfig } from "../services/kit/config.ts";
+import { createLog } from "../services/kit/log.ts";
+import { type ServerOptions, serve } from "../services/kit/server.ts";
+import { testDatabase, testKeys, testNats } from "../services/kit/testing.ts";
+import { fields } from "./config.ts";
+import { start } from "./main.ts";
+
+export type Answer = {
+  status: number;
+  headers: Headers;
+  text: string;
+  body: Record<string, unknown> & {
+    error: { code: string; message: string; requestId: string; details: Detail[] } & Record<string, unknown>;
+  };
+};
+type Detail = { path: string; reason: string; message: string };
+
+/** What stands behind a gateway under test, in place of services that a test does not need. */
+export type Behind = {
+  variables?: Partial<ServiceImpl<typeof VariablesService>>;
+  catalog?: Partial<ServiceImpl<typeof CatalogService>>;
+  deployments?: Partial<ServiceImpl<typeof DeploymentService>>;
+  /** Requests at the deployer that are not RPCs. */
+  uploads?: ServerOptions["other"];
+};
+
+export type Surroundings = Awaited<ReturnType<typeof surroundings>>;
+
+const log = createLog("test", "silent");
+
+/**
+ * A database, NATS, a real identity with one owner, and kit servers that answer the other services'
+ * RPCs by the given handlers; gateways are started on it.
+ */
+export async function surroundings(behind: Behind = {}) {
+  const [database, nats] = await Promise.all([testDatabase(["identity", "gateway"]), testNats()]);
+  const ownerToken = makeToken("pat");
+  const common = {
+    NATS_URL: nats.url,
+    INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(),
+    LOG_LEVEL: "silent",
+  };
+  const identityEnv = {
+    ...common,
+    DATABASE_URL: database.url("identity"),
+    BOOTSTRAP_OWNER_EMAIL: "owner@example.com",
+    BOOTSTRAP_OWNER_TOKEN: ownerToken,
+  };
+  const identity = await startIdentity(readConfig(identityEnv, identityFields), log);
+  const kit = { host: "127.0.0.1", port: 0, grpcPort: 0, keys: testKeys, log, ready: async () => true };
+  const variables = await serve({
+    ...kit,
+    services: [VariablesService],
+    routes: (router) => router.service(VariablesService, behind.variables ?? {}),
+  });
+  const deployer = await serve({
+    ...kit,
+    services: [CatalogService, DeploymentService],
+    routes: (router) => {
+      router.service(CatalogService, behind.catalog ?? {});
+      router.service(DeploymentService, behind.deployments ?? {});
+    },
+    ...(behind.uploads && { other: behind.uploads }),
+  });
+  const gatewayEnv: Record<string, string> = {
+    ...common,
+    DATABASE_URL: database.url("gateway"),
+    IDENTITY_URL: `http://127.0.0.1:${identity.port}`,
+    VARIABLES_URL: `http://127.0.0.1:${variables.port}`,
+    DEPLOYER_URL: `http://127.0.0.1:${deployer.port}`,
+    RATE_LIMITS: "off",
+  };
+  const gateways: { stop: () => Promise<void> }[] = [];
+  return {
+    database,
+    nats,
+    ownerToken,
+    gatewayEnv,
+    /** A gateway of its own; `extra` adds environment variables. */
+    async gateway(extra: Record<string, string> = {}, lines?: string[]) {
+      const sink = lines && ((line: string) => void lines.push(line));
+      const toLog = lines ? createLog("gateway", "debug", sink) : log;
+      const running = await start(readConfig({ ...gatewayEnv, ...extra }, fields), toLog);
+      gateways.push(running);
+      return { ...running, call: caller(running.baseUrl, ownerToken) };
+    },
+    stopIdentity: () => identity.stop(),
+    async stop() {
+      await Promise.all(gateways.map((gateway) => gateway.stop()));
+      await Promise.all([identity.stop(), variables.stop(), deployer.stop()]);
+      await Promise.all([database.drop(), nats.remove()]);
+    },
+  };
+}
+
+/** Sends requests as the owner, or with the token (`""`: none) and headers of `options`. */
+export function caller(baseUrl: string, ownerToken: string) {
+  return async (
+    method: string,
+    path: string,
+    body?: unknown,
+    options: { token?: string; headers?: Record<string, string> } = {},
+  ): Promise<Answer> => {
+    const token = options.token ?? ownerToken;
+    const answer = await fetch(baseUrl + path, {
+      method,
+      headers: {
+        ...(token && { authorization: `Bearer ${token}` }),
+        ...(body !== undefined && { "content-type": "application/json" }),
+        ...options.headers,
+      },
+      body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
+    });
+    const text = await answer.text();
+    const json = answer.headers.get("content-type")?.startsWith("application/json");
+    return {
+      status: answer.status,
+      headers: answer.headers,
+      text,
+      body: json && text ? JSON.parse(text) : {},
+    };
+  };
+}
+
+/** Status with code or reasons: `422 unknown_field`. */
+export function refusalOf({ status, body }: Answer): string {
+  const reasons = (body.error?.details ?? []).map((detail) => detail.reason);
+  return [status, ...(reasons.length > 0 ? reasons : [body.error?.code])].join(" ");
+}
+
+export const anyName = (prefix: string) => `${prefix}${randomBytes(5).toString("hex")}`;

@@ -1,0 +1,182 @@
+import { Code, type ConnectError } from "@connectrpc/connect";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { newId } from "../kit/ids.ts";
+import { eventually } from "../kit/testing.ts";
+import { actAs, archiveOf, refused, startDeployer, type TestDeployer, upload } from "./testing.ts";
+
+let berth: TestDeployer;
+beforeAll(async () => {
+  berth = await startDeployer();
+});
+afterAll(() => berth?.stop());
+
+/** An account of its own with a web service in it. */
+async function webService(more: object = {}) {
+  const acting = actAs(berth.port, newId("acc"));
+  const environment = await acting.environment();
+  const made = await acting.catalog.createService({ ...environment, name: "web", type: "web", ...more });
+  return { ...acting, environment, id: made.id, path: environment.at("web") };
+}
+
+const someArchive = () => archiveOf({ "index.html": "<h1>hello</h1>" });
+
+test("an image that this machine cannot run fails at apply and says that a cluster is needed", async () => {
+  const { deployments, path, until, untilService } = await webService();
+  const accepted = await deployments.deploy({ ...path, image: "registry.example.com/shop/web:1" });
+  expect(accepted).toMatchObject({
+    version: 1,
+    status: "queued",
+    image: "registry.example.com/shop/web:1",
+    errors: [],
+  });
+  expect([accepted.buildId, accepted.archiveRef, accepted.finishedAt]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  const failed = await until(path, 1, "failed");
+  expect(failed.errors).toMatchObject([{ stage: "apply", code: "image_needs_cluster" }]);
+  expect(failed.errors[0]!.message).toMatch(/cluster/);
+  expect(failed.finishedAt).toBeDefined();
+  expect((await untilService(path, "failed")).statusMessage).toBe(failed.errors[0]!.message);
+  expect(await refused(deployments.getBuildLogs({ ...path, version: 1 }))).toBe("404 not_found");
+});
+
+test("a deploy takes the given image, else the configured one, and is refused where there is none", async () => {
+  const { catalog, deployments, path } = await webService();
+  expect(await refused(deployments.deploy(path))).toBe("422 validation_failed no_deployable_image");
+  const git = { repository: "https://example.com/shop.git", branch: "main" };
+  await catalog.updateService({ ...path, source: { git } });
+  expect(await refused(deployments.deploy(path))).toBe("422 validation_failed no_deployable_image");
+  await catalog.updateService({ ...path, source: { image: "shop/web:1" } });
+  expect((await deployments.deploy(path)).image).toBe("shop/web:1");
+  expect((await deployments.deploy({ ...path, image: "shop/web:2" })).image).toBe("shop/web:2");
+});
+
+test("versions have no gap however many deploys come at once, and all but the newest are superseded", async () => {
+  const open = berth.variables.hold(); // nothing is applied meanwhile
+  const { deployments, path, until } = await webService();
+  const accepted = await Promise.all(
+    Array.from({ length: 12 }, (_, n) => deployments.deploy({ ...path, image: `shop/web:${n}` })),
+  );
+  const versions = accepted.map((one) => one.version).sort((one, other) => one - other);
+  expect(versions).toEqual(Array.from({ length: 12 }, (_, n) => n + 1));
+  const { data } = await deployments.listDeployments({ ...path, limit: 100 });
+  expect(data.map((one) => one.version)).toEqual(versions.toReversed());
+  expect(data.slice(1).every((one) => one.status === "superseded" && one.finishedAt)).toBe(true);
+  expect(data[0]).toMatchObject({ version: 12, status: "queued" });
+  open();
+  await until(path, 12, "failed");
+});
+
+test("history is paged newest first", async () => {
+  const { deployments, path } = await webService();
+  for (const n of [1, 2, 3]) await deployments.deploy({ ...path, image: `shop/web:${n}` });
+  const first = await deployments.listDeployments({ ...path, limit: 2 });
+  expect([first.data.map((one) => one.version), first.page!.hasMore]).toEqual([[3, 2], true]);
+  const rest = await deployments.listDeployments({ ...path, cursor: first.page!.nextCursor });
+  expect([rest.data.map((one) => one.version), rest.page!.hasMore]).toEqual([[1], false]);
+  expect(await refused(deployments.listDeployments({ ...path, limit: 101 }))).toBe(
+    "422 validation_failed out_of_range",
+  );
+  expect(await refused(deployments.listDeployments({ ...path, cursor: "x" }))).toBe("400 malformed_request");
+  expect(await refused(deployments.getDeployment({ ...path, version: 4 }))).toBe("404 not_found");
+  expect(await refused(deployments.getBuildLogs({ ...path, version: 4 }))).toBe("404 not_found");
+});
+
+test("an upload target is told, and an archive over the cap is refused at once", async () => {
+  const { deployments, path } = await webService();
+  const target = await deployments.createUpload({ ...path, sizeBytes: 1_000 });
+  expect(target).toMatchObject({ method: "PUT", contentType: "application/gzip", expiresInSeconds: 900 });
+  expect(target.uploadUrl.startsWith(berth.env.PUBLIC_ORIGIN!)).toBe(true);
+  expect(target.archiveRef).toMatch(/^arc_/);
+  const sizeBytes = 250 * 1024 ** 2 + 1;
+  expect(await refused(deployments.createUpload({ ...path, sizeBytes }))).toBe(
+    "422 validation_failed archive_too_large",
+  );
+  expect(await refused(deployments.createUpload({ ...path, sizeBytes: -1 }))).toBe(
+    "422 validation_failed out_of_range",
+  );
+});
+
+test("an archive that is not there, not this service's, or forged, is refused", async () => {
+  const one = await webService();
+  const two = await webService();
+  const target = await one.deployments.createUpload(one.path);
+  const deploy = (archiveRef: string, of = one) =>
+    refused(of.deployments.deployFromArchive({ ...of.path, archiveRef }));
+  expect(await deploy(target.archiveRef)).toBe("422 validation_failed archive_not_uploaded");
+  const ref = await upload(one.deployments.createUpload(one.path), await someArchive());
+  expect(await deploy(ref, two)).toBe("422 validation_failed archive_ref_mismatch");
+  expect(await deploy("arc_nonsense")).toBe("422 validation_failed archive_ref_mismatch");
+  const forged = ref.slice(0, -1) + (ref.endsWith("A") ? "Q" : "A");
+  expect(await deploy(forged)).toBe("422 validation_failed archive_ref_mismatch");
+  expect(await deploy("")).toBe("422 validation_failed required");
+});
+
+test("a staged service acknowledges an archive, and deploys it when the environment is applied", async () => {
+  const { catalog, deployments, environment, path, id, until } = await webService({ staged: true });
+  const archiveRef = await upload(deployments.createUpload(path), await someArchive());
+  const answer = await deployments.deployFromArchive({ ...path, archiveRef });
+  expect(answer.result).toMatchObject({
+    case: "acknowledgement",
+    value: { staged: true, reason: "service_not_provisioned" },
+  });
+  expect((await deployments.listDeployments(path)).data).toEqual([]);
+  expect(await refused(deployments.deploy({ ...path, image: "a" }))).toBe("409 service_staged");
+  expect(await catalog.applyEnvironment(environment)).toMatchObject({ applied: [id] });
+  expect((await until(path, 1, "queued", "building", "built", "applied")).archiveRef).toBe(archiveRef);
+});
+
+test("a deployment that could not begin or apply in time fails at its stage", async () => {
+  const open = berth.variables.hold();
+  const { deployments, path, until, id } = await webService();
+  const backdate = (column: string, version: number) =>
+    berth.pool.query(
+      `with late as (update deployments set ${column} = now() - interval '1 hour' where service_id = $1 and version = $2)
+       update work set next_at = now() where service_id = $1`,
+      [id, version],
+    );
+  const archive = await archiveOf({ "index.html": "x" });
+  const archiveRef = await upload(deployments.createUpload(path), archive);
+  await deployments.deployFromArchive({ ...path, archiveRef });
+  await backdate("created_at", 1);
+  open();
+  expect((await until(path, 1, "failed")).errors).toMatchObject([
+    { stage: "queue", code: "queue_deadline_exceeded" },
+  ]);
+});
+
+test("calls without a member's role are refused", async () => {
+  const { accountId, path } = await webService();
+  const stranger = actAs(berth.port, newId("acc"));
+  const call = stranger.deployments.deploy({ ...path, image: "a" });
+  expect(await refused(call)).toBe("403 forbidden");
+  const error = await actAs(berth.port, accountId, "reader")
+    .deployments.createUpload(path)
+    .catch((e) => e);
+  expect((error as ConnectError).code).toBe(Code.PermissionDenied);
+});
+
+test("a deleting service takes no deployment", async () => {
+  const { catalog, deployments, path } = await webService();
+  const open = berth.variables.hold();
+  await deployments.deploy({ ...path, image: "shop/web:1" });
+  await eventually("the apply has begun", async () => berth.variables.asked() > 0);
+  await catalog.deleteService(path);
+  const { status } = await catalog.getService(path);
+  expect(status).toBe("deleting");
+  expect(await refused(deployments.deploy({ ...path, image: "a" }))).toBe("409 service_deleting");
+  expect(await refused(deployments.createUpload(path))).toBe("409 service_deleting");
+  expect(await refused(catalog.updateService({ ...path, config: { replicas: 2 } }))).toBe(
+    "409 service_deleting",
+  );
+  await catalog.deleteService(path); // again is no error
+  open();
+  await eventually("the service is gone", () =>
+    refused(catalog.getService(path)).then(
+      (said) => said === "404 not_found",
+      () => false,
+    ),
+  );
+});

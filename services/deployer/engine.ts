@@ -1,0 +1,62 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { join } from "node:path";
+import type { Logger } from "../kit/log.ts";
+import type { Builder } from "./builder/port.ts";
+import type { Config } from "./config.ts";
+import { createLocalRuntime } from "./runtime/local.ts";
+import type { Runtime } from "./runtime/port.ts";
+import { startRouter } from "./runtime/router.ts";
+import type { Secrets } from "./secrets.ts";
+import { createDiskStore } from "./store/disk.ts";
+import type { ObjectStore } from "./store/port.ts";
+
+/** Adapters of the three ports, chosen by configuration. */
+export type Engine = {
+  runtime: Runtime;
+  builder: Builder;
+  store: ObjectStore;
+  /** How long a release must have been available, where its service does not say. */
+  minReadySeconds: number;
+  /** Takes requests at this process's port that are the object store's. */
+  other: (req: IncomingMessage, res: ServerResponse) => boolean;
+  stop: () => Promise<void>;
+};
+
+/**
+ * Runs everything on this machine under DATA_DIR: uploads as files, builds as folders, releases as
+ * processes behind one router port. What ran when an earlier process was killed is taken over.
+ */
+export async function startLocalEngine(config: Config, secrets: Secrets, logger: Logger): Promise<Engine> {
+  const folder = (name: string) => join(config.dataDir, name);
+  const store = createDiskStore({
+    folder: folder("store"),
+    baseUrl: config.publicOrigin,
+    secrets: config.uploadKeys.map((key) => key.toString("base64")),
+    logger,
+  });
+  const builder = undefined as unknown as Builder;
+  const router = await startRouter({ port: config.routerPort, logger });
+  const runtime = createLocalRuntime({
+    folder: folder("runtime"),
+    artifactsFolder: folder("artifacts"),
+    secret: secrets.runtimeSecret,
+    router,
+    logger,
+  });
+  await runtime.start();
+  return {
+    runtime,
+    builder,
+    store,
+    minReadySeconds: 1,
+    other(req, res) {
+      if (!req.url?.startsWith("/uploads/")) return false;
+      void store.handle(req, res);
+      return true;
+    },
+    stop: async () => {
+      await runtime.stopAll();
+      await router.close();
+    },
+  };
+}

@@ -1,0 +1,155 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { times } from "./limits.ts";
+import { type Action, type ActiveDeployment, type Desired, type Observed, plan } from "./pipeline.ts";
+import type { RuntimeStatus } from "./runtime/port.ts";
+
+const NOW = 1_800_000_000_000;
+
+function desired(more: Partial<Desired> = {}): Desired {
+  const blank = { now: NOW, type: "web", staged: false, deleting: false, leftovers: [], seen: {} };
+  return { ...blank, ...more };
+}
+
+function active(more: Partial<ActiveDeployment> = {}): ActiveDeployment {
+  return { id: "dep_new", version: 2, status: "queued", fromSource: true, createdAt: NOW, ...more };
+}
+
+function running(more: Partial<RuntimeStatus> = {}): RuntimeStatus {
+  return { serviceId: "svc_a", version: 1, revision: 1, state: "running", restarts: 0, ...more };
+}
+
+const live = { version: 1, revision: 1, healthy: true };
+const idle: Observed = { builderFree: true };
+
+function doings(want: Partial<Desired>, observed: Partial<Observed> = {}): Action["do"][] {
+  const found = plan(desired(want), { ...idle, ...observed }, times);
+  return found.actions.map((action) => action.do);
+}
+
+function failure(want: Partial<Desired>, observed: Partial<Observed> = {}) {
+  const found = plan(desired(want), { ...idle, ...observed }, times).actions;
+  const action = found.find((one) => one.do === "fail");
+  return action?.do === "fail" ? `${action.stage} ${action.code}` : undefined;
+}
+
+test("a queued archive is built when a builder is free, and waits otherwise", () => {
+  expect(doings({ active: active() })).toEqual(["build"]);
+  const waiting = plan(desired({ active: active() }), { builderFree: false }, times);
+  expect(waiting).toEqual({ actions: [], wakeAt: NOW + times.queueMs });
+});
+
+test("a build that no process runs is begun again; one that runs here is left alone", () => {
+  const building = active({ status: "building", buildStartedAt: NOW });
+  expect(doings({ active: building })).toEqual(["build"]);
+  expect(doings({ active: building }, { building: building.id })).toEqual([]);
+});
+
+test("an image is applied at once, and so is what was built", () => {
+  expect(doings({ active: active({ fromSource: false }) })).toEqual(["apply"]);
+  expect(doings({ active: active({ status: "built" }) })).toEqual(["apply"]);
+});
+
+test("a build that a newer deployment replaced is stopped, and what it left is discarded", () => {
+  const leftovers = [{ deploymentId: "dep_old", buildId: "bld_old" }];
+  expect(doings({ active: active(), leftovers }, { building: "dep_old" })).toEqual([
+    "stop-build",
+    "discard",
+    "build",
+  ]);
+});
+
+test("every state that is not final has a deadline", () => {
+  const late = (ms: number) => NOW - ms;
+  expect(failure({ active: active({ createdAt: late(times.queueMs) }) })).toBe(
+    "queue queue_deadline_exceeded",
+  );
+  const image = active({ fromSource: false, createdAt: late(times.queueMs) });
+  expect(failure({ active: image })).toBe("queue queue_deadline_exceeded");
+  const building = active({ status: "building", buildStartedAt: late(times.buildMs) });
+  expect(failure({ active: building }, { building: building.id })).toBe("build build_timeout");
+  const built = active({ status: "built", applyStartedAt: late(times.applyMs) });
+  expect(failure({ active: built })).toBe("apply apply_deadline_exceeded");
+});
+
+test("a deadline that is not reached yet is when the service is looked at again", () => {
+  const building = active({ status: "building", buildStartedAt: NOW - 1_000 });
+  const found = plan(desired({ active: building }), { ...idle, building: building.id }, times);
+  expect(found).toEqual({ actions: [], wakeAt: NOW - 1_000 + times.buildMs });
+});
+
+test("a live release that the runtime lost, or has an older form of, is applied again", () => {
+  expect(doings({ live })).toEqual(["restore"]);
+  const two = { version: 2, revision: 3, healthy: true };
+  expect(doings({ live: two }, { runtime: running({ version: 1, revision: 3 }) })).toEqual(["restore"]);
+  expect(doings({ live: two }, { runtime: running({ version: 2, revision: 2 }) })).toEqual(["restore"]);
+});
+
+test("what runs and is nobody's release is removed, but not while a deployment is under way", () => {
+  expect(doings({}, { runtime: running() })).toEqual(["clear"]);
+  expect(doings({ live }, { runtime: running({ version: 2 }) })).toEqual(["clear", "restore"]);
+  const building = active({ version: 3, status: "building", buildStartedAt: NOW });
+  const seen = { runtime: running({ version: 2 }), building: building.id };
+  expect(doings({ live, active: building }, seen)).toEqual([]);
+});
+
+test("changed variables are taken after a quiet time, and after a longer one even while they keep changing", () => {
+  const seen = { state: "running" };
+  const observed = { ...idle, runtime: running() };
+  const fresh = desired({ live, seen, dirtyAt: NOW - 500, dirtySince: NOW - 500 });
+  expect(plan(fresh, observed, times)).toEqual({ actions: [], wakeAt: NOW - 500 + times.debounceMs });
+  const quiet = { live, seen, dirtyAt: NOW - times.debounceMs, dirtySince: NOW - times.debounceMs };
+  expect(doings(quiet, observed)).toEqual(["refresh"]);
+  const restless = { live, seen, dirtyAt: NOW - 1, dirtySince: NOW - times.debounceMaxMs };
+  expect(doings(restless, observed)).toEqual(["refresh"]);
+});
+
+test("a deployment about to be applied brings the variables along: nothing else is applied before it", () => {
+  const dirty = { dirtyAt: NOW - times.debounceMs, dirtySince: NOW - times.debounceMs };
+  const image = active({ fromSource: false });
+  expect(doings({ live, active: image, ...dirty }, { runtime: running() })).toEqual(["apply"]);
+});
+
+test("a status is recorded when it differs from the recorded one, and only then", () => {
+  const status = running({ serving: { version: 1, revision: 1 }, url: "http://a.localhost:1" });
+  expect(doings({ live }, { runtime: status })).toEqual(["record"]);
+  const seen = { state: "running", serving: 1, url: "http://a.localhost:1" };
+  expect(doings({ live, seen }, { runtime: status })).toEqual([]);
+  const healthy = { ...status, healthySince: new Date(NOW).toISOString() };
+  expect(doings({ live: { ...live, healthy: false }, seen }, { runtime: healthy })).toEqual(["record"]);
+});
+
+test("a deleted service is torn down whatever else is going on, and a staged one is left alone", () => {
+  const busy = { live, active: active({ status: "building" as const }), deleting: true };
+  expect(doings(busy, { building: "dep_new", runtime: running() })).toEqual(["stop-build", "tear-down"]);
+  expect(doings({ staged: true, active: active() })).toEqual([]);
+});
+
+test("an addon is provisioned once, and one this installation cannot run is refused", () => {
+  expect(doings({ type: "postgres", addonState: "provisioning" })).toEqual(["provision-addon"]);
+  expect(doings({ type: "redis", addonState: "provisioning" })).toEqual(["refuse-addon"]);
+  for (const addonState of ["ready", "failed"]) expect(doings({ type: "postgres", addonState })).toEqual([]);
+});
+
+const moment = fc.integer({ min: NOW - 3_600_000, max: NOW });
+const anyActive = fc.record({
+  id: fc.constant("dep_new"),
+  version: fc.integer({ min: 2, max: 4 }),
+  status: fc.constantFrom("queued" as const, "building" as const, "built" as const),
+  fromSource: fc.boolean(),
+  createdAt: moment,
+  buildStartedAt: fc.option(moment),
+  applyStartedAt: fc.option(moment),
+});
+
+test("no deployment waits without an action, a build under way or a time to look again", () => {
+  const world = fc.record({ found: anyActive, here: fc.boolean(), builderFree: fc.boolean() });
+  fc.assert(
+    fc.property(world, ({ found, here, builderFree }) => {
+      const building = here && found.status === "building" ? found.id : undefined;
+      const next = plan(desired({ active: found }), { builderFree, building }, times);
+      const acts = next.actions.some((action) => action.do !== "stop-build");
+      expect(acts || (next.wakeAt !== undefined && next.wakeAt > NOW)).toBe(true);
+    }),
+  );
+});

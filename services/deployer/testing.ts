@@ -1,0 +1,231 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createGzip } from "node:zlib";
+import { ConnectError } from "@connectrpc/connect";
+import tar from "tar-stream";
+import { inject } from "vitest";
+import { freePort } from "../../deploy/local/ports.ts";
+import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { VariablesChangedSchema } from "../../proto/gen/berth/variables/v1/events_pb.ts";
+import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
+import type { RoleName } from "../kit/caller.ts";
+import { readConfig } from "../kit/config.ts";
+import { createPool } from "../kit/db.ts";
+import { newId } from "../kit/ids.ts";
+import { createLog } from "../kit/log.ts";
+import { migrate } from "../kit/migrate.ts";
+import { connectBus } from "../kit/nats.ts";
+import { emit, startRelay } from "../kit/outbox.ts";
+import { serve } from "../kit/server.ts";
+import { clientAs, eventually, testDatabase, testKeys, testNats } from "../kit/testing.ts";
+import { fields } from "./config.ts";
+import { start } from "./main.ts";
+
+type Variable = { name: string; value: string; sensitive?: boolean };
+
+/**
+ * The variables service as the deployer sees it: an outside party of this folder. Its answers are what a
+ * test sets; `changed` publishes VariablesChanged through a real outbox and NATS.
+ */
+async function startVariables(databaseUrl: string, natsUrl: string) {
+  const log = createLog("variables", "silent");
+  const pool = createPool(databaseUrl);
+  await migrate(pool, join(import.meta.dirname, "../kit")); // the outbox is all it needs
+  const bus = connectBus(natsUrl, "variables", log);
+  const relay = startRelay({ url: databaseUrl, pool, bus, log });
+  const sets = new Map<string, { data: Variable[]; dangling: { name: string; reason: string }[] }>();
+  let gate: Promise<void> = Promise.resolve();
+  let asked = 0;
+  const server = await serve({
+    host: "127.0.0.1",
+    port: 0,
+    grpcPort: 0,
+    keys: testKeys,
+    log,
+    services: [VariablesService],
+    routes: (router) =>
+      router.service(VariablesService, {
+        async resolveRelease({ serviceId }) {
+          asked++;
+          await gate;
+          const { data, dangling } = sets.get(serviceId) ?? { data: [], dangling: [] };
+          return { data, dangling, fingerprint: JSON.stringify(data) };
+        },
+      }),
+    ready: async () => true,
+  });
+  return {
+    url: `http://127.0.0.1:${server.port}`,
+    /** How often a set was asked for. */
+    asked: () => asked,
+    /** What a service's variables are from now on. */
+    set: (serviceId: string, data: Variable[], dangling: { name: string; reason: string }[] = []) =>
+      void sets.set(serviceId, { data, dangling }),
+    /** Answers nothing until the given function is called. */
+    hold() {
+      let open = () => {};
+      gate = new Promise((resolve) => {
+        open = resolve;
+      });
+      return open;
+    },
+    changed: (accountId: string, scope: string, scopeId: string) =>
+      emit(pool, VariablesChangedSchema, accountId, { accountId, scope, scopeId }),
+    stop: async () => {
+      await server.stop();
+      await relay.stop();
+      await bus.close();
+      await pool.end();
+    },
+  };
+}
+
+/** Everything around a deployer, which a test starts in this process or as one of its own. */
+export async function startSurroundings() {
+  const [database, nats, dataDir] = await Promise.all([
+    testDatabase(["deployer", "variables"]),
+    testNats(),
+    mkdtemp(join(tmpdir(), "berth-deployer-")),
+  ]);
+  const variables = await startVariables(database.url("variables"), nats.url);
+  const key = () => randomBytes(32).toString("base64");
+  const port = await freePort();
+  const env: Record<string, string> = {
+    DATABASE_URL: database.url("deployer"),
+    NATS_URL: nats.url,
+    PORT: String(port),
+    INTERNAL_KEYS: testKeys.map((one) => one.toString("base64")).join(","),
+    LOG_LEVEL: "silent",
+    DATA_DIR: dataDir,
+    ROUTER_PORT: String(await freePort()),
+    PUBLIC_ORIGIN: `http://127.0.0.1:${port}`,
+    ADDON_POSTGRES_URL: inject("postgresAdminUrl"),
+    VARIABLES_URL: variables.url,
+    SECRET_KEYS: key(),
+    UPLOAD_KEYS: key(),
+  };
+  const pool = createPool(database.url("deployer"));
+  return {
+    database,
+    nats,
+    dataDir,
+    variables,
+    port,
+    env,
+    pool,
+    stop: async () => {
+      await pool.end();
+      await variables.stop();
+      await Promise.all([database.drop(), nats.remove(), rm(dataDir, { recursive: true, force: true })]);
+    },
+  };
+}
+
+export type Surroundings = Awaited<ReturnType<typeof startSurroundings>>;
+
+/** Clients and helpers that act as a member of one account. */
+export function actAs(port: number, accountId: string, role: RoleName = "owner") {
+  const caller = { accountId, role };
+  const catalog = clientAs(CatalogService, port, caller);
+  const deployments = clientAs(DeploymentService, port, caller);
+  const service = (path: Path) => catalog.getService(path);
+  return {
+    accountId,
+    catalog,
+    deployments,
+    service,
+    /** A project with one environment, both with names of their own. */
+    async environment() {
+      const name = `p${randomBytes(4).toString("hex")}`;
+      const project = await catalog.createProject({ accountId, name });
+      const projectId = project.id;
+      const made = await catalog.createEnvironment({ accountId, projectId, name: "production" });
+      const base = { accountId, projectId, environmentId: made.id };
+      return { ...base, project: name, at: (service: string) => ({ ...base, service }) };
+    },
+    /** Uploads an archive as a user does and deploys it. */
+    async deployArchive(path: Path, archive: Buffer) {
+      const archiveRef = await upload(deployments.createUpload(path), archive);
+      const { result } = await deployments.deployFromArchive({ ...path, archiveRef });
+      if (result.case !== "deployment") throw new Error("was not deployed");
+      return result.value;
+    },
+    /** Waits until a version has one of the statuses. */
+    until: (path: Path, version: number, ...statuses: string[]) =>
+      eventually(`version ${version} is ${statuses.join(" or ")}`, async () => {
+        const found = await deployments.getDeployment({ ...path, version });
+        return statuses.includes(found.status) && found;
+      }),
+    /** Waits until a service has the status. */
+    untilService: (path: Path, status: string) =>
+      eventually(`${path.service} is ${status}`, async () => {
+        const found = await service(path);
+        return found.status === status && found;
+      }),
+  };
+}
+
+export type Path = { accountId: string; projectId: string; environmentId: string; service: string };
+
+/** A gzipped tarball of these files. */
+export async function archiveOf(files: Record<string, string>): Promise<Buffer> {
+  const pack = tar.pack();
+  for (const [name, text] of Object.entries(files)) pack.entry({ name }, text);
+  pack.finalize();
+  const parts: Buffer[] = [];
+  for await (const part of pack.pipe(createGzip())) parts.push(part as Buffer);
+  return Buffer.concat(parts);
+}
+
+/** PUTs an archive to the target of a CreateUpload; gives its reference. */
+export async function upload(
+  target: Promise<{ uploadUrl: string; archiveRef: string; contentType: string }>,
+  archive: Buffer,
+): Promise<string> {
+  const { uploadUrl, archiveRef, contentType } = await target;
+  const headers = { "content-type": contentType };
+  const answer = await fetch(uploadUrl, { method: "PUT", headers, body: new Uint8Array(archive) });
+  if (!answer.ok) throw new Error(`the upload answered ${answer.status}: ${await answer.text()}`);
+  return archiveRef;
+}
+
+/** A deployer in this process with all it needs, and an account in it. */
+export async function startDeployer(more: Record<string, string> = {}) {
+  const around = await startSurroundings();
+  const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
+  const running = await start(readConfig({ ...around.env, ...more }, fields), log);
+  return {
+    ...around,
+    ...actAs(around.port, newId("acc")),
+    /** Another service of the platform. */
+    platform: clientAs(CatalogService, around.port, { kind: "service", id: "variables" }),
+    stop: async () => {
+      await running.stop();
+      await around.stop();
+    },
+  };
+}
+
+export type TestDeployer = Awaited<ReturnType<typeof startDeployer>>;
+
+/** What a refused call answered. Throws when it was not refused. */
+export async function refusal(call: Promise<unknown>) {
+  const error = await call.then(
+    (answer) => new Error(`was not refused, but answered ${JSON.stringify(answer)}`),
+    (thrown: unknown) => thrown,
+  );
+  const problem = error instanceof ConnectError ? error.findDetails(ProblemSchema)[0] : undefined;
+  if (!problem) throw error;
+  const { status, code, context } = problem;
+  return { status, code, reasons: problem.details.map((detail) => detail.reason), context };
+}
+
+/** Status, code and reasons of a refusal, as in "409 name_taken". */
+export async function refused(call: Promise<unknown>): Promise<string> {
+  const { status, code, reasons } = await refusal(call);
+  return [status, code, ...reasons].join(" ");
+}

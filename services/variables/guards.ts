@@ -1,0 +1,48 @@
+import type { HandlerContext } from "@connectrpc/connect";
+import type { Db } from "../kit/db.ts";
+import { conflict, notFound } from "../kit/errors.ts";
+import { tagOf } from "./entry.ts";
+import { expectMatch } from "./etag.ts";
+import { present } from "./present.ts";
+import type { Scope } from "./scopes.ts";
+import { type SealedVariable, variableByName } from "./sql.ts";
+import { impactRows } from "./sql-scopes.ts";
+
+const IMPACT_SHOWN = 20;
+
+/** A variable of a scope by name, or 404. */
+export async function requireVariable(db: Db, scope: Scope, name: string): Promise<SealedVariable> {
+  const row = await variableByName(db, scope.id, name);
+  if (!row) throw notFound("variable");
+  return row;
+}
+
+/** 409 revision_conflict when If-Match names another state than the stored one. */
+export async function expectCurrent(db: Db, ctx: HandlerContext, scope: Scope, row: SealedVariable) {
+  if (!ctx.requestHeader.has("if-match")) return;
+  const [message] = await present(db, scope, [row]);
+  expectMatch(ctx, tagOf(row, message!.sensitive));
+}
+
+/** The services that resolve one of the names to this scope's variable: `limit` of them, and how many there are. */
+export async function impactOf(db: Db, scope: Scope, names: string[], limit: number | null) {
+  const found = await impactRows(db, scope.id, names, limit);
+  const services = found.map(({ id, name, environmentId }) => ({ id, name, environmentId }));
+  return { services, total: found[0]?.total ?? 0 };
+}
+
+/** 409 with the impact when variables of a project or environment go without `confirmImpact`. */
+export async function guardImpact(
+  db: Db,
+  scope: Scope,
+  names: string[],
+  confirmed: boolean | undefined,
+): Promise<void> {
+  if (scope.kind === "service" || confirmed === true || names.length === 0) return;
+  const impact = await impactOf(db, scope, names, IMPACT_SHOWN);
+  throw conflict(
+    "impact_confirmation_required",
+    `Services lose the value or fall back to a wider scope. Repeat with confirmImpact: true.`,
+    { impact },
+  );
+}

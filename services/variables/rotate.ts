@@ -1,0 +1,45 @@
+import { readConfig, url } from "../kit/config.ts";
+import { createPool, type Pool } from "../kit/db.ts";
+import { encryptionKeys } from "./config.ts";
+import { type Keyring, KeyUnavailable, unwrapDataKey, wrapDataKey } from "./seal.ts";
+import { dataKeysNotUnder, rewrapDataKey } from "./sql.ts";
+
+const BATCH = 100;
+
+/**
+ * Wraps every data key under the first key of the keyring; values stay as they are. May run while services
+ * run, be killed and run again. `locked` names accounts whose data key no configured key opens: it is left.
+ */
+export async function rotate(pool: Pool, keyring: Keyring): Promise<{ rewrapped: number; locked: string[] }> {
+  const locked: string[] = [];
+  let rewrapped = 0;
+  for (let after = ""; ; ) {
+    const batch = await dataKeysNotUnder(pool, keyring.currentId, after, BATCH);
+    for (const row of batch) {
+      after = row.accountId;
+      try {
+        const key = unwrapDataKey(keyring, row.accountId, row);
+        rewrapped += await rewrapDataKey(pool, row.accountId, row, wrapDataKey(keyring, row.accountId, key));
+      } catch (error) {
+        if (!(error instanceof KeyUnavailable)) throw error;
+        locked.push(row.accountId);
+      }
+    }
+    if (batch.length < BATCH) return { rewrapped, locked };
+  }
+}
+
+if (import.meta.main) {
+  const config = readConfig(process.env, {
+    databaseUrl: url("DATABASE_URL", ["postgres", "postgresql"]),
+    encryptionKeys,
+  });
+  const pool = createPool(config.databaseUrl, { name: "variables-rotate" });
+  const { rewrapped, locked } = await rotate(pool, config.encryptionKeys);
+  await pool.end();
+  process.stdout.write(`${rewrapped} data keys are now under ${config.encryptionKeys.currentId}\n`);
+  if (locked.length > 0) {
+    process.stderr.write(`No configured key opens the data keys of ${locked.join(", ")}; they are left.\n`);
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,220 @@
+import { randomBytes } from "node:crypto";
+import {
+  create,
+  type DescMessage,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from "@bufbuild/protobuf";
+import { ConnectError, type ServiceImpl } from "@connectrpc/connect";
+import { headers as natsHeaders } from "@nats-io/transport-node";
+import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import * as deployerEvents from "../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
+import type { RoleName } from "../kit/caller.ts";
+import { readConfig } from "../kit/config.ts";
+import { createPool } from "../kit/db.ts";
+import { notFound } from "../kit/errors.ts";
+import { newId } from "../kit/ids.ts";
+import { createLog } from "../kit/log.ts";
+import { connectBus } from "../kit/nats.ts";
+import { EVENT_ID } from "../kit/outbox.ts";
+import { serve } from "../kit/server.ts";
+import { clientAs, testDatabase, testKeys, testNats } from "../kit/testing.ts";
+import { fields } from "./config.ts";
+import { start } from "./main.ts";
+
+export const testKek = `k1:${Buffer.alloc(32, 9).toString("base64")}`;
+
+type Node = { id: string; accountId: string; parentId?: string; name?: string; type?: string };
+type Published = {
+  ready: boolean;
+  revision: bigint;
+  keys: { key: string; value: string; sensitive: boolean }[];
+};
+
+/** The deployer as variables sees it: a real server that tells scopes and addon keys from memory. */
+export async function startTree() {
+  const nodes = new Map<string, Node>();
+  const keys = new Map<string, Published>();
+  const asked = { scopes: 0, keys: 0 };
+  const chain = (node: Node): Node[] =>
+    node.parentId ? [...chain(nodes.get(node.parentId)!), node] : [node];
+  const handlers: Partial<ServiceImpl<typeof CatalogService>> = {
+    resolveScope({ accountId, projectId, environmentId, service, serviceId }) {
+      asked.scopes++;
+      const children = (id: string) => [...nodes.values()].filter((node) => node.parentId === id);
+      const project = nodes.get(projectId ?? "");
+      if (!serviceId && project?.accountId !== accountId) throw notFound("project");
+      const environment = environmentId
+        ? children(projectId!).find((n) => n.id === environmentId)
+        : undefined;
+      if (environmentId && !environment) throw notFound("environment");
+      const named = service ? children(environmentId!).find((n) => n.name === service) : undefined;
+      if (service && !named) throw notFound("service");
+      const end = serviceId ? nodes.get(serviceId) : (named ?? environment ?? project);
+      if (!end) throw notFound("service");
+      const [p, e, s] = chain(end);
+      return {
+        accountId: p!.accountId,
+        projectId: p!.id,
+        environmentId: e?.id,
+        serviceId: s?.id,
+        serviceName: s?.name,
+        serviceType: s?.type,
+      };
+    },
+    getAddonKeys({ serviceId }) {
+      asked.keys++;
+      if (!nodes.has(serviceId)) throw notFound("addon");
+      return keys.get(serviceId) ?? { ready: false, revision: 0n, keys: [] };
+    },
+  };
+  const server = await serve({
+    host: "127.0.0.1",
+    port: 0,
+    grpcPort: 0,
+    keys: testKeys,
+    log: createLog("tree", "silent"),
+    services: [CatalogService],
+    routes: (router) => router.service(CatalogService, handlers),
+    ready: async () => true,
+  });
+  const add = (prefix: string, node: Omit<Node, "id">) => {
+    const id = newId(prefix);
+    nodes.set(id, { id, ...node });
+    return id;
+  };
+  return {
+    url: `http://127.0.0.1:${server.port}`,
+    asked,
+    project: (accountId: string) => add("prj", { accountId }),
+    environment: (projectId: string) =>
+      add("env", { accountId: nodes.get(projectId)!.accountId, parentId: projectId }),
+    service: (environmentId: string, name: string, type = "web") =>
+      add("svc", { accountId: nodes.get(environmentId)!.accountId, parentId: environmentId, name, type }),
+    publish: (serviceId: string, values: Record<string, string>, revision = 1n, ready = true) =>
+      keys.set(serviceId, {
+        ready,
+        revision,
+        keys: Object.entries(values).map(([key, value]) => ({
+          key,
+          value,
+          sensitive: key === "PASSWORD" || key === "URL",
+        })),
+      }),
+    remove(id: string): void {
+      for (const node of [...nodes.values()]) if (node.parentId === id) this.remove(node.id);
+      nodes.delete(id);
+    },
+    stop: () => server.stop(),
+  };
+}
+
+export type Tree = Awaited<ReturnType<typeof startTree>>;
+
+/** Variables on a database, a NATS and a deployer's tree of its own; `more` overrides its environment. */
+export async function startVariables(more: Record<string, string> = {}) {
+  const [database, nats, tree] = await Promise.all([testDatabase(["variables"]), testNats(), startTree()]);
+  const env: Record<string, string> = {
+    DATABASE_URL: database.url("variables"),
+    NATS_URL: nats.url,
+    DEPLOYER_URL: tree.url,
+    INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(","),
+    ENCRYPTION_KEYS: testKek,
+    ...more,
+  };
+  const logLines: string[] = [];
+  const log = createLog("variables", "debug", (line) => void logLines.push(line));
+  const startOne = (other: Record<string, string> = {}) =>
+    start(readConfig({ ...env, ...other }, fields), log);
+  const running = await startOne();
+  const pool = createPool(database.url("variables"));
+  const bus = connectBus(nats.url, "test", createLog("test", "silent"));
+  const { nc, js } = await bus.connected;
+  const seen: { subject: string; data: Uint8Array }[] = [];
+  const subscription = nc.subscribe("berth.variables.>", {
+    callback: (_error, message) => void seen.push({ subject: message.subject, data: message.data }),
+  });
+  await nc.flush();
+
+  return {
+    env,
+    port: running.port,
+    tree,
+    pool,
+    nats,
+    logLines,
+    /** Everything that variables has published, in order. */
+    seen,
+    /** A second process of the service on the same database. */
+    startOne,
+    as: (accountId: string, role: RoleName = "editor", port = running.port) =>
+      clientAs(VariablesService, port, { accountId, role, id: "usr_test", ip: "203.0.113.7" }),
+    service: (port = running.port) =>
+      clientAs(VariablesService, port, { kind: "service", id: "deployer", accountId: undefined }),
+    /** A project with one environment and services in it, which variables has not heard of yet. */
+    scene(services: Record<string, string> = { web: "web" }) {
+      const accountId = `acc_${randomBytes(8).toString("hex")}`;
+      const projectId = tree.project(accountId);
+      const environmentId = tree.environment(projectId);
+      const ids = Object.fromEntries(
+        Object.entries(services).map(([name, type]) => [name, tree.service(environmentId, name, type)]),
+      );
+      const P = { accountId, projectId };
+      const E = { ...P, environmentId };
+      return { accountId, projectId, environmentId, ids, P, E, S: { ...E, service: "web" } };
+    },
+    /** Publishes an event of the deployer. */
+    async publish<S extends DescMessage>(schema: S, accountId: string, event: MessageInitShape<S>) {
+      const headers = natsHeaders();
+      headers.set(EVENT_ID, newId("evt"));
+      const subject = `berth.deployer.v1.${schema.name}.${accountId}`;
+      await js.publish(subject, toBinary(schema, create(schema, event)), { headers });
+    },
+    /** Events of one kind that variables published for an account. */
+    published<S extends DescMessage>(schema: S, accountId: string): MessageShape<S>[] {
+      const suffix = `.${schema.name}.${accountId}`;
+      const found = seen.filter((message) => message.subject.endsWith(suffix));
+      return found.map((message) => fromBinary(schema, message.data));
+    },
+    stop: async () => {
+      await running.stop();
+      subscription.unsubscribe();
+      await Promise.all([bus.close(), pool.end(), tree.stop()]);
+      await Promise.all([database.drop(), nats.remove()]);
+    },
+  };
+}
+
+export type TestVariables = Awaited<ReturnType<typeof startVariables>>;
+export { deployerEvents };
+
+/** What a refused call answered. Throws when it was not refused. */
+export async function refusal(call: Promise<unknown>) {
+  const error = await call.then(
+    (answer) => new Error(`was not refused, but answered ${String(answer)}`),
+    (thrown: unknown) => thrown,
+  );
+  const problem = error instanceof ConnectError ? error.findDetails(ProblemSchema)[0] : undefined;
+  if (!problem) throw error;
+  return problem;
+}
+
+/** Status, code and reasons of a refusal: "422 validation_failed invalid_name". */
+export async function refused(call: Promise<unknown>): Promise<string> {
+  const { status, code, details } = await refusal(call);
+  return [status, code, ...details.map((detail) => detail.reason)].join(" ");
+}
+
+/** Headers of one call: what to send, and what came back. */
+export function headers(send: Record<string, string> = {}) {
+  const got: { etag: string | null; notModified: boolean } = { etag: null, notModified: false };
+  const onHeader = (header: Headers) => {
+    got.etag = header.get("etag");
+    got.notModified = header.get("berth-not-modified") === "1";
+  };
+  return { got, options: { headers: send, onHeader } };
+}
