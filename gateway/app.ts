@@ -18,6 +18,8 @@ const KEEP_ALIVE_MS = 75_000;
 /** A connection on which nothing moves for so long is closed. */
 const SILENT_MS = 150_000;
 
+const unsupported = Object.assign(new Error("unsupported content encoding"), { statusCode: 415 });
+
 export type App = FastifyInstance;
 
 /**
@@ -49,10 +51,15 @@ export function createApp(options: {
     clientErrorHandler: (error, socket) => clientError(error as NodeJS.ErrnoException, socket),
   });
   app.decorateRequest("exchange", undefined);
+  app.decorate("stopping", false);
+  app.addHook("preClose", async () => {
+    app.stopping = true;
+  });
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) =>
-    done(null, body),
-  );
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, body, done) => {
+    const encoding = request.headers["content-encoding"] ?? "identity";
+    done(encoding === "identity" ? null : unsupported, body);
+  });
 
   const known: { methods: string[]; path: RegExp }[] = [];
   app.addHook("onRoute", ({ method, url }) => {
@@ -74,6 +81,15 @@ export function createApp(options: {
   return app;
 }
 
+/** Takes no new connections, and ends when what is under way is answered; after 8 s all is cut off. */
+export async function closeApp(app: App): Promise<void> {
+  const idle = setInterval(() => app.server.closeIdleConnections(), 100);
+  const late = setTimeout(() => app.server.closeAllConnections(), 8_000);
+  await app.close();
+  clearInterval(idle);
+  clearTimeout(late);
+}
+
 function refuse(request: FastifyRequest, reply: FastifyReply, found: Problem, close = false): void {
   finish(request, reply, { ...refusal(found, request.id), close });
 }
@@ -87,7 +103,7 @@ function fromFramework(error: FastifyError, id: string): Problem {
   if (error.statusCode === 413)
     return problem(413, "payload_too_large", "The body is larger than this endpoint takes.");
   if (error.statusCode === 415)
-    return problem(415, "unsupported_media_type", "The body must be application/json.");
+    return problem(415, "unsupported_media_type", "The body must be application/json, not compressed.");
   if (error.statusCode !== undefined && error.statusCode < 500)
     return problem(400, "malformed_request", "The request could not be read.");
   return internal(id);

@@ -10,7 +10,7 @@ import { migrate } from "../services/kit/migrate.ts";
 import { connectBus } from "../services/kit/nats.ts";
 import { main } from "../services/kit/process.ts";
 import { startTelemetry } from "../services/kit/telemetry.ts";
-import { type App, createApp } from "./app.ts";
+import { type App, closeApp, createApp } from "./app.ts";
 import { createAuth } from "./auth.ts";
 import { createCallers } from "./callers.ts";
 import { fields, type GatewayConfig } from "./config.ts";
@@ -66,7 +66,7 @@ export async function start(config: GatewayConfig, log: Logger) {
   return {
     ...address,
     stop: async () => {
-      await app.close();
+      await closeApp(app);
       clearInterval(sweeping);
       await limiter.stop();
       await Promise.all([...Object.values(pools), uploading].map((upstream) => upstream.close()));

@@ -78,7 +78,7 @@ export async function surroundings(behind: Behind = {}) {
     DEPLOYER_URL: `http://127.0.0.1:${deployer.port}`,
     RATE_LIMITS: "off",
   };
-  const gateways: { stop: () => Promise<void> }[] = [];
+  const gateways = new Set<() => Promise<void>>();
   return {
     database,
     nats,
@@ -89,12 +89,15 @@ export async function surroundings(behind: Behind = {}) {
       const sink = lines && ((line: string) => void lines.push(line));
       const toLog = lines ? createLog("gateway", "debug", sink) : log;
       const running = await start(readConfig({ ...gatewayEnv, ...extra }, fields), toLog);
-      gateways.push(running);
-      return { ...running, call: caller(running.baseUrl, ownerToken) };
+      const stop = async () => {
+        if (gateways.delete(stop)) await running.stop();
+      };
+      gateways.add(stop);
+      return { ...running, stop, call: caller(running.baseUrl, ownerToken) };
     },
     stopIdentity: () => identity.stop(),
     async stop() {
-      await Promise.all(gateways.map((gateway) => gateway.stop()));
+      await Promise.all([...gateways].map((stop) => stop()));
       await Promise.all([identity.stop(), variables.stop(), deployer.stop()]);
       await Promise.all([database.drop(), nats.remove()]);
     },

@@ -37,6 +37,10 @@ export type Exchange = {
 };
 
 declare module "fastify" {
+  interface FastifyInstance {
+    /** Whether the gateway is being stopped: connections end with their next answer. */
+    stopping: boolean;
+  }
   interface FastifyRequest {
     exchange: Exchange | undefined;
   }
@@ -81,6 +85,7 @@ export function transcode(app: FastifyInstance, prefix: string, routes: Route[],
 export function finish(request: FastifyRequest, reply: FastifyReply, answer: Answer): void {
   const { exchange } = request;
   reply.hijack();
+  if (request.server.stopping) answer.close = true;
   if (!reply.raw.headersSent) write(reply.raw, request.id, answer, exchange?.rate);
   exchange?.observer.end(exchange.observed, answer, request.id);
 }

@@ -17,6 +17,7 @@ export async function launch(dir?: string) {
   const child = spawn(process.execPath, ["deploy/local/main.ts", "--data", data], {
     cwd: root,
     stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, RATE_LIMITS: "off" },
   });
   let output = "";
   for (const stream of [child.stdout!, child.stderr!])

@@ -119,7 +119,7 @@ test("deleting a project with a live service needs confirmation and then leaves 
   expect(refused.status).toBe(409);
   expect(refused.body.error).toMatchObject({ code: "impact_confirmation_required", impact: { total: 1 } });
   expect((await world.call("DELETE", P, { confirmImpact: true })).status).toBe(204);
-  expect((await world.call("GET", P)).status).toBe(404);
+  await eventually("the project is gone", async () => (await world.call("GET", P)).status === 404);
   await eventually("the app is gone", async () => (await open(url)).status === 404);
   await eventually(
     "its variables are gone",

@@ -96,7 +96,7 @@ function passwordOf(secrets: Secrets, role: string): string {
 /** From the launcher's own environment: what programs, builds and proxies need, and nothing by accident. */
 function machineEnvironment(): Record<string, string> {
   const wanted =
-    /^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|TZ|LANG|LC_\w+|XDG_\w+|https?_proxy|no_proxy|all_proxy|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS|npm_config_registry|OTEL_\w+)$/i;
+    /^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|TZ|LANG|LC_\w+|XDG_\w+|https?_proxy|no_proxy|all_proxy|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS|npm_config_registry|OTEL_\w+|RATE_LIMIT\w+)$/i;
   const entries = Object.entries(process.env).filter(
     (entry): entry is [string, string] => wanted.test(entry[0]) && entry[1] !== undefined,
   );

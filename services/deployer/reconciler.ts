@@ -120,6 +120,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
     await settle(pool, owner, serviceId, wakeIn).catch(() => {});
     inHand.delete(serviceId);
     if (again.delete(serviceId)) poke(serviceId);
+    else if (wakeIn !== undefined) wake();
   }
 
   async function takeDue(): Promise<number> {

@@ -106,7 +106,6 @@ describe("the disk store", () => {
     const moved = url.replace(rotated.baseUrl, withoutNew.baseUrl);
     expect((await send(moved, { body: "x" })).status).toBe(403);
     await close();
-    await rm(folder, { recursive: true });
   });
 
   test("keeps nothing of a broken upload", async () => {
