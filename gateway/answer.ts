@@ -1,4 +1,4 @@
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { envelope, type Problem } from "./problem.ts";
 import type { Verdict } from "./ratelimit.ts";
 
@@ -11,7 +11,7 @@ export type Answer = {
   /** Whether clients and proxies may keep it to ask again with If-None-Match. */
   revalidate?: boolean;
   replayed?: boolean;
-  /** Ends the connection: the rest of the request will not be read. */
+  /** Ends the connection after it. */
   close?: boolean;
   allow?: string;
   /** The code of an error, for the log. */
@@ -68,4 +68,15 @@ export function write(
   if (answer.close) headers.push("connection", "close");
   res.writeHead(status, headers as string[]);
   res.end(body);
+}
+
+/** How long a client may go on sending a body after its answer. */
+const LINGER_MS = 30_000;
+
+/** Lets a client that is answered early finish its sending, so that it reads why instead of a reset. */
+export function linger(request: IncomingMessage): void {
+  if (request.complete || request.destroyed) return;
+  const late = setTimeout(() => request.destroy(), LINGER_MS).unref();
+  request.once("close", () => clearTimeout(late));
+  request.resume();
 }

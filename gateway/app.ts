@@ -63,7 +63,8 @@ export function createApp(options: {
 
   const known: { methods: string[]; path: RegExp }[] = [];
   app.addHook("onRoute", ({ method, url }) => {
-    const path = new RegExp(`^${url.replace("*", ".*").replaceAll(/:\w+/g, "[^/]+")}$`);
+    const pattern = url.replaceAll(".", "\\.").replace("*", ".*").replaceAll(/:\w+/g, "[^/]+");
+    const path = new RegExp(`^${pattern}$`);
     known.push({ methods: [method].flat(), path });
   });
   app.setNotFoundHandler((request, reply) => {
@@ -75,7 +76,7 @@ export function createApp(options: {
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const found = fromFramework(error, request.id);
     if (found.status >= 500) log.error({ err: error, requestId: request.id }, "request failed");
-    refuse(request, reply, found, true);
+    refuse(request, reply, found);
   });
   operational(app, options.ready);
   return app;
@@ -90,8 +91,8 @@ export async function closeApp(app: App): Promise<void> {
   clearTimeout(late);
 }
 
-function refuse(request: FastifyRequest, reply: FastifyReply, found: Problem, close = false): void {
-  finish(request, reply, { ...refusal(found, request.id), close });
+function refuse(request: FastifyRequest, reply: FastifyReply, found: Problem): void {
+  finish(request, reply, refusal(found, request.id));
 }
 
 function methodNotAllowed(request: FastifyRequest, reply: FastifyReply, allow: string): void {

@@ -6,7 +6,7 @@ import { ServiceSchema } from "../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { conflict, notFound } from "../services/kit/errors.ts";
 import { who } from "../services/kit/interceptors.ts";
 import { eventually } from "../services/kit/testing.ts";
-import { anyName, caller, refusalOf, type Surroundings, surroundings } from "./testing.ts";
+import { anyName, caller, refusalOf, type Surroundings, sendLarge, surroundings } from "./testing.ts";
 
 let around: Surroundings;
 let gateway: Awaited<ReturnType<Surroundings["gateway"]>>;
@@ -167,6 +167,16 @@ describe("what is wrong with a request is said before anything runs", () => {
     expect(await post("{}", { "content-type": "text/plain" })).toBe("415 unsupported_media_type");
     expect(await post("{}", { "content-encoding": "gzip" })).toBe("415 unsupported_media_type");
     expect(await post(`{"value":"${"x".repeat(1024 * 1024)}"}`)).toBe("413 payload_too_large");
+  });
+
+  test("a client that is refused while it sends a large body reads why", async () => {
+    const send = async (headers: Record<string, string>) => {
+      const options = { method: "POST", headers: { "content-type": "application/json", ...headers } };
+      const request = httpRequest(`${gateway.baseUrl}${P()}/variables`, options);
+      return (await sendLarge(request, 300)).statusCode;
+    };
+    expect(await send({ authorization: `Bearer ${around.ownerToken}` })).toBe(413);
+    expect(await send({})).toBe(401);
   });
 
   test("a batch may be 4 MiB", async () => {

@@ -62,6 +62,7 @@ export async function start(config: GatewayConfig, log: Logger) {
   });
   const uploading = uploads(app, config.deployerUrl, { tracing, log });
   const address = await listen(app, config);
+  log.info({ baseUrl: address.baseUrl, port: address.port }, "listening");
   const sweeping = startSweep(pool, log);
   return {
     ...address,

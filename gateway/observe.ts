@@ -1,6 +1,6 @@
-import { context, propagation, type Span, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import { Histogram } from "prom-client";
 import type { Logger } from "../services/kit/log.ts";
+import { serverSpan } from "../services/kit/telemetry.ts";
 
 const duration = new Histogram({
   name: "berth_http_request_duration_seconds",
@@ -10,7 +10,11 @@ const duration = new Histogram({
 });
 
 /** What is known of a request under way: for its metric, its log line and its trace. */
-export type Observed = { startedAt: number; span: Span | undefined; traceparent: string | undefined };
+export type Observed = {
+  startedAt: number;
+  span: ReturnType<typeof serverSpan> | undefined;
+  traceparent: string | undefined;
+};
 
 /** Measures the requests of one route. Traces cost nothing while they go nowhere (`tracing` false). */
 export function observer(method: string, route: string, options: { tracing: boolean; log: Logger }) {
@@ -21,13 +25,8 @@ export function observer(method: string, route: string, options: { tracing: bool
     begin(traceparent: string | undefined): Observed {
       const startedAt = performance.now();
       if (!tracing) return { startedAt, span: undefined, traceparent };
-      const parent = propagation.extract(context.active(), { traceparent });
-      const span = trace
-        .getTracer("berth")
-        .startSpan(`${method} ${route}`, { kind: SpanKind.SERVER }, parent);
-      const carrier: Record<string, string> = {};
-      propagation.inject(trace.setSpan(parent, span), carrier);
-      return { startedAt, span, traceparent: carrier.traceparent };
+      const span = serverSpan(`${method} ${route}`, traceparent);
+      return { startedAt, span, traceparent: span.traceparent };
     },
     end(observed: Observed, answer: { status: number; code?: string | undefined }, requestId: string): void {
       const { status, code } = answer;
@@ -35,11 +34,7 @@ export function observer(method: string, route: string, options: { tracing: bool
       const timer = byStatus.get(status) ?? duration.labels(method, route, String(status));
       byStatus.set(status, timer);
       timer.observe(ms / 1000);
-      if (observed.span) {
-        observed.span.setAttribute("http.response.status_code", status);
-        if (status >= 500) observed.span.setStatus({ code: SpanStatusCode.ERROR });
-        observed.span.end();
-      }
+      observed.span?.end(status >= 500, { "http.response.status_code": status });
       if (status < 500 && !verbose) return;
       const line = { method, route, status, code, ms: Math.round(ms * 10) / 10, requestId };
       if (status >= 500) log.warn(line, "request failed");

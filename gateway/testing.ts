@@ -1,4 +1,6 @@
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import type { ClientRequest, IncomingMessage } from "node:http";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { CatalogService } from "../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { DeploymentService } from "../proto/gen/berth/deployer/v1/deployments_pb.ts";
@@ -140,3 +142,14 @@ export function refusalOf({ status, body }: Answer): string {
 }
 
 export const anyName = (prefix: string) => `${prefix}${randomBytes(5).toString("hex")}`;
+
+/** Sends 64 KiB pieces until all are sent or an answer comes, as a client with a large body does. */
+export async function sendLarge(request: ClientRequest, pieces: number): Promise<IncomingMessage> {
+  request.setMaxListeners(0);
+  const answered = once(request, "response") as Promise<[IncomingMessage]>;
+  for (let i = 0; i < pieces; i++)
+    if (!request.write(Buffer.alloc(65_536, "x"))) await Promise.race([once(request, "drain"), answered]);
+  request.end();
+  const [response] = await answered;
+  return response.resume();
+}

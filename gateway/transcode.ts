@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { signCaller } from "../services/kit/caller.ts";
 import type { Logger } from "../services/kit/log.ts";
-import { type Answer, isProblem, refusal, write } from "./answer.ts";
+import { type Answer, isProblem, linger, refusal, write } from "./answer.ts";
 import type { Auth, Identified } from "./auth.ts";
 import type { Callers, Known } from "./callers.ts";
 import type { createForward, Outbound } from "./forward.ts";
@@ -87,7 +87,12 @@ export function finish(request: FastifyRequest, reply: FastifyReply, answer: Ans
   reply.hijack();
   if (request.server.stopping) answer.close = true;
   if (!reply.raw.headersSent) write(reply.raw, request.id, answer, exchange?.rate);
+  if (request.body === undefined && hasBody(request)) linger(request.raw);
   exchange?.observer.end(exchange.observed, answer, request.id);
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  return headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
 }
 
 /** Whether a value is there already, or has to be waited for: what is there is used in the same turn. */

@@ -2,14 +2,12 @@ import { PassThrough } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Dispatcher, Pool } from "undici";
 import type { Logger } from "../services/kit/log.ts";
-import { type Answer, refusal, write } from "./answer.ts";
+import { type Answer, linger, refusal, write } from "./answer.ts";
 import { type Observer, observer } from "./observe.ts";
 import { type Problem, problem, unavailable } from "./problem.ts";
 
 const MAX_ANSWER = 64 * 1024;
 const IDLE_MS = 120_000;
-/** How long a client may go on sending a body that was refused, so that it reads why. */
-const LINGER_MS = 30_000;
 
 const PASSED = ["content-type", "content-length", "content-encoding", "traceparent"];
 
@@ -60,7 +58,9 @@ async function pass(
   reply.raw.off("close", gone);
   if (!abort.signal.aborted) {
     write(reply.raw, request.id, answer, undefined);
-    drain(request, body);
+    raw.unpipe(body);
+    body.destroy();
+    linger(raw);
   }
   watch.end(observed, answer, request.id);
 }
@@ -81,15 +81,6 @@ async function ask(
   const text = await readSome(answered.body);
   if (answered.statusCode >= 400) return refusal(toProblem(answered.statusCode, text), request.id);
   return { status: answered.statusCode, body: text.length > 0 ? text : undefined };
-}
-
-function drain({ raw }: FastifyRequest, body: PassThrough): void {
-  raw.unpipe(body);
-  body.destroy();
-  if (raw.complete) return;
-  const late = setTimeout(() => raw.destroy(), LINGER_MS).unref();
-  raw.once("close", () => clearTimeout(late));
-  raw.resume();
 }
 
 async function readSome(body: Dispatcher.ResponseData["body"]): Promise<Buffer> {
@@ -115,13 +106,13 @@ const CODES: Record<number, [code: string, message: string]> = {
   422: ["validation_failed", "The upload was refused."],
 };
 
-/** The deployer's refusal: its own `{code, message, details?}` where it says so, else what the status means. */
+/** The deployer's refusal: its own `{error: {code, message, details}}` where it says so, else what the status means. */
 function toProblem(status: number, text: Buffer): Problem {
   if (status >= 500) return unavailable();
   const [code, message] = CODES[status] ?? ["malformed_request", "The upload was refused."];
   try {
-    const said = JSON.parse(text.toString()) as Partial<Problem>;
-    if (typeof said.code === "string" && typeof said.message === "string")
+    const { error: said } = JSON.parse(text.toString()) as { error?: Partial<Problem> };
+    if (typeof said?.code === "string" && typeof said.message === "string")
       return { status, code: said.code, message: said.message, details: said.details ?? [] };
   } catch {
     // Not JSON: the status says enough.

@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { join } from "node:path";
 import { fromBinary } from "@bufbuild/protobuf";
 import { type FileDescriptorProto, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 
@@ -14,7 +15,8 @@ const MEMBER = 2;
 
 /** Reads the comments of all protos of a folder, which generated code does not carry, with buf. */
 export function readComments(dir: string): Comments {
-  const image = execFileSync("buf", ["build", dir, "-o", "-#format=binpb"], { maxBuffer: 64 * 1024 * 1024 });
+  const buf = join(import.meta.dirname, "../node_modules/.bin/buf");
+  const image = execFileSync(buf, ["build", dir, "-o", "-#format=binpb"], { maxBuffer: 64 * 1024 * 1024 });
   const comments: Comments = new Map();
   for (const file of fromBinary(FileDescriptorSetSchema, image).file)
     for (const { path, leadingComments } of file.sourceCodeInfo?.location ?? []) {

@@ -9,8 +9,8 @@ import type { Releases } from "./releases.ts";
 import type { Runtime } from "./runtime/port.ts";
 import { archivePrefix } from "./secrets.ts";
 import { addonFailed } from "./sql-addons.ts";
-import { pruneProject } from "./sql-catalog.ts";
-import { artifactInUse, buildsOf, markDiscarded, removeService } from "./sql-releases.ts";
+import { buildsOf, pruneProject, removeService } from "./sql-deletion.ts";
+import { artifactInUse, markDiscarded } from "./sql-moves.ts";
 import type { ObjectStore } from "./store/port.ts";
 
 export type ActionDeps = {

@@ -12,7 +12,8 @@ import { fail, notice } from "./outcome.ts";
 import type { Resolve } from "./resolve.ts";
 import { imageRef } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
-import { beginBuild, finishBuild, type ReleaseRow, releaseOf, setBuildStage } from "./sql-releases.ts";
+import { beginBuild, finishBuild, setBuildStage } from "./sql-moves.ts";
+import { type ReleaseRow, releaseOf } from "./sql-releases.ts";
 
 export type BuildsDeps = {
   pool: Pool;
@@ -67,6 +68,7 @@ export function createBuilds(deps: BuildsDeps) {
       await output.close();
       await finish(deploymentId, artifact);
     } catch (error) {
+      if (error instanceof BuildFailure) output.line(error.message);
       await output.close();
       if (error instanceof BuildFailure)
         await fail(pool, log, deploymentId, notice(error.stage, error.code, error.message)).catch(() => {
@@ -95,6 +97,7 @@ export function createBuilds(deps: BuildsDeps) {
   function request(release: ReleaseRow, output: BuildLogWriter) {
     const { deploymentId, buildId, serviceId, type, config } = release;
     const begun = release.buildStartedMs ?? Date.now();
+    let noted = Promise.resolve(); // one after the other, so that the last stage stays
     return {
       buildId: buildId!,
       serviceId,
@@ -108,10 +111,11 @@ export function createBuilds(deps: BuildsDeps) {
       command: config.command,
       port: config.port ?? 8080,
       timeoutMs: Math.max(1, begun + times.buildMs - Date.now()),
-      onStage: (stage: string) =>
-        void setBuildStage(pool, deploymentId, stage).catch((error) =>
-          log.warn({ err: error, deploymentId }, "the build stage could not be noted"),
-        ),
+      onStage(stage: string) {
+        noted = noted
+          .then(async () => void (await setBuildStage(pool, deploymentId, stage)))
+          .catch((error) => log.warn({ err: error, deploymentId }, "the build stage could not be noted"));
+      },
       log: output.line,
     };
   }

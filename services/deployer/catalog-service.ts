@@ -6,7 +6,6 @@ import {
   ProjectCreatedSchema,
   ProjectDeletedSchema,
   ServiceCreatedSchema,
-  ServiceDeletedSchema,
 } from "../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { type Cursors, isDuplicate, type Pool, type Tx, transaction } from "../kit/db.ts";
 import { conflict, invalid, notFound } from "../kit/errors.ts";
@@ -15,6 +14,7 @@ import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
 import { accept } from "./accept.ts";
 import { type AddonServer, addonKeys } from "./addon-keys.ts";
+import { deleteServices } from "./deletion.ts";
 import {
   requireEnvironment,
   requireLocked,
@@ -27,6 +27,7 @@ import type { Secrets } from "./secrets.ts";
 import { checkSource, isDeployable, mergeConfig } from "./service-config.ts";
 import { serviceStatus } from "./service-status.ts";
 import * as sql from "./sql-catalog.ts";
+import { markEnvironments, markProject, pruneProject } from "./sql-deletion.ts";
 import { poke, wakeReconcilers } from "./sql-work.ts";
 
 export type CatalogDeps = { pool: Pool; cursors: Cursors; secrets: Secrets; addonServer: AddonServer };
@@ -69,14 +70,14 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     async deleteProject({ accountId, projectId, confirmImpact }, ctx) {
       const project = await requireProject(pool, accountId, projectId);
       return transaction(pool, async (tx) => {
-        if ((await sql.markProject(tx, projectId)) === 0) throw notFound("project");
-        const environments = await sql.markEnvironments(tx, "project_id", projectId);
+        if ((await markProject(tx, projectId)) === 0) throw notFound("project");
+        const environments = await markEnvironments(tx, "project_id", projectId);
         await deleteServices(tx, "project_id", projectId, confirmImpact, { accountId, projectId });
         for (const { id } of environments)
           await emit(tx, EnvironmentDeletedSchema, accountId, { accountId, projectId, environmentId: id });
         await emit(tx, ProjectDeletedSchema, accountId, { accountId, projectId });
         await record(tx, ctx, accountId, "project.delete", project);
-        await sql.pruneProject(tx, projectId);
+        await pruneProject(tx, projectId);
         return {};
       });
     },
@@ -107,11 +108,11 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     async deleteEnvironment({ accountId, projectId, environmentId, confirmImpact }, ctx) {
       const environment = await requireEnvironment(pool, { accountId, projectId, environmentId });
       return transaction(pool, async (tx) => {
-        if ((await sql.markEnvironments(tx, "id", environmentId)).length === 0) throw notFound("environment");
+        if ((await markEnvironments(tx, "id", environmentId)).length === 0) throw notFound("environment");
         await deleteServices(tx, "environment_id", environmentId, confirmImpact, { accountId, projectId });
         await emit(tx, EnvironmentDeletedSchema, accountId, { accountId, projectId, environmentId });
         await record(tx, ctx, accountId, "environment.delete", environment);
-        await sql.pruneProject(tx, projectId);
+        await pruneProject(tx, projectId);
         return {};
       });
     },
@@ -224,28 +225,6 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
 
 function told(row: sql.ServiceRow) {
   return { ...row, ...serviceStatus(row) };
-}
-
-/** Marks the services under a scope; refuses when some are live and that was not confirmed. */
-async function deleteServices(
-  tx: Tx,
-  column: "project_id" | "environment_id" | "id",
-  id: string,
-  confirmed: boolean | undefined,
-  path: { accountId: string; projectId: string },
-): Promise<void> {
-  const impact = confirmed ? undefined : await sql.liveImpact(tx, column, id);
-  if (impact && impact.total > 0)
-    throw conflict(
-      "impact_confirmation_required",
-      `${impact.total === 1 ? "A live service is" : `${impact.total} live services are`} deleted by this. Send confirmImpact: true.`,
-      { impact },
-    );
-  for (const service of await sql.markServices(tx, column, id)) {
-    const event = { ...path, environmentId: service.environmentId, serviceId: service.id };
-    await emit(tx, ServiceDeletedSchema, path.accountId, event);
-  }
-  await wakeReconcilers(tx);
 }
 
 function record(

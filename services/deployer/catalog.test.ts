@@ -22,22 +22,6 @@ async function addonAdmin(): Promise<string> {
   return url.href;
 }
 
-/** Kinds of events published for an account so far, in order. */
-async function eventsOf(accountId: string): Promise<string[]> {
-  const { manager, close } = await stream();
-  const info = await manager.streams.info("BERTH", { subjects_filter: `berth.deployer.v1.*.${accountId}` });
-  await close();
-  return Object.entries(info.state.subjects ?? {}).map(([subject]) => subject.split(".")[3]!);
-}
-
-async function stream() {
-  const { connectBus } = await import("../kit/nats.ts");
-  const { createLog } = await import("../kit/log.ts");
-  const bus = connectBus(berth.nats.url, "test", createLog("test", "silent"));
-  const { manager } = await bus.connected;
-  return { manager, close: bus.close };
-}
-
 test("projects, environments and services are created, read, listed newest first, and renamed", async () => {
   const { accountId, catalog } = actAs(berth.port, newId("acc"));
   const names = ["one", "two", "three"];
@@ -208,11 +192,12 @@ test("a deletion without live services needs no confirmation, and its name is fr
   });
   await catalog.createProject({ accountId, name: environment.project });
   const kinds = await eventually("the events arrive", async () => {
-    const found = await eventsOf(accountId);
+    const found = await berth.eventsOf(accountId);
     return found.includes("ProjectDeleted") && found;
   });
   for (const kind of ["Project", "Environment", "Service"])
     expect(kinds).toEqual(expect.arrayContaining([`${kind}Created`, `${kind}Deleted`]));
+  expect(kinds).toContain("AuditRecorded");
 });
 
 test("other services find the scopes of a path and of a service, and nothing that is deleted", async () => {
@@ -279,7 +264,7 @@ test("a postgres addon becomes a database of its own, reached with the keys it p
   for (const text of [password, Buffer.from(password).toString("hex")])
     expect(stored.rows[0].row).not.toContain(text);
   await eventually("the keys are published", async () =>
-    (await eventsOf(acting.accountId)).includes("AddonKeysPublished"),
+    (await berth.eventsOf(acting.accountId)).includes("AddonKeysPublished"),
   );
 
   const { context } = await refusal(catalog.deleteService(environment.at("db")));

@@ -129,22 +129,34 @@ test("a staged service acknowledges an archive, and deploys it when the environm
 });
 
 test("a deployment that could not begin or apply in time fails at its stage", async () => {
-  const open = berth.variables.hold();
+  berth.variables.setAway(true);
   const { deployments, path, until, id } = await webService();
-  const backdate = (column: string, version: number) =>
+  const backdate = (column: string) =>
     berth.pool.query(
-      `with late as (update deployments set ${column} = now() - interval '1 hour' where service_id = $1 and version = $2)
+      `with late as (update deployments set ${column} = now() - interval '1 hour'
+         where service_id = $1 and status = 'queued')
        update work set next_at = now() where service_id = $1`,
-      [id, version],
+      [id],
     );
-  const archive = await archiveOf({ "index.html": "x" });
-  const archiveRef = await upload(deployments.createUpload(path), archive);
+  const archiveRef = await upload(deployments.createUpload(path), await someArchive());
   await deployments.deployFromArchive({ ...path, archiveRef });
-  await backdate("created_at", 1);
-  open();
-  expect((await until(path, 1, "failed")).errors).toMatchObject([
-    { stage: "queue", code: "queue_deadline_exceeded" },
-  ]);
+  await backdate("created_at");
+  const queued = await until(path, 1, "failed");
+  expect(queued.errors).toMatchObject([{ stage: "queue", code: "queue_deadline_exceeded" }]);
+
+  await deployments.deploy({ ...path, image: "shop/web:1" });
+  const waiting = await eventually("it says what it waits for", async () => {
+    const found = await deployments.getDeployment({ ...path, version: 2 });
+    return found.warnings.length > 0 && found;
+  });
+  expect(waiting).toMatchObject({
+    status: "queued",
+    warnings: [{ stage: "resolve", code: "variables_unavailable" }],
+  });
+  await backdate("apply_started_at");
+  const applying = await until(path, 2, "failed");
+  expect(applying.errors).toMatchObject([{ stage: "apply", code: "apply_deadline_exceeded" }]);
+  berth.variables.setAway(false);
 });
 
 test("calls without a member's role are refused", async () => {
@@ -161,8 +173,9 @@ test("calls without a member's role are refused", async () => {
 test("a deleting service takes no deployment", async () => {
   const { catalog, deployments, path } = await webService();
   const open = berth.variables.hold();
+  const before = berth.variables.asked();
   await deployments.deploy({ ...path, image: "shop/web:1" });
-  await eventually("the apply has begun", async () => berth.variables.asked() > 0);
+  await eventually("the apply has begun", async () => berth.variables.asked() > before);
   await catalog.deleteService(path);
   const { status } = await catalog.getService(path);
   expect(status).toBe("deleting");

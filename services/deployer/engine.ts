@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import type { Logger } from "../kit/log.ts";
+import { createLocalBuilder } from "./builder/local.ts";
 import type { Builder } from "./builder/port.ts";
 import type { Config } from "./config.ts";
 import { createLocalRuntime } from "./runtime/local.ts";
@@ -34,7 +35,7 @@ export async function startLocalEngine(config: Config, secrets: Secrets, logger:
     secrets: config.uploadKeys.map((key) => key.toString("base64")),
     logger,
   });
-  const builder = undefined as unknown as Builder;
+  const builder = createLocalBuilder({ folder: folder("artifacts"), store, environment: process.env });
   const router = await startRouter({ port: config.routerPort, logger });
   const runtime = createLocalRuntime({
     folder: folder("runtime"),

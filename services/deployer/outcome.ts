@@ -3,7 +3,7 @@ import { type Pool, transaction } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { emit } from "../kit/outbox.ts";
 import type { StoredNotice } from "./sql-deployments.ts";
-import { failDeployment } from "./sql-releases.ts";
+import { failDeployment } from "./sql-moves.ts";
 
 /** A note of now, in a form the database can hold. */
 export function notice(stage: string, code: string, message: string): StoredNotice {

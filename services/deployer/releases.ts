@@ -9,6 +9,7 @@ import { emit } from "../kit/outbox.ts";
 import { fail, notice } from "./outcome.ts";
 import { type Resolve, type Resolved, Unresolved } from "./resolve.ts";
 import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "./runtime/port.ts";
+import * as moves from "./sql-moves.ts";
 import * as sql from "./sql-releases.ts";
 
 export type ReleasesDeps = {
@@ -30,15 +31,15 @@ export function createReleases(deps: ReleasesDeps) {
   /** Applies a deployment (interface.md 3.1); `false` when it is not the newest any more. */
   async function apply(deploymentId: string): Promise<boolean> {
     const row = await sql.releaseOf(pool, deploymentId);
-    if (!row || (await sql.beginApply(pool, deploymentId)) === 0) return false;
+    if (!row || (await moves.beginApply(pool, deploymentId)) === 0) return false;
     const resolved = await resolveFor(row);
     const revision = await sql.revisionFor(pool, owner, row.serviceId, resolved.fingerprint);
     if (revision === undefined) return false;
     const applied = await underLock(row.serviceId, async (tx) => {
-      const moved = await sql.markApplied(tx, deploymentId);
+      const moved = await moves.markApplied(tx, deploymentId);
       if (!moved) return false;
       await sql.noteRelease(tx, { ...row, revision });
-      await sql.setWarnings(tx, deploymentId, "resolve", resolved.dangling);
+      await moves.setWarnings(tx, deploymentId, "resolve", resolved.dangling);
       await emit(tx, DeploymentAppliedSchema, moved.accountId, { ...moved, deploymentId });
       // Last: what the runtime was told cannot be rolled back, but it is told again after a crash.
       await runtime.apply(releaseFor(row, resolved, revision));
@@ -77,7 +78,7 @@ export function createReleases(deps: ReleasesDeps) {
     return underLock(serviceId, async (tx, liveVersion) => {
       if (liveVersion !== version) return false;
       await sql.noteRelease(tx, { ...row, revision });
-      await sql.setWarnings(tx, deploymentId, "resolve", resolved.dangling);
+      await moves.setWarnings(tx, deploymentId, "resolve", resolved.dangling);
       await runtime.apply(releaseFor(row, resolved, revision));
       log.info({ deploymentId, version, revision }, "applied again");
       return true;
@@ -97,11 +98,11 @@ export function createReleases(deps: ReleasesDeps) {
       const before = await sql.recordStatus(tx, owner, status);
       if (!before) return;
       const { accountId } = before;
-      const healthy = healthySince && (await sql.markHealthy(tx, serviceId, version, healthySince));
+      const healthy = healthySince && (await moves.markHealthy(tx, serviceId, version, healthySince));
       if (healthy) await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version });
       if (state !== "degraded" && state !== "crashed") return;
       if (reason === "rollout_deadline_exceeded" || reason === "crash_loop")
-        await sql.addWarning(tx, serviceId, version, notice("rollout", code, status.message ?? code));
+        await moves.addWarning(tx, serviceId, version, notice("rollout", code, status.message ?? code));
       if (before.state !== state || before.reason !== (reason ?? null))
         await emit(tx, ReleaseUnhealthySchema, accountId, { accountId, serviceId, version, code });
     });
@@ -110,7 +111,7 @@ export function createReleases(deps: ReleasesDeps) {
   async function resolveFor(row: sql.ReleaseRow): Promise<Resolved> {
     return deps.resolve(row.serviceId).catch(async (error) => {
       if (error instanceof Unresolved)
-        await sql.setWarnings(pool, row.deploymentId, "resolve", [
+        await moves.setWarnings(pool, row.deploymentId, "resolve", [
           notice("resolve", "variables_unavailable", error.message),
         ]);
       throw error;

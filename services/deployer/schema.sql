@@ -110,6 +110,7 @@ table services
   constraint services_type_check CHECK ((type = ANY (ARRAY['web'::text, 'worker'::text, 'postgres'::text, 'redis'::text])))
   CREATE INDEX services_page ON services USING btree (environment_id, id)
   CREATE INDEX services_project ON services USING btree (project_id)
+  CREATE INDEX services_unsettled ON services USING btree (id) WHERE ((deleting_at IS NOT NULL) OR (addon_state = 'provisioning'::text) OR (dirty_at IS NOT NULL))
 table work
   service_id text not null
   next_at timestamp with time zone

@@ -6,6 +6,7 @@ import {
   randomBytes,
   timingSafeEqual,
 } from "node:crypto";
+import { unavailable } from "../kit/errors.ts";
 
 export type Secrets = ReturnType<typeof createSecrets>;
 
@@ -29,7 +30,7 @@ export function createSecrets(secretKeys: Buffer[]) {
       const body = Buffer.concat([cipher.update(plain, "utf8"), cipher.final()]);
       return Buffer.concat([nonce, cipher.getAuthTag(), body]);
     },
-    /** Throws when no key opens it. */
+    /** 503 when no key opens it. */
     open(sealed: Buffer, bound: string): string {
       for (const key of sealing) {
         const decipher = createDecipheriv("aes-256-gcm", key, sealed.subarray(0, 12));
@@ -40,7 +41,7 @@ export function createSecrets(secretKeys: Buffer[]) {
           // The next key.
         }
       }
-      throw new Error("A sealed addon password does not open with any of SECRET_KEYS.");
+      throw unavailable("The addon's password does not open with the configured SECRET_KEYS.");
     },
     /** The opaque reference of an upload, valid for this service only. `id` is an `arc_` id. */
     archiveRef: (serviceId: string, id: string) =>

@@ -16,7 +16,6 @@ export type ServiceRow = StatusFacts & {
   pendingChanges: boolean;
   createdAt: Timestamp;
 };
-export type Impact = { total: number; services: { id: string; name: string; environmentId: string }[] };
 
 const PROJECT = `id, name, created_at as "createdAt"`;
 const ENVIRONMENT = `id, project_id as "projectId", name, created_at as "createdAt"`;
@@ -255,74 +254,6 @@ export function stageArchive(db: Db, id: string, archiveRef: string) {
     id,
     archiveRef,
   ]);
-}
-
-/** Scope columns of a deletion: which rows `id` means. */
-type Deletable = "project_id" | "environment_id" | "id";
-
-/** The services below that are live: a release is applied, or an addon holds data. First 20 and the total. */
-export async function liveImpact(db: Db, column: Deletable, id: string): Promise<Impact> {
-  const found = await rows<{ id: string; name: string; environmentId: string; total: number }>(
-    db,
-    `service_impact_${column}`,
-    `select id, name, environment_id as "environmentId", count(*) over () as total from services
-     where ${column} = $1 and deleting_at is null and (live_version is not null or addon_state = 'ready')
-     order by services.id limit 20`,
-    [id],
-  );
-  return { total: found[0]?.total ?? 0, services: found.map(({ total: _, ...service }) => service) };
-}
-
-/** Marks services as being deleted; gives those that were not yet. */
-export function markServices(db: Db, column: Deletable, id: string) {
-  return rows<{ id: string; environmentId: string }>(
-    db,
-    `service_mark_${column}`,
-    `with marked as (
-       update services set deleting_at = now() where ${column} = $1 and deleting_at is null
-       returning id, environment_id),
-     due as (update work set next_at = now() where service_id in (select id from marked))
-     select id, environment_id as "environmentId" from marked`,
-    [id],
-  );
-}
-
-export function markEnvironments(db: Db, column: "project_id" | "id", id: string) {
-  return rows<{ id: string }>(
-    db,
-    `environment_mark_${column}`,
-    `update environments set deleting_at = now() where ${column} = $1 and deleting_at is null returning id`,
-    [id],
-  );
-}
-
-export function markProject(db: Db, id: string) {
-  return count(
-    db,
-    "project_mark",
-    "update projects set deleting_at = now() where id = $1 and deleting_at is null",
-    [id],
-  );
-}
-
-/** Removes what is marked and holds nothing any more: environments, then the project. */
-export async function pruneProject(db: Db, projectId: string): Promise<void> {
-  // Two services that end together must not each see the other.
-  await rows(db, "project_lock", "select id from projects where id = $1 for update", [projectId]);
-  await count(
-    db,
-    "environment_prune",
-    `delete from environments e where e.project_id = $1 and e.deleting_at is not null
-       and not exists (select from services s where s.environment_id = e.id)`,
-    [projectId],
-  );
-  await count(
-    db,
-    "project_prune",
-    `delete from projects p where p.id = $1 and p.deleting_at is not null
-       and not exists (select from environments e where e.project_id = p.id)`,
-    [projectId],
-  );
 }
 
 export type ScopeRow = {

@@ -25,8 +25,8 @@ export async function wakeReconcilers(db: Db): Promise<void> {
 }
 
 /**
- * Leases to the owner: services that are due, those that a process died over, and its own that are not
- * `inHand` any more.
+ * Leases services to the owner: those that are due, those that a process died over, and its own that are
+ * not `inHand` any more. Of what is in hand only what it still holds: if it lost a lease, another goes on.
  */
 export function claim(db: Db, owner: number, inHand: string[], limit: number) {
   return rows<{ serviceId: string }>(
@@ -34,8 +34,8 @@ export function claim(db: Db, owner: number, inHand: string[], limit: number) {
     "work_claim",
     `with due as (
        select w.service_id from work w
-       where (w.next_at <= now() and (w.lease_owner = $1 or ${FREE}))
-         or (w.lease_owner = $1 and w.service_id <> all($3)) or (w.lease_owner <> $1 and ${FREE})
+       where (w.lease_owner = $1 and (w.next_at <= now() or w.service_id <> all($3)))
+         or (w.service_id <> all($3) and ${FREE} and (w.next_at <= now() or w.lease_owner is not null))
        order by w.next_at limit $2 for update skip locked)
      update work w set next_at = null, lease_owner = $1, lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
      from due where w.service_id = due.service_id returning w.service_id as "serviceId"`,
@@ -97,8 +97,9 @@ export async function nextDue(db: Db): Promise<number | undefined> {
 }
 
 /**
- * Makes due every service that the runtime treats differently than its row says, and gives what the
- * runtime holds for services that are no more. `held` is all the runtime holds.
+ * Makes due every service that the runtime treats differently than its row says, or that has something
+ * unsettled nobody looks after; gives what the runtime holds for services that are no more. `held` is all
+ * the runtime holds.
  */
 export async function compare(
   db: Db,
@@ -131,6 +132,15 @@ export async function compare(
          is distinct from (h.version, h.revision, h.state, h.serving)
        and (s.live_version is not null or h.service_id is not null)`,
     columns,
+  );
+  await count(
+    db,
+    "work_unsettled",
+    `update work w set next_at = now() where w.next_at is null and w.lease_owner is null and w.service_id in (
+       select service_id from deployments where status in ('queued', 'building', 'built')
+       union all
+       select id from services where deleting_at is not null or addon_state = 'provisioning'
+         or (dirty_at is not null and live_version is not null))`,
   );
   const strays = await rows<{ id: string }>(
     db,

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createGzip } from "node:zlib";
@@ -15,10 +16,11 @@ import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_p
 import type { RoleName } from "../kit/caller.ts";
 import { readConfig } from "../kit/config.ts";
 import { createPool } from "../kit/db.ts";
+import { unavailable } from "../kit/errors.ts";
 import { newId } from "../kit/ids.ts";
 import { createLog } from "../kit/log.ts";
 import { migrate } from "../kit/migrate.ts";
-import { connectBus } from "../kit/nats.ts";
+import { connectBus, STREAM } from "../kit/nats.ts";
 import { emit, startRelay } from "../kit/outbox.ts";
 import { serve } from "../kit/server.ts";
 import { clientAs, eventually, testDatabase, testKeys, testNats } from "../kit/testing.ts";
@@ -40,6 +42,7 @@ async function startVariables(databaseUrl: string, natsUrl: string) {
   const sets = new Map<string, { data: Variable[]; dangling: { name: string; reason: string }[] }>();
   let gate: Promise<void> = Promise.resolve();
   let asked = 0;
+  let away = false;
   const server = await serve({
     host: "127.0.0.1",
     port: 0,
@@ -52,6 +55,7 @@ async function startVariables(databaseUrl: string, natsUrl: string) {
         async resolveRelease({ serviceId }) {
           asked++;
           await gate;
+          if (away) throw unavailable();
           const { data, dangling } = sets.get(serviceId) ?? { data: [], dangling: [] };
           return { data, dangling, fingerprint: JSON.stringify(data) };
         },
@@ -72,6 +76,10 @@ async function startVariables(databaseUrl: string, natsUrl: string) {
         open = resolve;
       });
       return open;
+    },
+    /** Whether it answers 503 from now on. */
+    setAway(value: boolean) {
+      away = value;
     },
     changed: (accountId: string, scope: string, scopeId: string) =>
       emit(pool, VariablesChangedSchema, accountId, { accountId, scope, scopeId }),
@@ -171,6 +179,14 @@ export function actAs(port: number, accountId: string, role: RoleName = "owner")
 
 export type Path = { accountId: string; projectId: string; environmentId: string; service: string };
 
+/** The files of an example app under test/apps. */
+export async function exampleApp(name: string): Promise<Record<string, string>> {
+  const folder = join(import.meta.dirname, "../../test/apps", name);
+  const names = await readdir(folder);
+  const texts = await Promise.all(names.map((file) => readFile(join(folder, file), "utf8")));
+  return Object.fromEntries(names.map((file, at) => [file, texts[at]!]));
+}
+
 /** A gzipped tarball of these files. */
 export async function archiveOf(files: Record<string, string>): Promise<Buffer> {
   const pack = tar.pack();
@@ -193,6 +209,19 @@ export async function upload(
   return archiveRef;
 }
 
+/** GETs a service's URL through the router, whatever this machine makes of its name. */
+export async function visit(url: string, at = "/"): Promise<{ status: number; text: string }> {
+  const { host, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    const asking = request({ host: "127.0.0.1", port, path: at, headers: { host } }, async (answer) => {
+      let text = "";
+      for await (const part of answer) text += part;
+      resolve({ status: answer.statusCode!, text });
+    });
+    asking.on("error", reject).end();
+  });
+}
+
 /** A deployer in this process with all it needs, and an account in it. */
 export async function startDeployer(more: Record<string, string> = {}) {
   const around = await startSurroundings();
@@ -201,6 +230,15 @@ export async function startDeployer(more: Record<string, string> = {}) {
   return {
     ...around,
     ...actAs(around.port, newId("acc")),
+    /** The kinds of events that were published for an account. */
+    async eventsOf(accountId: string): Promise<string[]> {
+      const bus = connectBus(around.nats.url, "test", log);
+      const { manager } = await bus.connected;
+      const filter = { subjects_filter: `berth.deployer.v1.*.${accountId}` };
+      const { state } = await manager.streams.info(STREAM, filter);
+      await bus.close();
+      return Object.keys(state.subjects ?? {}).map((subject) => subject.split(".")[3]!);
+    },
     /** Another service of the platform. */
     platform: clientAs(CatalogService, around.port, { kind: "service", id: "variables" }),
     stop: async () => {

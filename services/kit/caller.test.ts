@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { atLeast, type Caller, capped, signCaller, verifyCaller } from "./caller.ts";
+import { atLeast, type Caller, callerVerifier, capped, signCaller, verifyCaller } from "./caller.ts";
 
 const now = Date.now();
 const key = Buffer.alloc(32, 1);
@@ -20,6 +20,12 @@ test("a forged, altered or old caller is nobody", () => {
   expect(verifyCaller([key], signed, now + 62_000)).toBeUndefined();
   for (const junk of ["", ".", "a.b", "a", signed.slice(0, -2)])
     expect(verifyCaller([key], junk, now)).toBeUndefined();
+  const verify = callerVerifier([key]);
+  const old = signCaller([key], caller, Date.now() - 62_000);
+  for (const junk of [`${raised}.${signature}`, old, "a.b"])
+    for (let i = 0; i < 2; i++) expect(verify(junk)).toBeUndefined();
+  const fresh = signCaller([key], caller);
+  for (let i = 0; i < 2; i++) expect(verify(fresh)).toEqual(caller);
 });
 
 test("roles are ordered, and a cap never lifts", () => {

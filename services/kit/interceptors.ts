@@ -9,7 +9,7 @@ import {
 } from "@connectrpc/connect";
 import { SpanKind } from "@opentelemetry/api";
 import { Actor, type Http, http, Role } from "../../proto/gen/berth/options/v1/options_pb.ts";
-import { atLeast, CALLER_HEADER, type Caller, type RoleName, verifyCaller } from "./caller.ts";
+import { atLeast, CALLER_HEADER, type Caller, callerVerifier, type RoleName } from "./caller.ts";
 import { refuse, toPublic } from "./errors.ts";
 import { newId } from "./ids.ts";
 import type { Logger } from "./log.ts";
@@ -108,7 +108,8 @@ export function serverInterceptor(options: {
   log: Logger;
   requireScope?: ((message: Record<string, unknown>) => Promise<unknown>) | undefined;
 }): Interceptor {
-  const { keys, log, requireScope } = options;
+  const { log, requireScope } = options;
+  const verify = callerVerifier(options.keys);
   const rules = new Map<DescMethod, Http>();
   const ruleOf = (method: DescMethod) => {
     const rule = rules.get(method) ?? annotation(method);
@@ -122,7 +123,7 @@ export function serverInterceptor(options: {
     const method = `${req.service.typeName}/${req.method.name}`;
     const requestId = req.header.get(REQUEST_ID_HEADER) ?? newId("req");
     const header = req.header.get(CALLER_HEADER);
-    const caller = (header && verifyCaller(keys, header)) || ANONYMOUS;
+    const caller = (header && verify(header)) || ANONYMOUS;
     const finish = (code: string) => {
       const ms = performance.now() - started;
       rpcDuration.observe({ method, code }, ms / 1000);

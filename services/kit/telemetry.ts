@@ -1,4 +1,12 @@
-import { context, propagation, type Span, type SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import {
+  type Attributes,
+  context,
+  propagation,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from "@opentelemetry/api";
 import { Counter, collectDefaultMetrics, Histogram, register } from "prom-client";
 
 /**
@@ -58,4 +66,19 @@ export async function traced<T>(
   } finally {
     span.end();
   }
+}
+
+/** Starts the span of a request that is answered by a callback; `traceparent` continues its trace further. */
+export function serverSpan(name: string, traceparent: string | undefined) {
+  const parent = propagation.extract(context.active(), { traceparent });
+  const span = trace.getTracer("berth").startSpan(name, { kind: SpanKind.SERVER }, parent);
+  const carrier: { traceparent?: string } = {};
+  propagation.inject(trace.setSpan(parent, span), carrier);
+  return {
+    traceparent: carrier.traceparent,
+    end: (failed: boolean, attributes: Attributes) => {
+      if (failed) span.setStatus({ code: SpanStatusCode.ERROR });
+      span.setAttributes(attributes).end();
+    },
+  };
 }

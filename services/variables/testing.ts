@@ -19,7 +19,7 @@ import { createPool } from "../kit/db.ts";
 import { notFound } from "../kit/errors.ts";
 import { newId } from "../kit/ids.ts";
 import { createLog } from "../kit/log.ts";
-import { connectBus } from "../kit/nats.ts";
+import { connectBus, STREAM } from "../kit/nats.ts";
 import { EVENT_ID } from "../kit/outbox.ts";
 import { serve } from "../kit/server.ts";
 import { clientAs, testDatabase, testKeys, testNats } from "../kit/testing.ts";
@@ -179,6 +179,16 @@ export async function startVariables(more: Record<string, string> = {}) {
       const suffix = `.${schema.name}.${accountId}`;
       const found = seen.filter((message) => message.subject.endsWith(suffix));
       return found.map((message) => fromBinary(schema, message.data));
+    },
+    /** What the stream holds under a subject. */
+    async kept<S extends DescMessage>(subject: string, schema: S): Promise<MessageShape<S>[]> {
+      const consumer = await js.consumers.get(STREAM, { filter_subjects: subject });
+      const { num_pending: pending } = await consumer.info();
+      const messages: MessageShape<S>[] = [];
+      if (pending === 0) return messages;
+      for await (const message of await consumer.fetch({ max_messages: pending }))
+        messages.push(fromBinary(schema, message.data));
+      return messages;
     },
     stop: async () => {
       await running.stop();

@@ -60,7 +60,10 @@ export interface Builder {
    * after everything the build started has ended and nothing of it is left.
    */
   build(request: BuildRequest, signal: AbortSignal): Promise<BuildResult>;
-  /** Ends a build that some process began under this id, and removes what it left. Idempotent. */
+  /**
+   * Ends a build that any process began under this id and removes all that came of it, a finished artifact
+   * as well: for a deployment that will not be applied. Idempotent.
+   */
   discard(buildId: string): Promise<void>;
   /** Removes an artifact that nothing runs any more. Idempotent; not its own artifacts are left alone. */
   removeArtifact(artifact: string): Promise<void>;

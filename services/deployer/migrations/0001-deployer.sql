@@ -66,6 +66,8 @@ create table services (
 );
 create index services_page on services (environment_id, id);
 create index services_project on services (project_id);
+create index services_unsettled on services (id)
+  where deleting_at is not null or addon_state = 'provisioning' or dirty_at is not null;
 
 create table deployments (
   id text primary key,

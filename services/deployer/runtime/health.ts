@@ -32,7 +32,8 @@ function accepts(host: string, port: number): Promise<boolean> {
       socket.destroy();
       resolve(healthy);
     };
-    socket.once("connect", () => done(true));
+    // On a free port of the range for outgoing connections a probe may connect to itself.
+    socket.once("connect", () => done(socket.localPort !== port));
     socket.once("timeout", () => done(false));
     socket.once("error", () => done(false));
   });

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import { closeSync, mkdirSync, openSync, readdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -179,18 +179,24 @@ async function untilGone(ref: ProcessRef): Promise<string> {
 
 const recentPorts = new Set<number>();
 
-/** A port nobody listens on, and that was not given away a moment ago to an app that is still starting. */
+/**
+ * A port nobody listens on, and that was not given away a moment ago to an app that is still starting.
+ * Below the ports that systems take for outgoing connections: one of those could take it first, or a probe
+ * of a port nobody listens on could connect to itself.
+ */
 async function findFreePort(): Promise<number> {
   for (;;) {
-    const server = createServer();
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject).listen({ port: 0, host: "127.0.0.1" }, resolve);
-    });
-    const { port } = server.address() as { port: number };
-    await new Promise((resolve) => server.close(resolve));
-    if (recentPorts.has(port)) continue;
+    const port = randomInt(20_000, 32_768);
+    if (recentPorts.has(port) || !(await isFree(port))) continue;
     recentPorts.add(port);
     setTimeout(() => recentPorts.delete(port), 60_000).unref();
     return port;
   }
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer().once("error", () => resolve(false));
+    server.listen({ port, host: "127.0.0.1" }, () => server.close(() => resolve(true)));
+  });
 }

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { delimiter, dirname, join, relative, sep } from "node:path";
+import { delimiter, dirname, join, relative, resolve, sep } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { directoryBuildId, readManifest } from "./artifact.ts";
 import { chooseLabel } from "./hosts.ts";
@@ -53,7 +53,13 @@ export const defaultTimes: LocalTimes = {
 };
 
 /** Releases as process groups of this machine. For development: nothing isolates them from each other. */
-export function createLocalRuntime(options: LocalRuntimeOptions): LocalRuntime {
+export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
+  // Processes are known by these paths, and run elsewhere.
+  const options = {
+    ...given,
+    folder: resolve(given.folder),
+    artifactsFolder: resolve(given.artifactsFolder),
+  };
   const services = new Map<string, Service>();
   const listeners = new Set<(status: RuntimeStatus) => void>();
   const queues = new Map<string, Promise<unknown>>();
@@ -123,7 +129,13 @@ export function createLocalRuntime(options: LocalRuntimeOptions): LocalRuntime {
     async start() {
       mkdirSync(options.folder, { recursive: true, mode: 0o700 });
       lockFolder(options.folder);
-      await Promise.all(listServiceFolders(root).map(restore));
+      const failed = (folder: string) => (error: unknown) => {
+        options.logger.error(
+          { err: error, folder },
+          "a service could not be restored; it runs again once it is applied",
+        );
+      };
+      await Promise.all(listServiceFolders(root).map((folder) => restore(folder).catch(failed(folder))));
       await endOrphans(root, new Set(services.keys()), shared.times.graceMs);
     },
     apply: (release) => inTurn(release.serviceId, () => apply(release)),

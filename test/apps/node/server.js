@@ -1,7 +1,7 @@
-// A web app without dependencies: greets with GREETING, and names the variables it was given.
+// Greets with the variable GREETING, and shows the names (never the values) of the variables it received.
 const http = require("node:http");
 
-const greeting = process.env.GREETING ?? "Hello from Berth";
+const greeting = process.env.GREETING ?? "Hello! Set the variable GREETING and see it change here.";
 const names = Object.keys(process.env).sort();
 
 http
@@ -9,8 +9,6 @@ http
     if (request.url === "/healthz") return response.end("ok\n");
     console.log(`${request.method} ${request.url}`);
     response.setHeader("content-type", "text/plain; charset=utf-8");
-    response.end(`${greeting}\n\nVariables: ${names.join(", ")}\n`);
+    response.end(`${greeting}\n\nI received: ${names.join(", ")}\n`);
   })
-  .listen(process.env.PORT, () => console.log(`listening on ${process.env.PORT}`));
-
-process.on("SIGTERM", () => process.exit(0));
+  .listen(process.env.PORT, () => console.log(`listening on port ${process.env.PORT}`));

@@ -1,0 +1,39 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Surroundings, surroundings } from "./testing.ts";
+
+let around: Surroundings;
+let gateway: Awaited<ReturnType<Surroundings["gateway"]>>;
+
+beforeAll(async () => {
+  around = await surroundings();
+  gateway = await around.gateway({ PUBLIC_ORIGIN: "https://berth.example.com", API_PREFIX: "/api/v9" });
+});
+
+afterAll(() => around.stop());
+
+const get = (path: string) => fetch(`http://127.0.0.1:${gateway.port}${path}`);
+
+test("the document is served at the origin and below the prefix, with this installation's base URL", async () => {
+  for (const path of ["/openapi.json", "/api/v9/openapi.json"]) {
+    const document = (await (await get(path)).json()) as Record<string, unknown>;
+    expect(document.openapi).toBe("3.1.0");
+    expect(document.servers).toEqual([{ url: "https://berth.example.com/api/v9" }]);
+  }
+  expect((await get("/v1/openapi.json")).status).toBe(404);
+  expect((await get("/api/v9/me")).status).toBe(401);
+});
+
+test("the reference page loads all it needs from the gateway itself", async () => {
+  const page = await get("/docs");
+  expect(page.headers.get("content-type")).toMatch(/^text\/html/);
+  expect(page.headers.get("content-security-policy")).toMatch(/default-src 'none'/);
+  const html = await page.text();
+  const needed = [...html.matchAll(/(?:src|href)="([^"#]+)"/g)].map((match) => match[1]!);
+  expect(needed.length).toBeGreaterThan(2);
+  for (const path of needed.filter((one) => one !== "data:,")) {
+    expect(path).toMatch(/^\//);
+    expect((await get(path)).status).toBe(200);
+  }
+  const files = await Promise.all(["/docs/reference.js", "/docs/reference.css"].map(get));
+  for (const file of files) expect(await file.text()).not.toMatch(/https?:\/\//);
+});

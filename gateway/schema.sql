@@ -1,0 +1,33 @@
+table idempotency_keys
+  id bytea not null
+  request bytea not null
+  holder text not null
+  lease_until timestamp with time zone not null
+  expires_at timestamp with time zone not null
+  status integer
+  answer bytea
+  constraint idempotency_keys_pkey PRIMARY KEY (id)
+  CREATE INDEX idempotency_keys_expires_at ON idempotency_keys USING btree (expires_at)
+table inbox
+  consumer text not null
+  event_id text not null
+  at timestamp with time zone not null default now()
+  constraint inbox_pkey PRIMARY KEY (consumer, event_id)
+  CREATE INDEX inbox_at ON inbox USING btree (at)
+table outbox
+  seq bigint not null identity
+  id text not null
+  subject text not null
+  payload bytea not null
+  headers jsonb not null default '{}'::jsonb
+  constraint outbox_id_key UNIQUE (id)
+  constraint outbox_pkey PRIMARY KEY (seq)
+table rate_counts
+  subject text not null
+  used integer not null
+  ends_at timestamp with time zone not null
+  constraint rate_counts_pkey PRIMARY KEY (subject)
+table schema_migrations
+  name text not null
+  at timestamp with time zone not null default now()
+  constraint schema_migrations_pkey PRIMARY KEY (name)

@@ -1,0 +1,259 @@
+import {
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { readdir, readlink, rm } from "node:fs/promises";
+import { join, relative, resolve } from "node:path";
+import {
+  type ArtifactManifest,
+  artifactFolders,
+  directoryArtifact,
+  directoryBuildId,
+  readManifest,
+} from "../runtime/artifact.ts";
+import { endProcesses } from "../runtime/processes.ts";
+import type { ObjectStore } from "../store/port.ts";
+import { checkLink } from "./archive-path.ts";
+import { type CommandPlace, runCommand } from "./command.ts";
+import { type BuildPlan, detectRuntime, type SourceTree, staticServerFile } from "./detect.ts";
+import { buildEnvironment, hasProgram } from "./environment.ts";
+import {
+  type Builder,
+  BuildFailure,
+  type BuildRequest,
+  type BuildResult,
+  type BuildRuntime,
+} from "./port.ts";
+import { unpackArchive } from "./unpack.ts";
+
+export interface LocalBuilderOptions {
+  /** Holds one folder for each build, its artifact. The local runtime runs apps in them. */
+  folder: string;
+  store: ObjectStore;
+  /** What builds may see a part of; `process.env`. */
+  environment: NodeJS.ProcessEnv;
+}
+
+interface Running {
+  stop: AbortController;
+  done: Promise<unknown>;
+}
+
+/** Builds on this machine, with the rights of this process: for development, nothing isolates a build. */
+export function createLocalBuilder(given: LocalBuilderOptions): Builder {
+  const options = { ...given, folder: resolve(given.folder) };
+  const running = new Map<string, Running>();
+
+  /** Ends the build of this id, in this process or left by a killed one, and removes its folder. */
+  async function clear(buildId: string): Promise<void> {
+    const { folder } = artifactFolders(options.folder, buildId);
+    await endProcesses(undefined, join(folder, "tmp"), () => 0);
+    await rm(folder, { recursive: true, force: true });
+  }
+
+  async function stop(buildId: string): Promise<void> {
+    const current = running.get(buildId);
+    current?.stop.abort(new Error("the build was discarded"));
+    await current?.done.catch(() => {});
+  }
+
+  return {
+    async build(request, signal) {
+      checkId(request.buildId);
+      await stop(request.buildId);
+      signal.throwIfAborted();
+      const finished = resultOf(options.folder, request.buildId);
+      if (finished) return finished;
+      const own = new AbortController();
+      const done = guarded(request, AbortSignal.any([signal, own.signal]), (guard, log) =>
+        buildOnce(options, { ...request, log }, guard, () => clear(request.buildId)),
+      );
+      running.set(request.buildId, { stop: own, done });
+      return done.finally(() => running.delete(request.buildId));
+    },
+    async discard(buildId) {
+      checkId(buildId);
+      await stop(buildId);
+      await clear(buildId);
+    },
+    async removeArtifact(artifact) {
+      const buildId = directoryBuildId(artifact);
+      if (buildId !== undefined)
+        await rm(artifactFolders(options.folder, buildId).folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Adds the time limit, and an end to the build when its log cannot be written. */
+async function guarded(
+  request: BuildRequest,
+  signal: AbortSignal,
+  work: (signal: AbortSignal, log: (line: string) => void) => Promise<BuildResult>,
+): Promise<BuildResult> {
+  const broken = new AbortController();
+  const timeout = setTimeout(() => {
+    const time =
+      request.timeoutMs < 60_000
+        ? `${request.timeoutMs / 1000} s`
+        : `${Math.round(request.timeoutMs / 60_000)} minutes`;
+    broken.abort(new BuildFailure("build", "build_timeout", `The build took longer than ${time}.`));
+  }, request.timeoutMs);
+  const log = (line: string) => {
+    try {
+      request.log(line);
+    } catch (error) {
+      broken.abort(error);
+    }
+  };
+  try {
+    return await work(AbortSignal.any([signal, broken.signal]), log);
+  } finally {
+    clearTimeout(timeout);
+  }
+}
+
+async function buildOnce(
+  { folder: root, store, environment }: LocalBuilderOptions,
+  request: BuildRequest,
+  signal: AbortSignal,
+  clear: () => Promise<void>,
+): Promise<BuildResult> {
+  const { buildId, onStage, log } = request;
+  const { folder, app } = artifactFolders(root, buildId);
+  const tmp = join(folder, "tmp");
+  await clear();
+  try {
+    for (const one of [app, tmp]) mkdirSync(one, { recursive: true, mode: 0o700 });
+    // Without it node would take the nearest package.json above for the app's.
+    writeFileSync(join(folder, "package.json"), "{}");
+    onStage("Fetching source");
+    await fetchSource(store, request, app, signal);
+    onStage("Detecting runtime");
+    const env = buildEnvironment(environment, tmp);
+    const plan = await planFor(request, app, env.PATH!);
+    log(plan.because);
+    onStage("Building image");
+    await runSteps(plan, { cwd: app, env, folder: tmp }, log, signal);
+    signal.throwIfAborted();
+    finish(root, buildId, plan);
+    log(plan.command === undefined ? "Built." : `Built. It starts with: ${plan.command}`);
+    await rm(tmp, { recursive: true, force: true });
+    return resultOf(root, buildId)!;
+  } catch (error) {
+    await clear();
+    signal.throwIfAborted();
+    throw asFailure(error);
+  }
+}
+
+async function fetchSource(
+  store: ObjectStore,
+  request: BuildRequest,
+  app: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const { key } = request.source;
+  const stat = await store.stat(key);
+  if (!stat)
+    throw new BuildFailure(
+      "source",
+      "archive_missing",
+      "The uploaded archive is no longer there; upload it again.",
+    );
+  const { entries, bytes, skipped } = await unpackArchive(await store.get(key), app, request.limits, signal);
+  request.log(`Unpacked ${entries} entries, ${bytes} bytes, from an archive of ${stat.size} bytes.`);
+  if (skipped > 0) request.log(`Left out ${skipped} “._” entries, which only macOS uses.`);
+}
+
+/** What is detected in the root of the source, or in the one folder that it consists of. */
+async function planFor(request: BuildRequest, app: string, path: string): Promise<BuildPlan> {
+  const wanted = { ...request, hasTool: (name: string) => hasProgram(name, path) };
+  try {
+    return detectRuntime(treeOf(app), wanted);
+  } catch (error) {
+    const [only, ...others] = readdirSync(app, { withFileTypes: true });
+    const notFound = error instanceof BuildFailure && error.code === "runtime_not_detected";
+    if (!notFound || others.length > 0 || !only?.isDirectory()) throw error;
+    const plan = detectRuntime(treeOf(join(app, only.name)), wanted);
+    request.log(`All of the source lies in the folder ${only.name}: that is taken as its root.`);
+    await liftFolder(app, only.name);
+    return plan;
+  }
+}
+
+/** Puts the folder `name` of `app` in the place of `app`, if no link in it leads out of it. */
+async function liftFolder(app: string, name: string): Promise<void> {
+  const folder = join(app, name);
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    if (!entry.isSymbolicLink()) continue;
+    const path = join(entry.parentPath, entry.name);
+    checkLink(relative(folder, path), await readlink(path));
+  }
+  renameSync(app, `${app}.whole`);
+  renameSync(join(`${app}.whole`, name), app);
+  rmdirSync(`${app}.whole`);
+}
+
+function treeOf(root: string): SourceTree {
+  const isFile = (path: string) => statSync(join(root, path), { throwIfNoEntry: false })?.isFile() ?? false;
+  return {
+    exists: (path) => !path.split("/").includes("..") && isFile(path),
+    read: (path) => (isFile(path) ? readFileSync(join(root, path), "utf8") : undefined),
+  };
+}
+
+async function runSteps(
+  plan: BuildPlan,
+  place: CommandPlace,
+  log: (line: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const { run, failure } of plan.steps) {
+    const shown = run.join(" ");
+    log(`$ ${shown}`);
+    const code = await runCommand(run, place, log, signal);
+    if (code !== 0)
+      throw new BuildFailure(
+        "build",
+        failure,
+        `“${shown}” ended with exit code ${code}; the build log says why.`,
+      );
+  }
+}
+
+/** The manifest comes last: a folder that has one is a finished artifact. */
+function finish(root: string, buildId: string, plan: BuildPlan): void {
+  const { folder, manifest } = artifactFolders(root, buildId);
+  if (plan.needsStaticServer)
+    copyFileSync(join(import.meta.dirname, "static-server.ts"), join(folder, staticServerFile));
+  const { runtime, command, path } = plan;
+  const content: ArtifactManifest = { runtime, path, ...(command !== undefined && { command }) };
+  writeFileSync(`${manifest}.new`, JSON.stringify(content));
+  renameSync(`${manifest}.new`, manifest);
+}
+
+function resultOf(root: string, buildId: string): BuildResult | undefined {
+  const manifest = readManifest(root, buildId);
+  if (!manifest) return undefined;
+  return {
+    artifact: directoryArtifact(buildId),
+    command: manifest.command,
+    runtime: manifest.runtime as BuildRuntime,
+  };
+}
+
+function checkId(buildId: string): void {
+  if (directoryBuildId(directoryArtifact(buildId)) === undefined)
+    throw new Error(`not a build id: ${JSON.stringify(buildId)}`);
+}
+
+function asFailure(error: unknown): unknown {
+  if ((error as NodeJS.ErrnoException).code !== "ENOSPC") return error;
+  return new BuildFailure("build", "disk_full", "There is no room left on the disk to build.");
+}

@@ -1,0 +1,119 @@
+import { createReadStream } from "node:fs";
+import { realpath, stat } from "node:fs/promises";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { extname, join, resolve, sep } from "node:path";
+import { argv, env } from "node:process";
+
+/**
+ * Serves the files of one folder. It is copied beside a static site and runs there as the site's process,
+ * so it imports nothing of Berth: `node static-server.mts FOLDER`, on PORT.
+ */
+const types: Record<string, string> = {
+  ".avif": "image/avif",
+  ".css": "text/css; charset=utf-8",
+  ".gif": "image/gif",
+  ".html": "text/html; charset=utf-8",
+  ".ico": "image/x-icon",
+  ".jpeg": "image/jpeg",
+  ".jpg": "image/jpeg",
+  ".js": "text/javascript; charset=utf-8",
+  ".json": "application/json",
+  ".map": "application/json",
+  ".mjs": "text/javascript; charset=utf-8",
+  ".mp4": "video/mp4",
+  ".pdf": "application/pdf",
+  ".png": "image/png",
+  ".svg": "image/svg+xml",
+  ".txt": "text/plain; charset=utf-8",
+  ".wasm": "application/wasm",
+  ".webmanifest": "application/manifest+json",
+  ".webp": "image/webp",
+  ".woff": "font/woff",
+  ".woff2": "font/woff2",
+  ".xml": "application/xml",
+};
+
+const root = await realpath(resolve(argv[2] ?? "."));
+
+async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+  if (req.method !== "GET" && req.method !== "HEAD") {
+    res.setHeader("allow", "GET, HEAD");
+    return answerText(res, 405, "This site takes GET and HEAD.");
+  }
+  const path = decodePath(req.url ?? "/");
+  if (path === undefined) return answerText(res, 400, "This is no valid path.");
+  const found = await findFile(join(root, path));
+  if (found === "folder" && !path.endsWith("/")) {
+    // Two leading slashes would name another host.
+    res.writeHead(308, { location: `/${encodeURI(path).replace(/^\/+/, "")}/`, "content-length": 0 }).end();
+    return;
+  }
+  const file = found === "folder" ? await findFile(join(root, path, "index.html")) : found;
+  if (file && file !== "folder") return sendFile(req, res, 200, file);
+  const page = await findFile(join(root, "404.html"));
+  if (page && page !== "folder") return sendFile(req, res, 404, page);
+  answerText(res, 404, "There is no such page.");
+}
+
+/** The path below the root; undefined when it is not valid. Names beginning with a dot are not served. */
+function decodePath(url: string): string | undefined {
+  try {
+    const path = decodeURIComponent(url.replace(/[?#].*$/s, ""));
+    if (!path.startsWith("/") || path.includes("\0") || path.includes("\\")) return undefined;
+    return path;
+  } catch {
+    return undefined;
+  }
+}
+
+interface FoundFile {
+  path: string;
+  size: number;
+  modified: Date;
+}
+
+/** What is there, when it lies in the root for real and none of its names begins with a dot. */
+async function findFile(path: string): Promise<FoundFile | "folder" | undefined> {
+  try {
+    const real = await realpath(path);
+    if (real !== root && !real.startsWith(root + sep)) return undefined;
+    const shown = `${resolve(path).slice(root.length)}${sep}${real.slice(root.length)}`;
+    if (shown.split(sep).some((name) => name.startsWith(".") && name !== ".well-known")) return undefined;
+    const found = await stat(real);
+    if (found.isDirectory()) return "folder";
+    return found.isFile() ? { path: real, size: found.size, modified: found.mtime } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function sendFile(req: IncomingMessage, res: ServerResponse, status: number, file: FoundFile): void {
+  const tag = `"${file.size.toString(36)}-${file.modified.getTime().toString(36)}"`;
+  res.setHeader("etag", tag);
+  res.setHeader("cache-control", "no-cache"); // asked again each time, answered with 304
+  res.setHeader("x-content-type-options", "nosniff");
+  if (status === 200 && req.headers["if-none-match"] === tag) {
+    res.writeHead(304).end();
+    return;
+  }
+  const type = types[extname(file.path).toLowerCase()] ?? "application/octet-stream";
+  res.writeHead(status, {
+    "content-type": type,
+    "content-length": file.size,
+    "last-modified": file.modified.toUTCString(),
+  });
+  if (req.method === "HEAD") res.end();
+  else
+    createReadStream(file.path, { end: Math.max(0, file.size - 1) })
+      .on("error", () => res.destroy())
+      .pipe(res);
+}
+
+function answerText(res: ServerResponse, status: number, text: string): void {
+  res.writeHead(status, { "content-type": "text/plain; charset=utf-8" }).end(`${text}\n`);
+}
+
+createServer((req, res) => void serve(req, res)).listen(Number(env.PORT), "127.0.0.1", () => {
+  console.log(`serving the site on port ${env.PORT}`);
+});
+process.on("SIGTERM", () => process.exit());

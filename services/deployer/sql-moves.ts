@@ -1,0 +1,135 @@
+import { count, type Db, maybe, rows } from "../kit/db.ts";
+import type { StoredNotice } from "./sql-deployments.ts";
+
+// How deployments move: each statement compares the state it leaves, so a late one moves nothing.
+
+type Moved = { accountId: string; serviceId: string; version: number };
+const MOVED = `returning d.service_id as "serviceId", d.version,
+  (select account_id from services s where s.id = d.service_id) as "accountId"`;
+
+/** Leaves `queued`, or begins the same build again; only for the owner of the lease. */
+export function beginBuild(db: Db, owner: number, deploymentId: string) {
+  return maybe<Moved & { again: boolean }>(
+    db,
+    "deployment_begin_build",
+    `with before as (select id, status from deployments where id = $2 for update)
+     update deployments d set status = 'building', build_stage = 'Waiting for builder', leftover = true,
+       build_started_at = coalesce(d.build_started_at, now())
+     from before, work w
+     where d.id = before.id and before.status in ('queued', 'building') and d.build_id is not null
+       and w.service_id = d.service_id and w.lease_owner = $1
+     ${MOVED}, before.status = 'building' as again`,
+    [owner, deploymentId],
+  );
+}
+
+export function setBuildStage(db: Db, deploymentId: string, stage: string) {
+  return count(
+    db,
+    "deployment_build_stage",
+    "update deployments set build_stage = $2 where id = $1 and status = 'building'",
+    [deploymentId, stage],
+  );
+}
+
+export function finishBuild(
+  db: Db,
+  owner: number,
+  built: { deploymentId: string; artifact: string; image?: string },
+) {
+  return maybe<Moved>(
+    db,
+    "deployment_finish_build",
+    `update deployments d set status = 'built', built_at = now(), build_stage = null, artifact = $3, image = $4
+     from work w
+     where d.id = $2 and d.status = 'building' and w.service_id = d.service_id and w.lease_owner = $1 ${MOVED}`,
+    [owner, built.deploymentId, built.artifact, built.image],
+  );
+}
+
+export function failDeployment(db: Db, deploymentId: string, error: StoredNotice) {
+  return maybe<Moved>(
+    db,
+    "deployment_fail",
+    `update deployments d set status = 'failed', finished_at = now(), build_stage = null, errors = errors || $2::jsonb
+     where d.id = $1 and d.status in ('queued', 'building', 'built') ${MOVED}`,
+    [deploymentId, JSON.stringify([error])],
+  );
+}
+
+export function beginApply(db: Db, deploymentId: string) {
+  return count(
+    db,
+    "deployment_begin_apply",
+    `update deployments set apply_started_at = coalesce(apply_started_at, now())
+     where id = $1 and status in ('queued', 'built')`,
+    [deploymentId],
+  );
+}
+
+/** Only the newest deployment of the service, and only from a state that is not final. */
+export function markApplied(db: Db, deploymentId: string) {
+  return maybe<Moved>(
+    db,
+    "deployment_applied",
+    `update deployments d set status = 'applied', applied_at = now(), leftover = false
+     where d.id = $1 and d.status in ('queued', 'built')
+       and d.version = (select max(version) from deployments where service_id = d.service_id) ${MOVED}`,
+    [deploymentId],
+  );
+}
+
+/** First observed running: counts once. */
+export function markHealthy(db: Db, serviceId: string, version: number, at: string) {
+  return count(
+    db,
+    "deployment_healthy",
+    `update deployments set healthy_at = $3
+     where service_id = $1 and version = $2 and status = 'applied' and healthy_at is null`,
+    [serviceId, version, at],
+  );
+}
+
+/** Replaces the notes of a stage by the ones of now. */
+export function setWarnings(db: Db, deploymentId: string, stage: string, warnings: StoredNotice[]) {
+  return count(
+    db,
+    "deployment_warnings",
+    `update deployments set warnings = $3::jsonb || coalesce(
+       (select jsonb_agg(w) from jsonb_array_elements(warnings) w where w ->> 'stage' <> $2), '[]')
+     where id = $1`,
+    [deploymentId, stage, JSON.stringify(warnings)],
+  );
+}
+
+/** Adds a note unless the deployment has one with its code. */
+export function addWarning(db: Db, serviceId: string, version: number, warning: StoredNotice) {
+  return count(
+    db,
+    "deployment_add_warning",
+    `update deployments set warnings = warnings || $3::jsonb where service_id = $1 and version = $2
+       and not warnings @> jsonb_build_array(jsonb_build_object('code', $4::text))`,
+    [serviceId, version, JSON.stringify([warning]), warning.code],
+  );
+}
+
+/** Whether another deployment, live or to be, runs this artifact. */
+export async function artifactInUse(db: Db, serviceId: string, deploymentId: string, artifact: string) {
+  const found = await rows(
+    db,
+    "artifact_in_use",
+    `select from deployments where service_id = $1 and id <> $2 and artifact = $3
+       and status not in ('failed', 'superseded') limit 1`,
+    [serviceId, deploymentId, artifact],
+  );
+  return found.length > 0;
+}
+
+export function markDiscarded(db: Db, deploymentId: string) {
+  return count(
+    db,
+    "deployment_discarded",
+    "update deployments set leftover = false, artifact = null where id = $1 and leftover",
+    [deploymentId],
+  );
+}
