@@ -174,13 +174,16 @@ test("an app that ends again and again makes the service crashed, and the deploy
   const environment = await acting.environment();
   await acting.catalog.createService({ ...environment, name: "bad", type: "worker" });
   const path = environment.at("bad");
+  const { id } = await acting.service(path);
+  berth.variables.set(id, [{ name: "SECRET", value: "marker-9c1f", sensitive: true }]);
   const files = {
     ...echo,
-    "server.js": `console.error("no database here"); process.exit(7);`,
+    "server.js": `console.error("no database here", process.env.SECRET); process.exit(7);`,
   };
   await acting.deployArchive(path, await archiveOf(files));
   const crashed = await acting.untilService(path, "crashed");
   expect(crashed.statusMessage).toContain("no database here");
+  expect(crashed.statusMessage).not.toContain("marker-9c1f");
   const found = await acting.deployments.getDeployment({ ...path, version: 1 });
   expect(found).toMatchObject({ status: "applied", warnings: [{ stage: "rollout", code: "crash_loop" }] });
   expect(found.healthyAt).toBeUndefined();

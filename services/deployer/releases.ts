@@ -153,6 +153,7 @@ export function createReleases(deps: ReleasesDeps) {
         PORT: String(port),
         PLATFORM_VARIABLES_REVISION: String(revision),
       },
+      sensitive: resolved.sensitive,
     };
   }
 

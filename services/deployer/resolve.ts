@@ -5,8 +5,9 @@ import type { StoredNotice } from "./sql-deployments.ts";
 /** A service's variables as of now. `values` and `secrets` hold plaintext: used at once, never stored. */
 export type Resolved = {
   values: Record<string, string>;
-  /** The sensitive ones among the values. */
+  /** The sensitive ones among the values, and their names. */
   secrets: string[];
+  sensitive: string[];
   /** Changes exactly when a name or a value changes. */
   fingerprint: string;
   /** One note for each name that is left out. */
@@ -29,9 +30,11 @@ export function createResolve(client: Pick<Client<typeof VariablesService>, "res
       });
     });
     const at = new Date().toISOString();
+    const sensitive = data.filter((entry) => entry.sensitive);
     return {
       values: Object.fromEntries(data.map(({ name, value }) => [name, value])),
-      secrets: data.filter((entry) => entry.sensitive).map((entry) => entry.value),
+      secrets: sensitive.map((entry) => entry.value),
+      sensitive: sensitive.map((entry) => entry.name),
       fingerprint,
       dangling: dangling.map(({ name, reason }) => ({
         message: `The variable ${name} is left out: ${reason.replaceAll("_", " ")}.`,

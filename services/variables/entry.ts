@@ -1,4 +1,5 @@
 import { invalid } from "../kit/errors.ts";
+import { newId } from "../kit/ids.ts";
 import type { Source } from "./checks.ts";
 import type { Vault } from "./data-keys.ts";
 import type { Scope } from "./scopes.ts";
@@ -14,14 +15,14 @@ export function tagOf(row: Pick<StoredVariable, "id" | "revision">, sensitive: b
   return `${row.id.slice(4)}-${row.revision}${sensitive ? "-s" : ""}`;
 }
 
-/** A row to store, its literal sealed for its place. */
+/** A row to store, its literal sealed for its place; without an id it is given one before it is stored. */
 export function rowOf(
   vault: Vault,
   scope: Scope,
-  given: { id: string; name: string; sensitive?: boolean | undefined },
+  given: { id?: string; name: string; sensitive?: boolean | undefined },
   source: Source,
 ): NewVariable {
-  const { id, name, sensitive = false } = given;
+  const { id = "", name, sensitive = false } = given;
   const { accountId, kind, id: scopeId } = scope;
   const literal = source.kind === "literal" ? source.value : undefined;
   return {
@@ -39,7 +40,7 @@ export function rowOf(
 /** An entry of a batch over what it overwrites: a sensitive literal stays one unless the entry says so. */
 export function overwriting(row: NewVariable, sensitive: boolean | undefined, old: Replaced | undefined) {
   const keep = sensitive === undefined && row.sealed !== null && old?.sensitive === true;
-  return { ...row, id: old?.id ?? row.id, sensitive: keep || row.sensitive };
+  return { ...row, id: old?.id ?? newId("var"), sensitive: keep || row.sensitive };
 }
 
 /** A stored variable after a PATCH. Throws 422 kind_mismatch and sensitive_requires_literal. */

@@ -67,6 +67,9 @@ export type NewVariable = {
   aliasTarget: string | null;
 };
 
+// `unnest` fills shorter lists with nulls, so a column of nulls need not be sent.
+const unlessAllNull = (list: (string | null)[]) => (list.every((one) => one === null) ? [] : list);
+
 /** Creates or overwrites rows of a scope; an overwritten row keeps its id. */
 export function upsertVariables(db: Db, scopeId: string, revision: number, list: NewVariable[]) {
   return rows<StoredVariable>(
@@ -89,9 +92,9 @@ export function upsertVariables(db: Db, scopeId: string, revision: number, list:
       list.map((row) => row.sensitive),
       list.map((row) => row.sealed),
       list.map((row) => row.size),
-      list.map((row) => row.connectionService),
-      list.map((row) => row.connectionKey),
-      list.map((row) => row.aliasTarget),
+      unlessAllNull(list.map((row) => row.connectionService)),
+      unlessAllNull(list.map((row) => row.connectionKey)),
+      unlessAllNull(list.map((row) => row.aliasTarget)),
     ],
   );
 }

@@ -6,9 +6,10 @@ import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { audit } from "../kit/outbox.ts";
 import type { Addons } from "./addons.ts";
+import { batchAnswer, decideBatch, sealBatch } from "./batch.ts";
 import { batchSources, newSource, patchOf } from "./checks.ts";
 import type { DataKeys } from "./data-keys.ts";
-import { isLiteral, overwriting, patched, rowOf, tagOf } from "./entry.ts";
+import { isLiteral, patched, rowOf, tagOf } from "./entry.ts";
 import { setTag, unchanged } from "./etag.ts";
 import { expectCurrent, guardImpact, impactOf, requireVariable } from "./guards.ts";
 import { present, presentOpen } from "./present.ts";
@@ -70,31 +71,12 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       const vault = await keys.forWriting(scope.accountId);
       const services = sources.flatMap((source) => (source.kind === "connection" ? [source.service] : []));
       await scopes.meet(scope, [...new Set(services)]);
-      const drafts = req.set.map(({ name, sensitive }, index) =>
-        rowOf(vault, scope, { id: newId("var"), name, sensitive }, sources[index]!),
-      );
-      const at = { path: req, scope, who: who(ctx) };
+      const drafts = sealBatch(vault, scope, req, sources);
       return write(
         deps,
-        at,
-        async (tx) => {
-          await guardImpact(tx, scope, req.unset, req.confirmImpact);
-          const names = [...req.set.map((entry) => entry.name), ...req.unset];
-          const replaced = await sql.replacedBy(tx, scope.id, names);
-          const before = new Map(replaced.map((row) => [row.name, row]));
-          const unset = [...new Set(req.unset)].filter((name) => before.has(name));
-          const set = drafts.map((row, index) =>
-            overwriting(row, req.set[index]!.sensitive, before.get(row.name)),
-          );
-          const metadata = { set: set.map((row) => row.name).join(","), unset: unset.join(",") };
-          return { action: "variable.batch", target: scope.id, metadata, set, unset, replaced };
-        },
-        async (tx, { rows, removed }) => {
-          const position = new Map(req.set.map((entry, index) => [entry.name, index]));
-          const data = await present(tx, scope, rows);
-          data.sort((a, b) => position.get(a.name!)! - position.get(b.name!)!);
-          return { data, applied: data.length, removed };
-        },
+        { path: req, scope, who: who(ctx) },
+        (tx) => decideBatch(tx, scope, req, drafts),
+        (tx, written) => batchAnswer(tx, scope, req, written),
       );
     },
 

@@ -1,0 +1,42 @@
+import type { BatchVariablesRequest } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
+import type { Tx } from "../kit/db.ts";
+import type { Source } from "./checks.ts";
+import type { Vault } from "./data-keys.ts";
+import { overwriting, rowOf } from "./entry.ts";
+import { guardImpact } from "./guards.ts";
+import { present } from "./present.ts";
+import type { Scope } from "./scopes.ts";
+import { type NewVariable, replacedBy } from "./sql.ts";
+import type { Decision, Written } from "./write.ts";
+
+/** Rows of a batch, sealed before the lock is taken: that is most of the work. */
+export function sealBatch(vault: Vault, scope: Scope, req: BatchVariablesRequest, sources: Source[]) {
+  return req.set.map(({ name, sensitive }, index) =>
+    rowOf(vault, scope, { name, sensitive }, sources[index]!),
+  );
+}
+
+/** What a batch does to the rows that are there. Throws 409 impact_confirmation_required. */
+export async function decideBatch(
+  tx: Tx,
+  scope: Scope,
+  req: BatchVariablesRequest,
+  drafts: NewVariable[],
+): Promise<Decision> {
+  await guardImpact(tx, scope, req.unset, req.confirmImpact);
+  const names = req.set.map((entry) => entry.name);
+  const replaced = await replacedBy(tx, scope.id, [...names, ...req.unset]);
+  const before = new Map(replaced.map((row) => [row.name, row]));
+  const unset = [...new Set(req.unset)].filter((name) => before.has(name));
+  const set = drafts.map((row, index) => overwriting(row, req.set[index]!.sensitive, before.get(row.name)));
+  const metadata = { set: names.join(","), unset: unset.join(",") };
+  return { action: "variable.batch", target: scope.id, metadata, set, unset, replaced };
+}
+
+/** The rows that a batch wrote, metadata only, in the order of its entries. */
+export async function batchAnswer(tx: Tx, scope: Scope, req: BatchVariablesRequest, written: Written) {
+  const position = new Map(req.set.map((entry, index) => [entry.name, index]));
+  const data = await present(tx, scope, written.rows);
+  data.sort((a, b) => position.get(a.name!)! - position.get(b.name!)!);
+  return { data, applied: data.length, removed: written.removed };
+}
