@@ -54,7 +54,7 @@ export async function start(config: Config, log: Logger) {
     other: engine.other,
   });
   const reconciler = await startReconciler({ ...engine, databaseUrl, pool, addons, secrets, resolve, log });
-  const relay = startRelay({ url: databaseUrl, pool, bus, log });
+  const relay = startRelay({ url: databaseUrl, bus, log });
   const handlers = variableHandlers();
   const consumer = startConsumer({ bus, pool, log, name: "deployer-variables", from: "variables", handlers });
   return {

@@ -38,7 +38,7 @@ async function startVariables(databaseUrl: string, natsUrl: string) {
   const pool = createPool(databaseUrl);
   await migrate(pool, join(import.meta.dirname, "../kit")); // the outbox is all it needs
   const bus = connectBus(natsUrl, "variables", log);
-  const relay = startRelay({ url: databaseUrl, pool, bus, log });
+  const relay = startRelay({ url: databaseUrl, bus, log });
   const sets = new Map<string, { data: Variable[]; dangling: { name: string; reason: string }[] }>();
   let gate: Promise<void> = Promise.resolve();
   let asked = 0;

@@ -45,7 +45,7 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
     },
     ready: async () => (await pool.query("select 1")).rowCount === 1,
   });
-  const relay = startRelay({ url: config.databaseUrl, pool, bus, log });
+  const relay = startRelay({ url: config.databaseUrl, bus, log });
   const auditLog = startConsumer({
     bus,
     pool,

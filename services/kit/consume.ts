@@ -1,11 +1,12 @@
 import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
 import { AckPolicy, DeliverPolicy, type JsMsg } from "@nats-io/jetstream";
 import { headers as natsHeaders } from "@nats-io/transport-node";
-import { context, propagation, SpanKind, trace } from "@opentelemetry/api";
+import { SpanKind } from "@opentelemetry/api";
 import { count, type Pool, type Tx, transaction } from "./db.ts";
 import type { Logger } from "./log.ts";
 import { type Bus, type Connected, STREAM } from "./nats.ts";
 import { EVENT_ID } from "./outbox.ts";
+import { traced } from "./telemetry.ts";
 
 /** What a consumer does with one kind of event, in the transaction that also remembers the event. */
 export type Handler = { event: string; handle: (tx: Tx, payload: Uint8Array) => Promise<void> };
@@ -42,22 +43,37 @@ const INBOX_DAYS = 14;
 export function startConsumer(options: ConsumerOptions) {
   const { bus, pool, log, name } = options;
   let stopped = false;
-  let stopMessages = () => {};
-  let busy = Promise.resolve();
+  let wake = () => {};
+  let flowing = Promise.resolve();
+
+  async function flow(connected: Connected): Promise<void> {
+    await ensureConsumer(connected, name, options.from);
+    const consumer = await connected.js.consumers.get(STREAM, name);
+    const waiting: JsMsg[] = [];
+    let open = true;
+    const callback = (message: JsMsg) => {
+      waiting.push(message);
+      wake();
+    };
+    const messages = await consumer.consume({ max_messages: 100, callback });
+    void messages.closed().finally(() => {
+      open = false;
+      wake();
+    });
+    while (open && !stopped) {
+      if (waiting.length === 0) await new Promise<void>((resolve) => (wake = resolve));
+      else await handle(connected, options, waiting.splice(0));
+    }
+    messages.stop();
+    for (const message of waiting) message.nak();
+  }
 
   async function run(): Promise<void> {
     const connected = await bus.connected;
     while (!stopped) {
       try {
-        await ensureConsumer(connected, name, options.from);
-        const consumer = await connected.js.consumers.get(STREAM, name);
-        const messages = await consumer.consume({ max_messages: 100 });
-        stopMessages = () => messages.stop();
-        if (stopped) messages.stop();
-        for await (const message of messages) {
-          busy = handleOne(connected, options, message);
-          await busy;
-        }
+        flowing = flow(connected);
+        await flowing;
       } catch (error) {
         if (!stopped) log.warn({ err: error, consumer: name }, "events are not flowing");
         await new Promise((resolve) => setTimeout(resolve, 500));
@@ -71,13 +87,12 @@ export function startConsumer(options: ConsumerOptions) {
   }, 3_600_000);
   sweep.unref();
   return {
-    /** Ends after the event that is under way; unacknowledged ones come again. */
+    /** Ends after the events that are under way; those not begun are given back. */
     stop: async () => {
       stopped = true;
       clearInterval(sweep);
-      stopMessages();
-      await busy.catch(() => {});
-      void log;
+      wake();
+      await flowing.catch(() => {});
     },
   };
 }
@@ -93,42 +108,51 @@ async function ensureConsumer({ manager }: Connected, name: string, from: string
     filter_subject: `berth.${from}.v1.>`,
     ack_policy: AckPolicy.Explicit,
     deliver_policy: DeliverPolicy.All,
-    ack_wait: 60e9,
+    // Longer than any handler, and what a killed process had under way waits no longer.
+    ack_wait: 20e9,
     max_ack_pending: 100,
   });
 }
 
-async function handleOne(connected: Connected, options: ConsumerOptions, message: JsMsg): Promise<void> {
+/**
+ * What arrived together is handled in one transaction, which pays for one commit; when any of it fails,
+ * each event is handled alone.
+ */
+async function handle(connected: Connected, options: ConsumerOptions, messages: JsMsg[]): Promise<void> {
   const { pool, log, name } = options;
-  const event = message.subject.split(".")[3];
-  const handler = options.handlers.find((h) => h.event === event);
-  const id = message.headers?.get(EVENT_ID) ?? "";
-  if (!handler || !id) return message.ack();
-  const carrier = { traceparent: message.headers?.get("traceparent") ?? "" };
-  const parent = propagation.extract(context.active(), carrier);
-  const span = trace.getTracer("berth").startSpan(`consume ${event}`, { kind: SpanKind.CONSUMER }, parent);
   try {
-    await context.with(trace.setSpan(parent, span), () =>
-      transaction(pool, async (tx) => {
-        const fresh = await count(
-          tx,
-          "inbox_insert",
-          "insert into inbox (consumer, event_id) values ($1, $2) on conflict do nothing",
-          [name, id],
-        );
-        if (fresh === 1) await handler.handle(tx, message.data);
-      }),
-    );
-    await message.ackAck();
+    await transaction(pool, async (tx) => {
+      for (const message of messages) await effect(tx, options, message);
+    });
+    for (const message of messages) message.ack();
   } catch (error) {
-    log.error(
-      { err: error, consumer: name, event, eventId: id, tries: message.info.deliveryCount },
-      "event failed",
-    );
+    if (messages.length > 1) {
+      for (const message of messages) await handle(connected, options, [message]);
+      return;
+    }
+    const [message] = messages as [JsMsg];
+    const [id, tries] = [message.headers?.get(EVENT_ID), message.info.deliveryCount];
+    log.error({ err: error, consumer: name, subject: message.subject, eventId: id, tries }, "event failed");
     await giveBack(connected, options, message, error as Error);
-  } finally {
-    span.end();
   }
+}
+
+/** The handler's effect and the inbox row, unless the event was handled before. */
+async function effect(tx: Tx, { name, handlers }: ConsumerOptions, message: JsMsg): Promise<void> {
+  const event = message.subject.split(".")[3]!;
+  const handler = handlers.find((h) => h.event === event);
+  const id = message.headers?.get(EVENT_ID) ?? "";
+  if (!handler || !id) return;
+  const carrier = { traceparent: message.headers?.get("traceparent") || undefined };
+  await traced(`consume ${event}`, SpanKind.CONSUMER, carrier, async () => {
+    const fresh = await count(
+      tx,
+      "inbox_insert",
+      "insert into inbox (consumer, event_id) values ($1, $2) on conflict do nothing",
+      [name, id],
+    );
+    if (fresh === 1) await handler.handle(tx, message.data);
+  });
 }
 
 async function giveBack(

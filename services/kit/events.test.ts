@@ -36,7 +36,7 @@ function bus(url = nats.url) {
 }
 
 function relay() {
-  const made = startRelay({ url: database.url("identity"), pool, bus: bus(), log });
+  const made = startRelay({ url: database.url("identity"), bus: bus(), log });
   stops.push(() => made.stop());
   return made;
 }
@@ -103,7 +103,8 @@ test("an event that cannot be handled goes to the dead letters with its reason, 
       .catch(() => undefined),
   );
   expect(dead?.header.get("Berth-Reason")).toBe("cannot digest this");
-  expect(tries).toBe(10);
+  // Ten deliveries; what arrives together with others is tried once more alone.
+  expect([10, 11]).toContain(tries);
   healed = true;
   expect(await replay(nats.url, "stumbling")).toBe(1);
   await eventually("the event handled after all", async () => (await seen("stumbling")).length === 1);
@@ -131,7 +132,7 @@ test("while NATS is away writes go on, and their events arrive later, once", asy
     retryMs: 1,
   });
   for (const stop of stops.splice(0).reverse()) await stop();
-  const lateRelay = startRelay({ url: database.url("identity"), pool: away, bus: ownBus, log });
+  const lateRelay = startRelay({ url: database.url("identity"), bus: ownBus, log });
   for (const userId of ["late_1", "late_2"]) await remove(userId);
   expect(await seen("late")).toEqual([]);
   const again = await own.restart();

@@ -5,7 +5,7 @@ import { context, propagation } from "@opentelemetry/api";
 import pg from "pg";
 import { AuditRecordedSchema } from "../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { Caller } from "./caller.ts";
-import { count, type Db, type Pool, rows } from "./db.ts";
+import { count, type Db, rows } from "./db.ts";
 import { newId } from "./ids.ts";
 import type { Logger } from "./log.ts";
 import type { Bus } from "./nats.ts";
@@ -75,8 +75,8 @@ const BATCH = 500;
  * advisory lock on a connection of its own, which also listens for new rows); the others wait. The
  * outbox id is the message id, so a row that was published but not yet deleted is not stored twice.
  */
-export function startRelay(options: { url: string; pool: Pool; bus: Bus; log: Logger }) {
-  const { url, pool, bus, log } = options;
+export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
+  const { url, bus, log } = options;
   const stop = new AbortController();
   let wake = () => {};
   let leader: pg.Client | undefined;
@@ -98,11 +98,16 @@ export function startRelay(options: { url: string; pool: Pool; bus: Bus; log: Lo
       lost = true;
       wake();
     };
-    leader
-      .on("error", gone)
-      .on("end", gone)
-      .on("notification", () => wake());
+    // A row may be committed after the outbox was read and before the sleep begins.
+    let news = false;
+    const notified = () => {
+      news = true;
+      wake();
+    };
+    leader.on("error", gone).on("end", gone).on("notification", notified);
     await leader.connect();
+    // A deletion that a crash undoes is made again: the row is published under the same id.
+    await leader.query("set synchronous_commit = off");
     const lock =
       "select pg_try_advisory_lock(hashtext('berth-outbox:' || current_schema())) as held, current_schema() as schema";
     let held = false;
@@ -112,8 +117,9 @@ export function startRelay(options: { url: string; pool: Pool; bus: Bus; log: Lo
         held = found[0]!.held;
         if (held) await leader.query(`listen "outbox:${found[0]!.schema}"`);
       }
-      if (!held) await sleep(LEADER_RETRY_MS);
-      else if ((await publishBatch(pool, bus)) === 0) await sleep(LEADER_RETRY_MS);
+      news = false;
+      if (held && (await publishBatch(leader, bus)) > 0) continue;
+      if (!news) await sleep(LEADER_RETRY_MS);
     }
   }
 
@@ -142,9 +148,9 @@ export function startRelay(options: { url: string; pool: Pool; bus: Bus; log: Lo
 
 type OutboxRow = { id: string; subject: string; payload: Buffer; headers: Record<string, string> };
 
-async function publishBatch(pool: Pool, bus: Bus): Promise<number> {
+async function publishBatch(db: Db, bus: Bus): Promise<number> {
   const batch = await rows<OutboxRow>(
-    pool,
+    db,
     "outbox_next",
     "select id, subject, payload, headers from outbox order by seq limit $1",
     [BATCH],
@@ -160,6 +166,6 @@ async function publishBatch(pool: Pool, bus: Bus): Promise<number> {
     }),
   );
   const ids = batch.map((row) => row.id);
-  await count(pool, "outbox_delete", "delete from outbox where id = any($1)", [ids]);
+  await count(db, "outbox_delete", "delete from outbox where id = any($1)", [ids]);
   return batch.length;
 }

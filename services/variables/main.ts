@@ -51,7 +51,7 @@ export async function start(config: Config, log: Logger) {
     },
     ready: async () => (await pool.query("select 1")).rowCount === 1,
   });
-  const relay = startRelay({ url: config.databaseUrl, pool, bus, log });
+  const relay = startRelay({ url: config.databaseUrl, bus, log });
   const tree = startConsumer({
     bus,
     pool,

@@ -28,7 +28,7 @@ export const events: Bench = {
     const committed = new Map<string, number>();
     const taken: number[] = [];
     const { nc } = await bus.connected;
-    const relay = startRelay({ url: database.url, pool, bus, log });
+    const relay = startRelay({ url: database.url, bus, log });
     let left = PER_SECOND * SECONDS;
     const all = Promise.withResolvers<void>();
     const handler = on(MemberRemovedSchema, async (_tx, { userId }) => {
