@@ -75,7 +75,7 @@ export function following({ pool, changes, runtime }: FollowDeps): Following {
       let from: { after: string } | { tail: number } = after ? { after } : { tail: limit };
       yield {};
       for (;;) {
-        for await (const line of runtime.followLogs({ ...query, ...from }, ctx.signal)) {
+        for await (const line of lines({ ...query, ...from }, ctx.signal)) {
           const { cursor, ...rest } = line;
           from = { after: cursor };
           const value = { ...rest, timestamp: timestampFromMs(Date.parse(line.timestamp)) };
@@ -126,6 +126,14 @@ export function following({ pool, changes, runtime }: FollowDeps): Following {
       bell.close();
     }
     throw unavailable();
+  }
+
+  async function* lines(...asked: Parameters<Runtime["followLogs"]>) {
+    try {
+      yield* runtime.followLogs(...asked);
+    } catch (error) {
+      refuseCursor(error);
+    }
   }
 
   async function requireDeployment(request: Parameters<typeof requireService>[1] & { version: number }) {

@@ -141,7 +141,9 @@ export function serverInterceptor(options: {
         internalErrors.inc({ method });
         log.error({ err: thrown, method, requestId }, "request failed");
       }
-      finish(Code[error.code]?.toLowerCase() ?? "unknown");
+      // Whoever waited for the answer is gone, or this process stops.
+      const canceled = req.stream && req.signal.aborted;
+      finish(canceled ? "canceled" : (Code[error.code]?.toLowerCase() ?? "unknown"));
       return error;
     };
     const admit = async (message: UnaryRequest["message"]) => {
