@@ -22,6 +22,7 @@ import { createRateLimiter, type Limits, WINDOW_MS } from "./ratelimit.ts";
 import { reference } from "./reference.ts";
 import { allRoutes } from "./routes.ts";
 import { addRateCounts, sweepIdempotent, sweepRateCounts } from "./sql.ts";
+import { sweepPlaces } from "./sql-streams.ts";
 import { createStreamSlots } from "./stream-slots.ts";
 import { createStreamUpstream } from "./stream-upstream.ts";
 import { transcode } from "./transcode.ts";
@@ -57,11 +58,13 @@ export async function start(config: GatewayConfig, log: Logger) {
     deployer: createStreamUpstream(config.deployerUrl),
   };
   const auth = createAuth({ callers, parseToken, log });
+  const limit = config.rateLimits === "on" ? config.streamsPerCaller : 0;
+  const slots = createStreamSlots({ limit, pool, log });
   const streams = createStreams({
     pools: streamPools,
     auth,
     callers,
-    slots: createStreamSlots(config.rateLimits === "on" ? config.streamsPerCaller : 0),
+    slots,
     heartbeatMs: config.heartbeatSeconds * 1_000,
     log,
   });
@@ -89,6 +92,7 @@ export async function start(config: GatewayConfig, log: Logger) {
       await closeApp(app);
       await Promise.all(Object.values(streamPools).map((upstream) => upstream.close()));
       clearInterval(sweeping);
+      await slots.stop();
       await limiter.stop();
       await Promise.all([...Object.values(pools), uploading].map((upstream) => upstream.close()));
       await bus.close();
@@ -138,6 +142,7 @@ function startSweep(pool: Pool, log: Logger): NodeJS.Timeout {
   const sweep = async () => {
     await sweepRateCounts(pool);
     await sweepIdempotent(pool);
+    await sweepPlaces(pool);
   };
   const late = (error: unknown) => log.warn({ err: error }, "sweep failed");
   return setInterval(() => sweep().catch(late), SWEEP_MS).unref();
