@@ -9,7 +9,7 @@ const FALLBACK_MS = 1_000;
 
 /** Rings when something changed under its key. */
 export type Bell = {
-  /** Resolves when it rang since the last call, after a second, or when the signal aborts. */
+  /** Resolves when it rang since the last call, after a second without, or when the signal aborts. */
   next: (signal: AbortSignal) => Promise<void>;
   close: () => void;
 };
@@ -20,8 +20,8 @@ export type Changes = Awaited<ReturnType<typeof listenForChanges>>;
  * Hears what any process of the deployer changes, over one connection for all followers of this process.
  * It connects again by itself; meanwhile followers look once a second.
  */
-export async function listenForChanges(options: { url: string; log: Logger }) {
-  const { url, log } = options;
+export async function listenForChanges(options: { url: string; log: Logger; fallbackMs?: number }) {
+  const { url, log, fallbackMs = FALLBACK_MS } = options;
   const bells = new Map<string, Set<() => void>>();
   let stopped = false;
   let client: pg.Client | undefined;
@@ -76,7 +76,7 @@ export async function listenForChanges(options: { url: string; log: Logger }) {
         async next(signal) {
           if (!rung && !signal.aborted)
             await new Promise<void>((resolve) => {
-              const timer = setTimeout(done, FALLBACK_MS);
+              const timer = setTimeout(done, fallbackMs);
               signal.addEventListener("abort", done);
               resume = done;
               function done() {

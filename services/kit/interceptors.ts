@@ -34,10 +34,10 @@ export function who(ctx: HandlerContext): Who {
  */
 export function annotation(method: DescMethod): Http {
   const found = getOption(method, http);
-  if (found.role === Role.UNSPECIFIED)
-    throw new Error(`${method.parent.typeName}.${method.name} has no role`);
+  const name = `${method.parent.typeName}.${method.name}`;
   if (method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming")
-    throw new Error(`${method.parent.typeName}.${method.name} takes a stream, which cannot be checked`);
+    throw new Error(`${name} takes a stream, which cannot be checked`);
+  if (found.role === Role.UNSPECIFIED) throw new Error(`${name} has no role`);
   return found;
 }
 
