@@ -44,7 +44,10 @@ export function withEvents(json: Schema, events: Schema): Schema {
   const said = (events.description as string).split("\n\nRole:")[0]!;
   return {
     ...json,
-    description: `${json.description}\n\nAs \`text/event-stream\`: ${said}`,
+    description: (json.description as string).replace(
+      "\n\nRole:",
+      `\n\nAs \`text/event-stream\`: ${said}\n\nRole:`,
+    ),
     parameters: [...parameters, ...more],
     responses: { ...added, ...before, 200: ok },
   };
