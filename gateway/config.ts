@@ -60,7 +60,7 @@ export const fields = {
   /** Streams that a token may have open at a time; 0 is no limit. */
   streamsPerCaller: integer("STREAMS_PER_CALLER", { fallback: 5 }),
   /** How often an open stream says that it lives, and its caller is looked at again. */
-  heartbeatSeconds: integer("STREAM_HEARTBEAT_SECONDS", { fallback: 15, min: 1 }),
+  heartbeatSeconds: integer("STREAM_HEARTBEAT_SECONDS", { fallback: 15, min: 1, max: 120 }),
 };
 
 export type GatewayConfig = { [K in keyof typeof fields]: ReturnType<(typeof fields)[K]["parse"]> };

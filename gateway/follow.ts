@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { Gauge } from "prom-client";
 import type { Logger } from "../services/kit/log.ts";
 import { type Answer, isProblem, refusal } from "./answer.ts";
 import type { Auth } from "./auth.ts";
@@ -11,6 +12,12 @@ import type { StreamSlots } from "./stream-slots.ts";
 import type { Call, StreamPool } from "./stream-upstream.ts";
 import type { Exchange } from "./transcode.ts";
 import { DEADLINE_MS } from "./upstream.ts";
+
+const openStreams = new Gauge({
+  name: "berth_open_streams",
+  help: "Streams that clients follow now, by route",
+  labelNames: ["route"],
+});
 
 export type FollowDeps = {
   pools: Record<Upstream, StreamPool>;
@@ -96,9 +103,11 @@ export function createStreams(deps: FollowDeps) {
       entry.check().catch((error: unknown) => log.warn({ err: error }, "a stream's caller was not checked"));
     }, heartbeatMs);
     open.add(entry);
+    openStreams.inc({ route: exchange.route.template });
     raw.once("close", () => {
       clearInterval(beat);
       open.delete(entry);
+      openStreams.dec({ route: exchange.route.template });
       call.cancel();
       free();
       log.debug({ requestId: request.id, route: exchange.route.template }, "stream closed");
