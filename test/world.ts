@@ -72,7 +72,7 @@ export async function startWorld(extra: Record<string, string> = {}) {
   const routerPort = await freePort();
   const log = (service: string) => createLog(service, "debug", (line) => void logLines.push(line));
 
-  const running = await Promise.all([
+  const [identity, variables, deployer] = await Promise.all([
     startIdentity(readConfig(env("identity"), identityFields), log("identity")),
     startVariables(readConfig(env("variables"), variablesFields), log("variables")),
     startDeployer(readConfig(env("deployer"), deployerFields), log("deployer")),
@@ -122,6 +122,9 @@ export async function startWorld(extra: Record<string, string> = {}) {
     /** Base path of the owner's account. */
     A: `/accounts/${accountId}`,
     ports,
+    /** Ports of the services' gRPC servers, and the keys that sign a caller for them. */
+    grpcPorts: { identity: identity.grpcPort, variables: variables.grpcPort, deployer: deployer.grpcPort },
+    internalKeys: internalKeys.split(",").map((key) => Buffer.from(key, "base64")),
     routerPort,
     dir,
     logLines,
@@ -158,7 +161,7 @@ export async function startWorld(extra: Record<string, string> = {}) {
     },
     async stop() {
       await gateway.stop();
-      await Promise.all(running.map((service) => service.stop()));
+      await Promise.all([identity, variables, deployer].map((service) => service.stop()));
       await Promise.all([database.drop(), nats.remove(), rm(dir, { recursive: true, force: true })]);
     },
   };

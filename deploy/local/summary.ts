@@ -32,6 +32,8 @@ export function summary(info: LocalInfo, about: { data: string; router: number; 
     "",
     ...exampleCommands(info, data),
     "",
+    `and open http://web-production-demo.localhost:${router}`,
+    "",
     "Ctrl-C stops everything.",
     "",
   ].join("\n");

@@ -29,8 +29,10 @@ export function createPool(url: string, options: { max?: number; name?: string }
     connectionTimeoutMillis: 5_000,
     idleTimeoutMillis: 30_000,
   });
-  // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
+  // A connection that breaks while nothing runs on it, idle or within a transaction, would end the process
+  // without a listener. The pool replaces it, and the next statement on it fails.
   pool.on("error", () => {});
+  pool.on("connect", (client) => client.on("error", () => {}));
   return pool;
 }
 

@@ -37,6 +37,14 @@ export type Gone = {
 
 /** Deletes a scope and everything under it, variables and addon keys too; it can never come back. */
 export async function forget(tx: Tx, gone: Gone): Promise<void> {
+  // The lock needs a row, also for a project that nobody has met: a read-through and a write that are under
+  // way would slip past otherwise.
+  await sql.insertScope(tx, {
+    id: gone.projectId,
+    accountId: gone.accountId,
+    parentId: null,
+    kind: "project",
+  });
   await sql.lockProject(tx, gone.projectId);
   await sql.insertTombstone(tx, gone);
   const keys = await sql.buryTree(tx, gone.id);

@@ -6,13 +6,18 @@ import type { Platform } from "./platform.ts";
 
 /** An empty database in the platform's own PostgreSQL, so that both sides of a ratio share one server. */
 export async function scratchDatabase(platform: Platform) {
-  const dir = join(platform.dir, "postgres");
-  const port = (await readFile(join(dir, "data", "postmaster.pid"), "utf8")).split("\n")[3];
-  const password = (await readFile(join(dir, "password"), "utf8")).trim();
-  const url = (database: string) => `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
+  const url = await superuser(platform);
   const name = `bench_${randomBytes(4).toString("hex")}`;
   await once(url("postgres"), `create database ${name}`);
   return { url: url(name), drop: () => once(url("postgres"), `drop database ${name} with (force)`) };
+}
+
+/** The superuser's URL of a database in the platform's PostgreSQL. */
+export async function superuser(platform: Platform): Promise<(database: string) => string> {
+  const dir = join(platform.dir, "postgres");
+  const port = (await readFile(join(dir, "data", "postmaster.pid"), "utf8")).split("\n")[3];
+  const password = (await readFile(join(dir, "password"), "utf8")).trim();
+  return (database) => `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
 }
 
 async function once(url: string, statement: string): Promise<void> {

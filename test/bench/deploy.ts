@@ -1,0 +1,97 @@
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import http from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { freePort } from "../../deploy/local/ports.ts";
+import type { Platform } from "./platform.ts";
+import { type Bench, median } from "./row.ts";
+
+const ROUNDS = 7;
+const MIN_READY_MS = 1_000;
+const app = join(import.meta.dirname, "../apps/node");
+
+/**
+ * The example node app from POST deploy-from-archive to `healthyAt`, without the second that a release
+ * must have been up, over unpacking the same archive and starting it by hand until it answers.
+ */
+export const deploy: Bench = {
+  names: ["deploy-node-app"],
+  run: async (platform) => {
+    const archive = execFileSync("tar", ["-cz", "-C", app, "."]);
+    const S = await service(platform);
+    const ratios: number[] = [];
+    for (let version = 1; version <= ROUNDS; version++) {
+      const hand = await byHand(archive);
+      const ours = (await byBerth(platform, S, archive, version)) - MIN_READY_MS;
+      ratios.push(ours / hand);
+    }
+    return [{ name: "deploy-node-app", value: median(ratios), unit: "x by hand", goal: "<= 2" }];
+  },
+};
+
+async function service(platform: Platform): Promise<string> {
+  const A = `/accounts/${platform.accountId}`;
+  const project = await platform.call<{ id: string }>("POST", `${A}/projects`, {
+    name: `deploy-${Date.now() % 1e9}`,
+  });
+  const environment = await platform.call<{ id: string }>(
+    "POST",
+    `${A}/projects/${project.id}/environments`,
+    {
+      name: "production",
+    },
+  );
+  const E = `${A}/projects/${project.id}/environments/${environment.id}`;
+  await platform.call("POST", `${E}/services`, { name: "web", type: "web" });
+  return `${E}/services/web`;
+}
+
+async function byBerth(platform: Platform, S: string, archive: Buffer, version: number): Promise<number> {
+  type Target = { uploadUrl: string; contentType: string; archiveRef: string };
+  const target = await platform.call<Target>("POST", `${S}/uploads`, {});
+  await fetch(target.uploadUrl, {
+    method: "PUT",
+    headers: { "content-type": target.contentType },
+    body: new Uint8Array(archive),
+  });
+  const posted = Date.now();
+  await platform.call("POST", `${S}/deploy-from-archive`, { archiveRef: target.archiveRef });
+  for (;;) {
+    const found = await platform.call<{ healthyAt?: string; status: string }>(
+      "GET",
+      `${S}/deployments/${version}`,
+    );
+    if (found.status === "failed") throw new Error("the example app did not deploy");
+    if (found.healthyAt) return Date.parse(found.healthyAt) - posted;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+async function byHand(archive: Buffer): Promise<number> {
+  const dir = await mkdtemp(join(tmpdir(), "berth-hand-"));
+  const port = await freePort();
+  await writeFile(join(dir, "app.tgz"), archive);
+  const started = Date.now();
+  execFileSync("tar", ["-xzf", "app.tgz"], { cwd: dir });
+  const child = spawn(process.execPath, ["server.js"], {
+    cwd: dir,
+    env: { PATH: process.env.PATH, PORT: String(port) },
+    stdio: "ignore",
+  });
+  while (!(await answers(port))) await new Promise((resolve) => setTimeout(resolve, 2));
+  const taken = Date.now() - started;
+  child.kill("SIGKILL");
+  await rm(dir, { recursive: true });
+  return taken;
+}
+
+function answers(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const request = http.get({ host: "127.0.0.1", port }, (response) => {
+      response.resume();
+      resolve(true);
+    });
+    request.on("error", () => resolve(false));
+  });
+}

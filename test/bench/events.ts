@@ -1,0 +1,66 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { MemberRemovedSchema } from "../../proto/gen/berth/identity/v1/events_pb.ts";
+import { on, startConsumer } from "../../services/kit/consume.ts";
+import { createPool, transaction } from "../../services/kit/db.ts";
+import { createLog } from "../../services/kit/log.ts";
+import { migrate } from "../../services/kit/migrate.ts";
+import { connectBus } from "../../services/kit/nats.ts";
+import { emit, startRelay } from "../../services/kit/outbox.ts";
+import type { Bench } from "./row.ts";
+import { scratchDatabase } from "./scratch.ts";
+
+const PER_SECOND = 500;
+const SECONDS = 10;
+
+/** From the commit of an event to its committed effect in a consumer, at 500 events a second. */
+export const events: Bench = {
+  names: ["event-commit-to-effect-p99"],
+  run: async (platform) => {
+    const database = await scratchDatabase(platform);
+    const log = createLog("bench", "error");
+    const pool = createPool(database.url, { max: 20 });
+    await migrate(pool, join(import.meta.dirname, "../../services/kit"));
+    const config = await readFile(join(platform.dir, "nats", "nats.conf"), "utf8");
+    const [, port] = /^\s*(?:listen|port):?\s*"?(?:[\d.]+:)?(\d+)/m.exec(config) ?? [];
+    const password = (await readFile(join(platform.dir, "nats", "password"), "utf8")).trim();
+    const bus = connectBus(`nats://berth:${password}@127.0.0.1:${port}`, "bench", log);
+    const committed = new Map<string, number>();
+    const taken: number[] = [];
+    const { nc } = await bus.connected;
+    const relay = startRelay({ url: database.url, pool, bus, log });
+    let left = PER_SECOND * SECONDS;
+    const all = Promise.withResolvers<void>();
+    const handler = on(MemberRemovedSchema, async (_tx, { userId }) => {
+      // Handled before the emitter saw its own commit: no time at all.
+      taken.push(Math.max(0, performance.now() - (committed.get(userId) ?? performance.now())));
+      if (--left === 0) all.resolve();
+    });
+    const consumer = startConsumer({
+      bus,
+      pool,
+      log,
+      name: `bench-${Date.now()}`,
+      from: "identity",
+      handlers: [handler],
+    });
+    await nc.flush();
+    const started = performance.now();
+    for (let i = 0; i < PER_SECOND * SECONDS; i++) {
+      const wait = started + (i * 1000) / PER_SECOND - performance.now();
+      if (wait > 1) await new Promise((resolve) => setTimeout(resolve, wait));
+      const userId = `usr_bench_${i}`;
+      void transaction(pool, (tx) =>
+        emit(tx, MemberRemovedSchema, "bench", { accountId: "bench", userId }),
+      ).then(() => committed.set(userId, performance.now()));
+    }
+    await all.promise;
+    await consumer.stop();
+    await relay.stop();
+    await bus.close();
+    await pool.end();
+    await database.drop();
+    const p99 = taken.sort((a, b) => a - b)[Math.floor(taken.length * 0.99)]!;
+    return [{ name: "event-commit-to-effect-p99", value: p99, unit: "ms", goal: "<= 50" }];
+  },
+};

@@ -1,0 +1,57 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { eventually } from "../services/kit/testing.ts";
+import { open } from "./apps.ts";
+import { type Launched, launch } from "./launched.ts";
+
+const root = resolve(import.meta.dirname, "..");
+let platform: Launched;
+
+beforeAll(async () => {
+  platform = await launch();
+});
+
+afterAll(() => platform.stop());
+
+/** Runs lines in a shell that stops at the first that fails, in a folder that looks like the project's. */
+async function paste(lines: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "berth-paste-"));
+  await symlink(platform.data, join(folder, ".berth"));
+  await symlink(join(root, "test"), join(folder, "test"));
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder };
+  const options = { cwd: folder, env, timeout: 50_000 };
+  try {
+    return (await promisify(execFile)("bash", ["-euo", "pipefail", "-c", lines], options)).stdout;
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+test("the README's tour, pasted line by line, does what it says", async () => {
+  const readme = await readFile(join(root, "README.md"), "utf8");
+  const tour = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].map((match) => match[1]).join("");
+  const output = await paste(tour);
+  for (const said of [
+    '"name":"API_KEY","sensitive":true,"source":"service"',
+    "Hello from production",
+    "Changed while it runs",
+    "2 applied",
+    "1 applied",
+    "listening on port",
+    "variable.create DATABASE_URL",
+  ])
+    expect(output).toContain(said);
+});
+
+test("the three commands that the start prints deploy the example app", async () => {
+  const printed = platform.output();
+  const commands = printed.slice(printed.indexOf("in this folder:\n") + 16, printed.indexOf("and open "));
+  const url = /and open (\S+)/.exec(printed)![1]!;
+  const output = await paste(commands);
+  expect(output).toMatch(/"version":1,.*"status":"queued"/);
+  await eventually("the app answers", async () => (await open(url)).body.includes("I received"));
+});
