@@ -1,7 +1,7 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool } from "../services/kit/db.ts";
-import { notFound } from "../services/kit/errors.ts";
+import { notFound, unavailable } from "../services/kit/errors.ts";
 import { eventually } from "../services/kit/testing.ts";
 import { openEvents } from "../test/events.ts";
 import { refusalOf, type Surroundings, surroundings } from "./testing.ts";
@@ -202,13 +202,28 @@ test("a gateway that stops ends its streams at once with a hint when to come bac
   await gone("stopping");
 });
 
-test("a service that breaks off ends the stream with a hint to come back, and tells nothing of the error", async () => {
+test("a token that is revoked at one gateway ends its streams at the others", async () => {
+  const [one, other] = [await around.gateway({ STREAM_HEARTBEAT_SECONDS: "120" }), await around.gateway()];
+  const made = await other.call("POST", "/me/tokens", { name: "elsewhere" });
+  const { id, token } = made.body as unknown as { id: string; token: string };
+  const stream = await open(one.baseUrl, "revoked", { token });
+  expect((await other.call("DELETE", `/me/tokens/${id}`)).status).toBe(204);
+  await stream.ended();
+  expect(stream.events).toMatchObject([{ event: "problem", data: { error: { code: "unauthenticated" } } }]);
+  await gone("revoked");
+});
+
+test("a service that stops ends the stream with a hint to come back; what it did not foresee is not told", async () => {
   const { baseUrl } = await around.gateway();
   const stream = await open(baseUrl, "broken");
   (await running("broken")).break(new Error("secret sentence"));
   await stream.ended();
   expect(stream.events).toMatchObject([{ event: "problem", data: { error: { code: "internal" } } }]);
   expect(stream.text()).not.toContain("secret");
+  const other = await open(baseUrl, "away");
+  (await running("away")).break(unavailable());
+  await other.ended();
+  expect([other.events, other.retry()]).toEqual([[], expect.any(Number)]);
 
   const lonely = await around.gateway({ DEPLOYER_URL: "http://127.0.0.1:1" });
   const headers = { accept: "text/event-stream" };
