@@ -44,6 +44,7 @@ export function createCallers(options: Options) {
   const { lookup, keys, ttlMs = 5_000, max = 10_000, now = Date.now } = options;
   const cache = new Map<string, Entry>();
   const flights = new Map<string, { answer: Promise<Entry>; epoch: number }>();
+  const listeners = new Set<(userId: string | undefined) => void>();
   // Grows with everything forgotten: an answer to an older question may hold just that.
   let epoch = 0;
 
@@ -92,10 +93,16 @@ export function createCallers(options: Options) {
     forgetUser(userId: string): void {
       epoch++;
       for (const [key, entry] of cache) if (entry.known?.userId === userId) cache.delete(key);
+      for (const hear of listeners) hear(userId);
     },
     forgetAll(): void {
       epoch++;
       cache.clear();
+      for (const hear of listeners) hear(undefined);
+    },
+    /** Calls back when something is forgotten of a user, or of all. */
+    onForget(listener: (userId: string | undefined) => void): void {
+      listeners.add(listener);
     },
     /** The signed header of a caller in an account (or none), made once per entry and address. */
     header(known: Known, accountId: string | undefined, ip: string): string {

@@ -57,6 +57,10 @@ export const fields = {
   rateReveals: integer("RATE_LIMIT_REVEALS", { fallback: 30 }),
   rateBatches: integer("RATE_LIMIT_BATCHES", { fallback: 30 }),
   ratePublic: integer("RATE_LIMIT_PUBLIC", { fallback: 60 }),
+  /** Streams that a token may have open at a time; 0 is no limit. */
+  streamsPerCaller: integer("STREAMS_PER_CALLER", { fallback: 5 }),
+  /** How often an open stream says that it lives, and its caller is looked at again. */
+  heartbeatSeconds: integer("STREAM_HEARTBEAT_SECONDS", { fallback: 15, min: 1, max: 120 }),
 };
 
 export type GatewayConfig = { [K in keyof typeof fields]: ReturnType<(typeof fields)[K]["parse"]> };

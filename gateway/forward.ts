@@ -35,21 +35,28 @@ export function createForward(pools: Record<Upstream, UpstreamPool>, log: Logger
 }
 
 function headersOf(out: Outbound): string[] {
+  const headers = ["content-type", "application/json", "connect-timeout-ms", String(DEADLINE_MS)];
+  headers.push(...commonHeadersOf(out));
+  if (out.ifMatch !== undefined) headers.push("if-match", out.ifMatch);
+  if (out.ifNoneMatch !== undefined) headers.push("if-none-match", out.ifNoneMatch);
+  return headers;
+}
+
+/** The headers of a call that is answered by a stream: it has no deadline. */
+export function streamHeadersOf(out: Outbound): string[] {
+  return ["content-type", "application/connect+json", ...commonHeadersOf(out)];
+}
+
+function commonHeadersOf(out: Outbound): string[] {
   const headers = [
-    "content-type",
-    "application/json",
     "connect-protocol-version",
     "1",
-    "connect-timeout-ms",
-    String(DEADLINE_MS),
     "berth-caller",
     out.caller,
     "x-request-id",
     out.requestId,
   ];
   if (out.traceparent !== undefined) headers.push("traceparent", out.traceparent);
-  if (out.ifMatch !== undefined) headers.push("if-match", out.ifMatch);
-  if (out.ifNoneMatch !== undefined) headers.push("if-none-match", out.ifNoneMatch);
   return headers;
 }
 

@@ -15,12 +15,16 @@ import { createAuth } from "./auth.ts";
 import { createCallers } from "./callers.ts";
 import { fields, type GatewayConfig } from "./config.ts";
 import { forgetOnEvents } from "./events.ts";
+import { createStreams } from "./follow.ts";
 import { createForward } from "./forward.ts";
 import { createIdempotency } from "./idempotency.ts";
 import { createRateLimiter, type Limits, WINDOW_MS } from "./ratelimit.ts";
 import { reference } from "./reference.ts";
 import { allRoutes } from "./routes.ts";
 import { addRateCounts, sweepIdempotent, sweepRateCounts } from "./sql.ts";
+import { sweepPlaces } from "./sql-streams.ts";
+import { createStreamSlots } from "./stream-slots.ts";
+import { createStreamUpstream } from "./stream-upstream.ts";
 import { transcode } from "./transcode.ts";
 import { uploads } from "./uploads.ts";
 import { createUpstream } from "./upstream.ts";
@@ -48,14 +52,31 @@ export async function start(config: GatewayConfig, log: Logger) {
     variables: createUpstream(config.variablesUrl),
     deployer: createUpstream(config.deployerUrl),
   };
+  const streamPools = {
+    identity: createStreamUpstream(config.identityUrl),
+    variables: createStreamUpstream(config.variablesUrl),
+    deployer: createStreamUpstream(config.deployerUrl),
+  };
+  const auth = createAuth({ callers, parseToken, log });
+  const limit = config.rateLimits === "on" ? config.streamsPerCaller : 0;
+  const slots = createStreamSlots({ limit, pool, log });
+  const streams = createStreams({
+    pools: streamPools,
+    auth,
+    callers,
+    slots,
+    heartbeatMs: config.heartbeatSeconds * 1_000,
+    log,
+  });
   const tracing = config.otlpUrl !== undefined;
   const app = createApp({ log, trustProxy: config.trustProxy, ready: async () => true });
   transcode(app, config.apiPrefix, allRoutes(), {
-    auth: createAuth({ callers, parseToken, log }),
+    auth,
     callers,
     limiter,
     idempotency: createIdempotency({ pool, keys, log }),
     forward: createForward(pools, log),
+    streams,
     keys,
     tracing,
     log,
@@ -67,8 +88,11 @@ export async function start(config: GatewayConfig, log: Logger) {
   return {
     ...address,
     stop: async () => {
+      streams.stop();
       await closeApp(app);
+      await Promise.all(Object.values(streamPools).map((upstream) => upstream.close()));
       clearInterval(sweeping);
+      await slots.stop();
       await limiter.stop();
       await Promise.all([...Object.values(pools), uploading].map((upstream) => upstream.close()));
       await bus.close();
@@ -118,6 +142,7 @@ function startSweep(pool: Pool, log: Logger): NodeJS.Timeout {
   const sweep = async () => {
     await sweepRateCounts(pool);
     await sweepIdempotent(pool);
+    await sweepPlaces(pool);
   };
   const late = (error: unknown) => log.warn({ err: error }, "sweep failed");
   return setInterval(() => sweep().catch(late), SWEEP_MS).unref();

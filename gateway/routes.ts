@@ -1,6 +1,7 @@
 import { type DescField, type DescMethod, getOption, ScalarType } from "@bufbuild/protobuf";
 import { Actor, Bucket, type Http, http, Role } from "../proto/gen/berth/options/v1/options_pb.ts";
 import type { RoleName } from "../services/kit/caller.ts";
+import { type Follow, followOf, RESUME_MEMBER } from "./events-frame.ts";
 import { published, type Upstream } from "./services.ts";
 import { type Members, membersOf } from "./shape.ts";
 
@@ -35,6 +36,8 @@ export type Route = {
   maxBody: number;
   /** Whether a success may take something from a caller: what is cached of callers is then forgotten. */
   revokes: boolean;
+  /** Of a server-streaming method: how it is answered as events. It may share its path with a unary one. */
+  follow: Follow | undefined;
 };
 
 const DEFAULT_MAX_BODY = 1024 * 1024;
@@ -61,7 +64,8 @@ export function allRoutes(services = published): Route[] {
   );
   const taken = new Map<string, string>();
   for (const route of routes) {
-    const shape = `${route.method} ${route.template.replaceAll(/\{\w+\}/g, "{}")}`;
+    const as = route.follow ? " as events" : "";
+    const shape = `${route.method} ${route.template.replaceAll(/\{\w+\}/g, "{}")}${as}`;
     const other = taken.get(shape);
     if (other) throw new Error(`${nameOf(route.rpc)} and ${other} both take ${shape}`);
     taken.set(shape, nameOf(route.rpc));
@@ -78,7 +82,10 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
   if (rule.routes.length === 0) throw new Error(`${nameOf(rpc)} has no route`);
   // What one of the paths names is never a member of query or body, also where another path lacks it.
   const inPath = new Set(rule.routes.flatMap(({ path }) => pathMembersOf(rpc, path)).map(({ name }) => name));
+  const follow = followOf(rpc);
+  if (follow) inPath.add(RESUME_MEMBER);
   return rule.routes.map(({ method, path }) => {
+    if (follow && method !== "GET") throw new Error(`${nameOf(rpc)}: a stream is read by GET`);
     const pathMembers = pathMembersOf(rpc, path);
     const needs = NEEDS[rule.role];
     if (needs && !pathMembers.some(({ name }) => name === "accountId"))
@@ -102,6 +109,7 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
       etag: rule.etag,
       maxBody: rule.maxBody || DEFAULT_MAX_BODY,
       revokes: upstream === "identity" && (method === "DELETE" || method === "PATCH"),
+      follow,
     };
   });
 }

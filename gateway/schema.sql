@@ -31,3 +31,10 @@ table schema_migrations
   name text not null
   at timestamp with time zone not null default now()
   constraint schema_migrations_pkey PRIMARY KEY (name)
+table streams
+  who text not null
+  place integer not null
+  holder text not null
+  held_until timestamp with time zone not null
+  constraint streams_pkey PRIMARY KEY (who, place)
+  CREATE INDEX streams_held_until ON streams USING btree (held_until)

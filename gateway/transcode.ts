@@ -4,6 +4,8 @@ import type { Logger } from "../services/kit/log.ts";
 import { type Answer, isProblem, linger, refusal, write } from "./answer.ts";
 import type { Auth, Identified } from "./auth.ts";
 import type { Callers, Known } from "./callers.ts";
+import { RESUME_MEMBER, wantsEvents } from "./events-frame.ts";
+import type { Streams } from "./follow.ts";
 import type { createForward, Outbound } from "./forward.ts";
 import type { Idempotency } from "./idempotency.ts";
 import { requestMessage } from "./input.ts";
@@ -18,6 +20,7 @@ export type TranscodeDeps = {
   limiter: RateLimiter;
   idempotency: Idempotency;
   forward: ReturnType<typeof createForward>;
+  streams: Streams;
   keys: Buffer[];
   tracing: boolean;
   log: Logger;
@@ -50,13 +53,19 @@ type Params = Record<string, string>;
 
 /** Registers every route: the checks that come before the body is read, and the call of its RPC. */
 export function transcode(app: FastifyInstance, prefix: string, routes: Route[], deps: TranscodeDeps): void {
-  for (const route of routes) {
-    const watch = observer(route.method, route.template, deps);
+  const keyOf = (route: Route) => `${route.method} ${route.template}`;
+  const unary = new Set(routes.filter((route) => !route.follow).map(keyOf));
+  const followed = new Map(routes.filter((route) => route.follow).map((route) => [keyOf(route), route]));
+  for (const first of routes) {
+    if (first.follow && unary.has(keyOf(first))) continue;
+    const events = followed.get(keyOf(first));
+    const watch = observer(first.method, first.template, deps);
     app.route({
-      method: route.method,
-      url: prefix + route.pattern,
-      bodyLimit: route.maxBody,
+      method: first.method,
+      url: prefix + first.pattern,
+      bodyLimit: first.maxBody,
       onRequest: (request, reply, done) => {
+        const route = events && wantsEvents(request.headers.accept) ? events : first;
         request.exchange = {
           route,
           observer: watch,
@@ -69,8 +78,8 @@ export function transcode(app: FastifyInstance, prefix: string, routes: Route[],
         admit(request, reply, request.exchange, deps, done);
       },
       handler: (request, reply) => {
-        answer(request, request.exchange!, deps).then(
-          (made) => finish(request, reply, made),
+        answer(request, reply, request.exchange!, deps).then(
+          (made) => made && finish(request, reply, made),
           (error: unknown) => {
             deps.log.error({ err: error, requestId: request.id }, "request failed");
             finish(request, reply, refusal(internal(request.id), request.id));
@@ -150,7 +159,13 @@ function admit(
   after(deps.auth.identify(request.headers.authorization), identified, fail);
 }
 
-async function answer(request: FastifyRequest, exchange: Exchange, deps: TranscodeDeps): Promise<Answer> {
+/** The answer of a request; none where a stream was the answer. */
+async function answer(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  exchange: Exchange,
+  deps: TranscodeDeps,
+): Promise<Answer | undefined> {
   const { route, by } = exchange;
   const { headers } = request;
   const url = request.raw.url!;
@@ -166,6 +181,11 @@ async function answer(request: FastifyRequest, exchange: Exchange, deps: Transco
     ifMatch: headers["if-match"],
     ifNoneMatch: headers["if-none-match"],
   };
+  if (route.follow) {
+    const after = route.follow.resumes ? headers["last-event-id"] : undefined;
+    const asked = after ? withMember(message, RESUME_MEMBER, String(after)) : message;
+    return deps.streams.answer(request, reply, exchange, asked, out);
+  }
   const key = headers["idempotency-key"];
   if (key === undefined || !by || route.method !== "POST") {
     const made = await deps.forward(route, message, out);
@@ -175,6 +195,11 @@ async function answer(request: FastifyRequest, exchange: Exchange, deps: Transco
   const keyed = { by, key: String(key), method: "POST", url, body: body ?? Buffer.alloc(0) };
   const made = await deps.idempotency.run(keyed, () => deps.forward(route, message, out));
   return isProblem(made) ? refusal(made, request.id) : made;
+}
+
+/** A request message that was made of path and query, with one more member. */
+function withMember(message: Buffer | string, name: string, value: string): string {
+  return JSON.stringify({ ...(JSON.parse(message.toString()) as object), [name]: value });
 }
 
 function tooMany(rate: Verdict): Problem {

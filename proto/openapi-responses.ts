@@ -1,5 +1,6 @@
 import type { Route } from "../gateway/routes.ts";
 import type { Http, Refusal } from "./gen/berth/options/v1/options_pb.ts";
+import { lastEventId } from "./openapi-events.ts";
 import type { Schema } from "./openapi-schemas.ts";
 
 type Said = Pick<Refusal, "status" | "code" | "reasons">;
@@ -15,7 +16,7 @@ export function refusalsOf(route: Route, rule: Http): Said[] {
   };
   const hasBody = route.method !== "GET";
   const hasInput = route.queryMembers.size > 0 || route.bodyMembers.size > 0;
-  if (hasBody || route.queryMembers.has("cursor")) add(400, "malformed_request");
+  if (hasBody || route.queryMembers.has("cursor") || route.follow?.resumes) add(400, "malformed_request");
   if (!route.isPublic) add(401, "unauthenticated");
   if (route.needs) add(403, "forbidden");
   if (route.usersOnly) add(403, "machine_actor_forbidden");
@@ -126,6 +127,7 @@ export const fixedComponents = {
       description: "An ETag: `409 revision_conflict` when it is not current any more.",
       schema: { type: "string" },
     },
+    LastEventId: lastEventId,
   },
   headers: {
     ETag: {

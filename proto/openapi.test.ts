@@ -29,7 +29,8 @@ test("every route is in it, once", () => {
   const found = Object.entries(paths).flatMap(([path, item]) =>
     Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
   );
-  expect(found.sort()).toEqual(named.sort());
+  // A stream may share its path with what answers JSON there.
+  expect(found.sort()).toEqual([...new Set(named)].sort());
   const ids = operations.map((operation) => operation.operationId);
   expect(new Set(ids).size).toBe(ids.length);
 });

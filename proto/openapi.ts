@@ -5,6 +5,7 @@ import { allRoutes, type Route, ruleOf } from "../gateway/routes.ts";
 import { published } from "../gateway/services.ts";
 import { type Comments, readComments } from "./comments.ts";
 import type { Http } from "./gen/berth/options/v1/options_pb.ts";
+import { eventContent, eventsSentence, withEvents } from "./openapi-events.ts";
 import { errorResponses, fixedComponents } from "./openapi-responses.ts";
 import { type Schema, schemaCollector } from "./openapi-schemas.ts";
 
@@ -16,9 +17,13 @@ export function openapi(comments: Comments): Schema {
   const routes = allRoutes();
   for (const { rpc } of routes) schemas.ask(rpc.input);
   const paths: Record<string, Record<string, Schema>> = {};
-  for (const route of routes) {
+  const streamsLast = routes.toSorted((a, b) => Number(!!a.follow) - Number(!!b.follow));
+  for (const route of streamsLast) {
     const path = pathOf(route);
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route, schemas, comments) };
+    const method = route.method.toLowerCase();
+    const made = operation(route, schemas, comments);
+    const json = paths[path]?.[method];
+    paths[path] = { ...paths[path], [method]: json ? withEvents(json, made) : made };
   }
   return {
     openapi: "3.1.0",
@@ -31,7 +36,7 @@ export function openapi(comments: Comments): Schema {
         "`X-Request-Id` and, where a limit holds, `RateLimit-Limit`, `RateLimit-Remaining` and " +
         "`RateLimit-Reset` (seconds). Every error has the same envelope, `ErrorEnvelopeDto`; `429` and " +
         "`503` say in `Retry-After` when to try again. Lists are paged, newest first: pass " +
-        "`page.nextCursor` as `cursor`.",
+        `\`page.nextCursor\` as \`cursor\`.\n\n${eventsSentence}`,
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: "/v1" }],
@@ -103,6 +108,7 @@ function parameters(route: Route, rule: Http, schemas: Schemas): Schema[] {
   if (route.method === "POST" && !route.isPublic) headers.push("IdempotencyKey");
   if (route.method === "GET" && route.etag) headers.push("IfNoneMatch");
   if (rule.refusals.some(({ code }) => code === "revision_conflict")) headers.push("IfMatch");
+  if (route.follow?.resumes) headers.push("LastEventId");
   return [...inPath, ...inQuery, ...headers.map((name) => ({ $ref: `#/components/parameters/${name}` }))];
 }
 
@@ -131,6 +137,7 @@ function success(route: Route, rule: Http, schemas: Schemas): Schema {
   const description =
     { 200: "Done.", 201: "Created.", 202: "Accepted.", 204: "Done; no body." }[route.success] ?? "Done.";
   if (route.success === 204) return { description };
+  if (route.follow) return { description, content: eventContent(route, rule, schemas) };
   const schema = responseSchema(route.rpc, route.unwrap, schemas);
   return {
     description,

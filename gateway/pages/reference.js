@@ -98,6 +98,13 @@ function schemaView(schema, asked) {
   return target.properties ? members(target, { asked, seen: [inner.$ref] }) : el("p", {}, typeName(schema));
 }
 
+/** The events of a stream, by name, with what their data holds. */
+function eventsView(events) {
+  const view = { asked: true, seen: [] };
+  const entries = Object.entries(events).map(([name, schema]) => entry(name, schema, false, view));
+  return el("dl", {}, entries);
+}
+
 function curl(path, method, operation) {
   const lines = [`curl ${method === "get" ? "" : `-X ${method.toUpperCase()} `}${base}${path}`];
   if (!operation.security) lines.push('-H "Authorization: Bearer $TOKEN"');
@@ -144,6 +151,7 @@ function operationView({ paths, method, operation }) {
   const body = operation.requestBody?.content["application/json"].schema;
   const [status, success] = Object.entries(operation.responses).find(([code]) => Number(code) < 300);
   const answer = success.content?.["application/json"];
+  const stream = success.content?.["text/event-stream"];
   const errors = errorsOf(operation);
   return el(
     "article",
@@ -169,7 +177,8 @@ function operationView({ paths, method, operation }) {
       described("header", "Headers"),
       body ? [el("h4", {}, "Body"), schemaView(body, true)] : [],
       el("h4", {}, `Answer ${status}`),
-      answer ? schemaView(answer.schema, false) : el("p", {}, "No body."),
+      answer ? schemaView(answer.schema, false) : stream ? [] : el("p", {}, "No body."),
+      stream ? [el("h4", {}, "Events of text/event-stream"), eventsView(stream["x-events"])] : [],
       el("details", {}, el("summary", {}, `Errors (${errors.length})`), errors),
     ),
     el(
@@ -180,6 +189,7 @@ function operationView({ paths, method, operation }) {
       answer?.example === undefined
         ? []
         : [el("h4", {}, "Answer"), el("pre", {}, JSON.stringify(answer.example, null, 2))],
+      stream ? [el("h4", {}, "Event"), el("pre", {}, stream.example.trimEnd())] : [],
     ),
   );
 }

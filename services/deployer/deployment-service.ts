@@ -7,6 +7,7 @@ import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { accept, type Wanted } from "./accept.ts";
 import { keepNewest } from "./builder/log.ts";
+import { type FollowDeps, following } from "./follow-service.ts";
 import { entitlements, UPLOAD_LIVES_MS, UPLOAD_SECONDS, UPLOAD_TYPE } from "./limits.ts";
 import { requireLocked, requireService, serviceDeleting } from "./lookup.ts";
 import { imageArtifact, type Runtime, RuntimeRefusal } from "./runtime/port.ts";
@@ -21,7 +22,8 @@ export type DeploymentDeps = {
   cursors: Cursors;
   secrets: Secrets;
   store: ObjectStore;
-  runtime: Pick<Runtime, "logs">;
+  runtime: Pick<Runtime, "logs" | "followLogs">;
+  changes: FollowDeps["changes"];
 };
 
 /** Deploy, archive upload, history and logs (interface.md 4.4, decisions.md 4). */
@@ -124,6 +126,8 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       }));
       return { data, page: { nextCursor: page.nextCursor ?? "", hasMore: page.nextCursor !== undefined } };
     },
+
+    ...following(deps),
   };
 
   async function requireDeployment(request: Parameters<typeof requireService>[1] & { version: number }) {

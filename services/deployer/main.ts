@@ -15,6 +15,7 @@ import { startTelemetry } from "../kit/telemetry.ts";
 import { addonServer } from "./addon-keys.ts";
 import { createAddons } from "./addons.ts";
 import { catalogService } from "./catalog-service.ts";
+import { listenForChanges } from "./change-listener.ts";
 import { type Config, fields } from "./config.ts";
 import { deploymentService } from "./deployment-service.ts";
 import { startLocalEngine } from "./engine.ts";
@@ -38,7 +39,8 @@ export async function start(config: Config, log: Logger) {
   const resolve = createResolve(serviceClient(VariablesService, variables));
   const addons = createAddons({ pool, secrets, adminUrl, log });
   const catalog = catalogService({ pool, cursors, secrets, addonServer: addonServer(adminUrl) });
-  const deployments = deploymentService({ pool, cursors, secrets, store, runtime });
+  const changes = await listenForChanges({ url: databaseUrl, log });
+  const deployments = deploymentService({ pool, cursors, secrets, store, runtime, changes });
   const server = await serve({
     host: config.host,
     port: config.port,
@@ -65,6 +67,7 @@ export async function start(config: Config, log: Logger) {
       const served = server.stop();
       await Promise.all([consumer.stop(), reconciler.stop()]);
       await Promise.all([served, engine.stop()]);
+      await changes.stop();
       await relay.stop();
       await bus.close();
       await pool.end();

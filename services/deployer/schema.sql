@@ -2,8 +2,18 @@ table build_logs
   deployment_id text not null
   seq integer not null
   text text not null
+  position bigint not null identity
   constraint build_logs_deployment_id_fkey FOREIGN KEY (deployment_id) REFERENCES deployments(id) ON DELETE CASCADE
   constraint build_logs_pkey PRIMARY KEY (deployment_id, seq)
+  CREATE INDEX build_logs_position ON build_logs USING btree (deployment_id, "position")
+  CREATE TRIGGER build_log_grew AFTER INSERT ON build_logs FOR EACH ROW EXECUTE FUNCTION build_log_grew()
+table deployment_states
+  deployment_id text not null
+  seq integer not null
+  moved boolean not null
+  row jsonb not null
+  constraint deployment_states_deployment_id_fkey FOREIGN KEY (deployment_id) REFERENCES deployments(id) ON DELETE CASCADE
+  constraint deployment_states_pkey PRIMARY KEY (deployment_id, seq)
 table deployments
   id text not null
   service_id text not null
@@ -34,6 +44,7 @@ table deployments
   constraint deployments_version UNIQUE (service_id, version)
   CREATE UNIQUE INDEX deployments_active ON deployments USING btree (service_id) WHERE (status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text]))
   CREATE INDEX deployments_leftover ON deployments USING btree (service_id) WHERE leftover
+  CREATE TRIGGER deployment_changed AFTER INSERT OR DELETE OR UPDATE ON deployments FOR EACH ROW EXECUTE FUNCTION deployment_changed()
 table environments
   id text not null
   account_id text not null

@@ -13,6 +13,7 @@ import { atLeast, CALLER_HEADER, type Caller, callerVerifier, type RoleName } fr
 import { refuse, toPublic } from "./errors.ts";
 import { newId } from "./ids.ts";
 import type { Logger } from "./log.ts";
+import { once, single, watched } from "./streams.ts";
 import { internalErrors, rpcDuration, traced } from "./telemetry.ts";
 
 export const REQUEST_ID_HEADER = "x-request-id";
@@ -27,11 +28,16 @@ export function who(ctx: HandlerContext): Who {
   return ctx.values.get(whoKey);
 }
 
-/** The annotation of a method; a method without a role is refused when the process starts. */
+/**
+ * The annotation of a method. A method without a role, and one whose requests are a stream of messages that
+ * could not be authorised, is refused when the process starts.
+ */
 export function annotation(method: DescMethod): Http {
   const found = getOption(method, http);
-  if (found.role === Role.UNSPECIFIED)
-    throw new Error(`${method.parent.typeName}.${method.name} has no role`);
+  const name = `${method.parent.typeName}.${method.name}`;
+  if (method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming")
+    throw new Error(`${name} takes a stream, which cannot be checked`);
+  if (found.role === Role.UNSPECIFIED) throw new Error(`${name} has no role`);
   return found;
 }
 
@@ -129,29 +135,38 @@ export function serverInterceptor(options: {
       rpcDuration.observe({ method, code }, ms / 1000);
       log.debug({ method, code, ms: Math.round(ms * 10) / 10, requestId, caller: caller.id }, "rpc");
     };
-    try {
-      const carrier = { traceparent: req.header.get("traceparent") ?? undefined };
-      const response = await traced(method, SpanKind.SERVER, carrier, async () => {
-        if (!req.stream) {
-          const message = req.message as Record<string, unknown>;
-          authorize(ruleOf(req.method), caller, message);
-          const refusal = validate(req.method, (req as UnaryRequest).message);
-          if (refusal) await requireScope?.(message);
-          if (refusal) throw refusal;
-        }
-        req.contextValues.set(whoKey, { caller, requestId });
-        return next(req);
-      });
-      finish("ok");
-      return response;
-    } catch (thrown) {
+    const failed = (thrown: unknown) => {
       const { error, unforeseen } = toPublic(thrown, requestId);
       if (unforeseen) {
         internalErrors.inc({ method });
         log.error({ err: thrown, method, requestId }, "request failed");
       }
-      finish(Code[error.code]?.toLowerCase() ?? "unknown");
-      throw error;
+      // Whoever waited for the answer is gone, or this process stops.
+      const canceled = req.stream && req.signal.aborted;
+      finish(canceled ? "canceled" : (Code[error.code]?.toLowerCase() ?? "unknown"));
+      return error;
+    };
+    const admit = async (message: UnaryRequest["message"]) => {
+      const members = message as Record<string, unknown>;
+      authorize(ruleOf(req.method), caller, members);
+      const refusal = validate(req.method, message);
+      if (refusal) await requireScope?.(members);
+      if (refusal) throw refusal;
+    };
+    try {
+      const carrier = { traceparent: req.header.get("traceparent") ?? undefined };
+      const response = await traced(method, SpanKind.SERVER, carrier, async () => {
+        // Of a server-streaming method the request is one message; other streams have no annotation.
+        const message = req.stream ? await single(req.message) : req.message;
+        await admit(message);
+        req.contextValues.set(whoKey, { caller, requestId });
+        return next(req.stream ? { ...req, message: once(message) } : req);
+      });
+      if (!response.stream) finish("ok");
+      else return { ...response, message: watched(response.message, failed, () => finish("ok")) };
+      return response;
+    } catch (thrown) {
+      throw failed(thrown);
     }
   };
 }

@@ -74,7 +74,7 @@ async function applyMissing(tx: Tx, dir: string): Promise<string[]> {
   return missing;
 }
 
-/** The current schema as text: tables with columns, constraints and indexes, in a stable order. */
+/** The current schema as text: tables with columns, constraints, indexes and triggers, in a stable order. */
 export async function dumpSchema(pool: Pool): Promise<string> {
   const { rows } = await pool.query<{ line: string }>(`
     with tables as (
@@ -99,6 +99,10 @@ export async function dumpSchema(pool: Pool): Promise<string> {
         '  ' || replace(pg_get_indexdef(i.oid), current_schema() || '.', '')
       from tables t join pg_index x on x.indrelid = t.oid join pg_class i on i.oid = x.indexrelid
       where not exists (select from pg_constraint c where c.conindid = x.indexrelid and c.contype in ('p', 'u', 'x'))
+      union all
+      select t.relname, 4, row_number() over (partition by t.relname order by g.tgname),
+        '  ' || replace(pg_get_triggerdef(g.oid), current_schema() || '.', '')
+      from tables t join pg_trigger g on g.tgrelid = t.oid and not g.tgisinternal
     ) lines order by relname, part, n`);
   return `${rows.map((row) => row.line).join("\n")}\n`;
 }

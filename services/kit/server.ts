@@ -34,11 +34,12 @@ const MAX_MESSAGE = 8 * 1024 * 1024;
 
 /**
  * Serves RPCs over Connect (HTTP/1.1) and over gRPC (h2c port), with /healthz, /readyz and /metrics.
- * `stop` takes no new requests and waits for those under way.
+ * `stop` takes no new requests, tells streams to end, and waits for what is under way.
  */
 export async function serve(options: ServerOptions): Promise<RunningServer> {
   for (const service of options.services) for (const method of service.methods) annotation(method);
   const names = options.services.map((service) => service.typeName);
+  const stopping = new AbortController();
   const rpc = connectNodeAdapter({
     routes: (router) => {
       options.routes(router);
@@ -49,6 +50,8 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
     jsonOptions: { ignoreUnknownFields: false, alwaysEmitImplicit: true },
     acceptCompression: [],
     readMaxBytes: MAX_MESSAGE,
+    // Streams have no end of their own: `ctx.signal` tells their handlers.
+    shutdownSignal: stopping.signal,
     fallback: (req, res) => {
       const [request, response] = [req as http.IncomingMessage, res as http.ServerResponse];
       if (operational(options, request, response) || options.other?.(request, response)) return;
@@ -70,6 +73,7 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
     grpcPort,
     stop: async () => {
       const closed = Promise.all([close(plain), close(h2c)]);
+      stopping.abort();
       // A keep-alive connection becomes idle only after the answer that is under way.
       const idle = setInterval(() => plain.closeIdleConnections(), 50);
       for (const session of sessions) session.close();

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/deployer/v1/deployments.proto.
  */
 export const file_berth_deployer_v1_deployments: GenFile = /*@__PURE__*/
-  fileDesc("CiNiZXJ0aC9kZXBsb3llci92MS9kZXBsb3ltZW50cy5wcm90bxIRYmVydGguZGVwbG95ZXIudjEiXgoGTm90aWNlEg8KB21lc3NhZ2UYASABKAkSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBXN0YWdlGAMgASgJEgwKBGNvZGUYBCABKAkiiQYKCkRlcGxveW1lbnQSCgoCaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEhIKBWltYWdlGAQgASgJSACIAQESFQoIYnVpbGRfaWQYBSABKAlIAYgBARITCgZicmFuY2gYBiABKAlIAogBARITCgZjb21taXQYByABKAlIA4gBARIYCgthcmNoaXZlX3JlZhgIIAEoCUgEiAEBEg4KBnN0YXR1cxgJIAEoCRIYCgtidWlsZF9zdGFnZRgKIAEoCUgFiAEBEikKBmVycm9ycxgLIAMoCzIZLmJlcnRoLmRlcGxveWVyLnYxLk5vdGljZRIrCgh3YXJuaW5ncxgMIAMoCzIZLmJlcnRoLmRlcGxveWVyLnYxLk5vdGljZRIuCgpjcmVhdGVkX2F0GA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI5ChBidWlsZF9zdGFydGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgGiAEBEjEKCGJ1aWx0X2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgHiAEBEjMKCmFwcGxpZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wSAiIAQESMwoKaGVhbHRoeV9hdBgRIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBICYgBARI0CgtmaW5pc2hlZF9hdBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBICogBAUIICgZfaW1hZ2VCCwoJX2J1aWxkX2lkQgkKB19icmFuY2hCCQoHX2NvbW1pdEIOCgxfYXJjaGl2ZV9yZWZCDgoMX2J1aWxkX3N0YWdlQhMKEV9idWlsZF9zdGFydGVkX2F0QgsKCV9idWlsdF9hdEINCgtfYXBwbGllZF9hdEINCgtfaGVhbHRoeV9hdEIOCgxfZmluaXNoZWRfYXQiZAoPRGVwbG95bWVudHNQYWdlEisKBGRhdGEYASADKAsyHS5iZXJ0aC5kZXBsb3llci52MS5EZXBsb3ltZW50EiQKBHBhZ2UYAiABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLlBhZ2UiigEKDURlcGxveVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSHgoFaW1hZ2UYBSABKAlCCrpIB3IFEAEYgARIAIgBAUIICgZfaW1hZ2UilwEKE0NyZWF0ZVVwbG9hZFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSIAoKc2l6ZV9ieXRlcxgFIAEoBUIHukgEGgIoAEgAiAEBQg0KC19zaXplX2J5dGVzInkKDFVwbG9hZFRhcmdldBISCgp1cGxvYWRfdXJsGAEgASgJEhMKC2FyY2hpdmVfcmVmGAIgASgJEg4KBm1ldGhvZBgDIAEoCRIUCgxjb250ZW50X3R5cGUYBCABKAkSGgoSZXhwaXJlc19pbl9zZWNvbmRzGAUgASgFIowBChhEZXBsb3lGcm9tQXJjaGl2ZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSHwoLYXJjaGl2ZV9yZWYYBSABKAlCCrpIB3IFEAEYgAQinQEKF0RlcGxveUZyb21BcmNoaXZlUmVzdWx0EjMKCmRlcGxveW1lbnQYASABKAsyHS5iZXJ0aC5kZXBsb3llci52MS5EZXBsb3ltZW50SAASQwoPYWNrbm93bGVkZ2VtZW50GAIgASgLMiguYmVydGguZGVwbG95ZXIudjEuU3RhZ2VkQWNrbm93bGVkZ2VtZW50SABCCAoGcmVzdWx0IjcKFVN0YWdlZEFja25vd2xlZGdlbWVudBIOCgZzdGFnZWQYASABKAgSDgoGcmVhc29uGAIgASgJIrIBChZMaXN0RGVwbG95bWVudHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRIPCgdzZXJ2aWNlGAQgASgJEh0KBWxpbWl0GAUgASgFQgm6SAYaBBhkKAFIAIgBARITCgZjdXJzb3IYBiABKAlIAYgBAUIICgZfbGltaXRCCQoHX2N1cnNvciJ4ChRHZXREZXBsb3ltZW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSDwoHc2VydmljZRgEIAEoCRIPCgd2ZXJzaW9uGAUgASgFIncKE0dldEJ1aWxkTG9nc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSDwoHdmVyc2lvbhgFIAEoBSKFAQoRQnVpbGRMb2dzUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoBRIMCgRsb2dzGAIgASgJEhEKCXRydW5jYXRlZBgDIAEoCBIMCgRsaXZlGAQgASgIEjAKDHJldHJpZXZlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKD0xpc3RMb2dzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSDwoHc2VydmljZRgEIAEoCRIUCgd2ZXJzaW9uGAUgASgFSACIAQESKgoGc3RyZWFtGAYgASgJQhW6SBJyEFIGc3Rkb3V0UgZzdGRlcnJIAYgBARIuCgVzaW5jZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAogBARIeCgVsaW1pdBgIIAEoBUIKukgHGgUY6AcoAUgDiAEBEhMKBmN1cnNvchgJIAEoCUgEiAEBQgoKCF92ZXJzaW9uQgkKB19zdHJlYW1CCAoGX3NpbmNlQggKBl9saW1pdEIJCgdfY3Vyc29yInsKB0xvZ0xpbmUSLQoJdGltZXN0YW1wGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdtZXNzYWdlGAIgASgJEg4KBnN0cmVhbRgDIAEoCRIPCgdyZXBsaWNhGAQgASgJEg8KB3ZlcnNpb24YBSABKAUiWgoITG9nc1BhZ2USKAoEZGF0YRgBIAMoCzIaLmJlcnRoLmRlcGxveWVyLnYxLkxvZ0xpbmUSJAoEcGFnZRgCIAEoCzIWLmJlcnRoLm9wdGlvbnMudjEuUGFnZTKOHAoRRGVwbG95bWVudFNlcnZpY2USzQQKBkRlcGxveRIgLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveVJlcXVlc3QaHS5iZXJ0aC5kZXBsb3llci52MS5EZXBsb3ltZW50IoEEorsY/AMIBBpsCgRQT1NUEmQvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vZGVwbG95IMoBOg4IlAMSCW5vdF9mb3VuZDoTCJkDEg5zZXJ2aWNlX3N0YWdlZDoVCJkDEhBzZXJ2aWNlX2RlbGV0aW5nOjoIpgMSEXZhbGlkYXRpb25fZmFpbGVkGiJub19kZXBsb3lhYmxlX2ltYWdlLG5vdF9kZXBsb3lhYmxlQi97ImltYWdlIjoicmVnaXN0cnkuZXhhbXBsZS5jb20vc2hvcC93ZWI6MS40LjIifUrdAXsiaWQiOiJkZXBfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmYiLCJzZXJ2aWNlSWQiOiJzdmNfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmMiLCJ2ZXJzaW9uIjoxLCJpbWFnZSI6InJlZ2lzdHJ5LmV4YW1wbGUuY29tL3Nob3Avd2ViOjEuNC4yIiwic3RhdHVzIjoicXVldWVkIiwiZXJyb3JzIjpbXSwid2FybmluZ3MiOltdLCJjcmVhdGVkQXQiOiIyMDI2LTExLTIwVDEwOjAwOjAwWiJ9EukDCgxDcmVhdGVVcGxvYWQSJi5iZXJ0aC5kZXBsb3llci52MS5DcmVhdGVVcGxvYWRSZXF1ZXN0Gh8uYmVydGguZGVwbG95ZXIudjEuVXBsb2FkVGFyZ2V0Io8DorsYigMIBBptCgRQT1NUEmUvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vdXBsb2FkczoOCJQDEglub3RfZm91bmQ6FQiZAxIQc2VydmljZV9kZWxldGluZzpFCKYDEhF2YWxpZGF0aW9uX2ZhaWxlZBotbm90X2RlcGxveWFibGUsYXJjaGl2ZV90b29fbGFyZ2Usb3V0X29mX3JhbmdlQhN7InNpemVCeXRlcyI6MTAyNDB9SpMBeyJ1cGxvYWRVcmwiOiJodHRwczovL2JlcnRoLmV4YW1wbGUuY29tL3VwbG9hZHMv4oCmIiwiYXJjaGl2ZVJlZiI6ImFyY1/igKYiLCJtZXRob2QiOiJQVVQiLCJjb250ZW50VHlwZSI6ImFwcGxpY2F0aW9uL2d6aXAiLCJleHBpcmVzSW5TZWNvbmRzIjo5MDB9EugEChFEZXBsb3lGcm9tQXJjaGl2ZRIrLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveUZyb21BcmNoaXZlUmVxdWVzdBoqLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveUZyb21BcmNoaXZlUmVzdWx0IvkDorsY9AMIBBp5CgRQT1NUEnEvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vZGVwbG95LWZyb20tYXJjaGl2ZSDKASoBKjoOCJQDEglub3RfZm91bmQ6FQiZAxIQc2VydmljZV9kZWxldGluZzplCKYDEhF2YWxpZGF0aW9uX2ZhaWxlZBpNbm90X2RlcGxveWFibGUsYXJjaGl2ZV9yZWZfbWlzbWF0Y2gsYXJjaGl2ZV9ub3RfdXBsb2FkZWQsYXJjaGl2ZV9jb250ZW50X3R5cGVCGHsiYXJjaGl2ZVJlZiI6ImFyY1/igKYifUrGAXsiaWQiOiJkZXBfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmYiLCJzZXJ2aWNlSWQiOiJzdmNfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmMiLCJ2ZXJzaW9uIjoxLCJhcmNoaXZlUmVmIjoiYXJjX+KApiIsInN0YXR1cyI6InF1ZXVlZCIsImVycm9ycyI6W10sIndhcm5pbmdzIjpbXSwiY3JlYXRlZEF0IjoiMjAyNi0xMS0yMFQxMDowMDowMFoifRLHBAoPTGlzdERlcGxveW1lbnRzEikuYmVydGguZGVwbG95ZXIudjEuTGlzdERlcGxveW1lbnRzUmVxdWVzdBoiLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveW1lbnRzUGFnZSLkA6K7GN8DCAMacAoDR0VUEmkvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vZGVwbG95bWVudHM6DgiUAxIJbm90X2ZvdW5kStgCeyJkYXRhIjpbeyJpZCI6ImRlcF8wMWs5aDJ2OHgwZTZ0OXYzbXpqNHFmN2MyZiIsInNlcnZpY2VJZCI6InN2Y18wMWs5aDJ2OHgwZTZ0OXYzbXpqNHFmN2MyYyIsInZlcnNpb24iOjEsImltYWdlIjoicmVnaXN0cnkuZXhhbXBsZS5jb20vc2hvcC93ZWI6MS40LjIiLCJzdGF0dXMiOiJhcHBsaWVkIiwiZXJyb3JzIjpbXSwid2FybmluZ3MiOltdLCJjcmVhdGVkQXQiOiIyMDI2LTExLTIwVDEwOjAwOjAwWiIsImFwcGxpZWRBdCI6IjIwMjYtMTEtMjBUMTA6MDA6MDJaIiwiaGVhbHRoeUF0IjoiMjAyNi0xMS0yMFQxMDowMDowNVoifV0sInBhZ2UiOnsibmV4dEN1cnNvciI6IiIsImhhc01vcmUiOmZhbHNlfX0SzQMKDUdldERlcGxveW1lbnQSJy5iZXJ0aC5kZXBsb3llci52MS5HZXREZXBsb3ltZW50UmVxdWVzdBodLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveW1lbnQi8wKiuxjuAggDGnoKA0dFVBJzL2FjY291bnRzL3thY2NvdW50X2lkfS9wcm9qZWN0cy97cHJvamVjdF9pZH0vZW52aXJvbm1lbnRzL3tlbnZpcm9ubWVudF9pZH0vc2VydmljZXMve3NlcnZpY2V9L2RlcGxveW1lbnRzL3t2ZXJzaW9ufToOCJQDEglub3RfZm91bmRK3QF7ImlkIjoiZGVwXzAxazloMnY4eDBlNnQ5djNtemo0cWY3YzJmIiwic2VydmljZUlkIjoic3ZjXzAxazloMnY4eDBlNnQ5djNtemo0cWY3YzJjIiwidmVyc2lvbiI6MSwiaW1hZ2UiOiJyZWdpc3RyeS5leGFtcGxlLmNvbS9zaG9wL3dlYjoxLjQuMiIsInN0YXR1cyI6InF1ZXVlZCIsImVycm9ycyI6W10sIndhcm5pbmdzIjpbXSwiY3JlYXRlZEF0IjoiMjAyNi0xMS0yMFQxMDowMDowMFoifRLuAgoMR2V0QnVpbGRMb2dzEiYuYmVydGguZGVwbG95ZXIudjEuR2V0QnVpbGRMb2dzUmVxdWVzdBokLmJlcnRoLmRlcGxveWVyLnYxLkJ1aWxkTG9nc1Jlc3BvbnNlIo8CorsYigIIAxqFAQoDR0VUEn4vYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vZGVwbG95bWVudHMve3ZlcnNpb259L2J1aWxkLWxvZ3M6DgiUAxIJbm90X2ZvdW5kSm57InZlcnNpb24iOjEsImxvZ3MiOiJEZXRlY3RpbmcgcnVudGltZVxuIiwidHJ1bmNhdGVkIjpmYWxzZSwibGl2ZSI6ZmFsc2UsInJldHJpZXZlZEF0IjoiMjAyNi0xMS0yMFQxMDowMDowNVoifRLGAwoITGlzdExvZ3MSIi5iZXJ0aC5kZXBsb3llci52MS5MaXN0TG9nc1JlcXVlc3QaGy5iZXJ0aC5kZXBsb3llci52MS5Mb2dzUGFnZSL4AqK7GPMCCAMaaQoDR0VUEmIvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vbG9nczoOCJQDEglub3RfZm91bmQ6FgiQAxIRbWFsZm9ybWVkX3JlcXVlc3Q6MwimAxIRdmFsaWRhdGlvbl9mYWlsZWQaG2ludmFsaWRfY2hvaWNlLG91dF9vZl9yYW5nZUqmAXsiZGF0YSI6W3sidGltZXN0YW1wIjoiMjAyNi0xMS0yMFQxMDowMDowNS4xMjBaIiwibWVzc2FnZSI6Imxpc3RlbmluZyBvbiA4MDgwIiwic3RyZWFtIjoic3Rkb3V0IiwicmVwbGljYSI6IjAiLCJ2ZXJzaW9uIjoxfV0sInBhZ2UiOnsibmV4dEN1cnNvciI6IiIsImhhc01vcmUiOmZhbHNlfX1iBnByb3RvMw", [file_berth_options_v1_options, file_berth_options_v1_page, file_buf_validate_validate, file_google_protobuf_timestamp]);
+  fileDesc("CiNiZXJ0aC9kZXBsb3llci92MS9kZXBsb3ltZW50cy5wcm90bxIRYmVydGguZGVwbG95ZXIudjEiXgoGTm90aWNlEg8KB21lc3NhZ2UYASABKAkSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBXN0YWdlGAMgASgJEgwKBGNvZGUYBCABKAkiiQYKCkRlcGxveW1lbnQSCgoCaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEhIKBWltYWdlGAQgASgJSACIAQESFQoIYnVpbGRfaWQYBSABKAlIAYgBARITCgZicmFuY2gYBiABKAlIAogBARITCgZjb21taXQYByABKAlIA4gBARIYCgthcmNoaXZlX3JlZhgIIAEoCUgEiAEBEg4KBnN0YXR1cxgJIAEoCRIYCgtidWlsZF9zdGFnZRgKIAEoCUgFiAEBEikKBmVycm9ycxgLIAMoCzIZLmJlcnRoLmRlcGxveWVyLnYxLk5vdGljZRIrCgh3YXJuaW5ncxgMIAMoCzIZLmJlcnRoLmRlcGxveWVyLnYxLk5vdGljZRIuCgpjcmVhdGVkX2F0GA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI5ChBidWlsZF9zdGFydGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgGiAEBEjEKCGJ1aWx0X2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgHiAEBEjMKCmFwcGxpZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wSAiIAQESMwoKaGVhbHRoeV9hdBgRIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBICYgBARI0CgtmaW5pc2hlZF9hdBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBICogBAUIICgZfaW1hZ2VCCwoJX2J1aWxkX2lkQgkKB19icmFuY2hCCQoHX2NvbW1pdEIOCgxfYXJjaGl2ZV9yZWZCDgoMX2J1aWxkX3N0YWdlQhMKEV9idWlsZF9zdGFydGVkX2F0QgsKCV9idWlsdF9hdEINCgtfYXBwbGllZF9hdEINCgtfaGVhbHRoeV9hdEIOCgxfZmluaXNoZWRfYXQiZAoPRGVwbG95bWVudHNQYWdlEisKBGRhdGEYASADKAsyHS5iZXJ0aC5kZXBsb3llci52MS5EZXBsb3ltZW50EiQKBHBhZ2UYAiABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLlBhZ2UiigEKDURlcGxveVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSHgoFaW1hZ2UYBSABKAlCCrpIB3IFEAEYgARIAIgBAUIICgZfaW1hZ2UilwEKE0NyZWF0ZVVwbG9hZFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSIAoKc2l6ZV9ieXRlcxgFIAEoBUIHukgEGgIoAEgAiAEBQg0KC19zaXplX2J5dGVzInkKDFVwbG9hZFRhcmdldBISCgp1cGxvYWRfdXJsGAEgASgJEhMKC2FyY2hpdmVfcmVmGAIgASgJEg4KBm1ldGhvZBgDIAEoCRIUCgxjb250ZW50X3R5cGUYBCABKAkSGgoSZXhwaXJlc19pbl9zZWNvbmRzGAUgASgFIowBChhEZXBsb3lGcm9tQXJjaGl2ZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSHwoLYXJjaGl2ZV9yZWYYBSABKAlCCrpIB3IFEAEYgAQinQEKF0RlcGxveUZyb21BcmNoaXZlUmVzdWx0EjMKCmRlcGxveW1lbnQYASABKAsyHS5iZXJ0aC5kZXBsb3llci52MS5EZXBsb3ltZW50SAASQwoPYWNrbm93bGVkZ2VtZW50GAIgASgLMiguYmVydGguZGVwbG95ZXIudjEuU3RhZ2VkQWNrbm93bGVkZ2VtZW50SABCCAoGcmVzdWx0IjcKFVN0YWdlZEFja25vd2xlZGdlbWVudBIOCgZzdGFnZWQYASABKAgSDgoGcmVhc29uGAIgASgJIrIBChZMaXN0RGVwbG95bWVudHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRIPCgdzZXJ2aWNlGAQgASgJEh0KBWxpbWl0GAUgASgFQgm6SAYaBBhkKAFIAIgBARITCgZjdXJzb3IYBiABKAlIAYgBAUIICgZfbGltaXRCCQoHX2N1cnNvciJ4ChRHZXREZXBsb3ltZW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSDwoHc2VydmljZRgEIAEoCRIPCgd2ZXJzaW9uGAUgASgFIncKE0dldEJ1aWxkTG9nc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSDwoHdmVyc2lvbhgFIAEoBSKFAQoRQnVpbGRMb2dzUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoBRIMCgRsb2dzGAIgASgJEhEKCXRydW5jYXRlZBgDIAEoCBIMCgRsaXZlGAQgASgIEjAKDHJldHJpZXZlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKD0xpc3RMb2dzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSDwoHc2VydmljZRgEIAEoCRIUCgd2ZXJzaW9uGAUgASgFSACIAQESKgoGc3RyZWFtGAYgASgJQhW6SBJyEFIGc3Rkb3V0UgZzdGRlcnJIAYgBARIuCgVzaW5jZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAogBARIeCgVsaW1pdBgIIAEoBUIKukgHGgUY6AcoAUgDiAEBEhMKBmN1cnNvchgJIAEoCUgEiAEBQgoKCF92ZXJzaW9uQgkKB19zdHJlYW1CCAoGX3NpbmNlQggKBl9saW1pdEIJCgdfY3Vyc29yInsKB0xvZ0xpbmUSLQoJdGltZXN0YW1wGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdtZXNzYWdlGAIgASgJEg4KBnN0cmVhbRgDIAEoCRIPCgdyZXBsaWNhGAQgASgJEg8KB3ZlcnNpb24YBSABKAUiWgoITG9nc1BhZ2USKAoEZGF0YRgBIAMoCzIaLmJlcnRoLmRlcGxveWVyLnYxLkxvZ0xpbmUSJAoEcGFnZRgCIAEoCzIWLmJlcnRoLm9wdGlvbnMudjEuUGFnZSKxAQoWRm9sbG93QnVpbGRMb2dzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSDwoHc2VydmljZRgEIAEoCRIPCgd2ZXJzaW9uGAUgASgFEiMKDWxhc3RfZXZlbnRfaWQYBiABKAlCB7pIBHICGEBIAIgBAUIQCg5fbGFzdF9ldmVudF9pZCK7AQoNQnVpbGRMb2dFdmVudBIKCgJpZBgBIAEoCRIxCgVwaWVjZRgCIAEoCzIgLmJlcnRoLmRlcGxveWVyLnYxLkJ1aWxkTG9nUGllY2VIABI1CgdyZXN0YXJ0GAMgASgLMiIuYmVydGguZGVwbG95ZXIudjEuQnVpbGRMb2dSZXN0YXJ0SAASKwoDZW5kGAQgASgLMhwuYmVydGguZGVwbG95ZXIudjEuRm9sbG93RW5kSABCBwoFZXZlbnQiMAoNQnVpbGRMb2dQaWVjZRIMCgRsb2dzGAEgASgJEhEKCXRydW5jYXRlZBgCIAEoCCIRCg9CdWlsZExvZ1Jlc3RhcnQiHAoJRm9sbG93RW5kEg8KB291dGNvbWUYASABKAki2AIKEUZvbGxvd0xvZ3NSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRIPCgdzZXJ2aWNlGAQgASgJEhQKB3ZlcnNpb24YBSABKAVIAIgBARIqCgZzdHJlYW0YBiABKAlCFbpIEnIQUgZzdGRvdXRSBnN0ZGVyckgBiAEBEi4KBXNpbmNlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgCiAEBEh4KBWxpbWl0GAggASgFQgq6SAcaBRjoBygBSAOIAQESIwoNbGFzdF9ldmVudF9pZBgJIAEoCUIHukgEcgIYQEgEiAEBQgoKCF92ZXJzaW9uQgkKB19zdHJlYW1CCAoGX3NpbmNlQggKBl9saW1pdEIQCg5fbGFzdF9ldmVudF9pZCJLCghMb2dFdmVudBIKCgJpZBgBIAEoCRIqCgRsaW5lGAIgASgLMhouYmVydGguZGVwbG95ZXIudjEuTG9nTGluZUgAQgcKBWV2ZW50IrIBChdGb2xsb3dEZXBsb3ltZW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSDwoHc2VydmljZRgEIAEoCRIPCgd2ZXJzaW9uGAUgASgFEiMKDWxhc3RfZXZlbnRfaWQYBiABKAlCB7pIBHICGEBIAIgBAUIQCg5fbGFzdF9ldmVudF9pZCK2AQoPRGVwbG95bWVudEV2ZW50EgoKAmlkGAEgASgJEi4KBXN0YXRlGAIgASgLMh0uYmVydGguZGVwbG95ZXIudjEuRGVwbG95bWVudEgAEjEKCHByb2dyZXNzGAMgASgLMh0uYmVydGguZGVwbG95ZXIudjEuRGVwbG95bWVudEgAEisKA2VuZBgEIAEoCzIcLmJlcnRoLmRlcGxveWVyLnYxLkZvbGxvd0VuZEgAQgcKBWV2ZW50MvIlChFEZXBsb3ltZW50U2VydmljZRLNBAoGRGVwbG95EiAuYmVydGguZGVwbG95ZXIudjEuRGVwbG95UmVxdWVzdBodLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveW1lbnQigQSiuxj8AwgEGmwKBFBPU1QSZC9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS9kZXBsb3kgygE6DgiUAxIJbm90X2ZvdW5kOhMImQMSDnNlcnZpY2Vfc3RhZ2VkOhUImQMSEHNlcnZpY2VfZGVsZXRpbmc6OgimAxIRdmFsaWRhdGlvbl9mYWlsZWQaIm5vX2RlcGxveWFibGVfaW1hZ2Usbm90X2RlcGxveWFibGVCL3siaW1hZ2UiOiJyZWdpc3RyeS5leGFtcGxlLmNvbS9zaG9wL3dlYjoxLjQuMiJ9St0BeyJpZCI6ImRlcF8wMWs5aDJ2OHgwZTZ0OXYzbXpqNHFmN2MyZiIsInNlcnZpY2VJZCI6InN2Y18wMWs5aDJ2OHgwZTZ0OXYzbXpqNHFmN2MyYyIsInZlcnNpb24iOjEsImltYWdlIjoicmVnaXN0cnkuZXhhbXBsZS5jb20vc2hvcC93ZWI6MS40LjIiLCJzdGF0dXMiOiJxdWV1ZWQiLCJlcnJvcnMiOltdLCJ3YXJuaW5ncyI6W10sImNyZWF0ZWRBdCI6IjIwMjYtMTEtMjBUMTA6MDA6MDBaIn0S6QMKDENyZWF0ZVVwbG9hZBImLmJlcnRoLmRlcGxveWVyLnYxLkNyZWF0ZVVwbG9hZFJlcXVlc3QaHy5iZXJ0aC5kZXBsb3llci52MS5VcGxvYWRUYXJnZXQijwOiuxiKAwgEGm0KBFBPU1QSZS9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS91cGxvYWRzOg4IlAMSCW5vdF9mb3VuZDoVCJkDEhBzZXJ2aWNlX2RlbGV0aW5nOkUIpgMSEXZhbGlkYXRpb25fZmFpbGVkGi1ub3RfZGVwbG95YWJsZSxhcmNoaXZlX3Rvb19sYXJnZSxvdXRfb2ZfcmFuZ2VCE3sic2l6ZUJ5dGVzIjoxMDI0MH1KkwF7InVwbG9hZFVybCI6Imh0dHBzOi8vYmVydGguZXhhbXBsZS5jb20vdXBsb2Fkcy/igKYiLCJhcmNoaXZlUmVmIjoiYXJjX+KApiIsIm1ldGhvZCI6IlBVVCIsImNvbnRlbnRUeXBlIjoiYXBwbGljYXRpb24vZ3ppcCIsImV4cGlyZXNJblNlY29uZHMiOjkwMH0S6AQKEURlcGxveUZyb21BcmNoaXZlEisuYmVydGguZGVwbG95ZXIudjEuRGVwbG95RnJvbUFyY2hpdmVSZXF1ZXN0GiouYmVydGguZGVwbG95ZXIudjEuRGVwbG95RnJvbUFyY2hpdmVSZXN1bHQi+QOiuxj0AwgEGnkKBFBPU1QScS9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS9kZXBsb3ktZnJvbS1hcmNoaXZlIMoBKgEqOg4IlAMSCW5vdF9mb3VuZDoVCJkDEhBzZXJ2aWNlX2RlbGV0aW5nOmUIpgMSEXZhbGlkYXRpb25fZmFpbGVkGk1ub3RfZGVwbG95YWJsZSxhcmNoaXZlX3JlZl9taXNtYXRjaCxhcmNoaXZlX25vdF91cGxvYWRlZCxhcmNoaXZlX2NvbnRlbnRfdHlwZUIYeyJhcmNoaXZlUmVmIjoiYXJjX+KApiJ9SsYBeyJpZCI6ImRlcF8wMWs5aDJ2OHgwZTZ0OXYzbXpqNHFmN2MyZiIsInNlcnZpY2VJZCI6InN2Y18wMWs5aDJ2OHgwZTZ0OXYzbXpqNHFmN2MyYyIsInZlcnNpb24iOjEsImFyY2hpdmVSZWYiOiJhcmNf4oCmIiwic3RhdHVzIjoicXVldWVkIiwiZXJyb3JzIjpbXSwid2FybmluZ3MiOltdLCJjcmVhdGVkQXQiOiIyMDI2LTExLTIwVDEwOjAwOjAwWiJ9EscECg9MaXN0RGVwbG95bWVudHMSKS5iZXJ0aC5kZXBsb3llci52MS5MaXN0RGVwbG95bWVudHNSZXF1ZXN0GiIuYmVydGguZGVwbG95ZXIudjEuRGVwbG95bWVudHNQYWdlIuQDorsY3wMIAxpwCgNHRVQSaS9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS9kZXBsb3ltZW50czoOCJQDEglub3RfZm91bmRK2AJ7ImRhdGEiOlt7ImlkIjoiZGVwXzAxazloMnY4eDBlNnQ5djNtemo0cWY3YzJmIiwic2VydmljZUlkIjoic3ZjXzAxazloMnY4eDBlNnQ5djNtemo0cWY3YzJjIiwidmVyc2lvbiI6MSwiaW1hZ2UiOiJyZWdpc3RyeS5leGFtcGxlLmNvbS9zaG9wL3dlYjoxLjQuMiIsInN0YXR1cyI6ImFwcGxpZWQiLCJlcnJvcnMiOltdLCJ3YXJuaW5ncyI6W10sImNyZWF0ZWRBdCI6IjIwMjYtMTEtMjBUMTA6MDA6MDBaIiwiYXBwbGllZEF0IjoiMjAyNi0xMS0yMFQxMDowMDowMloiLCJoZWFsdGh5QXQiOiIyMDI2LTExLTIwVDEwOjAwOjA1WiJ9XSwicGFnZSI6eyJuZXh0Q3Vyc29yIjoiIiwiaGFzTW9yZSI6ZmFsc2V9fRLNAwoNR2V0RGVwbG95bWVudBInLmJlcnRoLmRlcGxveWVyLnYxLkdldERlcGxveW1lbnRSZXF1ZXN0Gh0uYmVydGguZGVwbG95ZXIudjEuRGVwbG95bWVudCLzAqK7GO4CCAMaegoDR0VUEnMvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vZGVwbG95bWVudHMve3ZlcnNpb259Og4IlAMSCW5vdF9mb3VuZErdAXsiaWQiOiJkZXBfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmYiLCJzZXJ2aWNlSWQiOiJzdmNfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmMiLCJ2ZXJzaW9uIjoxLCJpbWFnZSI6InJlZ2lzdHJ5LmV4YW1wbGUuY29tL3Nob3Avd2ViOjEuNC4yIiwic3RhdHVzIjoicXVldWVkIiwiZXJyb3JzIjpbXSwid2FybmluZ3MiOltdLCJjcmVhdGVkQXQiOiIyMDI2LTExLTIwVDEwOjAwOjAwWiJ9Eu4CCgxHZXRCdWlsZExvZ3MSJi5iZXJ0aC5kZXBsb3llci52MS5HZXRCdWlsZExvZ3NSZXF1ZXN0GiQuYmVydGguZGVwbG95ZXIudjEuQnVpbGRMb2dzUmVzcG9uc2UijwKiuxiKAggDGoUBCgNHRVQSfi9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS9kZXBsb3ltZW50cy97dmVyc2lvbn0vYnVpbGQtbG9nczoOCJQDEglub3RfZm91bmRKbnsidmVyc2lvbiI6MSwibG9ncyI6IkRldGVjdGluZyBydW50aW1lXG4iLCJ0cnVuY2F0ZWQiOmZhbHNlLCJsaXZlIjpmYWxzZSwicmV0cmlldmVkQXQiOiIyMDI2LTExLTIwVDEwOjAwOjA1WiJ9EsYDCghMaXN0TG9ncxIiLmJlcnRoLmRlcGxveWVyLnYxLkxpc3RMb2dzUmVxdWVzdBobLmJlcnRoLmRlcGxveWVyLnYxLkxvZ3NQYWdlIvgCorsY8wIIAxppCgNHRVQSYi9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS9sb2dzOg4IlAMSCW5vdF9mb3VuZDoWCJADEhFtYWxmb3JtZWRfcmVxdWVzdDozCKYDEhF2YWxpZGF0aW9uX2ZhaWxlZBobaW52YWxpZF9jaG9pY2Usb3V0X29mX3JhbmdlSqYBeyJkYXRhIjpbeyJ0aW1lc3RhbXAiOiIyMDI2LTExLTIwVDEwOjAwOjA1LjEyMFoiLCJtZXNzYWdlIjoibGlzdGVuaW5nIG9uIDgwODAiLCJzdHJlYW0iOiJzdGRvdXQiLCJyZXBsaWNhIjoiMCIsInZlcnNpb24iOjF9XSwicGFnZSI6eyJuZXh0Q3Vyc29yIjoiIiwiaGFzTW9yZSI6ZmFsc2V9fRLKAgoPRm9sbG93QnVpbGRMb2dzEikuYmVydGguZGVwbG95ZXIudjEuRm9sbG93QnVpbGRMb2dzUmVxdWVzdBogLmJlcnRoLmRlcGxveWVyLnYxLkJ1aWxkTG9nRXZlbnQi5wGiuxjiAQgDGoUBCgNHRVQSfi9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS9kZXBsb3ltZW50cy97dmVyc2lvbn0vYnVpbGQtbG9nczoOCJQDEglub3RfZm91bmRKRnsiaWQiOiI0MS0wIiwicGllY2UiOnsibG9ncyI6IkRldGVjdGluZyBydW50aW1lXG4iLCJ0cnVuY2F0ZWQiOmZhbHNlfX0wARKzAwoKRm9sbG93TG9ncxIkLmJlcnRoLmRlcGxveWVyLnYxLkZvbGxvd0xvZ3NSZXF1ZXN0GhsuYmVydGguZGVwbG95ZXIudjEuTG9nRXZlbnQi3wKiuxjaAggDGmkKA0dFVBJiL2FjY291bnRzL3thY2NvdW50X2lkfS9wcm9qZWN0cy97cHJvamVjdF9pZH0vZW52aXJvbm1lbnRzL3tlbnZpcm9ubWVudF9pZH0vc2VydmljZXMve3NlcnZpY2V9L2xvZ3M6DgiUAxIJbm90X2ZvdW5kOhYIkAMSEW1hbGZvcm1lZF9yZXF1ZXN0OjMIpgMSEXZhbGlkYXRpb25fZmFpbGVkGhtpbnZhbGlkX2Nob2ljZSxvdXRfb2ZfcmFuZ2VKjQF7ImlkIjoiYkc5bk9qSTNNUSIsImxpbmUiOnsidGltZXN0YW1wIjoiMjAyNi0xMS0yMFQxMDowMDowNS4xMjBaIiwibWVzc2FnZSI6Imxpc3RlbmluZyBvbiA4MDgwIiwic3RyZWFtIjoic3Rkb3V0IiwicmVwbGljYSI6IjAiLCJ2ZXJzaW9uIjoxfX0wARLeAwoQRm9sbG93RGVwbG95bWVudBIqLmJlcnRoLmRlcGxveWVyLnYxLkZvbGxvd0RlcGxveW1lbnRSZXF1ZXN0GiIuYmVydGguZGVwbG95ZXIudjEuRGVwbG95bWVudEV2ZW50IvcCorsY8gIIAxqBAQoDR0VUEnovYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vZGVwbG95bWVudHMve3ZlcnNpb259L2V2ZW50czoOCJQDEglub3RfZm91bmRK2QF7ImlkIjoiMSIsInN0YXRlIjp7ImlkIjoiZGVwXzAxazloMnY4eDBlNnQ5djNtemo0cWY3YzJmIiwic2VydmljZUlkIjoic3ZjXzAxazloMnY4eDBlNnQ5djNtemo0cWY3YzJjIiwidmVyc2lvbiI6MSwiYXJjaGl2ZVJlZiI6ImFyY1/igKYiLCJzdGF0dXMiOiJxdWV1ZWQiLCJlcnJvcnMiOltdLCJ3YXJuaW5ncyI6W10sImNyZWF0ZWRBdCI6IjIwMjYtMTEtMjBUMTA6MDA6MDBaIn19MAFiBnByb3RvMw", [file_berth_options_v1_options, file_berth_options_v1_page, file_buf_validate_validate, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message berth.deployer.v1.Notice
@@ -679,6 +679,329 @@ export const LogsPageSchema: GenMessage<LogsPage> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_deployments, 15);
 
 /**
+ * @generated from message berth.deployer.v1.FollowBuildLogsRequest
+ */
+export type FollowBuildLogsRequest = Message<"berth.deployer.v1.FollowBuildLogsRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string project_id = 2;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string environment_id = 3;
+   */
+  environmentId: string;
+
+  /**
+   * @generated from field: string service = 4;
+   */
+  service: string;
+
+  /**
+   * @generated from field: int32 version = 5;
+   */
+  version: number;
+
+  /**
+   * @generated from field: optional string last_event_id = 6;
+   */
+  lastEventId?: string | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.FollowBuildLogsRequest.
+ * Use `create(FollowBuildLogsRequestSchema)` to create a new message.
+ */
+export const FollowBuildLogsRequestSchema: GenMessage<FollowBuildLogsRequest> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 16);
+
+/**
+ * @generated from message berth.deployer.v1.BuildLogEvent
+ */
+export type BuildLogEvent = Message<"berth.deployer.v1.BuildLogEvent"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from oneof berth.deployer.v1.BuildLogEvent.event
+   */
+  event: {
+    /**
+     * @generated from field: berth.deployer.v1.BuildLogPiece piece = 2;
+     */
+    value: BuildLogPiece;
+    case: "piece";
+  } | {
+    /**
+     * @generated from field: berth.deployer.v1.BuildLogRestart restart = 3;
+     */
+    value: BuildLogRestart;
+    case: "restart";
+  } | {
+    /**
+     * @generated from field: berth.deployer.v1.FollowEnd end = 4;
+     */
+    value: FollowEnd;
+    case: "end";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message berth.deployer.v1.BuildLogEvent.
+ * Use `create(BuildLogEventSchema)` to create a new message.
+ */
+export const BuildLogEventSchema: GenMessage<BuildLogEvent> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 17);
+
+/**
+ * @generated from message berth.deployer.v1.BuildLogPiece
+ */
+export type BuildLogPiece = Message<"berth.deployer.v1.BuildLogPiece"> & {
+  /**
+   * Whole lines, each with its line end.
+   *
+   * @generated from field: string logs = 1;
+   */
+  logs: string;
+
+  /**
+   * True when output before this is not kept.
+   *
+   * @generated from field: bool truncated = 2;
+   */
+  truncated: boolean;
+};
+
+/**
+ * Describes the message berth.deployer.v1.BuildLogPiece.
+ * Use `create(BuildLogPieceSchema)` to create a new message.
+ */
+export const BuildLogPieceSchema: GenMessage<BuildLogPiece> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 18);
+
+/**
+ * What came before is of an attempt that broke off; the log begins anew.
+ *
+ * @generated from message berth.deployer.v1.BuildLogRestart
+ */
+export type BuildLogRestart = Message<"berth.deployer.v1.BuildLogRestart"> & {
+};
+
+/**
+ * Describes the message berth.deployer.v1.BuildLogRestart.
+ * Use `create(BuildLogRestartSchema)` to create a new message.
+ */
+export const BuildLogRestartSchema: GenMessage<BuildLogRestart> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 19);
+
+/**
+ * Nothing comes after this.
+ *
+ * @generated from message berth.deployer.v1.FollowEnd
+ */
+export type FollowEnd = Message<"berth.deployer.v1.FollowEnd"> & {
+  /**
+   * A deployment's: healthy, failed or superseded. A build's: built, failed or superseded.
+   *
+   * @generated from field: string outcome = 1;
+   */
+  outcome: string;
+};
+
+/**
+ * Describes the message berth.deployer.v1.FollowEnd.
+ * Use `create(FollowEndSchema)` to create a new message.
+ */
+export const FollowEndSchema: GenMessage<FollowEnd> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 20);
+
+/**
+ * @generated from message berth.deployer.v1.FollowLogsRequest
+ */
+export type FollowLogsRequest = Message<"berth.deployer.v1.FollowLogsRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string project_id = 2;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string environment_id = 3;
+   */
+  environmentId: string;
+
+  /**
+   * @generated from field: string service = 4;
+   */
+  service: string;
+
+  /**
+   * Only of this deployment version.
+   *
+   * @generated from field: optional int32 version = 5;
+   */
+  version?: number | undefined;
+
+  /**
+   * @generated from field: optional string stream = 6;
+   */
+  stream?: string | undefined;
+
+  /**
+   * Only at or after this time.
+   *
+   * @generated from field: optional google.protobuf.Timestamp since = 7;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * How many lines that were written before come first.
+   *
+   * @generated from field: optional int32 limit = 8;
+   */
+  limit?: number | undefined;
+
+  /**
+   * @generated from field: optional string last_event_id = 9;
+   */
+  lastEventId?: string | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.FollowLogsRequest.
+ * Use `create(FollowLogsRequestSchema)` to create a new message.
+ */
+export const FollowLogsRequestSchema: GenMessage<FollowLogsRequest> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 21);
+
+/**
+ * @generated from message berth.deployer.v1.LogEvent
+ */
+export type LogEvent = Message<"berth.deployer.v1.LogEvent"> & {
+  /**
+   * The position after the line.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from oneof berth.deployer.v1.LogEvent.event
+   */
+  event: {
+    /**
+     * @generated from field: berth.deployer.v1.LogLine line = 2;
+     */
+    value: LogLine;
+    case: "line";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message berth.deployer.v1.LogEvent.
+ * Use `create(LogEventSchema)` to create a new message.
+ */
+export const LogEventSchema: GenMessage<LogEvent> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 22);
+
+/**
+ * @generated from message berth.deployer.v1.FollowDeploymentRequest
+ */
+export type FollowDeploymentRequest = Message<"berth.deployer.v1.FollowDeploymentRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string project_id = 2;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string environment_id = 3;
+   */
+  environmentId: string;
+
+  /**
+   * @generated from field: string service = 4;
+   */
+  service: string;
+
+  /**
+   * @generated from field: int32 version = 5;
+   */
+  version: number;
+
+  /**
+   * @generated from field: optional string last_event_id = 6;
+   */
+  lastEventId?: string | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.FollowDeploymentRequest.
+ * Use `create(FollowDeploymentRequestSchema)` to create a new message.
+ */
+export const FollowDeploymentRequestSchema: GenMessage<FollowDeploymentRequest> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 23);
+
+/**
+ * @generated from message berth.deployer.v1.DeploymentEvent
+ */
+export type DeploymentEvent = Message<"berth.deployer.v1.DeploymentEvent"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from oneof berth.deployer.v1.DeploymentEvent.event
+   */
+  event: {
+    /**
+     * It entered a state, or was first observed healthy.
+     *
+     * @generated from field: berth.deployer.v1.Deployment state = 2;
+     */
+    value: Deployment;
+    case: "state";
+  } | {
+    /**
+     * Something else changed, such as its build stage or a warning.
+     *
+     * @generated from field: berth.deployer.v1.Deployment progress = 3;
+     */
+    value: Deployment;
+    case: "progress";
+  } | {
+    /**
+     * @generated from field: berth.deployer.v1.FollowEnd end = 4;
+     */
+    value: FollowEnd;
+    case: "end";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message berth.deployer.v1.DeploymentEvent.
+ * Use `create(DeploymentEventSchema)` to create a new message.
+ */
+export const DeploymentEventSchema: GenMessage<DeploymentEvent> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 24);
+
+/**
  * Deployments of a service: deploy, archive upload, history, logs (interface.md 2.4, 3.1, 4.4; decisions.md 4).
  *
  * @generated from service berth.deployer.v1.DeploymentService
@@ -753,6 +1076,39 @@ export const DeploymentService: GenService<{
     methodKind: "unary";
     input: typeof ListLogsRequestSchema;
     output: typeof LogsPageSchema;
+  },
+  /**
+   * The build's log as it grows: what is kept of it, then each piece at most two seconds after it was written;
+   * `end` when the build is over. Begins anew, with `restart` first, when the build had to begin anew.
+   *
+   * @generated from rpc berth.deployer.v1.DeploymentService.FollowBuildLogs
+   */
+  followBuildLogs: {
+    methodKind: "server_streaming";
+    input: typeof FollowBuildLogsRequestSchema;
+    output: typeof BuildLogEventSchema;
+  },
+  /**
+   * What the service's processes write, oldest first: the newest `limit` lines (200 unless given), or all after
+   * the one in Last-Event-ID, then each new line as it comes. Goes on over deployments until it is closed.
+   *
+   * @generated from rpc berth.deployer.v1.DeploymentService.FollowLogs
+   */
+  followLogs: {
+    methodKind: "server_streaming";
+    input: typeof FollowLogsRequestSchema;
+    output: typeof LogEventSchema;
+  },
+  /**
+   * A deployment as it moves: a `state` event for each state it entered, the first ones included, and `progress`
+   * for anything else that changed; `end` when it is healthy, failed or superseded. Resumes after Last-Event-ID.
+   *
+   * @generated from rpc berth.deployer.v1.DeploymentService.FollowDeployment
+   */
+  followDeployment: {
+    methodKind: "server_streaming";
+    input: typeof FollowDeploymentRequestSchema;
+    output: typeof DeploymentEventSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_berth_deployer_v1_deployments, 0);

@@ -70,6 +70,11 @@ export const RefusalSchema: GenMessage<Refusal> = /*@__PURE__*/
   messageDesc(file_berth_options_v1_options, 1);
 
 /**
+ * A server-streaming method is answered as server-sent events (text/event-stream). Its response has a string
+ * `id` and one oneof: the member that is set names the event and is its data; a message without one only says
+ * that the stream is open, and has to come first. A request member `last_event_id` takes Last-Event-ID. It may
+ * share its route with a unary method: then Accept decides.
+ *
  * @generated from message berth.options.v1.Http
  */
 export type Http = Message<"berth.options.v1.Http"> & {

@@ -1,0 +1,54 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import { ScalarType } from "@bufbuild/protobuf";
+
+/** How the messages of a server-streaming method become events. */
+export type Follow = {
+  /** Members of the response's oneof: the one that is set names the event and is its data. */
+  events: Set<string>;
+  /** Whether the request takes Last-Event-ID. */
+  resumes: boolean;
+};
+
+/** The request member that Last-Event-ID fills. */
+export const RESUME_MEMBER = "lastEventId";
+
+/** The shape of a method's events; undefined for a unary method, and an error for any other. */
+export function followOf(rpc: DescMethod): Follow | undefined {
+  if (rpc.methodKind === "unary") return undefined;
+  const name = `${rpc.parent.typeName}/${rpc.name}`;
+  if (rpc.methodKind !== "server_streaming") throw new Error(`${name} takes a stream and can have no route`);
+  const { fields, oneofs } = rpc.output;
+  const id = fields.find((field) => field.jsonName === "id" && field.scalar === ScalarType.STRING);
+  const events = fields.filter((field) => field !== id);
+  if (!id || events.length === 0 || events.some((field) => !field.message || field.oneof !== oneofs[0]))
+    throw new Error(`${name}: ${rpc.output.name} needs a string id and one oneof of messages`);
+  return {
+    events: new Set(events.map((field) => field.jsonName)),
+    resumes: rpc.input.fields.some((field) => field.jsonName === RESUME_MEMBER),
+  };
+}
+
+/** The text of an event. Without a name it only moves the position; without an id as well it is nothing. */
+export function frameOf({ events }: Follow, json: Buffer): string {
+  const message = JSON.parse(json.toString()) as Record<string, unknown>;
+  const name = Object.keys(message).find((member) => events.has(member));
+  const id = message.id ? `id: ${String(message.id).replaceAll(/[\0\r\n]/g, "")}\n` : "";
+  if (name === undefined) return id && `${id}\n`;
+  return `${id}event: ${name}\ndata: ${JSON.stringify(message[name])}\n\n`;
+}
+
+/** Whether an Accept header asks for events rather than for JSON. */
+export function wantsEvents(accept: string | undefined): boolean {
+  if (!accept?.includes("text/event-stream")) return false;
+  const weight = (type: string) => {
+    for (const range of accept.split(",")) {
+      const [name, ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
+      if (name !== type) continue;
+      const q = parameters.find((parameter) => parameter.startsWith("q="));
+      return q === undefined ? 1 : Number(q.slice(2)) || 0;
+    }
+    return 0;
+  };
+  const events = weight("text/event-stream");
+  return events > 0 && events >= weight("application/json");
+}
