@@ -11,6 +11,7 @@ import { type Resolve, type Resolved, Unresolved } from "./resolve.ts";
 import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "./runtime/port.ts";
 import * as moves from "./sql-moves.ts";
 import * as sql from "./sql-releases.ts";
+import { recordUsage } from "./usage.ts";
 
 export type ReleasesDeps = {
   pool: Pool;
@@ -97,6 +98,7 @@ export function createReleases(deps: ReleasesDeps) {
     await transaction(pool, async (tx) => {
       const before = await sql.recordStatus(tx, owner, status);
       if (!before) return;
+      await recordUsage(tx, serviceId, status.usage);
       const { accountId } = before;
       const healthy = healthySince && (await moves.markHealthy(tx, serviceId, version, healthySince));
       if (healthy) await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version });

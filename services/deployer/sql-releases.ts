@@ -13,7 +13,8 @@ export function loadDesired(db: Db, serviceId: string) {
     `select ${ms("now()")} as now, s.type, s.staged, s.deleting_at is not null as deleting,
        s.addon_state as "addonState", ${ms("s.dirty_at")} as "dirtyAt", ${ms("s.dirty_since")} as "dirtySince",
        jsonb_build_object('state', s.runtime_state, 'reason', s.runtime_reason, 'message', s.runtime_message,
-         'serving', s.serving_version, 'url', s.url) as seen,
+         'serving', s.serving_version, 'url', s.url, 'usageAt', ${ms("s.usage_at")}) as seen,
+       s.config ->> 'size' as size, s.addon_next_secret is not null as rotating,
        (select jsonb_build_object('id', d.id, 'version', d.version, 'status', d.status,
           'fromSource', d.build_id is not null, 'createdAt', ${ms("d.created_at")},
           'buildStartedAt', ${ms("d.build_started_at")}, 'applyStartedAt', ${ms("d.apply_started_at")})

@@ -65,6 +65,18 @@ export interface RuntimeStatus {
   message?: string;
   /** Where a web service answers. */
   url?: string;
+  /**
+   * What ran, and since when: the newest changes, oldest first; the last is what runs now. Billing rates it.
+   */
+  usage?: UsageChange[];
+}
+
+/** From `at` (ms since 1970) on, so many available replicas of this size served; 0: none. */
+export interface UsageChange {
+  at: number;
+  replicas: number;
+  /** Absent where the runtime does not decide it: then the service's configuration does. */
+  size?: ServiceSize;
 }
 
 export interface LogQuery {
