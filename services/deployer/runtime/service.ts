@@ -64,7 +64,9 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   };
   let swept: Promise<void> | undefined;
 
-  const outputs = record.instances.map(({ name }) => outputPath(join(home.folder, name), "stdout"));
+  const outputs = record.instances.flatMap(({ name }) =>
+    (["stdout", "stderr"] as const).map((stream) => outputPath(join(home.folder, name), stream)),
+  );
   const endedAway = endedUnwatched(context.watchedUntil, outputs);
   const adopted = await adoptAll();
   let desired: Rollout = { record: record.desired, replicas: [] };
