@@ -9,15 +9,11 @@ import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts"
 import { newId } from "../kit/ids.ts";
 import { clientAs, eventually } from "../kit/testing.ts";
 import { tellRedis } from "./redis-client.ts";
-import { createRedisServers } from "./redis-servers.ts";
+import { redisProgram } from "./redis-servers.ts";
 import { startedOf } from "./runtime/processes.ts";
 import { actAs, refused, type Surroundings, startSurroundings } from "./testing.ts";
 
-const program = createRedisServers({
-  folder: "/",
-  logger: { info() {}, warn() {}, error() {} } as never,
-  path: () => process.env.PATH,
-}).program();
+const program = redisProgram(process.env.PATH);
 if (!program) console.warn("Tests with a redis server are skipped: none is on the PATH.");
 const withRedis = test.skipIf(!program);
 

@@ -164,7 +164,7 @@ export function createRedisServers(given: {
       watching = setInterval(watch, WATCH_MS).unref();
     },
     /** Where the program is, or undefined. */
-    program: () => findProgram(given.path()),
+    program: () => redisProgram(given.path()),
     /**
      * Brings a server to what is wanted: starts it, or changes it while it runs. Resolves with its port once
      * it answers; the port stays the same unless another program has taken it. Can be repeated.
@@ -251,7 +251,8 @@ function answers(port: number, password: string): Promise<boolean> {
   );
 }
 
-function findProgram(path: string | undefined): string | undefined {
+/** The first redis-server on a PATH, or else valkey-server. */
+export function redisProgram(path: string | undefined): string | undefined {
   const places = (path ?? "").split(delimiter).filter((folder) => folder !== "");
   return PROGRAMS.flatMap((name) => places.map((folder) => join(folder, name))).find((file) => {
     try {
