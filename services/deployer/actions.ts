@@ -95,6 +95,8 @@ export function createActions(deps: ActionDeps) {
         return true;
       case "refresh":
         return releases.refresh(serviceId);
+      case "scale":
+        return releases.scale(serviceId);
       case "record":
         await releases.record(action.status);
         return true;

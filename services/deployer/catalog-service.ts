@@ -166,7 +166,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         if (!isDeployable(service.type)) {
           await resizeUsage(tx, service.id, newConfig.size);
           await poke(tx, [service.id]);
-        }
+        } else if ((await sql.rescale(tx, service.id, newConfig)) > 0) await poke(tx, [service.id]);
         await record(tx, ctx, request.accountId, "service.update", service);
       });
       return told(await requireService(pool, request));

@@ -133,6 +133,17 @@ test("an addon is provisioned once, and gets a new password when that was asked 
   expect(doings({ type: "postgres", addonState: "ready", rotating: true })).toEqual(["rotate-addon"]);
 });
 
+test("what runs with other replicas or another size than configured is scaled, without a new release", () => {
+  const wanted = { ...live, scale: { replicas: 2, size: "nano" as const } };
+  const seen = { state: "running" };
+  const want = { live: wanted, seen };
+  expect(doings(want, { runtime: running({ scale: { replicas: 2, size: "nano" } }) })).toEqual([]);
+  expect(doings(want, { runtime: running({ scale: { replicas: 1, size: "nano" } }) })).toEqual(["scale"]);
+  expect(doings(want, { runtime: running({ scale: { replicas: 2, size: "small" } }) })).toEqual(["scale"]);
+  const other = running({ version: 0, scale: { replicas: 1, size: "nano" } });
+  expect(doings(want, { runtime: other })).toEqual(["restore"]);
+});
+
 test("a redis addon whose server is away or has another size is brought back to what it should be", () => {
   const ready = { type: "redis", addonState: "ready", size: "nano", seen: { usageAt: 5 } };
   const addon = { serviceId: "svc_a", running: true, size: "nano" as const, usage: [{ at: 5, replicas: 1 }] };

@@ -1,6 +1,6 @@
 import type { Times } from "./limits.ts";
 import type { RedisStatus } from "./redis-servers.ts";
-import type { RuntimeStatus, UsageChange } from "./runtime/port.ts";
+import type { RuntimeStatus, Scale, UsageChange } from "./runtime/port.ts";
 import { isDeployable } from "./service-config.ts";
 
 /** A deployment that has not ended. Times in ms since 1970. */
@@ -27,7 +27,7 @@ export type Desired = {
   size?: string;
   active?: ActiveDeployment | null;
   /** The applied release. */
-  live?: { version: number; revision: number; healthy: boolean } | null;
+  live?: { version: number; revision: number; healthy: boolean; scale?: Scale } | null;
   /** Builds that ended without a release and may have left something. */
   leftovers: { deploymentId: string; buildId: string; artifact?: string | null }[];
   /** Variables may have changed: last and first time since they were compared. */
@@ -74,6 +74,8 @@ export type Action =
   /** The runtime runs something that is nobody's release. */
   | { do: "clear" }
   | { do: "refresh" }
+  /** Brings the live release to the configured replicas and size. */
+  | { do: "scale" }
   | { do: "record"; status: RuntimeStatus };
 
 export type Plan = { actions: Action[]; wakeAt?: number };
@@ -159,6 +161,7 @@ function planRelease(desired: Desired, observed: Observed, times: Times): Plan {
     return { actions: [{ do: "restore" }] };
   const actions: Action[] = [];
   if (differs(desired, runtime)) actions.push({ do: "record", status: runtime });
+  if (misscaled(live, runtime)) actions.push({ do: "scale" });
   if (!desired.dirtyAt) {
     if (runtime.version === live.version && runtime.revision > live.revision) actions.push({ do: "refresh" });
     return { actions };
@@ -183,6 +186,11 @@ function differs({ seen, live }: Desired, status: RuntimeStatus): boolean {
     (healthy && !live?.healthy) ||
     untold(status, seen)
   );
+}
+
+function misscaled(live: NonNullable<Desired["live"]>, { version, scale }: RuntimeStatus): boolean {
+  if (version !== live.version || !live.scale || !scale) return false;
+  return scale.replicas !== live.scale.replicas || scale.size !== live.scale.size;
 }
 
 /** Whether usage has not taken all changes of what runs. */

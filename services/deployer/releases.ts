@@ -72,6 +72,18 @@ export function createReleases(deps: ReleasesDeps) {
     return true;
   }
 
+  /** Brings the live release to the replicas and size that its service has now, without a new release. */
+  function scale(serviceId: string): Promise<boolean> {
+    return underLock(serviceId, async (tx, liveVersion) => {
+      const row = await sql.liveReleaseOf(tx, serviceId);
+      if (!row || row.version !== liveVersion) return false;
+      const { replicas = 1, size } = row.config;
+      await runtime.scale(serviceId, row.version, { replicas, size });
+      log.info({ serviceId, replicas, size }, "scaled");
+      return true;
+    });
+  }
+
   async function reapply(row: sql.ReleaseRow, resolved: Resolved): Promise<boolean> {
     const { serviceId, deploymentId, version } = row;
     const revision = await sql.revisionFor(pool, owner, serviceId, resolved.fingerprint);
@@ -159,5 +171,5 @@ export function createReleases(deps: ReleasesDeps) {
     };
   }
 
-  return { apply, restore, refresh, record };
+  return { apply, restore, refresh, scale, record };
 }

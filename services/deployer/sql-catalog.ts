@@ -238,6 +238,19 @@ export function updateService(db: Db, id: string, source: StoredSource, config: 
   ]);
 }
 
+/** Replicas and size hold at once: for what is live, and for what is about to be. */
+export function rescale(db: Db, id: string, config: StoredConfig) {
+  return count(
+    db,
+    "service_rescale",
+    `update deployments d set config = d.config || $2::jsonb from services s
+     where s.id = $1 and d.service_id = s.id
+       and (d.version = s.live_version or d.status in ('queued', 'building', 'built'))
+       and not d.config @> $2::jsonb`,
+    [id, { replicas: config.replicas, size: config.size }],
+  );
+}
+
 /** Takes services off the canvas; addons begin to be provisioned. */
 export function unstage(db: Db, ids: string[]) {
   return count(

@@ -20,7 +20,8 @@ export function loadDesired(db: Db, serviceId: string) {
           'buildStartedAt', ${ms("d.build_started_at")}, 'applyStartedAt', ${ms("d.apply_started_at")})
         from deployments d where d.service_id = s.id and d.status in ('queued', 'building', 'built')) as active,
        (select jsonb_build_object('version', d.version, 'revision', s.applied_revision,
-          'healthy', d.healthy_at is not null)
+          'healthy', d.healthy_at is not null,
+          'scale', jsonb_build_object('replicas', coalesce(d.config -> 'replicas', '1'), 'size', d.config -> 'size'))
         from deployments d where d.service_id = s.id and d.version = s.live_version) as live,
        (select coalesce(jsonb_agg(jsonb_build_object('deploymentId', d.id, 'buildId', d.build_id,
           'artifact', d.artifact)), '[]') from deployments d

@@ -119,6 +119,13 @@ const untilTold = (id: string, ...kinds: string[]) =>
     return found.length >= kinds.length && found.map((one) => one.kind).join() === kinds.join() && found;
   });
 
+/** Waits until so many replicas of a service are paid for; gives all that was told of it. */
+const untilReplicas = (id: string, replicas: number) =>
+  eventually(`${replicas} replicas are told`, async () => {
+    const found = told.filter((one) => one.serviceId === id && one.kind !== "Heartbeat");
+    return found.at(-1)?.replicas === replicas && found;
+  });
+
 test("a service is paid for from its first healthy moment until its deletion is asked for", async () => {
   await run();
   const { path, id, catalog, deployments, accountId, environment } = await webService();
@@ -137,17 +144,42 @@ test("a service is paid for from its first healthy moment until its deletion is 
   expect(stopped!.at).toBeLessThanOrEqual(Date.now());
 });
 
-test("another version of another size and more replicas resizes the interval without a gap", async () => {
+test("changed replicas and size hold at once, without a new version or restart, and resize the interval", async () => {
   await run();
-  const { path, id, catalog, deployArchive, until } = await webService();
-  await catalog.updateService({ ...path, config: { size: "small", replicas: 2 } });
+  const { path, id, catalog, url, service, deployments, deployArchive, until } = await webService({
+    autoApply: false,
+  });
+  const { text: pid } = await visit(url);
+  const patched = await catalog.updateService({ ...path, config: { replicas: 3 } });
+  expect(patched.pendingChanges).toBe(false);
+  const [started, resized] = await untilReplicas(id, 3);
+  expect(resized!.intervalId).toBe(started!.intervalId);
+  const answers = await Promise.all(Array.from({ length: 12 }, () => visit(url)));
+  const pids = new Set(answers.map((answer) => answer.text));
+  expect([pids.size, pids.has(pid)]).toEqual([3, true]);
+  await end("SIGKILL");
+  await run();
+  await catalog.updateService({ ...path, config: { replicas: 1, size: "small" } });
+  const down = (await untilReplicas(id, 1)).at(-1)!;
+  expect([down.kind, down.size, down.intervalId]).toEqual(["Resized", "small", started!.intervalId]);
+  expect((await visit(url)).text).toBe(pid);
+  expect((await service(path)).pendingChanges).toBe(false);
+  expect((await deployments.listDeployments(path)).data).toHaveLength(1);
+
   await deployArchive(path, await archiveOf(app));
   await until(path, 2, "applied");
-  const [started, resized] = await untilTold(id, "Started", "Resized");
-  expect(resized).toMatchObject({ size: "small", replicas: 2, seq: 1, intervalId: started!.intervalId });
-  await catalog.deleteService({ ...path, confirmImpact: true });
-  const [, , stopped] = await untilTold(id, "Started", "Resized", "Stopped");
-  expect(stopped).toMatchObject({ size: "small", replicas: 2, seq: 2 });
+  await eventually("version 2 serves", async () => (await service(path)).liveVersion === 2);
+  await catalog.updateService({ ...path, config: { replicas: 0 } });
+  const stopped = await eventually("it has stopped", async () => {
+    const last = told.filter((one) => one.serviceId === id).at(-1);
+    return last?.kind === "Stopped" && last;
+  });
+  expect([stopped.intervalId, stopped.size, stopped.seq]).toEqual([
+    started!.intervalId,
+    "small",
+    down.seq + 1,
+  ]);
+  expect((await service(path)).status).toBe("stopped");
 });
 
 test("an app that crashes is not paid for until it is back", async () => {

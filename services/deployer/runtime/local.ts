@@ -148,6 +148,8 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
         await services.get(serviceId)?.stop(true);
         services.delete(serviceId);
       }),
+    scale: (serviceId, version, wanted) =>
+      inTurn(serviceId, async () => services.get(serviceId)?.scale(version, wanted)),
     status: async (serviceId) => services.get(serviceId)?.status(),
     list: async () => [...services.values()].map((service) => service.status()),
     watch(listener) {

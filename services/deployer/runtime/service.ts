@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import { adoptInstance, type Instance, type InstanceHome, sweepInstances } from "./instance.ts";
 import { outputPath } from "./log-collect.ts";
 import { openLogStore } from "./log-store.ts";
-import { type Logger, type Release, RuntimeRefusal, type RuntimeStatus } from "./port.ts";
+import { type Logger, type Release, RuntimeRefusal, type RuntimeStatus, type Scale } from "./port.ts";
 import { keepReplica, type Replica, type RestartTimes } from "./replica.ts";
 import type { Router } from "./router.ts";
 import type { Sealer } from "./seal.ts";
@@ -215,7 +215,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       times,
       Date.now(),
     );
-    return { ...described, usage };
+    return { ...described, usage, scale: { replicas, size: release.size } };
   }
 
   return {
@@ -241,6 +241,14 @@ export async function openService(context: ServiceContext, record: ServiceRecord
         save(); // what is started next must belong to something after a hard kill
         scale(desired);
       }
+      changed();
+    },
+
+    /** Other replicas or another size for the same processes. */
+    scale(version: number, wanted: Scale): void {
+      if (desired.record.release.version !== version || stopping) return;
+      desired.record.release = { ...desired.record.release, ...wanted };
+      scale(desired);
       changed();
     },
 
