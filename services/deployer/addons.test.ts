@@ -10,7 +10,7 @@ import { newId } from "../kit/ids.ts";
 import { clientAs, eventually } from "../kit/testing.ts";
 import { tellRedis } from "./redis-client.ts";
 import { redisProgram } from "./redis-servers.ts";
-import { startedOf } from "./runtime/processes.ts";
+import { findMarked, startedOf } from "./runtime/processes.ts";
 import { actAs, refused, type Surroundings, startSurroundings } from "./testing.ts";
 
 const program = redisProgram(process.env.PATH);
@@ -202,6 +202,26 @@ test("a redis addon where no server is on the PATH fails, says so, and can be de
   expect(await refused(catalog.rotateCredentials(path))).toBe("409 service_not_ready");
   await catalog.deleteService(path);
 });
+
+withRedis(
+  "a deployer killed while it makes a redis addon ends with one server that its keys open",
+  async () => {
+    for (const pause of [5, 40, 100, 200]) {
+      await run();
+      const { path, id, untilService, catalog } = await addon("redis");
+      await delay(pause); // the moment of the kill
+      await end("SIGKILL");
+      await run();
+      await untilService(path, "running");
+      await eventually("it answers", async () => works(await keysOf(id)));
+      const folder = join(around.dataDir, "redis", id);
+      expect(findMarked(folder).map((one) => one.pid)).toEqual([(await recordOf(id)).pid]);
+      await catalog.deleteService({ ...path, confirmImpact: true });
+      await eventually("nothing of it runs", async () => findMarked(folder).length === 0);
+      await end("SIGTERM");
+    }
+  },
+);
 
 withRedis("rotating a redis addon ends the old password and publishes a new one", async () => {
   await run();

@@ -50,10 +50,9 @@ export function createAddons(deps: {
     // The password is kept before the server knows it: it never has one that we have lost.
     const kept = await sql.keepSecret(pool, serviceId, offered);
     if (!kept) return;
-    if (kept.type === "redis" && !redis.program()) {
-      await sql.addonFailed(pool, serviceId, NO_REDIS);
-      return;
-    }
+    // One that has run before waits for the program to come back.
+    const missing = kept.type === "redis" && !redis.program();
+    if (missing && (await sql.addonFailed(pool, serviceId, NO_REDIS)) > 0) return;
     const port = await bring(serviceId, kept, secrets.open(kept.secret, serviceId)).catch(async (error) => {
       await sql.addonWaiting(
         pool,
