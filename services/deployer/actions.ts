@@ -8,10 +8,11 @@ import type { Action } from "./pipeline.ts";
 import type { Releases } from "./releases.ts";
 import type { Runtime } from "./runtime/port.ts";
 import { archivePrefix } from "./secrets.ts";
-import { addonFailed } from "./sql-addons.ts";
+import { recordAddon } from "./sql-addons.ts";
 import { buildsOf, pruneProject, removeService } from "./sql-deletion.ts";
 import { artifactInUse, markDiscarded } from "./sql-moves.ts";
 import type { ObjectStore } from "./store/port.ts";
+import { recordUsage } from "./usage.ts";
 
 export type ActionDeps = {
   pool: Pool;
@@ -22,6 +23,7 @@ export type ActionDeps = {
   log: Logger;
   builds: Builds;
   releases: Releases;
+  owner: number;
 };
 
 /**
@@ -42,14 +44,14 @@ export function createActions(deps: ActionDeps) {
   }
 
   /** Removes everything that belongs to a service, and its rows last. */
-  async function tearDown(serviceId: string, addon: boolean): Promise<void> {
+  async function tearDown(serviceId: string, addon: string | undefined): Promise<void> {
     await runtime.remove(serviceId);
     for (const { buildId, artifact } of await buildsOf(pool, serviceId)) {
       if (buildId) await builder.discard(buildId);
       if (artifact) await builder.removeArtifact(artifact);
     }
     await deps.store.removePrefix(archivePrefix(serviceId));
-    if (addon) await deps.addons.drop(serviceId);
+    if (addon) await deps.addons.drop(serviceId, addon);
     await transaction(pool, async (tx) => {
       const removed = await removeService(tx, serviceId);
       if (removed) await pruneProject(tx, removed.projectId);
@@ -65,8 +67,14 @@ export function createActions(deps: ActionDeps) {
       case "provision-addon":
         await deps.addons.provision(serviceId);
         return true;
-      case "refuse-addon":
-        await addonFailed(pool, serviceId, action.message);
+      case "rotate-addon":
+        await deps.addons.rotate(serviceId);
+        return true;
+      case "record-addon":
+        await transaction(pool, async (tx) => {
+          const { running, usage } = action.status;
+          if (await recordAddon(tx, deps.owner, serviceId, running)) await recordUsage(tx, serviceId, usage);
+        });
         return true;
       case "stop-build":
         await builds.stop(serviceId);
@@ -87,6 +95,8 @@ export function createActions(deps: ActionDeps) {
         return true;
       case "refresh":
         return releases.refresh(serviceId);
+      case "scale":
+        return releases.scale(serviceId);
       case "record":
         await releases.record(action.status);
         return true;

@@ -12,6 +12,17 @@ export function addonServer(adminUrl: string): AddonServer {
   return { host: hostname, port: port === "" ? 5432 : Number(port) };
 }
 
+/** What a redis addon publishes (decisions.md 2); its server is on this machine. */
+export function redisKeys(port: number, password: string) {
+  const host = "127.0.0.1";
+  return [
+    { key: "HOST", value: host, sensitive: false },
+    { key: "PORT", value: String(port), sensitive: false },
+    { key: "PASSWORD", value: password, sensitive: true },
+    { key: "URL", value: `redis://:${password}@${host}:${port}`, sensitive: true },
+  ];
+}
+
 /** What a postgres addon publishes (decisions.md 2). */
 export function addonKeys(server: AddonServer, serviceId: string, password: string) {
   const name = addonName(serviceId);

@@ -155,8 +155,8 @@ test("builds beyond the slots of a deployer wait in the queue, and go on when on
   await Promise.all(files.slice(0, 2).map(({ pid }) => pidIn(pid)));
   await three.deployArchive(three.path, three.archive);
   // Something else that the deployer has done since then: the third had its turn.
-  await one.catalog.createService({ ...one.path, name: "cache", type: "redis" });
-  await one.untilService({ ...one.path, service: "cache" }, "failed");
+  await one.catalog.createService({ ...one.path, name: "db", type: "postgres" });
+  await one.untilService({ ...one.path, service: "db" }, "running");
   expect((await three.deployments.getDeployment({ ...three.path, version: 1 })).status).toBe("queued");
   await writeFile(files[0]!.go, "");
   await pidIn(files[2]!.pid);

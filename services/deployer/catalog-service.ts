@@ -13,7 +13,8 @@ import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
 import { accept } from "./accept.ts";
-import { type AddonServer, addonKeys } from "./addon-keys.ts";
+import { type AddonServer, addonKeys, redisKeys } from "./addon-keys.ts";
+import { newPassword } from "./addons.ts";
 import { deleteServices } from "./deletion.ts";
 import {
   requireEnvironment,
@@ -26,9 +27,11 @@ import { imageArtifact } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
 import { checkSource, isDeployable, mergeConfig } from "./service-config.ts";
 import { serviceStatus } from "./service-status.ts";
+import { beginRotation } from "./sql-addons.ts";
 import * as sql from "./sql-catalog.ts";
 import { markEnvironments, markProject, pruneProject } from "./sql-deletion.ts";
 import { poke, wakeReconcilers } from "./sql-work.ts";
+import { resizeUsage } from "./usage.ts";
 
 export type CatalogDeps = { pool: Pool; cursors: Cursors; secrets: Secrets; addonServer: AddonServer };
 
@@ -160,6 +163,10 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         const newConfig = mergeConfig(service.type, service.config, config, unsetEnv);
         if (service.deleting) throw serviceDeleting();
         await sql.updateService(tx, service.id, newSource, newConfig);
+        if (!isDeployable(service.type)) {
+          await resizeUsage(tx, service.id, newConfig.size);
+          await poke(tx, [service.id]);
+        } else if ((await sql.rescale(tx, service.id, newConfig)) > 0) await poke(tx, [service.id]);
         await record(tx, ctx, request.accountId, "service.update", service);
       });
       return told(await requireService(pool, request));
@@ -218,7 +225,25 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const revision = BigInt(addon.revision);
       if (addon.state !== "ready" || !addon.secret) return { ready: false, keys: [], revision };
       const password = deps.secrets.open(addon.secret, addon.id);
-      return { ready: true, keys: addonKeys(deps.addonServer, addon.id, password), revision };
+      const keys = addon.port
+        ? redisKeys(addon.port, password)
+        : addonKeys(deps.addonServer, addon.id, password);
+      return { ready: true, keys, revision };
+    },
+
+    async rotateCredentials(request, ctx) {
+      await transaction(pool, async (tx) => {
+        const service = await requireLocked(tx, request);
+        if (isDeployable(service.type))
+          throw invalid("service", "not_addon", `A ${service.type} service has no credentials.`);
+        if (service.deleting) throw serviceDeleting();
+        const offered = deps.secrets.seal(newPassword(), service.id);
+        if (!(await beginRotation(tx, service.id, offered)))
+          throw conflict("service_not_ready", "The addon has no credentials yet.");
+        await record(tx, ctx, request.accountId, "service.rotate_credentials", service);
+        await poke(tx, [service.id]);
+      });
+      return told(await requireService(pool, request));
     },
   };
 }

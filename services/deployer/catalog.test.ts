@@ -305,23 +305,6 @@ test("an addon of one service opens no database of another", async () => {
   await expect(app.connect()).rejects.toThrow(/permission denied/);
 });
 
-test("a redis addon says that this installation has none", async () => {
-  const acting = actAs(berth.port, newId("acc"));
-  const environment = await acting.environment();
-  const { id } = await acting.catalog.createService({ ...environment, name: "cache", type: "redis" });
-  const { statusMessage } = await acting.untilService(environment.at("cache"), "failed");
-  expect(statusMessage).toMatch(/no redis/);
-  expect((await berth.platform.getAddonKeys({ serviceId: id })).ready).toBe(false);
-  const calls = [
-    acting.deployments.deploy({ ...environment.at("cache"), image: "a" }),
-    acting.deployments.createUpload(environment.at("cache")),
-    acting.deployments.deployFromArchive({ ...environment.at("cache"), archiveRef: "arc_a" }),
-  ];
-  const said = new Set(await Promise.all(calls.map(refused)));
-  expect(said).toEqual(new Set(["422 validation_failed not_deployable"]));
-  await acting.catalog.deleteService(environment.at("cache"));
-});
-
 test("a staged addon is provisioned when the environment is applied", async () => {
   const acting = actAs(berth.port, newId("acc"));
   const environment = await acting.environment();

@@ -4,6 +4,7 @@ import { conflict } from "../kit/errors.ts";
 import { emit } from "../kit/outbox.ts";
 import { type Deletable, markServices } from "./sql-deletion.ts";
 import { wakeReconcilers } from "./sql-work.ts";
+import { stopUsage } from "./usage.ts";
 
 const SHOWN = 20;
 
@@ -21,6 +22,11 @@ export async function deleteServices(
   const marked = await markServices(tx, column, id);
   const live = marked.filter((service) => service.live);
   if (live.length > 0 && !confirmed) throw confirmationRequired(live);
+  // What is being deleted is not paid for any more, however long it takes.
+  await stopUsage(
+    tx,
+    marked.map((service) => service.id),
+  );
   for (const service of marked) {
     const event = { ...path, environmentId: service.environmentId, serviceId: service.id };
     await emit(tx, ServiceDeletedSchema, path.accountId, event);

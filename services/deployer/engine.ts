@@ -4,6 +4,7 @@ import type { Logger } from "../kit/log.ts";
 import { createLocalBuilder } from "./builder/local.ts";
 import type { Builder } from "./builder/port.ts";
 import type { Config } from "./config.ts";
+import { createRedisServers, type RedisServers } from "./redis-servers.ts";
 import { createLocalRuntime } from "./runtime/local.ts";
 import type { Runtime } from "./runtime/port.ts";
 import { startRouter } from "./runtime/router.ts";
@@ -16,6 +17,7 @@ export type Engine = {
   runtime: Runtime;
   builder: Builder;
   store: ObjectStore;
+  redis: RedisServers;
   /** How long a release must have been available, where its service does not say. */
   minReadySeconds: number;
   /** Takes requests at this process's port that are the object store's. */
@@ -45,7 +47,10 @@ export async function startLocalEngine(config: Config, secrets: Secrets, logger:
     logger,
   });
   await runtime.start();
+  const redis = createRedisServers({ folder: folder("redis"), logger, path: () => process.env.PATH });
+  await redis.start();
   return {
+    redis,
     runtime,
     builder,
     store,
@@ -56,7 +61,7 @@ export async function startLocalEngine(config: Config, secrets: Secrets, logger:
       return true;
     },
     stop: async () => {
-      await runtime.stopAll();
+      await Promise.all([runtime.stopAll(), redis.stopAll()]);
       await router.close();
     },
   };

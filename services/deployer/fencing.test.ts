@@ -77,7 +77,7 @@ function reconciler(applied: string[], resolve: Resolve = openResolve) {
     },
   };
   const adminUrl = around.env.ADDON_POSTGRES_URL!;
-  const addons = createAddons({ pool, secrets, adminUrl, log });
+  const addons = createAddons({ pool, secrets, adminUrl, redis: engine.redis, log });
   const databaseUrl = around.env.DATABASE_URL!;
   return startReconciler({ ...engine, runtime, databaseUrl, pool, addons, secrets, resolve, log });
 }

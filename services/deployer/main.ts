@@ -37,7 +37,7 @@ export async function start(config: Config, log: Logger) {
   const cursors = createCursors(internalKeys);
   const variables = { url: config.variablesUrl, keys: internalKeys, name: "deployer" };
   const resolve = createResolve(serviceClient(VariablesService, variables));
-  const addons = createAddons({ pool, secrets, adminUrl, log });
+  const addons = createAddons({ pool, secrets, adminUrl, redis: engine.redis, log });
   const catalog = catalogService({ pool, cursors, secrets, addonServer: addonServer(adminUrl) });
   const changes = await listenForChanges({ url: databaseUrl, log });
   const deployments = deploymentService({ pool, cursors, secrets, store, runtime, changes });

@@ -125,10 +125,33 @@ test("a deleted service is torn down whatever else is going on, and a staged one
   expect(doings({ staged: true, active: active() })).toEqual([]);
 });
 
-test("an addon is provisioned once, and one this installation cannot run is refused", () => {
-  expect(doings({ type: "postgres", addonState: "provisioning" })).toEqual(["provision-addon"]);
-  expect(doings({ type: "redis", addonState: "provisioning" })).toEqual(["refuse-addon"]);
+test("an addon is provisioned once, and gets a new password when that was asked for", () => {
+  for (const type of ["postgres", "redis"])
+    expect(doings({ type, addonState: "provisioning" })).toEqual(["provision-addon"]);
   for (const addonState of ["ready", "failed"]) expect(doings({ type: "postgres", addonState })).toEqual([]);
+  expect(doings({ type: "redis", addonState: "failed" })).toEqual([]);
+  expect(doings({ type: "postgres", addonState: "ready", rotating: true })).toEqual(["rotate-addon"]);
+});
+
+test("what runs with other replicas or another size than configured is scaled, without a new release", () => {
+  const wanted = { ...live, scale: { replicas: 2, size: "nano" as const } };
+  const seen = { state: "running" };
+  const want = { live: wanted, seen };
+  expect(doings(want, { runtime: running({ scale: { replicas: 2, size: "nano" } }) })).toEqual([]);
+  expect(doings(want, { runtime: running({ scale: { replicas: 1, size: "nano" } }) })).toEqual(["scale"]);
+  expect(doings(want, { runtime: running({ scale: { replicas: 2, size: "small" } }) })).toEqual(["scale"]);
+  const other = running({ version: 0, scale: { replicas: 1, size: "nano" } });
+  expect(doings(want, { runtime: other })).toEqual(["restore"]);
+});
+
+test("a redis addon whose server is away or has another size is brought back to what it should be", () => {
+  const ready = { type: "redis", addonState: "ready", size: "nano", seen: { usageAt: 5 } };
+  const addon = { serviceId: "svc_a", running: true, size: "nano" as const, usage: [{ at: 5, replicas: 1 }] };
+  expect(doings(ready, { addon })).toEqual([]);
+  expect(doings(ready)).toEqual(["provision-addon"]);
+  expect(doings({ ...ready, size: "small" }, { addon })).toEqual(["provision-addon"]);
+  const ended = { ...addon, running: false, usage: [...addon.usage, { at: 9, replicas: 0 }] };
+  expect(doings(ready, { addon: ended })).toEqual(["record-addon", "provision-addon"]);
 });
 
 const moment = fc.integer({ min: NOW - 3_600_000, max: NOW });

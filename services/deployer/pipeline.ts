@@ -1,5 +1,6 @@
 import type { Times } from "./limits.ts";
-import type { RuntimeStatus } from "./runtime/port.ts";
+import type { RedisStatus } from "./redis-servers.ts";
+import type { RuntimeStatus, Scale, UsageChange } from "./runtime/port.ts";
 import { isDeployable } from "./service-config.ts";
 
 /** A deployment that has not ended. Times in ms since 1970. */
@@ -21,9 +22,12 @@ export type Desired = {
   staged: boolean;
   deleting: boolean;
   addonState?: string | null;
+  /** An addon's password is to be replaced. */
+  rotating?: boolean;
+  size?: string;
   active?: ActiveDeployment | null;
   /** The applied release. */
-  live?: { version: number; revision: number; healthy: boolean } | null;
+  live?: { version: number; revision: number; healthy: boolean; scale?: Scale } | null;
   /** Builds that ended without a release and may have left something. */
   leftovers: { deploymentId: string; buildId: string; artifact?: string | null }[];
   /** Variables may have changed: last and first time since they were compared. */
@@ -39,11 +43,15 @@ export type Seen = {
   message?: string | null;
   serving?: number | null;
   url?: string | null;
+  /** The last change of what runs that usage has taken. */
+  usageAt?: number | null;
 };
 
 /** What is really going on. */
 export type Observed = {
   runtime?: RuntimeStatus;
+  /** The server of an addon that has one of its own. */
+  addon?: RedisStatus;
   /** Deployment that this process is building for the service. */
   building?: string;
   /** This process can begin another build. */
@@ -51,9 +59,11 @@ export type Observed = {
 };
 
 export type Action =
-  | { do: "tear-down"; addon: boolean }
+  | { do: "tear-down"; addon: string | undefined }
+  /** Makes an addon, or brings its server back or to another size. */
   | { do: "provision-addon" }
-  | { do: "refuse-addon"; message: string }
+  | { do: "rotate-addon" }
+  | { do: "record-addon"; status: RedisStatus }
   | { do: "stop-build" }
   | { do: "discard"; deploymentId: string; buildId: string; artifact?: string | null }
   | { do: "build"; deploymentId: string }
@@ -64,6 +74,8 @@ export type Action =
   /** The runtime runs something that is nobody's release. */
   | { do: "clear" }
   | { do: "refresh" }
+  /** Brings the live release to the configured replicas and size. */
+  | { do: "scale" }
   | { do: "record"; status: RuntimeStatus };
 
 export type Plan = { actions: Action[]; wakeAt?: number };
@@ -74,10 +86,9 @@ export type Plan = { actions: Action[]; wakeAt?: number };
  */
 export function plan(desired: Desired, observed: Observed, times: Times): Plan {
   const stop: Action[] = observed.building ? [{ do: "stop-build" }] : [];
-  if (desired.deleting)
-    return { actions: [...stop, { do: "tear-down", addon: desired.type === "postgres" }] };
+  if (desired.deleting) return { actions: [...stop, { do: "tear-down", addon: addonType(desired.type) }] };
   if (desired.staged) return { actions: [] };
-  if (!isDeployable(desired.type)) return { actions: planAddon(desired) };
+  if (!isDeployable(desired.type)) return { actions: planAddon(desired, observed.addon) };
 
   const { active } = desired;
   const wanted = active?.status === "building" && active.id === observed.building;
@@ -94,10 +105,19 @@ export function plan(desired: Desired, observed: Observed, times: Times): Plan {
   };
 }
 
-function planAddon({ type, addonState }: Desired): Action[] {
-  if (addonState !== "provisioning") return [];
-  if (type === "postgres") return [{ do: "provision-addon" }];
-  return [{ do: "refuse-addon", message: `This installation has no ${type} server.` }];
+function planAddon(desired: Desired, server: RedisStatus | undefined): Action[] {
+  const { type, addonState, seen } = desired;
+  if (addonState === "provisioning") return [{ do: "provision-addon" }];
+  if (addonState !== "ready") return [];
+  const actions: Action[] = [];
+  if (server && untold(server, seen)) actions.push({ do: "record-addon", status: server });
+  if (desired.rotating) return [...actions, { do: "rotate-addon" }];
+  const settled = type !== "redis" || (server?.running && server.size === desired.size);
+  return settled ? actions : [...actions, { do: "provision-addon" }];
+}
+
+function addonType(type: string): string | undefined {
+  return isDeployable(type) ? undefined : type;
 }
 
 function planDeployment(active: ActiveDeployment, now: number, observed: Observed, times: Times): Plan {
@@ -141,6 +161,7 @@ function planRelease(desired: Desired, observed: Observed, times: Times): Plan {
     return { actions: [{ do: "restore" }] };
   const actions: Action[] = [];
   if (differs(desired, runtime)) actions.push({ do: "record", status: runtime });
+  if (misscaled(live, runtime)) actions.push({ do: "scale" });
   if (!desired.dirtyAt) {
     if (runtime.version === live.version && runtime.revision > live.revision) actions.push({ do: "refresh" });
     return { actions };
@@ -162,8 +183,20 @@ function differs({ seen, live }: Desired, status: RuntimeStatus): boolean {
     status.message !== (seen.message ?? undefined) ||
     status.serving?.version !== (seen.serving ?? undefined) ||
     status.url !== (seen.url ?? undefined) ||
-    (healthy && !live?.healthy)
+    (healthy && !live?.healthy) ||
+    untold(status, seen)
   );
+}
+
+function misscaled(live: NonNullable<Desired["live"]>, { version, scale }: RuntimeStatus): boolean {
+  if (version !== live.version || !live.scale || !scale) return false;
+  return scale.replicas !== live.scale.replicas || scale.size !== live.scale.size;
+}
+
+/** Whether usage has not taken all changes of what runs. */
+function untold({ usage }: { usage?: UsageChange[] }, { usageAt }: Seen): boolean {
+  const last = usage?.at(-1);
+  return last !== undefined && last.at !== usageAt;
 }
 
 function minutes(ms: number): string {

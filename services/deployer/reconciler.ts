@@ -10,13 +10,16 @@ import { listenAsOwner } from "./lease-listener.ts";
 import { times, UPLOAD_SWEEP_MS } from "./limits.ts";
 import { storable } from "./outcome.ts";
 import { plan } from "./pipeline.ts";
+import type { RedisServers } from "./redis-servers.ts";
 import { createReleases } from "./releases.ts";
 import type { Resolve } from "./resolve.ts";
 import type { Runtime, RuntimeStatus } from "./runtime/port.ts";
 import { type Secrets, UPLOADS } from "./secrets.ts";
 import { loadDesired } from "./sql-releases.ts";
+import { compareAddons } from "./sql-usage.ts";
 import { compare, releaseAll } from "./sql-work.ts";
 import type { ObjectStore } from "./store/port.ts";
+import { beat } from "./usage.ts";
 import { startWorklist, type Worklist } from "./worklist.ts";
 
 export type ReconcilerDeps = {
@@ -26,6 +29,7 @@ export type ReconcilerDeps = {
   builder: Builder;
   store: ObjectStore;
   addons: Addons;
+  redis: RedisServers;
   secrets: Secrets;
   resolve: Resolve;
   log: Logger;
@@ -62,7 +66,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
     },
   });
   const releases = createReleases({ ...deps, owner });
-  const perform = createActions({ ...deps, builds, releases });
+  const perform = createActions({ ...deps, builds, releases, owner });
 
   /** Plans and acts until nothing is left to do; gives the milliseconds until it has to look again. */
   async function step(serviceId: string): Promise<number | undefined> {
@@ -72,7 +76,8 @@ export async function startReconciler(deps: ReconcilerDeps) {
       const builderFree = builds.hasSlot();
       const status = observed(await runtime.status(serviceId));
       const building = builds.current(serviceId);
-      const { actions, wakeAt } = plan(desired, { runtime: status, building, builderFree }, times);
+      const addon = deps.redis.status(serviceId);
+      const { actions, wakeAt } = plan(desired, { runtime: status, addon, building, builderFree }, times);
       if (!builderFree && desired.active?.fromSource) waitingForSlot.add(serviceId);
       let moved = false;
       for (const action of actions) moved = (await perform(serviceId, action)) || moved;
@@ -83,7 +88,14 @@ export async function startReconciler(deps: ReconcilerDeps) {
 
   /** The truth, where notifications were missed: what the runtime holds against what it should. */
   async function resync(): Promise<void> {
-    const strays = await compare(pool, await runtime.list());
+    const [held, addons] = [await runtime.list(), deps.redis.list()];
+    const strays = await compare(pool, held);
+    for (const serviceId of await compareAddons(pool, addons)) await deps.redis.remove(serviceId);
+    const counting = [...held, ...addons].filter(({ usage }) => (usage?.at(-1)?.replicas ?? 0) > 0);
+    await beat(
+      pool,
+      counting.map((one) => one.serviceId),
+    );
     for (const serviceId of strays) {
       log.info({ serviceId }, "the runtime held a service that is no more");
       await runtime.remove(serviceId);
@@ -104,6 +116,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
     log,
   });
   worklist = startWorklist({ pool, log, owner, step, background: builds.services });
+  deps.redis.watch((serviceId) => worklist?.poke(serviceId));
   const unwatch = runtime.watch((status) => worklist?.poke(status.serviceId));
   const timers = [
     every(RENEW_MS, renew, stopping.signal, log),

@@ -11,6 +11,7 @@ import { type Resolve, type Resolved, Unresolved } from "./resolve.ts";
 import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "./runtime/port.ts";
 import * as moves from "./sql-moves.ts";
 import * as sql from "./sql-releases.ts";
+import { recordUsage } from "./usage.ts";
 
 export type ReleasesDeps = {
   pool: Pool;
@@ -71,6 +72,18 @@ export function createReleases(deps: ReleasesDeps) {
     return true;
   }
 
+  /** Brings the live release to the replicas and size that its service has now, without a new release. */
+  function scale(serviceId: string): Promise<boolean> {
+    return underLock(serviceId, async (tx, liveVersion) => {
+      const row = await sql.liveReleaseOf(tx, serviceId);
+      if (!row || row.version !== liveVersion) return false;
+      const { replicas = 1, size } = row.config;
+      await runtime.scale(serviceId, row.version, { replicas, size });
+      log.info({ serviceId, replicas, size }, "scaled");
+      return true;
+    });
+  }
+
   async function reapply(row: sql.ReleaseRow, resolved: Resolved): Promise<boolean> {
     const { serviceId, deploymentId, version } = row;
     const revision = await sql.revisionFor(pool, owner, serviceId, resolved.fingerprint);
@@ -97,6 +110,7 @@ export function createReleases(deps: ReleasesDeps) {
     await transaction(pool, async (tx) => {
       const before = await sql.recordStatus(tx, owner, status);
       if (!before) return;
+      await recordUsage(tx, serviceId, status.usage);
       const { accountId } = before;
       const healthy = healthySince && (await moves.markHealthy(tx, serviceId, version, healthySince));
       if (healthy) await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version });
@@ -157,5 +171,5 @@ export function createReleases(deps: ReleasesDeps) {
     };
   }
 
-  return { apply, restore, refresh, record };
+  return { apply, restore, refresh, scale, record };
 }

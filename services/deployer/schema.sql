@@ -113,6 +113,10 @@ table services
   addon_message text
   addon_revision bigint not null default 0
   addon_secret bytea
+  addon_port integer
+  addon_next_secret bytea
+  addon_rotated_at timestamp with time zone
+  usage_at timestamp with time zone
   constraint services_addon_state_check CHECK ((addon_state = ANY (ARRAY['provisioning'::text, 'ready'::text, 'failed'::text])))
   constraint services_environment_id_fkey FOREIGN KEY (environment_id) REFERENCES environments(id)
   constraint services_name UNIQUE (environment_id, name)
@@ -122,6 +126,23 @@ table services
   CREATE INDEX services_page ON services USING btree (environment_id, id)
   CREATE INDEX services_project ON services USING btree (project_id)
   CREATE INDEX services_unsettled ON services USING btree (id) WHERE ((deleting_at IS NOT NULL) OR (addon_state = 'provisioning'::text) OR (dirty_at IS NOT NULL))
+table usage_intervals
+  id text not null
+  service_id text not null
+  account_id text not null
+  project_id text not null
+  environment_id text not null
+  type text not null
+  size text not null
+  replicas integer not null
+  started_at timestamp with time zone not null
+  seen_at timestamp with time zone not null
+  heartbeat_at timestamp with time zone not null
+  seq integer not null default 0
+  constraint usage_intervals_pkey PRIMARY KEY (id)
+  constraint usage_intervals_replicas_check CHECK ((replicas > 0))
+  constraint usage_intervals_service UNIQUE (service_id)
+  CREATE INDEX usage_intervals_heartbeat ON usage_intervals USING btree (heartbeat_at)
 table work
   service_id text not null
   next_at timestamp with time zone

@@ -36,6 +36,8 @@ test("an addon is running once it is ready; staged and deleting go before everyt
   expect(status({ addonState: "provisioning" }).status).toBe("deploying");
   expect(status({ addonState: "ready" }).status).toBe("running");
   expect(status({ addonState: "failed", addonMessage: "no redis" }).statusMessage).toBe("no redis");
+  const ended = status({ addonState: "ready", runtimeState: "crashed" });
+  expect([ended.status, ended.statusMessage]).toEqual(["crashed", expect.stringMatching(/started again/)]);
   expect(status({ staged: true, addonState: "ready" }).status).toBe("staged");
   expect(status({ deleting: true, staged: true }).status).toBe("deleting");
 });

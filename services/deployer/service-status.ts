@@ -42,6 +42,8 @@ const UNDER_WAY = ["queued", "building", "built"];
 export function serviceStatus(facts: StatusFacts): { status: ServiceStatus; statusMessage?: string } {
   if (facts.deleting) return { status: "deleting" };
   if (facts.staged) return { status: "staged" };
+  if (facts.addonState === "ready" && facts.runtimeState === "crashed")
+    return because("crashed", "Its server has ended; it is started again.");
   if (facts.addonState) return because(ADDON[facts.addonState] ?? "deploying", facts.addonMessage);
   if (facts.latestStatus && UNDER_WAY.includes(facts.latestStatus)) return { status: "deploying" };
   if (facts.appliedVersion)

@@ -15,6 +15,7 @@ export type ServiceRow = StatusFacts & {
   liveVersion?: number;
   pendingChanges: boolean;
   createdAt: Timestamp;
+  credentialsRotatedAt?: Timestamp;
 };
 
 const PROJECT = `id, name, created_at as "createdAt"`;
@@ -157,7 +158,7 @@ const SERVICE = `
     s.deleting_at is not null as deleting, s.addon_state as "addonState", s.addon_message as "addonMessage",
     latest.status as "latestStatus", latest.error as "latestError", s.live_version as "appliedVersion",
     s.runtime_state as "runtimeState", s.runtime_message as "runtimeMessage",
-    s.serving_version as "liveVersion",
+    s.serving_version as "liveVersion", s.addon_rotated_at as "credentialsRotatedAt",
     live.version is not null and (s.pending_variables or live.source <> s.source
       or live.config - 'autoApply' <> s.config - 'autoApply') as "pendingChanges"
   from services s
@@ -237,6 +238,19 @@ export function updateService(db: Db, id: string, source: StoredSource, config: 
   ]);
 }
 
+/** Replicas and size hold at once: for what is live, and for what is about to be. */
+export function rescale(db: Db, id: string, config: StoredConfig) {
+  return count(
+    db,
+    "service_rescale",
+    `update deployments d set config = d.config || $2::jsonb from services s
+     where s.id = $1 and d.service_id = s.id
+       and (d.version = s.live_version or d.status in ('queued', 'building', 'built'))
+       and not d.config @> $2::jsonb`,
+    [id, { replicas: config.replicas, size: config.size }],
+  );
+}
+
 /** Takes services off the canvas; addons begin to be provisioned. */
 export function unstage(db: Db, ids: string[]) {
   return count(
@@ -295,13 +309,21 @@ export function scopeByService(db: Db, serviceId: string) {
   );
 }
 
-export type AddonRow = { id: string; type: string; state?: string; secret?: Buffer; revision: number };
+export type AddonRow = {
+  id: string;
+  type: string;
+  state?: string;
+  secret?: Buffer;
+  port?: number;
+  revision: number;
+};
 
 export function addonById(db: Db, serviceId: string) {
   return maybe<AddonRow>(
     db,
     "addon_get",
-    `select id, type, addon_state as state, addon_secret as secret, addon_revision as revision
+    `select id, type, addon_state as state, addon_secret as secret, addon_port as port,
+       addon_revision as revision
      from services where id = $1 and deleting_at is null`,
     [serviceId],
   );

@@ -13,13 +13,15 @@ export function loadDesired(db: Db, serviceId: string) {
     `select ${ms("now()")} as now, s.type, s.staged, s.deleting_at is not null as deleting,
        s.addon_state as "addonState", ${ms("s.dirty_at")} as "dirtyAt", ${ms("s.dirty_since")} as "dirtySince",
        jsonb_build_object('state', s.runtime_state, 'reason', s.runtime_reason, 'message', s.runtime_message,
-         'serving', s.serving_version, 'url', s.url) as seen,
+         'serving', s.serving_version, 'url', s.url, 'usageAt', ${ms("s.usage_at")}) as seen,
+       s.config ->> 'size' as size, s.addon_next_secret is not null as rotating,
        (select jsonb_build_object('id', d.id, 'version', d.version, 'status', d.status,
           'fromSource', d.build_id is not null, 'createdAt', ${ms("d.created_at")},
           'buildStartedAt', ${ms("d.build_started_at")}, 'applyStartedAt', ${ms("d.apply_started_at")})
         from deployments d where d.service_id = s.id and d.status in ('queued', 'building', 'built')) as active,
        (select jsonb_build_object('version', d.version, 'revision', s.applied_revision,
-          'healthy', d.healthy_at is not null)
+          'healthy', d.healthy_at is not null,
+          'scale', jsonb_build_object('replicas', coalesce(d.config -> 'replicas', '1'), 'size', d.config -> 'size'))
         from deployments d where d.service_id = s.id and d.version = s.live_version) as live,
        (select coalesce(jsonb_agg(jsonb_build_object('deploymentId', d.id, 'buildId', d.build_id,
           'artifact', d.artifact)), '[]') from deployments d

@@ -109,6 +109,7 @@ export async function compare(
     revision: number;
     state: string;
     serving?: { version: number };
+    usage?: { at: number }[];
   }[],
 ): Promise<string[]> {
   const columns = [
@@ -117,19 +118,20 @@ export async function compare(
     held.map((one) => one.revision),
     held.map((one) => one.state),
     held.map((one) => one.serving?.version ?? null),
+    held.map((one) => usedAt(one)),
   ];
   await count(
     db,
     "work_compare",
     `with held as (
-       select * from unnest($1::text[], $2::int[], $3::int[], $4::text[], $5::int[])
-         as h (service_id, version, revision, state, serving))
+       select * from unnest($1::text[], $2::int[], $3::int[], $4::text[], $5::int[],
+         $6::timestamptz[]) as h (service_id, version, revision, state, serving, usage_at))
      update work w set next_at = now()
      from services s left join held h on h.service_id = s.id
      where w.service_id = s.id and (w.next_at is null or w.next_at > now() + interval '10 seconds')
        and w.lease_owner is null and s.type in ('web', 'worker') and s.deleting_at is null
-       and (s.live_version, s.applied_revision, s.runtime_state, s.serving_version)
-         is distinct from (h.version, h.revision, h.state, h.serving)
+       and ((s.live_version, s.applied_revision, s.runtime_state, s.serving_version)
+         is distinct from (h.version, h.revision, h.state, h.serving) or s.usage_at <> h.usage_at)
        and (s.live_version is not null or h.service_id is not null)`,
     columns,
   );
@@ -149,4 +151,10 @@ export async function compare(
     [columns[0]],
   );
   return strays.map((row) => row.id);
+}
+
+/** When what runs changed last, as text; null when it is not told. */
+export function usedAt({ usage }: { usage?: { at: number }[] }): string | null {
+  const last = usage?.at(-1);
+  return last ? new Date(last.at).toISOString() : null;
 }

@@ -220,6 +220,33 @@ export function runtimeContract(name: string, open: () => Promise<RuntimeHarness
       expect((await get(status)).status).toBe(503);
     });
 
+    test("scaling keeps the replicas that stay, counts what runs, and leaves another version alone", async () => {
+      const one = release(
+        `require("node:http").createServer((req, res) => res.end(String(process.pid))).listen(process.env.PORT)`,
+      );
+      await runtime.apply(one);
+      const status = await statusOf(runtime, one.serviceId, isRunning);
+      const first = (await get(status)).body;
+      await runtime.scale(one.serviceId, 1, { replicas: 3, size: "small" });
+      const more = await statusOf(runtime, one.serviceId, (now) => now.usage?.at(-1)?.replicas === 3);
+      expect(more.scale).toEqual({ replicas: 3, size: "small" });
+      const answers = await Promise.all(Array.from({ length: 12 }, () => get(status)));
+      const pids = new Set(answers.map((answer) => answer.body));
+      expect([pids.size, pids.has(first)]).toEqual([3, true]);
+      await runtime.scale(one.serviceId, 1, { replicas: 3, size: "small" });
+      await runtime.scale(one.serviceId, 2, { replicas: 1, size: "nano" });
+      await runtime.scale("svc_unknown", 1, { replicas: 1, size: "nano" });
+      expect(await runtime.status(one.serviceId)).toMatchObject({ version: 1, usage: more.usage });
+      await runtime.scale(one.serviceId, 1, { replicas: 0, size: "small" });
+      const none = await statusOf(runtime, one.serviceId, (now) => now.state === "stopped");
+      expect(none.usage?.at(-1)?.replicas).toBe(0);
+      const times = none.usage!.map((change) => change.at);
+      expect(times).toEqual([...new Set(times)].sort((a, b) => a - b));
+      await runtime.scale(one.serviceId, 1, { replicas: 1, size: "small" });
+      await statusOf(runtime, one.serviceId, isRunning);
+      expect((await get(status)).status).toBe(200);
+    });
+
     test("an older version than the applied one is refused, whenever it arrives", async () => {
       const one = release(answeringApp, { version: 5 });
       await runtime.apply(one);

@@ -184,7 +184,7 @@ const recentPorts = new Set<number>();
  * Below the ports that systems take for outgoing connections: one of those could take it first, or a probe
  * of a port nobody listens on could connect to itself.
  */
-async function findFreePort(): Promise<number> {
+export async function findFreePort(): Promise<number> {
   for (;;) {
     const port = randomInt(20_000, 32_768);
     if (recentPorts.has(port) || !(await isFree(port))) continue;
@@ -194,7 +194,7 @@ async function findFreePort(): Promise<number> {
   }
 }
 
-function isFree(port: number): Promise<boolean> {
+export function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer().once("error", () => resolve(false));
     server.listen({ port, host: "127.0.0.1" }, () => server.close(() => resolve(true)));

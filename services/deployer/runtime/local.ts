@@ -18,6 +18,7 @@ import type { Router } from "./router.ts";
 import { createSealer } from "./seal.ts";
 import { type LocalTimes, openService, type Service, type ServiceContext } from "./service.ts";
 import { listServiceFolders, readServiceRecord, type ServiceRecord } from "./state.ts";
+import { keepAlive } from "./usage.ts";
 
 export interface LocalRuntimeOptions {
   /** All of its state lies here. */
@@ -65,6 +66,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
   const queues = new Map<string, Promise<unknown>>();
   const root = join(options.folder, "services");
   let stopped = false;
+  let alive: ReturnType<typeof keepAlive> | undefined;
   const shared = {
     artifactsFolder: options.artifactsFolder,
     toolFolders: findToolFolders(),
@@ -79,6 +81,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
   const contextOf = (serviceId: string): ServiceContext => ({
     ...shared,
     folder: join(root, folderName(serviceId)),
+    watchedUntil: alive?.before,
   });
 
   /** One after the other for each service. */
@@ -129,6 +132,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
     async start() {
       mkdirSync(options.folder, { recursive: true, mode: 0o700 });
       lockFolder(options.folder);
+      alive = keepAlive(options.folder);
       const failed = (folder: string) => (error: unknown) => {
         options.logger.error(
           { err: error, folder },
@@ -144,6 +148,8 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
         await services.get(serviceId)?.stop(true);
         services.delete(serviceId);
       }),
+    scale: (serviceId, version, wanted) =>
+      inTurn(serviceId, async () => services.get(serviceId)?.scale(version, wanted)),
     status: async (serviceId) => services.get(serviceId)?.status(),
     list: async () => [...services.values()].map((service) => service.status()),
     watch(listener) {
@@ -163,6 +169,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
       await stopServices();
       await Promise.all([...queues.values()].map((turn) => turn.catch(() => {})));
       await stopServices(); // one that was just being opened
+      alive?.stop();
       unlockFolder(options.folder);
     },
   };

@@ -65,6 +65,25 @@ export interface RuntimeStatus {
   message?: string;
   /** Where a web service answers. */
   url?: string;
+  /**
+   * What ran, and since when: the newest changes, oldest first; the last is what runs now. Billing rates it.
+   */
+  usage?: UsageChange[];
+  /** What the applied release should have. */
+  scale?: Scale;
+}
+
+export interface Scale {
+  replicas: number;
+  size: ServiceSize;
+}
+
+/** From `at` (ms since 1970) on, so many available replicas of this size served; 0: none. */
+export interface UsageChange {
+  at: number;
+  replicas: number;
+  /** Absent where the runtime does not decide it: then the service's configuration does. */
+  size?: ServiceSize;
 }
 
 export interface LogQuery {
@@ -119,6 +138,11 @@ export interface Runtime {
     query: LogQuery & { tail?: number; after?: string },
     signal: AbortSignal,
   ): AsyncIterable<LogLine>;
+  /**
+   * Brings the applied release to other replicas or another size; replicas that stay go on where they can.
+   * Does nothing unless this version is the one applied. Idempotent.
+   */
+  scale(serviceId: string, version: number, scale: Scale): Promise<void>;
 }
 
 export type RuntimeRefusalCode =

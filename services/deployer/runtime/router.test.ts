@@ -70,6 +70,36 @@ describe("the router", () => {
     expect((await fetch()).status).toBe(404);
   });
 
+  test("gives requests that come one after the other to all replicas in turn, and none to a busy one", async () => {
+    let finish = () => {};
+    const held = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    let arrive = () => {};
+    const arrived = new Promise<void>((resolve) => {
+      arrive = resolve;
+    });
+    const replica = (name: string) =>
+      startApp(async (req, res) => {
+        if (req.url === "/slow") {
+          arrive();
+          await held;
+        }
+        res.end(name);
+      });
+    router.route("web-production-shop", [await replica("one"), await replica("two"), await replica("three")]);
+    const answers: string[] = [];
+    for (let n = 0; n < 6; n++) answers.push((await fetch()).body);
+    expect(answers).toEqual(["one", "two", "three", "one", "two", "three"]);
+    const slow = fetch("/slow");
+    await arrived;
+    const others: string[] = [];
+    for (let n = 0; n < 4; n++) others.push((await fetch()).body);
+    finish();
+    expect((await slow).body).toBe("one");
+    expect(others.filter((name) => name === "one")).toHaveLength(0);
+  });
+
   test("passes method, path, body, Host and repeated headers through, and says who asked", async () => {
     const app = await startApp(async (req, res) => {
       const body = Buffer.concat(await req.toArray()).toString();

@@ -27,12 +27,15 @@ export async function startRouter(options: { port: number; logger: Logger }): Pr
   const busy = new Map<string, number>();
   const waiting = new Map<string, Set<() => void>>();
 
-  /** The least busy one. Counts it at once: a release being drained cannot miss a request. */
+  /** The least busy one; those that are equally busy take turns. Counts it at once: a release being drained cannot miss a request. */
   function take(label: string, tried: ReadonlySet<string>): Address | undefined {
-    const free = (routes.get(label) ?? []).filter((target) => !tried.has(keyOf(target)));
+    const all = routes.get(label) ?? [];
+    const free = all.filter((target) => !tried.has(keyOf(target)));
     const load = (target: Address) => busy.get(keyOf(target)) ?? 0;
     const target = free.toSorted((one, other) => load(one) - load(other))[0];
-    if (target) busy.set(keyOf(target), load(target) + 1);
+    if (!target) return undefined;
+    busy.set(keyOf(target), load(target) + 1);
+    routes.set(label, [...all.filter((one) => one !== target), target]); // the last among its equals now
     return target;
   }
 

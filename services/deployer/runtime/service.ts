@@ -2,8 +2,9 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { adoptInstance, type Instance, type InstanceHome, sweepInstances } from "./instance.ts";
+import { outputPath } from "./log-collect.ts";
 import { openLogStore } from "./log-store.ts";
-import { type Logger, type Release, RuntimeRefusal, type RuntimeStatus } from "./port.ts";
+import { type Logger, type Release, RuntimeRefusal, type RuntimeStatus, type Scale } from "./port.ts";
 import { keepReplica, type Replica, type RestartTimes } from "./replica.ts";
 import type { Router } from "./router.ts";
 import type { Sealer } from "./seal.ts";
@@ -14,6 +15,7 @@ import {
   writeServiceRecord,
 } from "./state.ts";
 import { describeStatus, type StatusRules } from "./status.ts";
+import { endedUnwatched, noteUsage } from "./usage.ts";
 
 /** Times in ms. */
 export interface LocalTimes extends RestartTimes, StatusRules {
@@ -31,6 +33,8 @@ export interface ServiceContext {
   sealer: Sealer;
   logger: Logger;
   times: LocalTimes;
+  /** Until when an earlier process watched the instances, in ms. */
+  watchedUntil?: number;
   emit(status: RuntimeStatus): void;
 }
 
@@ -50,7 +54,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   const { router, times, logger } = context;
   const log = openLogStore(join(context.folder, "log"));
   const home: InstanceHome = { ...context, folder: join(context.folder, "instances"), log };
-  let { label } = record;
+  let { label, usage = [] } = record;
   let stopping = false;
   let lastStatus: RuntimeStatus | undefined;
   let deadline: NodeJS.Timeout | undefined;
@@ -60,12 +64,17 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   };
   let swept: Promise<void> | undefined;
 
+  const outputs = record.instances.flatMap(({ name }) =>
+    (["stdout", "stderr"] as const).map((stream) => outputPath(join(home.folder, name), stream)),
+  );
+  const endedAway = endedUnwatched(context.watchedUntil, outputs);
   const adopted = await adoptAll();
   let desired: Rollout = { record: record.desired, replicas: [] };
   let live: Rollout | undefined = record.live && { record: record.live, replicas: [] };
   if (live?.record.generation === desired.record.generation) live = desired;
   if (live && live !== desired) scale(live);
   scale(desired);
+  if (usage.length > 0) countUsage(endedAway);
   changed();
 
   async function adoptAll(): Promise<Map<string, Instance>> {
@@ -127,8 +136,14 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       route();
       for (const replica of before?.replicas ?? []) retire(replica);
     } else route();
+    countUsage(Date.now());
     save();
     tell();
+  }
+
+  function countUsage(at: number): void {
+    const replicas = live && !stopping ? countAvailable(live) : 0;
+    usage = noteUsage(usage, { at, replicas, size: (live ?? desired).record.release.size });
   }
 
   function route(): void {
@@ -150,7 +165,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     const { serviceId } = record;
     writeServiceRecord(
       context.folder,
-      { serviceId, label, desired: desired.record, live: live?.record, instances, removed },
+      { serviceId, label, desired: desired.record, live: live?.record, instances, usage, removed },
       context.sealer,
     );
   }
@@ -174,7 +189,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       healthCheckPath === undefined
         ? "nothing accepted a connection on PORT"
         : `GET ${healthCheckPath} on PORT was not answered with 200–399`;
-    return describeStatus(
+    const described = describeStatus(
       {
         serviceId: record.serviceId,
         url: type === "web" ? router.urlOf(label) : undefined,
@@ -200,6 +215,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       times,
       Date.now(),
     );
+    return { ...described, usage, scale: { replicas, size: release.size } };
   }
 
   return {
@@ -228,6 +244,14 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       changed();
     },
 
+    /** Other replicas or another size for the same processes. */
+    scale(version: number, wanted: Scale): void {
+      if (desired.record.release.version !== version || stopping) return;
+      desired.record.release = { ...desired.record.release, ...wanted };
+      scale(desired);
+      changed();
+    },
+
     /** Ends every process; `forever` also forgets the service and its logs. */
     async stop(forever: boolean): Promise<void> {
       const first = !stopping;
@@ -239,6 +263,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       const all = new Set([...desired.replicas, ...(live?.replicas ?? []), ...retiring.keys()]);
       await Promise.all([...all].map((replica) => replica.retire(grace)));
       await Promise.all([...retiring.values(), swept]);
+      countUsage(Date.now());
       if (first && !forever) save();
       log.close();
       if (forever) await rm(context.folder, { recursive: true, force: true });

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Release } from "./port.ts";
+import type { Release, UsageChange } from "./port.ts";
 import type { ProcessRef } from "./processes.ts";
 import type { Sealer } from "./seal.ts";
 
@@ -34,6 +34,7 @@ export interface ServiceRecord {
   desired: GenerationRecord;
   live?: GenerationRecord;
   instances: InstanceRecord[];
+  usage?: UsageChange[];
   /** Its removal has begun and is to be finished. */
   removed?: true;
 }

@@ -4,13 +4,15 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file berth/deployer/v1/events.proto.
  */
 export const file_berth_deployer_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch5iZXJ0aC9kZXBsb3llci92MS9ldmVudHMucHJvdG8SEWJlcnRoLmRlcGxveWVyLnYxIjgKDlByb2plY3RDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCSI4Cg5Qcm9qZWN0RGVsZXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkiVAoSRW52aXJvbm1lbnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCSJUChJFbnZpcm9ubWVudERlbGV0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJIoABCg5TZXJ2aWNlQ3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIMCgRuYW1lGAUgASgJEgwKBHR5cGUYBiABKAkiZAoOU2VydmljZURlbGV0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkiTgoSQWRkb25LZXlzUHVibGlzaGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIQCghyZXZpc2lvbhgDIAEoAyJiChBEZXBsb3ltZW50UXVldWVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiZAoSRGVwbG95bWVudEJ1aWxkaW5nEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYQoPRGVwbG95bWVudEJ1aWx0EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYwoRRGVwbG95bWVudEFwcGxpZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoBSJ/ChBEZXBsb3ltZW50RmFpbGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUSDQoFc3RhZ2UYBSABKAkSDAoEY29kZRgGIAEoCSJmChREZXBsb3ltZW50U3VwZXJzZWRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAkSFQoNZGVwbG95bWVudF9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgFIkkKDlJlbGVhc2VIZWFsdGh5EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFIlkKEFJlbGVhc2VVbmhlYWx0aHkSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEg8KB3ZlcnNpb24YAyABKAUSDAoEY29kZRgEIAEoCWIGcHJvdG8z");
+  fileDesc("Ch5iZXJ0aC9kZXBsb3llci92MS9ldmVudHMucHJvdG8SEWJlcnRoLmRlcGxveWVyLnYxIjgKDlByb2plY3RDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCSI4Cg5Qcm9qZWN0RGVsZXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkiVAoSRW52aXJvbm1lbnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCSJUChJFbnZpcm9ubWVudERlbGV0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJIoABCg5TZXJ2aWNlQ3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIMCgRuYW1lGAUgASgJEgwKBHR5cGUYBiABKAkiZAoOU2VydmljZURlbGV0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkiTgoSQWRkb25LZXlzUHVibGlzaGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIQCghyZXZpc2lvbhgDIAEoAyJiChBEZXBsb3ltZW50UXVldWVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiZAoSRGVwbG95bWVudEJ1aWxkaW5nEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYQoPRGVwbG95bWVudEJ1aWx0EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYwoRRGVwbG95bWVudEFwcGxpZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoBSJ/ChBEZXBsb3ltZW50RmFpbGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUSDQoFc3RhZ2UYBSABKAkSDAoEY29kZRgGIAEoCSJmChREZXBsb3ltZW50U3VwZXJzZWRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAkSFQoNZGVwbG95bWVudF9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgFIkkKDlJlbGVhc2VIZWFsdGh5EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFIlkKEFJlbGVhc2VVbmhlYWx0aHkSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEg8KB3ZlcnNpb24YAyABKAUSDAoEY29kZRgEIAEoCSLiAQoMVXNhZ2VTdGFydGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEhQKDHNlcnZpY2VfdHlwZRgFIAEoCRIMCgRzaXplGAYgASgJEhAKCHJlcGxpY2FzGAcgASgFEhMKC2ludGVydmFsX2lkGAggASgJEgsKA3NlcRgJIAEoBRImCgJhdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi4gEKDFVzYWdlUmVzaXplZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIUCgxzZXJ2aWNlX3R5cGUYBSABKAkSDAoEc2l6ZRgGIAEoCRIQCghyZXBsaWNhcxgHIAEoBRITCgtpbnRlcnZhbF9pZBgIIAEoCRILCgNzZXEYCSABKAUSJgoCYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIuIBCgxVc2FnZVN0b3BwZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkSFAoMc2VydmljZV90eXBlGAUgASgJEgwKBHNpemUYBiABKAkSEAoIcmVwbGljYXMYByABKAUSEwoLaW50ZXJ2YWxfaWQYCCABKAkSCwoDc2VxGAkgASgFEiYKAmF0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLkAQoOVXNhZ2VIZWFydGJlYXQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkSFAoMc2VydmljZV90eXBlGAUgASgJEgwKBHNpemUYBiABKAkSEAoIcmVwbGljYXMYByABKAUSEwoLaW50ZXJ2YWxfaWQYCCABKAkSCwoDc2VxGAkgASgFEiYKAmF0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcGIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * @generated from message berth.deployer.v1.ProjectCreated
@@ -473,4 +475,267 @@ export type ReleaseUnhealthy = Message<"berth.deployer.v1.ReleaseUnhealthy"> & {
  */
 export const ReleaseUnhealthySchema: GenMessage<ReleaseUnhealthy> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 14);
+
+/**
+ * A service began to run something that is paid for. An interval lasts until UsageStopped; interval_id and
+ * seq together name one event of it for good, however often it is delivered, and seq gives their order.
+ *
+ * @generated from message berth.deployer.v1.UsageStarted
+ */
+export type UsageStarted = Message<"berth.deployer.v1.UsageStarted"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string project_id = 2;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string environment_id = 3;
+   */
+  environmentId: string;
+
+  /**
+   * @generated from field: string service_id = 4;
+   */
+  serviceId: string;
+
+  /**
+   * web, worker, postgres or redis.
+   *
+   * @generated from field: string service_type = 5;
+   */
+  serviceType: string;
+
+  /**
+   * nano, small, medium or large.
+   *
+   * @generated from field: string size = 6;
+   */
+  size: string;
+
+  /**
+   * @generated from field: int32 replicas = 7;
+   */
+  replicas: number;
+
+  /**
+   * @generated from field: string interval_id = 8;
+   */
+  intervalId: string;
+
+  /**
+   * @generated from field: int32 seq = 9;
+   */
+  seq: number;
+
+  /**
+   * When it happened, which may be earlier than it was found out.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 10;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.UsageStarted.
+ * Use `create(UsageStartedSchema)` to create a new message.
+ */
+export const UsageStartedSchema: GenMessage<UsageStarted> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_events, 15);
+
+/**
+ * Size or replicas changed; the members tell what holds from `at` on.
+ *
+ * @generated from message berth.deployer.v1.UsageResized
+ */
+export type UsageResized = Message<"berth.deployer.v1.UsageResized"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string project_id = 2;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string environment_id = 3;
+   */
+  environmentId: string;
+
+  /**
+   * @generated from field: string service_id = 4;
+   */
+  serviceId: string;
+
+  /**
+   * @generated from field: string service_type = 5;
+   */
+  serviceType: string;
+
+  /**
+   * @generated from field: string size = 6;
+   */
+  size: string;
+
+  /**
+   * @generated from field: int32 replicas = 7;
+   */
+  replicas: number;
+
+  /**
+   * @generated from field: string interval_id = 8;
+   */
+  intervalId: string;
+
+  /**
+   * @generated from field: int32 seq = 9;
+   */
+  seq: number;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 10;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.UsageResized.
+ * Use `create(UsageResizedSchema)` to create a new message.
+ */
+export const UsageResizedSchema: GenMessage<UsageResized> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_events, 16);
+
+/**
+ * Nothing of the service runs from `at` on; size and replicas tell what ran until then.
+ *
+ * @generated from message berth.deployer.v1.UsageStopped
+ */
+export type UsageStopped = Message<"berth.deployer.v1.UsageStopped"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string project_id = 2;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string environment_id = 3;
+   */
+  environmentId: string;
+
+  /**
+   * @generated from field: string service_id = 4;
+   */
+  serviceId: string;
+
+  /**
+   * @generated from field: string service_type = 5;
+   */
+  serviceType: string;
+
+  /**
+   * @generated from field: string size = 6;
+   */
+  size: string;
+
+  /**
+   * @generated from field: int32 replicas = 7;
+   */
+  replicas: number;
+
+  /**
+   * @generated from field: string interval_id = 8;
+   */
+  intervalId: string;
+
+  /**
+   * @generated from field: int32 seq = 9;
+   */
+  seq: number;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 10;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.UsageStopped.
+ * Use `create(UsageStoppedSchema)` to create a new message.
+ */
+export const UsageStoppedSchema: GenMessage<UsageStopped> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_events, 17);
+
+/**
+ * It still ran so at `at`. Every five minutes.
+ *
+ * @generated from message berth.deployer.v1.UsageHeartbeat
+ */
+export type UsageHeartbeat = Message<"berth.deployer.v1.UsageHeartbeat"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string project_id = 2;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string environment_id = 3;
+   */
+  environmentId: string;
+
+  /**
+   * @generated from field: string service_id = 4;
+   */
+  serviceId: string;
+
+  /**
+   * @generated from field: string service_type = 5;
+   */
+  serviceType: string;
+
+  /**
+   * @generated from field: string size = 6;
+   */
+  size: string;
+
+  /**
+   * @generated from field: int32 replicas = 7;
+   */
+  replicas: number;
+
+  /**
+   * @generated from field: string interval_id = 8;
+   */
+  intervalId: string;
+
+  /**
+   * @generated from field: int32 seq = 9;
+   */
+  seq: number;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 10;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.UsageHeartbeat.
+ * Use `create(UsageHeartbeatSchema)` to create a new message.
+ */
+export const UsageHeartbeatSchema: GenMessage<UsageHeartbeat> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_events, 18);
 
