@@ -3,7 +3,7 @@ import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts"
 import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
 import { serviceClient } from "../kit/client.ts";
-import { startConsumer } from "../kit/consume.ts";
+import { type Handler, startConsumer } from "../kit/consume.ts";
 import { createCursors, createPool } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { migrate } from "../kit/migrate.ts";
@@ -12,6 +12,7 @@ import { startRelay } from "../kit/outbox.ts";
 import { main } from "../kit/process.ts";
 import { serve } from "../kit/server.ts";
 import { startTelemetry } from "../kit/telemetry.ts";
+import { billingHandlers, identityHandlers } from "./accounts.ts";
 import { addonServer } from "./addon-keys.ts";
 import { createAddons } from "./addons.ts";
 import { catalogService } from "./catalog-service.ts";
@@ -38,7 +39,7 @@ export async function start(config: Config, log: Logger) {
   const resolve = createResolve(serviceClient(VariablesService, variables));
   const addons = createAddons({ pool, secrets, adminUrl, log });
   const catalog = catalogService({ pool, cursors, secrets, addonServer: addonServer(adminUrl) });
-  const deployments = deploymentService({ pool, cursors, secrets, store, runtime });
+  const deployments = deploymentService({ pool, cursors, secrets, store, runtime, resolve });
   const server = await serve({
     host: config.host,
     port: config.port,
@@ -55,15 +56,20 @@ export async function start(config: Config, log: Logger) {
   });
   const reconciler = await startReconciler({ ...engine, databaseUrl, pool, addons, secrets, resolve, log });
   const relay = startRelay({ url: databaseUrl, pool, bus, log });
-  const handlers = variableHandlers();
-  const consumer = startConsumer({ bus, pool, log, name: "deployer-variables", from: "variables", handlers });
+  const listen = (from: string, handlers: Handler[]) =>
+    startConsumer({ bus, pool, log, name: `deployer-${from}`, from, handlers });
+  const consumers = [
+    listen("variables", variableHandlers()),
+    listen("identity", identityHandlers()),
+    listen("billing", billingHandlers()),
+  ];
   return {
     port: server.port,
     grpcPort: server.grpcPort,
     stop: async () => {
       // Apps take longest to end, and requests under way may wait: both at once.
       const served = server.stop();
-      await Promise.all([consumer.stop(), reconciler.stop()]);
+      await Promise.all([...consumers.map((consumer) => consumer.stop()), reconciler.stop()]);
       await Promise.all([served, engine.stop()]);
       await relay.stop();
       await bus.close();

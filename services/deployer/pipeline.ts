@@ -18,14 +18,16 @@ export type ActiveDeployment = {
 export type Desired = {
   now: number;
   type: string;
+  /** The account's plan. */
+  tier?: string | null;
   staged: boolean;
   deleting: boolean;
   addonState?: string | null;
   active?: ActiveDeployment | null;
   /** The applied release. */
   live?: { version: number; revision: number; healthy: boolean } | null;
-  /** Builds that ended without a release and may have left something. */
-  leftovers: { deploymentId: string; buildId: string; artifact?: string | null }[];
+  /** Builds that ended without a release, and releases that are not retained: they may have left something. */
+  leftovers: { deploymentId: string; buildId?: string | null; artifact?: string | null }[];
   /** Variables may have changed: last and first time since they were compared. */
   dirtyAt?: number | null;
   dirtySince?: number | null;
@@ -55,7 +57,7 @@ export type Action =
   | { do: "provision-addon" }
   | { do: "refuse-addon"; message: string }
   | { do: "stop-build" }
-  | { do: "discard"; deploymentId: string; buildId: string; artifact?: string | null }
+  | { do: "discard"; deploymentId: string; buildId?: string | null; artifact?: string | null }
   | { do: "build"; deploymentId: string }
   | { do: "apply"; deploymentId: string }
   | { do: "fail"; deploymentId: string; stage: string; code: string; message: string }

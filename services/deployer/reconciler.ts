@@ -7,13 +7,14 @@ import type { Addons } from "./addons.ts";
 import type { Builder } from "./builder/port.ts";
 import { createBuilds } from "./builds.ts";
 import { listenAsOwner } from "./lease-listener.ts";
-import { times, UPLOAD_SWEEP_MS } from "./limits.ts";
+import { entitlementsOf, times, UPLOAD_SWEEP_MS } from "./limits.ts";
 import { storable } from "./outcome.ts";
 import { plan } from "./pipeline.ts";
 import { createReleases } from "./releases.ts";
 import type { Resolve } from "./resolve.ts";
 import type { Runtime, RuntimeStatus } from "./runtime/port.ts";
 import { type Secrets, UPLOADS } from "./secrets.ts";
+import { expireEverywhere } from "./sql-history.ts";
 import { loadDesired } from "./sql-releases.ts";
 import { compare, releaseAll } from "./sql-work.ts";
 import type { ObjectStore } from "./store/port.ts";
@@ -72,7 +73,8 @@ export async function startReconciler(deps: ReconcilerDeps) {
       const builderFree = builds.hasSlot();
       const status = observed(await runtime.status(serviceId));
       const building = builds.current(serviceId);
-      const { actions, wakeAt } = plan(desired, { runtime: status, building, builderFree }, times);
+      const allowed = { ...times, buildMs: entitlementsOf(desired.tier).buildMs };
+      const { actions, wakeAt } = plan(desired, { runtime: status, building, builderFree }, allowed);
       if (!builderFree && desired.active?.fromSource) waitingForSlot.add(serviceId);
       let moved = false;
       for (const action of actions) moved = (await perform(serviceId, action)) || moved;
@@ -96,7 +98,10 @@ export async function startReconciler(deps: ReconcilerDeps) {
     for (const serviceId of (await worklist?.renew()) ?? []) await builds.stop(serviceId);
   }
 
-  const sweep = () => store.sweep(new Date(Date.now() - UPLOAD_SWEEP_MS), UPLOADS);
+  async function sweep(): Promise<void> {
+    await store.sweep(new Date(Date.now() - UPLOAD_SWEEP_MS), UPLOADS);
+    await expireEverywhere(pool);
+  }
   const listener = await listenAsOwner({
     url: deps.databaseUrl,
     owner,

@@ -1,3 +1,8 @@
+table accounts
+  id text not null
+  tier text not null default 'free'::text
+  provisioned_at timestamp with time zone
+  constraint accounts_pkey PRIMARY KEY (id)
 table build_logs
   deployment_id text not null
   seq integer not null
@@ -33,7 +38,9 @@ table deployments
   constraint deployments_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text, 'applied'::text, 'failed'::text, 'superseded'::text])))
   constraint deployments_version UNIQUE (service_id, version)
   CREATE UNIQUE INDEX deployments_active ON deployments USING btree (service_id) WHERE (status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text]))
+  CREATE INDEX deployments_kept ON deployments USING btree (service_id, version) WHERE ((status = 'applied'::text) AND (artifact IS NOT NULL) AND (NOT leftover))
   CREATE INDEX deployments_leftover ON deployments USING btree (service_id) WHERE leftover
+  CREATE INDEX deployments_were_live ON deployments USING btree (service_id, version) WHERE (healthy_at IS NOT NULL)
 table environments
   id text not null
   account_id text not null
@@ -102,6 +109,7 @@ table services
   addon_message text
   addon_revision bigint not null default 0
   addon_secret bytea
+  applied_variables bytea
   constraint services_addon_state_check CHECK ((addon_state = ANY (ARRAY['provisioning'::text, 'ready'::text, 'failed'::text])))
   constraint services_environment_id_fkey FOREIGN KEY (environment_id) REFERENCES environments(id)
   constraint services_name UNIQUE (environment_id, name)

@@ -29,19 +29,20 @@ export type DeploymentRow = {
   finishedAt?: Timestamp;
 };
 
-const DEPLOYMENT = `d.id, d.service_id as "serviceId", d.version, d.image, d.build_id as "buildId", d.branch,
+export const DEPLOYMENT = `d.id, d.service_id as "serviceId", d.version, d.image, d.build_id as "buildId", d.branch,
   d.commit, d.archive_ref as "archiveRef", d.status, d.build_stage as "buildStage", d.errors, d.warnings,
   d.created_at as "createdAt", d.build_started_at as "buildStartedAt", d.built_at as "builtAt",
   d.applied_at as "appliedAt", d.healthy_at as "healthyAt", d.finished_at as "finishedAt"`;
 
-type Stored = Omit<DeploymentRow, "errors" | "warnings"> & {
+export type Stored = Omit<DeploymentRow, "errors" | "warnings"> & {
   errors: StoredNotice[];
   warnings: StoredNotice[];
 };
 
 const UNDER_WAY = "('queued', 'building', 'built')";
 
-function told(row: Stored): DeploymentRow {
+/** A row as the message has it. */
+export function told(row: Stored): DeploymentRow {
   const times = (notices: StoredNotice[]) =>
     notices.map((notice) => ({ ...notice, at: timestampFromMs(Date.parse(notice.at)) }));
   return { ...row, errors: times(row.errors), warnings: times(row.warnings) };

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/deployer/v1/deployments.proto.
  */
 export const file_berth_deployer_v1_deployments: GenFile = /*@__PURE__*/
-  fileDesc("CiNiZXJ0aC9kZXBsb3llci92MS9kZXBsb3ltZW50cy5wcm90bxIRYmVydGguZGVwbG95ZXIudjEiXgoGTm90aWNlEg8KB21lc3NhZ2UYASABKAkSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBXN0YWdlGAMgASgJEgwKBGNvZGUYBCABKAkiiQYKCkRlcGxveW1lbnQSCgoCaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEhIKBWltYWdlGAQgASgJSACIAQESFQoIYnVpbGRfaWQYBSABKAlIAYgBARITCgZicmFuY2gYBiABKAlIAogBARITCgZjb21taXQYByABKAlIA4gBARIYCgthcmNoaXZlX3JlZhgIIAEoCUgEiAEBEg4KBnN0YXR1cxgJIAEoCRIYCgtidWlsZF9zdGFnZRgKIAEoCUgFiAEBEikKBmVycm9ycxgLIAMoCzIZLmJlcnRoLmRlcGxveWVyLnYxLk5vdGljZRIrCgh3YXJuaW5ncxgMIAMoCzIZLmJlcnRoLmRlcGxveWVyLnYxLk5vdGljZRIuCgpjcmVhdGVkX2F0GA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI5ChBidWlsZF9zdGFydGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgGiAEBEjEKCGJ1aWx0X2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgHiAEBEjMKCmFwcGxpZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wSAiIAQESMwoKaGVhbHRoeV9hdBgRIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBICYgBARI0CgtmaW5pc2hlZF9hdBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBICogBAUIICgZfaW1hZ2VCCwoJX2J1aWxkX2lkQgkKB19icmFuY2hCCQoHX2NvbW1pdEIOCgxfYXJjaGl2ZV9yZWZCDgoMX2J1aWxkX3N0YWdlQhMKEV9idWlsZF9zdGFydGVkX2F0QgsKCV9idWlsdF9hdEINCgtfYXBwbGllZF9hdEINCgtfaGVhbHRoeV9hdEIOCgxfZmluaXNoZWRfYXQiZAoPRGVwbG95bWVudHNQYWdlEisKBGRhdGEYASADKAsyHS5iZXJ0aC5kZXBsb3llci52MS5EZXBsb3ltZW50EiQKBHBhZ2UYAiABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLlBhZ2UiigEKDURlcGxveVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSHgoFaW1hZ2UYBSABKAlCCrpIB3IFEAEYgARIAIgBAUIICgZfaW1hZ2UilwEKE0NyZWF0ZVVwbG9hZFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSIAoKc2l6ZV9ieXRlcxgFIAEoBUIHukgEGgIoAEgAiAEBQg0KC19zaXplX2J5dGVzInkKDFVwbG9hZFRhcmdldBISCgp1cGxvYWRfdXJsGAEgASgJEhMKC2FyY2hpdmVfcmVmGAIgASgJEg4KBm1ldGhvZBgDIAEoCRIUCgxjb250ZW50X3R5cGUYBCABKAkSGgoSZXhwaXJlc19pbl9zZWNvbmRzGAUgASgFIowBChhEZXBsb3lGcm9tQXJjaGl2ZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSHwoLYXJjaGl2ZV9yZWYYBSABKAlCCrpIB3IFEAEYgAQinQEKF0RlcGxveUZyb21BcmNoaXZlUmVzdWx0EjMKCmRlcGxveW1lbnQYASABKAsyHS5iZXJ0aC5kZXBsb3llci52MS5EZXBsb3ltZW50SAASQwoPYWNrbm93bGVkZ2VtZW50GAIgASgLMiguYmVydGguZGVwbG95ZXIudjEuU3RhZ2VkQWNrbm93bGVkZ2VtZW50SABCCAoGcmVzdWx0IjcKFVN0YWdlZEFja25vd2xlZGdlbWVudBIOCgZzdGFnZWQYASABKAgSDgoGcmVhc29uGAIgASgJIrIBChZMaXN0RGVwbG95bWVudHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRIPCgdzZXJ2aWNlGAQgASgJEh0KBWxpbWl0GAUgASgFQgm6SAYaBBhkKAFIAIgBARITCgZjdXJzb3IYBiABKAlIAYgBAUIICgZfbGltaXRCCQoHX2N1cnNvciJ4ChRHZXREZXBsb3ltZW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSDwoHc2VydmljZRgEIAEoCRIPCgd2ZXJzaW9uGAUgASgFIncKE0dldEJ1aWxkTG9nc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSDwoHdmVyc2lvbhgFIAEoBSKFAQoRQnVpbGRMb2dzUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoBRIMCgRsb2dzGAIgASgJEhEKCXRydW5jYXRlZBgDIAEoCBIMCgRsaXZlGAQgASgIEjAKDHJldHJpZXZlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKD0xpc3RMb2dzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSDwoHc2VydmljZRgEIAEoCRIUCgd2ZXJzaW9uGAUgASgFSACIAQESKgoGc3RyZWFtGAYgASgJQhW6SBJyEFIGc3Rkb3V0UgZzdGRlcnJIAYgBARIuCgVzaW5jZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAogBARIeCgVsaW1pdBgIIAEoBUIKukgHGgUY6AcoAUgDiAEBEhMKBmN1cnNvchgJIAEoCUgEiAEBQgoKCF92ZXJzaW9uQgkKB19zdHJlYW1CCAoGX3NpbmNlQggKBl9saW1pdEIJCgdfY3Vyc29yInsKB0xvZ0xpbmUSLQoJdGltZXN0YW1wGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdtZXNzYWdlGAIgASgJEg4KBnN0cmVhbRgDIAEoCRIPCgdyZXBsaWNhGAQgASgJEg8KB3ZlcnNpb24YBSABKAUiWgoITG9nc1BhZ2USKAoEZGF0YRgBIAMoCzIaLmJlcnRoLmRlcGxveWVyLnYxLkxvZ0xpbmUSJAoEcGFnZRgCIAEoCzIWLmJlcnRoLm9wdGlvbnMudjEuUGFnZTKOHAoRRGVwbG95bWVudFNlcnZpY2USzQQKBkRlcGxveRIgLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveVJlcXVlc3QaHS5iZXJ0aC5kZXBsb3llci52MS5EZXBsb3ltZW50IoEEorsY/AMIBBpsCgRQT1NUEmQvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vZGVwbG95IMoBOg4IlAMSCW5vdF9mb3VuZDoTCJkDEg5zZXJ2aWNlX3N0YWdlZDoVCJkDEhBzZXJ2aWNlX2RlbGV0aW5nOjoIpgMSEXZhbGlkYXRpb25fZmFpbGVkGiJub19kZXBsb3lhYmxlX2ltYWdlLG5vdF9kZXBsb3lhYmxlQi97ImltYWdlIjoicmVnaXN0cnkuZXhhbXBsZS5jb20vc2hvcC93ZWI6MS40LjIifUrdAXsiaWQiOiJkZXBfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmYiLCJzZXJ2aWNlSWQiOiJzdmNfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmMiLCJ2ZXJzaW9uIjoxLCJpbWFnZSI6InJlZ2lzdHJ5LmV4YW1wbGUuY29tL3Nob3Avd2ViOjEuNC4yIiwic3RhdHVzIjoicXVldWVkIiwiZXJyb3JzIjpbXSwid2FybmluZ3MiOltdLCJjcmVhdGVkQXQiOiIyMDI2LTExLTIwVDEwOjAwOjAwWiJ9EukDCgxDcmVhdGVVcGxvYWQSJi5iZXJ0aC5kZXBsb3llci52MS5DcmVhdGVVcGxvYWRSZXF1ZXN0Gh8uYmVydGguZGVwbG95ZXIudjEuVXBsb2FkVGFyZ2V0Io8DorsYigMIBBptCgRQT1NUEmUvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vdXBsb2FkczoOCJQDEglub3RfZm91bmQ6FQiZAxIQc2VydmljZV9kZWxldGluZzpFCKYDEhF2YWxpZGF0aW9uX2ZhaWxlZBotbm90X2RlcGxveWFibGUsYXJjaGl2ZV90b29fbGFyZ2Usb3V0X29mX3JhbmdlQhN7InNpemVCeXRlcyI6MTAyNDB9SpMBeyJ1cGxvYWRVcmwiOiJodHRwczovL2JlcnRoLmV4YW1wbGUuY29tL3VwbG9hZHMv4oCmIiwiYXJjaGl2ZVJlZiI6ImFyY1/igKYiLCJtZXRob2QiOiJQVVQiLCJjb250ZW50VHlwZSI6ImFwcGxpY2F0aW9uL2d6aXAiLCJleHBpcmVzSW5TZWNvbmRzIjo5MDB9EugEChFEZXBsb3lGcm9tQXJjaGl2ZRIrLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveUZyb21BcmNoaXZlUmVxdWVzdBoqLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveUZyb21BcmNoaXZlUmVzdWx0IvkDorsY9AMIBBp5CgRQT1NUEnEvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vZGVwbG95LWZyb20tYXJjaGl2ZSDKASoBKjoOCJQDEglub3RfZm91bmQ6FQiZAxIQc2VydmljZV9kZWxldGluZzplCKYDEhF2YWxpZGF0aW9uX2ZhaWxlZBpNbm90X2RlcGxveWFibGUsYXJjaGl2ZV9yZWZfbWlzbWF0Y2gsYXJjaGl2ZV9ub3RfdXBsb2FkZWQsYXJjaGl2ZV9jb250ZW50X3R5cGVCGHsiYXJjaGl2ZVJlZiI6ImFyY1/igKYifUrGAXsiaWQiOiJkZXBfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmYiLCJzZXJ2aWNlSWQiOiJzdmNfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmMiLCJ2ZXJzaW9uIjoxLCJhcmNoaXZlUmVmIjoiYXJjX+KApiIsInN0YXR1cyI6InF1ZXVlZCIsImVycm9ycyI6W10sIndhcm5pbmdzIjpbXSwiY3JlYXRlZEF0IjoiMjAyNi0xMS0yMFQxMDowMDowMFoifRLHBAoPTGlzdERlcGxveW1lbnRzEikuYmVydGguZGVwbG95ZXIudjEuTGlzdERlcGxveW1lbnRzUmVxdWVzdBoiLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveW1lbnRzUGFnZSLkA6K7GN8DCAMacAoDR0VUEmkvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vZGVwbG95bWVudHM6DgiUAxIJbm90X2ZvdW5kStgCeyJkYXRhIjpbeyJpZCI6ImRlcF8wMWs5aDJ2OHgwZTZ0OXYzbXpqNHFmN2MyZiIsInNlcnZpY2VJZCI6InN2Y18wMWs5aDJ2OHgwZTZ0OXYzbXpqNHFmN2MyYyIsInZlcnNpb24iOjEsImltYWdlIjoicmVnaXN0cnkuZXhhbXBsZS5jb20vc2hvcC93ZWI6MS40LjIiLCJzdGF0dXMiOiJhcHBsaWVkIiwiZXJyb3JzIjpbXSwid2FybmluZ3MiOltdLCJjcmVhdGVkQXQiOiIyMDI2LTExLTIwVDEwOjAwOjAwWiIsImFwcGxpZWRBdCI6IjIwMjYtMTEtMjBUMTA6MDA6MDJaIiwiaGVhbHRoeUF0IjoiMjAyNi0xMS0yMFQxMDowMDowNVoifV0sInBhZ2UiOnsibmV4dEN1cnNvciI6IiIsImhhc01vcmUiOmZhbHNlfX0SzQMKDUdldERlcGxveW1lbnQSJy5iZXJ0aC5kZXBsb3llci52MS5HZXREZXBsb3ltZW50UmVxdWVzdBodLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveW1lbnQi8wKiuxjuAggDGnoKA0dFVBJzL2FjY291bnRzL3thY2NvdW50X2lkfS9wcm9qZWN0cy97cHJvamVjdF9pZH0vZW52aXJvbm1lbnRzL3tlbnZpcm9ubWVudF9pZH0vc2VydmljZXMve3NlcnZpY2V9L2RlcGxveW1lbnRzL3t2ZXJzaW9ufToOCJQDEglub3RfZm91bmRK3QF7ImlkIjoiZGVwXzAxazloMnY4eDBlNnQ5djNtemo0cWY3YzJmIiwic2VydmljZUlkIjoic3ZjXzAxazloMnY4eDBlNnQ5djNtemo0cWY3YzJjIiwidmVyc2lvbiI6MSwiaW1hZ2UiOiJyZWdpc3RyeS5leGFtcGxlLmNvbS9zaG9wL3dlYjoxLjQuMiIsInN0YXR1cyI6InF1ZXVlZCIsImVycm9ycyI6W10sIndhcm5pbmdzIjpbXSwiY3JlYXRlZEF0IjoiMjAyNi0xMS0yMFQxMDowMDowMFoifRLuAgoMR2V0QnVpbGRMb2dzEiYuYmVydGguZGVwbG95ZXIudjEuR2V0QnVpbGRMb2dzUmVxdWVzdBokLmJlcnRoLmRlcGxveWVyLnYxLkJ1aWxkTG9nc1Jlc3BvbnNlIo8CorsYigIIAxqFAQoDR0VUEn4vYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vZGVwbG95bWVudHMve3ZlcnNpb259L2J1aWxkLWxvZ3M6DgiUAxIJbm90X2ZvdW5kSm57InZlcnNpb24iOjEsImxvZ3MiOiJEZXRlY3RpbmcgcnVudGltZVxuIiwidHJ1bmNhdGVkIjpmYWxzZSwibGl2ZSI6ZmFsc2UsInJldHJpZXZlZEF0IjoiMjAyNi0xMS0yMFQxMDowMDowNVoifRLGAwoITGlzdExvZ3MSIi5iZXJ0aC5kZXBsb3llci52MS5MaXN0TG9nc1JlcXVlc3QaGy5iZXJ0aC5kZXBsb3llci52MS5Mb2dzUGFnZSL4AqK7GPMCCAMaaQoDR0VUEmIvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vbG9nczoOCJQDEglub3RfZm91bmQ6FgiQAxIRbWFsZm9ybWVkX3JlcXVlc3Q6MwimAxIRdmFsaWRhdGlvbl9mYWlsZWQaG2ludmFsaWRfY2hvaWNlLG91dF9vZl9yYW5nZUqmAXsiZGF0YSI6W3sidGltZXN0YW1wIjoiMjAyNi0xMS0yMFQxMDowMDowNS4xMjBaIiwibWVzc2FnZSI6Imxpc3RlbmluZyBvbiA4MDgwIiwic3RyZWFtIjoic3Rkb3V0IiwicmVwbGljYSI6IjAiLCJ2ZXJzaW9uIjoxfV0sInBhZ2UiOnsibmV4dEN1cnNvciI6IiIsImhhc01vcmUiOmZhbHNlfX1iBnByb3RvMw", [file_berth_options_v1_options, file_berth_options_v1_page, file_buf_validate_validate, file_google_protobuf_timestamp]);
+  fileDesc("CiNiZXJ0aC9kZXBsb3llci92MS9kZXBsb3ltZW50cy5wcm90bxIRYmVydGguZGVwbG95ZXIudjEiXgoGTm90aWNlEg8KB21lc3NhZ2UYASABKAkSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBXN0YWdlGAMgASgJEgwKBGNvZGUYBCABKAkiiQYKCkRlcGxveW1lbnQSCgoCaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEhIKBWltYWdlGAQgASgJSACIAQESFQoIYnVpbGRfaWQYBSABKAlIAYgBARITCgZicmFuY2gYBiABKAlIAogBARITCgZjb21taXQYByABKAlIA4gBARIYCgthcmNoaXZlX3JlZhgIIAEoCUgEiAEBEg4KBnN0YXR1cxgJIAEoCRIYCgtidWlsZF9zdGFnZRgKIAEoCUgFiAEBEikKBmVycm9ycxgLIAMoCzIZLmJlcnRoLmRlcGxveWVyLnYxLk5vdGljZRIrCgh3YXJuaW5ncxgMIAMoCzIZLmJlcnRoLmRlcGxveWVyLnYxLk5vdGljZRIuCgpjcmVhdGVkX2F0GA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI5ChBidWlsZF9zdGFydGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgGiAEBEjEKCGJ1aWx0X2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgHiAEBEjMKCmFwcGxpZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wSAiIAQESMwoKaGVhbHRoeV9hdBgRIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBICYgBARI0CgtmaW5pc2hlZF9hdBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBICogBAUIICgZfaW1hZ2VCCwoJX2J1aWxkX2lkQgkKB19icmFuY2hCCQoHX2NvbW1pdEIOCgxfYXJjaGl2ZV9yZWZCDgoMX2J1aWxkX3N0YWdlQhMKEV9idWlsZF9zdGFydGVkX2F0QgsKCV9idWlsdF9hdEINCgtfYXBwbGllZF9hdEINCgtfaGVhbHRoeV9hdEIOCgxfZmluaXNoZWRfYXQiZAoPRGVwbG95bWVudHNQYWdlEisKBGRhdGEYASADKAsyHS5iZXJ0aC5kZXBsb3llci52MS5EZXBsb3ltZW50EiQKBHBhZ2UYAiABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLlBhZ2UirAEKDURlcGxveVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSHgoFaW1hZ2UYBSABKAlCCrpIB3IFEAEYgARIAIgBARIUCgdkcnlfcnVuGGQgASgISAGIAQFCCAoGX2ltYWdlQgoKCF9kcnlfcnVuIpcBChNDcmVhdGVVcGxvYWRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRIPCgdzZXJ2aWNlGAQgASgJEiAKCnNpemVfYnl0ZXMYBSABKAVCB7pIBBoCKABIAIgBAUINCgtfc2l6ZV9ieXRlcyJ5CgxVcGxvYWRUYXJnZXQSEgoKdXBsb2FkX3VybBgBIAEoCRITCgthcmNoaXZlX3JlZhgCIAEoCRIOCgZtZXRob2QYAyABKAkSFAoMY29udGVudF90eXBlGAQgASgJEhoKEmV4cGlyZXNfaW5fc2Vjb25kcxgFIAEoBSKuAQoYRGVwbG95RnJvbUFyY2hpdmVSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRIPCgdzZXJ2aWNlGAQgASgJEh8KC2FyY2hpdmVfcmVmGAUgASgJQgq6SAdyBRABGIAEEhQKB2RyeV9ydW4YZCABKAhIAIgBAUIKCghfZHJ5X3J1biLSAQoXRGVwbG95RnJvbUFyY2hpdmVSZXN1bHQSMwoKZGVwbG95bWVudBgBIAEoCzIdLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveW1lbnRIABJDCg9hY2tub3dsZWRnZW1lbnQYAiABKAsyKC5iZXJ0aC5kZXBsb3llci52MS5TdGFnZWRBY2tub3dsZWRnZW1lbnRIABIzCgdkcnlfcnVuGGQgASgLMhkuYmVydGguZGVwbG95ZXIudjEuRHJ5UnVuQgXwuxjIAUgAQggKBnJlc3VsdCI3ChVTdGFnZWRBY2tub3dsZWRnZW1lbnQSDgoGc3RhZ2VkGAEgASgIEg4KBnJlYXNvbhgCIAEoCSKyAQoWTGlzdERlcGxveW1lbnRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSDwoHc2VydmljZRgEIAEoCRIdCgVsaW1pdBgFIAEoBUIJukgGGgQYZCgBSACIAQESEwoGY3Vyc29yGAYgASgJSAGIAQFCCAoGX2xpbWl0QgkKB19jdXJzb3IieAoUR2V0RGVwbG95bWVudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSDwoHdmVyc2lvbhgFIAEoBSJ3ChNHZXRCdWlsZExvZ3NSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRIPCgdzZXJ2aWNlGAQgASgJEg8KB3ZlcnNpb24YBSABKAUihQEKEUJ1aWxkTG9nc1Jlc3BvbnNlEg8KB3ZlcnNpb24YASABKAUSDAoEbG9ncxgCIAEoCRIRCgl0cnVuY2F0ZWQYAyABKAgSDAoEbGl2ZRgEIAEoCBIwCgxyZXRyaWV2ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIr8CCg9MaXN0TG9nc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEg8KB3NlcnZpY2UYBCABKAkSFAoHdmVyc2lvbhgFIAEoBUgAiAEBEioKBnN0cmVhbRgGIAEoCUIVukgSchBSBnN0ZG91dFIGc3RkZXJySAGIAQESLgoFc2luY2UYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wSAKIAQESHgoFbGltaXQYCCABKAVCCrpIBxoFGOgHKAFIA4gBARITCgZjdXJzb3IYCSABKAlIBIgBAUIKCghfdmVyc2lvbkIJCgdfc3RyZWFtQggKBl9zaW5jZUIICgZfbGltaXRCCQoHX2N1cnNvciJ7CgdMb2dMaW5lEi0KCXRpbWVzdGFtcBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHbWVzc2FnZRgCIAEoCRIOCgZzdHJlYW0YAyABKAkSDwoHcmVwbGljYRgEIAEoCRIPCgd2ZXJzaW9uGAUgASgFIloKCExvZ3NQYWdlEigKBGRhdGEYASADKAsyGi5iZXJ0aC5kZXBsb3llci52MS5Mb2dMaW5lEiQKBHBhZ2UYAiABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLlBhZ2UinQEKD1JvbGxiYWNrUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSDwoHc2VydmljZRgEIAEoCRIXCgd2ZXJzaW9uGAUgASgFQga6SAPIAQESFAoHZHJ5X3J1bhhkIAEoCEgAiAEBQgoKCF9kcnlfcnVuIoIBCgxEZXBsb3lSZXN1bHQSMwoKZGVwbG95bWVudBgBIAEoCzIdLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveW1lbnRIABIzCgdkcnlfcnVuGGQgASgLMhkuYmVydGguZGVwbG95ZXIudjEuRHJ5UnVuQgXwuxjIAUgAQggKBnJlc3VsdCLAAQoGRHJ5UnVuEhAKCGVsaWdpYmxlGAEgASgIEjYKB3JlZnVzYWwYAiABKAsyIC5iZXJ0aC5kZXBsb3llci52MS5EcnlSdW5SZWZ1c2FsSACIAQESKwoEZGlmZhgDIAEoCzIdLmJlcnRoLmRlcGxveWVyLnYxLkRyeVJ1bkRpZmYSMwoIZGFuZ2xpbmcYBCADKAsyIS5iZXJ0aC5kZXBsb3llci52MS5EcnlSdW5EYW5nbGluZ0IKCghfcmVmdXNhbCJPCg1EcnlSdW5SZWZ1c2FsEg4KBnN0YXR1cxgBIAEoBRIMCgRjb2RlGAIgASgJEg8KB21lc3NhZ2UYAyABKAkSDwoHcmVhc29ucxgEIAMoCSKCAQoKRHJ5UnVuRGlmZhItCgVpbWFnZRgBIAEoCzIeLmJlcnRoLmRlcGxveWVyLnYxLkRyeVJ1bkltYWdlEg4KBmNvbmZpZxgCIAMoCRI1Cgl2YXJpYWJsZXMYAyABKAsyIi5iZXJ0aC5kZXBsb3llci52MS5EcnlSdW5WYXJpYWJsZXMiUgoLRHJ5UnVuSW1hZ2USDwoHY2hhbmdlZBgBIAEoCBIRCgRmcm9tGAIgASgJSACIAQESDwoCdG8YAyABKAlIAYgBAUIHCgVfZnJvbUIFCgNfdG8iQgoPRHJ5UnVuVmFyaWFibGVzEg0KBWFkZGVkGAEgAygJEg8KB2NoYW5nZWQYAiADKAkSDwoHcmVtb3ZlZBgDIAMoCSIuCg5EcnlSdW5EYW5nbGluZxIMCgRuYW1lGAEgASgJEg4KBnJlYXNvbhgCIAEoCTL3IQoRRGVwbG95bWVudFNlcnZpY2US8AQKBkRlcGxveRIgLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveVJlcXVlc3QaHy5iZXJ0aC5kZXBsb3llci52MS5EZXBsb3lSZXN1bHQiogSiuxidBAgEGmwKBFBPU1QSZC9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS9kZXBsb3kgygEqASo6DgiUAxIJbm90X2ZvdW5kOhMImQMSDnNlcnZpY2Vfc3RhZ2VkOhUImQMSEHNlcnZpY2VfZGVsZXRpbmc6HAicAxIXYWNjb3VudF9ub3RfcHJvdmlzaW9uZWQ6OgimAxIRdmFsaWRhdGlvbl9mYWlsZWQaIm5vX2RlcGxveWFibGVfaW1hZ2Usbm90X2RlcGxveWFibGVCL3siaW1hZ2UiOiJyZWdpc3RyeS5leGFtcGxlLmNvbS9zaG9wL3dlYjoxLjQuMiJ9St0BeyJpZCI6ImRlcF8wMWs5aDJ2OHgwZTZ0OXYzbXpqNHFmN2MyZiIsInNlcnZpY2VJZCI6InN2Y18wMWs5aDJ2OHgwZTZ0OXYzbXpqNHFmN2MyYyIsInZlcnNpb24iOjEsImltYWdlIjoicmVnaXN0cnkuZXhhbXBsZS5jb20vc2hvcC93ZWI6MS40LjIiLCJzdGF0dXMiOiJxdWV1ZWQiLCJlcnJvcnMiOltdLCJ3YXJuaW5ncyI6W10sImNyZWF0ZWRBdCI6IjIwMjYtMTEtMjBUMTA6MDA6MDBaIn0S6QMKDENyZWF0ZVVwbG9hZBImLmJlcnRoLmRlcGxveWVyLnYxLkNyZWF0ZVVwbG9hZFJlcXVlc3QaHy5iZXJ0aC5kZXBsb3llci52MS5VcGxvYWRUYXJnZXQijwOiuxiKAwgEGm0KBFBPU1QSZS9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS91cGxvYWRzOg4IlAMSCW5vdF9mb3VuZDoVCJkDEhBzZXJ2aWNlX2RlbGV0aW5nOkUIpgMSEXZhbGlkYXRpb25fZmFpbGVkGi1ub3RfZGVwbG95YWJsZSxhcmNoaXZlX3Rvb19sYXJnZSxvdXRfb2ZfcmFuZ2VCE3sic2l6ZUJ5dGVzIjoxMDI0MH1KkwF7InVwbG9hZFVybCI6Imh0dHBzOi8vYmVydGguZXhhbXBsZS5jb20vdXBsb2Fkcy/igKYiLCJhcmNoaXZlUmVmIjoiYXJjX+KApiIsIm1ldGhvZCI6IlBVVCIsImNvbnRlbnRUeXBlIjoiYXBwbGljYXRpb24vZ3ppcCIsImV4cGlyZXNJblNlY29uZHMiOjkwMH0ShgUKEURlcGxveUZyb21BcmNoaXZlEisuYmVydGguZGVwbG95ZXIudjEuRGVwbG95RnJvbUFyY2hpdmVSZXF1ZXN0GiouYmVydGguZGVwbG95ZXIudjEuRGVwbG95RnJvbUFyY2hpdmVSZXN1bHQilwSiuxiSBAgEGnkKBFBPU1QScS9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS9kZXBsb3ktZnJvbS1hcmNoaXZlIMoBKgEqOg4IlAMSCW5vdF9mb3VuZDoVCJkDEhBzZXJ2aWNlX2RlbGV0aW5nOhwInAMSF2FjY291bnRfbm90X3Byb3Zpc2lvbmVkOmUIpgMSEXZhbGlkYXRpb25fZmFpbGVkGk1ub3RfZGVwbG95YWJsZSxhcmNoaXZlX3JlZl9taXNtYXRjaCxhcmNoaXZlX25vdF91cGxvYWRlZCxhcmNoaXZlX2NvbnRlbnRfdHlwZUIYeyJhcmNoaXZlUmVmIjoiYXJjX+KApiJ9SsYBeyJpZCI6ImRlcF8wMWs5aDJ2OHgwZTZ0OXYzbXpqNHFmN2MyZiIsInNlcnZpY2VJZCI6InN2Y18wMWs5aDJ2OHgwZTZ0OXYzbXpqNHFmN2MyYyIsInZlcnNpb24iOjEsImFyY2hpdmVSZWYiOiJhcmNf4oCmIiwic3RhdHVzIjoicXVldWVkIiwiZXJyb3JzIjpbXSwid2FybmluZ3MiOltdLCJjcmVhdGVkQXQiOiIyMDI2LTExLTIwVDEwOjAwOjAwWiJ9EscECg9MaXN0RGVwbG95bWVudHMSKS5iZXJ0aC5kZXBsb3llci52MS5MaXN0RGVwbG95bWVudHNSZXF1ZXN0GiIuYmVydGguZGVwbG95ZXIudjEuRGVwbG95bWVudHNQYWdlIuQDorsY3wMIAxpwCgNHRVQSaS9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS9kZXBsb3ltZW50czoOCJQDEglub3RfZm91bmRK2AJ7ImRhdGEiOlt7ImlkIjoiZGVwXzAxazloMnY4eDBlNnQ5djNtemo0cWY3YzJmIiwic2VydmljZUlkIjoic3ZjXzAxazloMnY4eDBlNnQ5djNtemo0cWY3YzJjIiwidmVyc2lvbiI6MSwiaW1hZ2UiOiJyZWdpc3RyeS5leGFtcGxlLmNvbS9zaG9wL3dlYjoxLjQuMiIsInN0YXR1cyI6ImFwcGxpZWQiLCJlcnJvcnMiOltdLCJ3YXJuaW5ncyI6W10sImNyZWF0ZWRBdCI6IjIwMjYtMTEtMjBUMTA6MDA6MDBaIiwiYXBwbGllZEF0IjoiMjAyNi0xMS0yMFQxMDowMDowMloiLCJoZWFsdGh5QXQiOiIyMDI2LTExLTIwVDEwOjAwOjA1WiJ9XSwicGFnZSI6eyJuZXh0Q3Vyc29yIjoiIiwiaGFzTW9yZSI6ZmFsc2V9fRLNAwoNR2V0RGVwbG95bWVudBInLmJlcnRoLmRlcGxveWVyLnYxLkdldERlcGxveW1lbnRSZXF1ZXN0Gh0uYmVydGguZGVwbG95ZXIudjEuRGVwbG95bWVudCLzAqK7GO4CCAMaegoDR0VUEnMvYWNjb3VudHMve2FjY291bnRfaWR9L3Byb2plY3RzL3twcm9qZWN0X2lkfS9lbnZpcm9ubWVudHMve2Vudmlyb25tZW50X2lkfS9zZXJ2aWNlcy97c2VydmljZX0vZGVwbG95bWVudHMve3ZlcnNpb259Og4IlAMSCW5vdF9mb3VuZErdAXsiaWQiOiJkZXBfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmYiLCJzZXJ2aWNlSWQiOiJzdmNfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmMiLCJ2ZXJzaW9uIjoxLCJpbWFnZSI6InJlZ2lzdHJ5LmV4YW1wbGUuY29tL3Nob3Avd2ViOjEuNC4yIiwic3RhdHVzIjoicXVldWVkIiwiZXJyb3JzIjpbXSwid2FybmluZ3MiOltdLCJjcmVhdGVkQXQiOiIyMDI2LTExLTIwVDEwOjAwOjAwWiJ9Eu4CCgxHZXRCdWlsZExvZ3MSJi5iZXJ0aC5kZXBsb3llci52MS5HZXRCdWlsZExvZ3NSZXF1ZXN0GiQuYmVydGguZGVwbG95ZXIudjEuQnVpbGRMb2dzUmVzcG9uc2UijwKiuxiKAggDGoUBCgNHRVQSfi9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS9kZXBsb3ltZW50cy97dmVyc2lvbn0vYnVpbGQtbG9nczoOCJQDEglub3RfZm91bmRKbnsidmVyc2lvbiI6MSwibG9ncyI6IkRldGVjdGluZyBydW50aW1lXG4iLCJ0cnVuY2F0ZWQiOmZhbHNlLCJsaXZlIjpmYWxzZSwicmV0cmlldmVkQXQiOiIyMDI2LTExLTIwVDEwOjAwOjA1WiJ9EsYDCghMaXN0TG9ncxIiLmJlcnRoLmRlcGxveWVyLnYxLkxpc3RMb2dzUmVxdWVzdBobLmJlcnRoLmRlcGxveWVyLnYxLkxvZ3NQYWdlIvgCorsY8wIIAxppCgNHRVQSYi9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS9sb2dzOg4IlAMSCW5vdF9mb3VuZDoWCJADEhFtYWxmb3JtZWRfcmVxdWVzdDozCKYDEhF2YWxpZGF0aW9uX2ZhaWxlZBobaW52YWxpZF9jaG9pY2Usb3V0X29mX3JhbmdlSqYBeyJkYXRhIjpbeyJ0aW1lc3RhbXAiOiIyMDI2LTExLTIwVDEwOjAwOjA1LjEyMFoiLCJtZXNzYWdlIjoibGlzdGVuaW5nIG9uIDgwODAiLCJzdHJlYW0iOiJzdGRvdXQiLCJyZXBsaWNhIjoiMCIsInZlcnNpb24iOjF9XSwicGFnZSI6eyJuZXh0Q3Vyc29yIjoiIiwiaGFzTW9yZSI6ZmFsc2V9fRKlBQoIUm9sbGJhY2sSIi5iZXJ0aC5kZXBsb3llci52MS5Sb2xsYmFja1JlcXVlc3QaHy5iZXJ0aC5kZXBsb3llci52MS5EZXBsb3lSZXN1bHQi0wSiuxjOBAgEGm4KBFBPU1QSZi9hY2NvdW50cy97YWNjb3VudF9pZH0vcHJvamVjdHMve3Byb2plY3RfaWR9L2Vudmlyb25tZW50cy97ZW52aXJvbm1lbnRfaWR9L3NlcnZpY2VzL3tzZXJ2aWNlfS9yb2xsYmFjayDKASoBKjoTCJMDEg5xdW90YV9leGNlZWRlZDoOCJQDEglub3RfZm91bmQ6FwiZAxISdmVyc2lvbl9uZXZlcl9saXZlOhcImQMSEnZlcnNpb25faXNfY3VycmVudDoVCJkDEhBzZXJ2aWNlX2RlbGV0aW5nOhwInAMSF2FjY291bnRfbm90X3Byb3Zpc2lvbmVkOlkIpgMSEXZhbGlkYXRpb25fZmFpbGVkGkFyZXF1aXJlZCxub3RfZGVwbG95YWJsZSxjb25maWd1cmF0aW9uX2Zyb3plbixpbWFnZV9ub3RfcmVzdG9yYWJsZUINeyJ2ZXJzaW9uIjoxfUrdAXsiaWQiOiJkZXBfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmciLCJzZXJ2aWNlSWQiOiJzdmNfMDFrOWgydjh4MGU2dDl2M216ajRxZjdjMmMiLCJ2ZXJzaW9uIjozLCJpbWFnZSI6InJlZ2lzdHJ5LmV4YW1wbGUuY29tL3Nob3Avd2ViOjEuNC4yIiwic3RhdHVzIjoicXVldWVkIiwiZXJyb3JzIjpbXSwid2FybmluZ3MiOltdLCJjcmVhdGVkQXQiOiIyMDI2LTExLTIwVDEwOjAwOjAwWiJ9YgZwcm90bzM", [file_berth_options_v1_options, file_berth_options_v1_page, file_buf_validate_validate, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message berth.deployer.v1.Notice
@@ -220,6 +220,11 @@ export type DeployRequest = Message<"berth.deployer.v1.DeployRequest"> & {
    * @generated from field: optional string image = 5;
    */
   image?: string | undefined;
+
+  /**
+   * @generated from field: optional bool dry_run = 100;
+   */
+  dryRun?: boolean | undefined;
 };
 
 /**
@@ -337,6 +342,11 @@ export type DeployFromArchiveRequest = Message<"berth.deployer.v1.DeployFromArch
    * @generated from field: string archive_ref = 5;
    */
   archiveRef: string;
+
+  /**
+   * @generated from field: optional bool dry_run = 100;
+   */
+  dryRun?: boolean | undefined;
 };
 
 /**
@@ -365,6 +375,12 @@ export type DeployFromArchiveResult = Message<"berth.deployer.v1.DeployFromArchi
      */
     value: StagedAcknowledgement;
     case: "acknowledgement";
+  } | {
+    /**
+     * @generated from field: berth.deployer.v1.DryRun dry_run = 100;
+     */
+    value: DryRun;
+    case: "dryRun";
   } | { case: undefined; value?: undefined };
 };
 
@@ -679,20 +695,277 @@ export const LogsPageSchema: GenMessage<LogsPage> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_deployments, 15);
 
 /**
+ * @generated from message berth.deployer.v1.RollbackRequest
+ */
+export type RollbackRequest = Message<"berth.deployer.v1.RollbackRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string project_id = 2;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string environment_id = 3;
+   */
+  environmentId: string;
+
+  /**
+   * @generated from field: string service = 4;
+   */
+  service: string;
+
+  /**
+   * @generated from field: int32 version = 5;
+   */
+  version: number;
+
+  /**
+   * @generated from field: optional bool dry_run = 100;
+   */
+  dryRun?: boolean | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.RollbackRequest.
+ * Use `create(RollbackRequestSchema)` to create a new message.
+ */
+export const RollbackRequestSchema: GenMessage<RollbackRequest> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 16);
+
+/**
+ * @generated from message berth.deployer.v1.DeployResult
+ */
+export type DeployResult = Message<"berth.deployer.v1.DeployResult"> & {
+  /**
+   * @generated from oneof berth.deployer.v1.DeployResult.result
+   */
+  result: {
+    /**
+     * @generated from field: berth.deployer.v1.Deployment deployment = 1;
+     */
+    value: Deployment;
+    case: "deployment";
+  } | {
+    /**
+     * @generated from field: berth.deployer.v1.DryRun dry_run = 100;
+     */
+    value: DryRun;
+    case: "dryRun";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message berth.deployer.v1.DeployResult.
+ * Use `create(DeployResultSchema)` to create a new message.
+ */
+export const DeployResultSchema: GenMessage<DeployResult> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 17);
+
+/**
+ * What a deployment would do. Of variables names only, never values.
+ *
+ * @generated from message berth.deployer.v1.DryRun
+ */
+export type DryRun = Message<"berth.deployer.v1.DryRun"> & {
+  /**
+   * Whether it would be accepted.
+   *
+   * @generated from field: bool eligible = 1;
+   */
+  eligible: boolean;
+
+  /**
+   * What it would be answered otherwise.
+   *
+   * @generated from field: optional berth.deployer.v1.DryRunRefusal refusal = 2;
+   */
+  refusal?: DryRunRefusal | undefined;
+
+  /**
+   * @generated from field: berth.deployer.v1.DryRunDiff diff = 3;
+   */
+  diff?: DryRunDiff | undefined;
+
+  /**
+   * Variables that do not resolve and would be left out.
+   *
+   * @generated from field: repeated berth.deployer.v1.DryRunDangling dangling = 4;
+   */
+  dangling: DryRunDangling[];
+};
+
+/**
+ * Describes the message berth.deployer.v1.DryRun.
+ * Use `create(DryRunSchema)` to create a new message.
+ */
+export const DryRunSchema: GenMessage<DryRun> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 18);
+
+/**
+ * @generated from message berth.deployer.v1.DryRunRefusal
+ */
+export type DryRunRefusal = Message<"berth.deployer.v1.DryRunRefusal"> & {
+  /**
+   * @generated from field: int32 status = 1;
+   */
+  status: number;
+
+  /**
+   * @generated from field: string code = 2;
+   */
+  code: string;
+
+  /**
+   * @generated from field: string message = 3;
+   */
+  message: string;
+
+  /**
+   * The reasons of a validation_failed.
+   *
+   * @generated from field: repeated string reasons = 4;
+   */
+  reasons: string[];
+};
+
+/**
+ * Describes the message berth.deployer.v1.DryRunRefusal.
+ * Use `create(DryRunRefusalSchema)` to create a new message.
+ */
+export const DryRunRefusalSchema: GenMessage<DryRunRefusal> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 19);
+
+/**
+ * Against the live release; without one, everything is new.
+ *
+ * @generated from message berth.deployer.v1.DryRunDiff
+ */
+export type DryRunDiff = Message<"berth.deployer.v1.DryRunDiff"> & {
+  /**
+   * @generated from field: berth.deployer.v1.DryRunImage image = 1;
+   */
+  image?: DryRunImage | undefined;
+
+  /**
+   * Members of the configuration that differ, as in "replicas" or "env.LOG_LEVEL".
+   *
+   * @generated from field: repeated string config = 2;
+   */
+  config: string[];
+
+  /**
+   * @generated from field: berth.deployer.v1.DryRunVariables variables = 3;
+   */
+  variables?: DryRunVariables | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.DryRunDiff.
+ * Use `create(DryRunDiffSchema)` to create a new message.
+ */
+export const DryRunDiffSchema: GenMessage<DryRunDiff> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 20);
+
+/**
+ * @generated from message berth.deployer.v1.DryRunImage
+ */
+export type DryRunImage = Message<"berth.deployer.v1.DryRunImage"> & {
+  /**
+   * @generated from field: bool changed = 1;
+   */
+  changed: boolean;
+
+  /**
+   * The live image, or archiveRef of the live source.
+   *
+   * @generated from field: optional string from = 2;
+   */
+  from?: string | undefined;
+
+  /**
+   * The image that would run, or archiveRef of the source.
+   *
+   * @generated from field: optional string to = 3;
+   */
+  to?: string | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.DryRunImage.
+ * Use `create(DryRunImageSchema)` to create a new message.
+ */
+export const DryRunImageSchema: GenMessage<DryRunImage> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 21);
+
+/**
+ * @generated from message berth.deployer.v1.DryRunVariables
+ */
+export type DryRunVariables = Message<"berth.deployer.v1.DryRunVariables"> & {
+  /**
+   * @generated from field: repeated string added = 1;
+   */
+  added: string[];
+
+  /**
+   * @generated from field: repeated string changed = 2;
+   */
+  changed: string[];
+
+  /**
+   * @generated from field: repeated string removed = 3;
+   */
+  removed: string[];
+};
+
+/**
+ * Describes the message berth.deployer.v1.DryRunVariables.
+ * Use `create(DryRunVariablesSchema)` to create a new message.
+ */
+export const DryRunVariablesSchema: GenMessage<DryRunVariables> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 22);
+
+/**
+ * @generated from message berth.deployer.v1.DryRunDangling
+ */
+export type DryRunDangling = Message<"berth.deployer.v1.DryRunDangling"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message berth.deployer.v1.DryRunDangling.
+ * Use `create(DryRunDanglingSchema)` to create a new message.
+ */
+export const DryRunDanglingSchema: GenMessage<DryRunDangling> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_deployments, 23);
+
+/**
  * Deployments of a service: deploy, archive upload, history, logs (interface.md 2.4, 3.1, 4.4; decisions.md 4).
  *
  * @generated from service berth.deployer.v1.DeploymentService
  */
 export const DeploymentService: GenService<{
   /**
-   * Deploys an image: the given ref, else the service's configured one, else the live one.
+   * Deploys an image: the given ref, else the service's configured one, else the live one. With dryRun nothing
+   * changes: the answer says what would.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.Deploy
    */
   deploy: {
     methodKind: "unary";
     input: typeof DeployRequestSchema;
-    output: typeof DeploymentSchema;
+    output: typeof DeployResultSchema;
   },
   /**
    * A short-lived URL for one upload of the gzipped working directory.
@@ -705,7 +978,8 @@ export const DeploymentService: GenService<{
     output: typeof UploadTargetSchema;
   },
   /**
-   * Builds and deploys an uploaded archive. A service still staged answers a staged acknowledgement.
+   * Builds and deploys an uploaded archive. A service still staged answers a staged acknowledgement. With dryRun
+   * nothing changes: the answer says what would.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.DeployFromArchive
    */
@@ -753,6 +1027,18 @@ export const DeploymentService: GenService<{
     methodKind: "unary";
     input: typeof ListLogsRequestSchema;
     output: typeof LogsPageSchema;
+  },
+  /**
+   * Deploys image and service configuration of an earlier version again, as a new deployment with the variables
+   * of now. The version must have been live and be one of those that the plan retains. With dryRun nothing
+   * changes: the answer says what would.
+   *
+   * @generated from rpc berth.deployer.v1.DeploymentService.Rollback
+   */
+  rollback: {
+    methodKind: "unary";
+    input: typeof RollbackRequestSchema;
+    output: typeof DeployResultSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_berth_deployer_v1_deployments, 0);
