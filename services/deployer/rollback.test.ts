@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../kit/ids.ts";
 import { eventually } from "../kit/testing.ts";
+import { expireEverywhere } from "./sql-history.ts";
 import { actAs, archiveOf, refusal, refused, startDeployer, type TestDeployer, visit } from "./testing.ts";
 
 let berth: TestDeployer;
@@ -166,6 +167,26 @@ test("an artifact is kept while a version that runs it can be rolled back to, an
   );
   expect(await shown(web)).toMatchObject({ edition: "last" });
   expect(existsSync(await folderOf(web, 13))).toBe(true);
+});
+
+test("what a smaller plan does not retain is removed without a deployment", async () => {
+  const web = await webService();
+  await deployEdition(web, "one");
+  const folder = await folderOf(web, 1);
+  const plan = (tier: string) =>
+    berth.pool.query("update accounts set tier = $2 where id = $1", [web.accountId, tier]);
+  await plan("pro");
+  await wereLive(web, 6);
+  await deployEdition(web, "eight");
+  expect((await web.tryOut.rollback({ ...web.path, version: 1 })).eligible).toBe(true);
+  await expireEverywhere(berth.pool);
+  expect((await web.tryOut.rollback({ ...web.path, version: 1 })).eligible).toBe(true);
+  await plan("free");
+  await expireEverywhere(berth.pool);
+  await eventually("it is removed", async () => !existsSync(folder));
+  await plan("pro"); // too late
+  const late = web.deployments.rollback({ ...web.path, version: 1 });
+  expect(await refused(late)).toBe("422 validation_failed image_not_restorable");
 });
 
 test("what was never live is not kept once something else is live", async () => {
