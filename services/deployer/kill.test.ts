@@ -138,6 +138,30 @@ test("killed while it applies: the next start applies it", async () => {
   await untilService(path, "running");
 });
 
+test("killed while it rolls back: the next start runs the earlier version, once", async () => {
+  await run();
+  const { path, id, until, deployArchive, deployments, service } = await webService();
+  for (const edition of ["one", "two"]) {
+    const index = { "index.html": edition };
+    const { version } = await deployArchive(path, await archiveOf(index));
+    await eventually("it is live", async () => {
+      const { healthyAt } = await deployments.getDeployment({ ...path, version });
+      return healthyAt !== undefined;
+    });
+  }
+  const open = around.variables.hold();
+  await deployments.rollback({ ...path, version: 1 });
+  await end("SIGKILL");
+  open();
+  await run();
+  await until(path, 3, "applied");
+  await eventually("it runs", async () => {
+    const { liveVersion, url } = await service(path);
+    return liveVersion === 3 && (await visit(url!)).text.includes("one");
+  });
+  expect(await statuses(id)).toEqual(["applied", "applied", "applied"]);
+});
+
 test("killed while a service is deleted: the next start removes the rest", async () => {
   await run();
   const { path, until, deployArchive, catalog } = await webService();
