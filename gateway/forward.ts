@@ -68,10 +68,16 @@ function succeeded(route: Route, { headers, body }: UpstreamAnswer, requestId: s
   if (!route.unwrap) return { status: route.success, body, etag, revalidate };
   const cut = unwrap(body) ?? (route.unwrap === "list" ? Buffer.from("[]") : undefined);
   if (!cut) return refusal(internal(requestId), requestId);
-  return { status: route.success, body: cut, etag, revalidate };
+  const own = route.successOf.size > 0 ? route.successOf.get(soleMember(body)) : undefined;
+  return { status: own ?? route.success, body: cut, etag, revalidate };
 }
 
 const SOLE = /^\{"[A-Za-z0-9_]+":/;
+
+/** The name of the single member of a JSON object, from its bytes. */
+function soleMember(body: Buffer): string {
+  return SOLE.exec(body.toString("latin1", 0, 80))?.[0].slice(2, -2) ?? "";
+}
 
 /** The value of the single member of a JSON object, cut out of its bytes. */
 export function unwrap(body: Buffer): Buffer | undefined {

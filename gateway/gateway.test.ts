@@ -70,6 +70,10 @@ beforeAll(async () => {
               result: { case: "acknowledgement", value: { staged: true, reason: "service_not_provisioned" } },
             }
           : { result: { case: "deployment", value: { id: "dep_1", status: "queued" } } },
+      rollback: ({ dryRun }) =>
+        dryRun
+          ? { result: { case: "dryRun", value: { eligible: true, diff: {} } } }
+          : { result: { case: "deployment", value: { id: "dep_2", status: "queued" } } },
       getBuildLogs: (request) => ({ version: request.version, logs: "…ä\n" }),
       listLogs: (request, ctx) => {
         note("listLogs", request, ctx);
@@ -253,6 +257,13 @@ describe("what comes back", () => {
     expect(deployed.body).toMatchObject({ id: "dep_1", errors: [] });
     const staged = await call("POST", `${S()}/deploy-from-archive`, { archiveRef: "staged" });
     expect(staged.body).toEqual({ staged: true, reason: "service_not_provisioned" });
+  });
+
+  test("the status that a member of the answer has of its own", async () => {
+    const tried = await call("POST", `${S()}/rollback`, { version: 1, dryRun: true });
+    expect([tried.status, tried.body.eligible]).toEqual([200, true]);
+    const done = await call("POST", `${S()}/rollback`, { version: 1 });
+    expect([done.status, done.body.id]).toEqual([202, "dep_2"]);
   });
 
   test("an ETag, and 304 without a body when it still holds", async () => {

@@ -1,5 +1,5 @@
 import { type DescField, type DescMethod, getOption, ScalarType } from "@bufbuild/protobuf";
-import { Actor, Bucket, type Http, http, Role } from "../proto/gen/berth/options/v1/options_pb.ts";
+import { Actor, Bucket, type Http, http, Role, success } from "../proto/gen/berth/options/v1/options_pb.ts";
 import type { RoleName } from "../services/kit/caller.ts";
 import { type Follow, followOf, RESUME_MEMBER } from "./events-frame.ts";
 import { published, type Upstream } from "./services.ts";
@@ -32,6 +32,8 @@ export type Route = {
   success: number;
   /** Whether the REST body is one member of the response, and what it is when that member is absent. */
   unwrap: "list" | "object" | undefined;
+  /** Statuses of answers that are one of these members, where they are not the route's success. */
+  successOf: Map<string, number>;
   etag: boolean;
   maxBody: number;
   /** Whether a success may take something from a caller: what is cached of callers is then forgotten. */
@@ -106,6 +108,7 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
       bucket: bucketOf(rule, method),
       success: rule.success || 200,
       unwrap: unwrapOf(rpc, rule.unwrap),
+      successOf: successOf(rpc),
       etag: rule.etag,
       maxBody: rule.maxBody || DEFAULT_MAX_BODY,
       revokes: upstream === "identity" && (method === "DELETE" || method === "PATCH"),
@@ -143,6 +146,11 @@ function bucketOf(rule: Http, method: string): BucketName {
   if (rule.bucket === Bucket.REVEAL) return "reveals";
   if (rule.bucket === Bucket.BATCH) return "batches";
   return method === "GET" ? "reads" : "writes";
+}
+
+function successOf(rpc: DescMethod): Map<string, number> {
+  const own = rpc.output.fields.map((field) => [field.jsonName, getOption(field, success)] as const);
+  return new Map(own.filter(([, status]) => status > 0));
 }
 
 function unwrapOf(rpc: DescMethod, unwrap: string): Route["unwrap"] {

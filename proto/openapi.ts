@@ -1,6 +1,5 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { DescMethod } from "@bufbuild/protobuf";
 import { allRoutes, type Route, ruleOf } from "../gateway/routes.ts";
 import { published } from "../gateway/services.ts";
 import { type Comments, readComments } from "./comments.ts";
@@ -73,7 +72,7 @@ function operation(route: Route, schemas: Schemas, comments: Comments): Schema {
     ...(route.isPublic && { security: [] }),
     parameters: parameters(route, rule, schemas),
     ...requestBody(route, rule, schemas),
-    responses: { [route.success]: success(route, rule, schemas), ...errorResponses(route, rule) },
+    responses: { ...successes(route, rule, schemas), ...errorResponses(route, rule) },
     "x-role": needs,
     "x-rate-limit": route.bucket,
   };
@@ -133,12 +132,23 @@ function requestBody(route: Route, rule: Http, schemas: Schemas): Schema {
 const isMany = (kind: string) => kind === "list" || kind === "map";
 const example = (text: string): Schema => (text === "" ? {} : { example: JSON.parse(text) });
 
+/** The route's success, and those of members of the answer with a status of their own. */
+function successes(route: Route, rule: Http, schemas: Schemas): Schema {
+  const others = route.rpc.output.fields.flatMap((field) => {
+    const status = route.successOf.get(field.jsonName);
+    const schema = schemas.fieldSchema(field);
+    const said = { description: "Done.", content: { "application/json": { schema } } };
+    return status ? [[status, said] as const] : [];
+  });
+  return { ...Object.fromEntries(others), [route.success]: success(route, rule, schemas) };
+}
+
 function success(route: Route, rule: Http, schemas: Schemas): Schema {
   const description =
     { 200: "Done.", 201: "Created.", 202: "Accepted.", 204: "Done; no body." }[route.success] ?? "Done.";
   if (route.success === 204) return { description };
   if (route.follow) return { description, content: eventContent(route, rule, schemas) };
-  const schema = responseSchema(route.rpc, route.unwrap, schemas);
+  const schema = responseSchema(route, schemas);
   return {
     description,
     ...(route.etag && { headers: { ETag: { $ref: "#/components/headers/ETag" } } }),
@@ -146,9 +156,10 @@ function success(route: Route, rule: Http, schemas: Schemas): Schema {
   };
 }
 
-function responseSchema(rpc: DescMethod, unwrap: Route["unwrap"], schemas: Schemas): Schema {
+function responseSchema({ rpc, unwrap, successOf }: Route, schemas: Schemas): Schema {
   if (!unwrap) return schemas.reference(rpc.output);
-  const options = rpc.output.fields.map((field) => schemas.fieldSchema(field));
+  const fields = rpc.output.fields.filter((field) => !successOf.has(field.jsonName));
+  const options = fields.map((field) => schemas.fieldSchema(field));
   return options.length === 1 ? options[0]! : { oneOf: options };
 }
 

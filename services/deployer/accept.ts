@@ -6,16 +6,24 @@ import type { Caller } from "../kit/caller.ts";
 import type { Tx } from "../kit/db.ts";
 import { newId } from "../kit/ids.ts";
 import { audit, emit } from "../kit/outbox.ts";
+import { requireProvisioned } from "./accounts.ts";
 import type { LockedService } from "./sql-catalog.ts";
 import { type DeploymentRow, insertDeployment, supersede, takeVersion } from "./sql-deployments.ts";
+import { insertRestored, type RetainedVersion } from "./sql-history.ts";
 import { poke } from "./sql-work.ts";
 
-/** What a deployment runs: something the runtime can take as it is, or an uploaded archive to build. */
-export type Wanted = { artifact: string; image?: string } | { archiveRef: string };
+/**
+ * What a deployment runs: something the runtime can take as it is, an uploaded archive to build, or what an
+ * earlier deployment ran and how.
+ */
+export type Wanted =
+  | { artifact: string; image?: string }
+  | { archiveRef: string }
+  | { restores: RetainedVersion };
 
 /**
  * Accepts a deployment in the caller's transaction, which holds the service's lock: gives it the next
- * version and the service's configuration of now, and supersedes every older one that has not applied
+ * version and the service's configuration of now (or of then, when it restores one), and supersedes every older one that has not applied
  * (interface.md 3.1, decisions.md 4).
  */
 export async function accept(
@@ -25,6 +33,7 @@ export async function accept(
   wanted: Wanted,
 ): Promise<DeploymentRow> {
   const { accountId, id: serviceId } = service;
+  await requireProvisioned(tx, accountId);
   for (const { id, version } of await supersede(tx, serviceId))
     await emit(tx, DeploymentSupersededSchema, accountId, {
       accountId,
@@ -33,18 +42,26 @@ export async function accept(
       version,
     });
   const version = await takeVersion(tx, serviceId);
-  const deployment = await insertDeployment(tx, {
-    id: newId("dep"),
-    serviceId,
-    version,
-    config: service.config,
-    source: service.source,
-    ...wanted,
-    ...("archiveRef" in wanted && { buildId: newId("bld") }),
-  });
+  const id = newId("dep");
+  const restored = "restores" in wanted ? wanted.restores : undefined;
+  const deployment = restored
+    ? await insertRestored(tx, { id, version, from: restored.deploymentId })
+    : await insertDeployment(tx, {
+        id,
+        serviceId,
+        version,
+        config: service.config,
+        source: service.source,
+        ...wanted,
+        ...("archiveRef" in wanted && { buildId: newId("bld") }),
+      });
   const event = { accountId, serviceId, deploymentId: deployment.id, version };
   await emit(tx, DeploymentQueuedSchema, accountId, event);
-  const metadata = { service: service.name, version: String(version) };
+  const metadata = {
+    service: service.name,
+    version: String(version),
+    ...(restored && { restoredVersion: String(restored.version) }),
+  };
   const target = deployment.id;
   await audit(tx, by, { service: "deployer", accountId, action: "deployment.create", target, metadata });
   await poke(tx, [serviceId]);

@@ -33,11 +33,11 @@ export type ActionDeps = {
 export function createActions(deps: ActionDeps) {
   const { pool, runtime, builder, builds, releases, log } = deps;
 
-  /** Removes what an ended build left, unless another deployment runs it. */
+  /** Removes what an ended build or an expired release left, unless another deployment runs it. */
   async function discard(serviceId: string, left: Extract<Action, { do: "discard" }>): Promise<void> {
     const { deploymentId, buildId, artifact } = left;
     if (!artifact || !(await artifactInUse(pool, serviceId, deploymentId, artifact))) {
-      await builder.discard(buildId);
+      if (buildId) await builder.discard(buildId);
       if (artifact) await builder.removeArtifact(artifact);
     }
     await markDiscarded(pool, deploymentId);

@@ -7,7 +7,7 @@ import type { Logger } from "../kit/log.ts";
 import { emit } from "../kit/outbox.ts";
 import { type BuildLogWriter, writeBuildLog } from "./build-log.ts";
 import { type Builder, BuildFailure, defaultBuildLimits } from "./builder/port.ts";
-import { times } from "./limits.ts";
+import { entitlementsOf } from "./limits.ts";
 import { fail, notice } from "./outcome.ts";
 import type { Resolve } from "./resolve.ts";
 import { imageRef } from "./runtime/port.ts";
@@ -110,7 +110,7 @@ export function createBuilds(deps: BuildsDeps) {
       dockerfile: config.dockerfile,
       command: config.command,
       port: config.port ?? 8080,
-      timeoutMs: Math.max(1, begun + times.buildMs - Date.now()),
+      timeoutMs: Math.max(1, begun + entitlementsOf(release.tier).buildMs - Date.now()),
       onStage(stage: string) {
         noted = noted
           .then(async () => void (await setBuildStage(pool, deploymentId, stage)))

@@ -1,19 +1,27 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampDate, timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
-import type { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import type {
+  DeploymentService,
+  DeployResultSchema,
+} from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { type Cursors, type Db, type Pool, transaction } from "../kit/db.ts";
 import { conflict, invalid, notFound, refuse } from "../kit/errors.ts";
 import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { accept, type Wanted } from "./accept.ts";
+import { entitlementsFor } from "./accounts.ts";
 import { keepNewest } from "./builder/log.ts";
+import { type Choose, dryRun } from "./dry-run.ts";
 import { type FollowDeps, following } from "./follow-service.ts";
-import { entitlements, UPLOAD_LIVES_MS, UPLOAD_SECONDS, UPLOAD_TYPE } from "./limits.ts";
+import { UPLOAD_LIVES_MS, UPLOAD_SECONDS, UPLOAD_TYPE } from "./limits.ts";
 import { requireLocked, requireService, serviceDeleting } from "./lookup.ts";
+import type { Resolve } from "./resolve.ts";
+import { toRestore } from "./rollback.ts";
 import { imageArtifact, type Runtime, RuntimeRefusal } from "./runtime/port.ts";
 import { archiveKey, type Secrets } from "./secrets.ts";
 import { isDeployable } from "./service-config.ts";
-import { type LockedService, stageArchive } from "./sql-catalog.ts";
+import { type LockedService, type ServicePath, stageArchive } from "./sql-catalog.ts";
 import * as sql from "./sql-deployments.ts";
 import type { ObjectStore } from "./store/port.ts";
 
@@ -24,6 +32,7 @@ export type DeploymentDeps = {
   store: ObjectStore;
   runtime: Pick<Runtime, "logs" | "followLogs">;
   changes: FollowDeps["changes"];
+  resolve: Resolve;
 };
 
 /** Deploy, archive upload, history and logs (interface.md 4.4, decisions.md 4). */
@@ -31,8 +40,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
   const { pool, cursors, secrets, store, runtime } = deps;
   return {
     async deploy(request, ctx) {
-      return transaction(pool, async (tx) => {
-        const service = await requireLocked(tx, request);
+      const choose: Choose = async (tx, service) => {
         refuseAddon(service.type);
         const wanted = request.image === undefined ? await ownImage(tx, service) : imageWanted(request.image);
         if (!wanted)
@@ -44,14 +52,15 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         if (service.deleting) throw serviceDeleting();
         if (service.staged)
           throw conflict("service_staged", "The service is staged: POST to the environment's apply first.");
-        return accept(tx, who(ctx), service, wanted);
-      });
+        return wanted;
+      };
+      return deployOrTry(request, who(ctx), choose);
     },
 
     async createUpload(request) {
       const service = await requireService(pool, request);
       refuseAddon(service.type);
-      const maxBytes = entitlements.uploadBytes;
+      const { uploadBytes: maxBytes } = await entitlementsFor(pool, request.accountId);
       if ((request.sizeBytes ?? 0) > maxBytes)
         throw invalid(
           "sizeBytes",
@@ -72,9 +81,19 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
 
     async deployFromArchive(request, ctx) {
       const { archiveRef } = request;
-      const { id, type } = await requireService(pool, request);
-      refuseAddon(type);
-      await requireArchive(id, archiveRef);
+      const deployable = async ({ id, type }: { id: string; type: string }) => {
+        refuseAddon(type);
+        await requireArchive(id, archiveRef);
+      };
+      if (request.dryRun) {
+        const value = await dryRun(deps, request, async (_, service) => {
+          await deployable(service);
+          if (service.deleting) throw serviceDeleting();
+          return { archiveRef };
+        });
+        return { result: { case: "dryRun", value } };
+      }
+      await deployable(await requireService(pool, request));
       return transaction(pool, async (tx) => {
         const service = await requireLocked(tx, request);
         if (service.deleting) throw serviceDeleting();
@@ -127,8 +146,28 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       return { data, page: { nextCursor: page.nextCursor ?? "", hasMore: page.nextCursor !== undefined } };
     },
 
+    async rollback(request, ctx) {
+      return deployOrTry(request, who(ctx), async (tx, service) => {
+        refuseAddon(service.type);
+        return toRestore(tx, service, request.version);
+      });
+    },
     ...following(deps),
   };
+
+  /** Accepts what `choose` chooses for the locked service; with dryRun only says what that would do. */
+  async function deployOrTry(
+    request: ServicePath & { dryRun?: boolean },
+    by: ReturnType<typeof who>,
+    choose: Choose,
+  ): Promise<MessageInitShape<typeof DeployResultSchema>> {
+    if (request.dryRun) return { result: { case: "dryRun", value: await dryRun(deps, request, choose) } };
+    return transaction(pool, async (tx) => {
+      const service = await requireLocked(tx, request);
+      const value = await accept(tx, by, service, await choose(tx, service));
+      return { result: { case: "deployment", value } };
+    });
+  }
 
   async function requireDeployment(request: Parameters<typeof requireService>[1] & { version: number }) {
     const { id } = await requireService(pool, request);

@@ -138,6 +138,30 @@ test("killed while it applies: the next start applies it", async () => {
   await untilService(path, "running");
 });
 
+test("killed while it rolls back: the next start runs the earlier version, once", async () => {
+  await run();
+  const { path, id, until, deployArchive, deployments, service } = await webService();
+  for (const edition of ["one", "two"]) {
+    const index = { "index.html": edition };
+    const { version } = await deployArchive(path, await archiveOf(index));
+    await eventually("it is live", async () => {
+      const { healthyAt } = await deployments.getDeployment({ ...path, version });
+      return healthyAt !== undefined;
+    });
+  }
+  const open = around.variables.hold();
+  await deployments.rollback({ ...path, version: 1 });
+  await end("SIGKILL");
+  open();
+  await run();
+  await until(path, 3, "applied");
+  await eventually("it runs", async () => {
+    const { liveVersion, url } = await service(path);
+    return liveVersion === 3 && (await visit(url!)).text.includes("one");
+  });
+  expect(await statuses(id)).toEqual(["applied", "applied", "applied"]);
+});
+
 test("killed while a service is deleted: the next start removes the rest", async () => {
   await run();
   const { path, until, deployArchive, catalog } = await webService();
@@ -208,9 +232,12 @@ test("killed at ten random moments of deploys and changes: every deployment ends
     const others = data.filter((one) => one.status !== "applied").map((one) => one.status);
     expect(others.every((status) => status === "superseded")).toBe(true);
   }
-  await eventually("only what was applied is kept", async () => {
+  await eventually("only what runs or can be rolled back to is kept", async () => {
     const { rows } = await around.pool.query<{ buildId: string }>(
-      `select build_id as "buildId" from deployments where status = 'applied'`,
+      `select d.build_id as "buildId" from deployments d join services s on s.id = d.service_id
+       where d.status = 'applied' and (d.version = s.live_version or d.healthy_at is not null
+         and (select count(*) from deployments n where n.service_id = d.service_id
+           and n.healthy_at is not null and n.version > d.version) < 5)`,
     );
     const kept = rows.map((row) => row.buildId).sort();
     const built = (await readdir(join(around.dataDir, "artifacts"))).sort();

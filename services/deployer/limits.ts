@@ -1,10 +1,32 @@
-/** What an account may use; these are the free tier's (decisions.md 4). */
-export const entitlements = { uploadBytes: 250 * 1024 ** 2, buildMs: 15 * 60_000 };
+/** What an account may use by its plan. */
+export type Entitlements = {
+  uploadBytes: number;
+  buildMs: number;
+  /** How many of the versions that were live are retained, the newest of them. */
+  historyDepth: number;
+};
+
+const FREE: Entitlements = { uploadBytes: 250 * 1024 ** 2, buildMs: 15 * 60_000, historyDepth: 5 };
+const PAID = { uploadBytes: 500 * 1024 ** 2, buildMs: 30 * 60_000 };
+
+/** The plans (decisions.md 4 and 7). */
+export const tiers: Record<string, Entitlements> = {
+  free: FREE,
+  pro: { ...PAID, historyDepth: 20 },
+  team: { ...PAID, historyDepth: 100 },
+  enterprise: { ...PAID, historyDepth: 500 },
+};
+
+/** What a plan gives; the free one's where none is known. */
+export function entitlementsOf(tier: string | null | undefined): Entitlements {
+  return tiers[tier ?? "free"] ?? FREE;
+}
 
 /** Times in ms (decisions.md 3 and 4). */
 export const times = {
   queueMs: 30 * 60_000,
-  buildMs: entitlements.buildMs,
+  /** The free plan's. */
+  buildMs: FREE.buildMs,
   applyMs: 5 * 60_000,
   /** Quiet time after a change of variables before services take it. */
   debounceMs: 2_000,

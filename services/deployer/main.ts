@@ -3,7 +3,7 @@ import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts"
 import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
 import { serviceClient } from "../kit/client.ts";
-import { startConsumer } from "../kit/consume.ts";
+import { type Handler, startConsumer } from "../kit/consume.ts";
 import { createCursors, createPool } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { migrate } from "../kit/migrate.ts";
@@ -12,6 +12,7 @@ import { startRelay } from "../kit/outbox.ts";
 import { main } from "../kit/process.ts";
 import { serve } from "../kit/server.ts";
 import { startTelemetry } from "../kit/telemetry.ts";
+import { billingHandlers, identityHandlers } from "./accounts.ts";
 import { addonServer } from "./addon-keys.ts";
 import { createAddons } from "./addons.ts";
 import { catalogService } from "./catalog-service.ts";
@@ -40,7 +41,7 @@ export async function start(config: Config, log: Logger) {
   const addons = createAddons({ pool, secrets, adminUrl, redis: engine.redis, log });
   const catalog = catalogService({ pool, cursors, secrets, addonServer: addonServer(adminUrl) });
   const changes = await listenForChanges({ url: databaseUrl, log });
-  const deployments = deploymentService({ pool, cursors, secrets, store, runtime, changes });
+  const deployments = deploymentService({ pool, cursors, secrets, store, runtime, resolve, changes });
   const server = await serve({
     host: config.host,
     port: config.port,
@@ -57,15 +58,20 @@ export async function start(config: Config, log: Logger) {
   });
   const reconciler = await startReconciler({ ...engine, databaseUrl, pool, addons, secrets, resolve, log });
   const relay = startRelay({ url: databaseUrl, bus, log });
-  const handlers = variableHandlers();
-  const consumer = startConsumer({ bus, pool, log, name: "deployer-variables", from: "variables", handlers });
+  const listen = (from: string, handlers: Handler[]) =>
+    startConsumer({ bus, pool, log, name: `deployer-${from}`, from, handlers });
+  const consumers = [
+    listen("variables", variableHandlers()),
+    listen("identity", identityHandlers()),
+    listen("billing", billingHandlers()),
+  ];
   return {
     port: server.port,
     grpcPort: server.grpcPort,
     stop: async () => {
       // Apps take longest to end, and requests under way may wait: both at once.
       const served = server.stop();
-      await Promise.all([consumer.stop(), reconciler.stop()]);
+      await Promise.all([...consumers.map((consumer) => consumer.stop()), reconciler.stop()]);
       await Promise.all([served, engine.stop()]);
       await changes.stop();
       await relay.stop();

@@ -19,6 +19,8 @@ export type ActiveDeployment = {
 export type Desired = {
   now: number;
   type: string;
+  /** The account's plan. */
+  tier?: string | null;
   staged: boolean;
   deleting: boolean;
   addonState?: string | null;
@@ -28,8 +30,8 @@ export type Desired = {
   active?: ActiveDeployment | null;
   /** The applied release. */
   live?: { version: number; revision: number; healthy: boolean; scale?: Scale } | null;
-  /** Builds that ended without a release and may have left something. */
-  leftovers: { deploymentId: string; buildId: string; artifact?: string | null }[];
+  /** Builds that ended without a release, and releases that are not retained: they may have left something. */
+  leftovers: { deploymentId: string; buildId?: string | null; artifact?: string | null }[];
   /** Variables may have changed: last and first time since they were compared. */
   dirtyAt?: number | null;
   dirtySince?: number | null;
@@ -65,7 +67,7 @@ export type Action =
   | { do: "rotate-addon" }
   | { do: "record-addon"; status: RedisStatus }
   | { do: "stop-build" }
-  | { do: "discard"; deploymentId: string; buildId: string; artifact?: string | null }
+  | { do: "discard"; deploymentId: string; buildId?: string | null; artifact?: string | null }
   | { do: "build"; deploymentId: string }
   | { do: "apply"; deploymentId: string }
   | { do: "fail"; deploymentId: string; stage: string; code: string; message: string }

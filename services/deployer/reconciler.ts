@@ -7,7 +7,7 @@ import type { Addons } from "./addons.ts";
 import type { Builder } from "./builder/port.ts";
 import { createBuilds } from "./builds.ts";
 import { listenAsOwner } from "./lease-listener.ts";
-import { times, UPLOAD_SWEEP_MS } from "./limits.ts";
+import { entitlementsOf, times, UPLOAD_SWEEP_MS } from "./limits.ts";
 import { storable } from "./outcome.ts";
 import { plan } from "./pipeline.ts";
 import type { RedisServers } from "./redis-servers.ts";
@@ -15,6 +15,7 @@ import { createReleases } from "./releases.ts";
 import type { Resolve } from "./resolve.ts";
 import type { Runtime, RuntimeStatus } from "./runtime/port.ts";
 import { type Secrets, UPLOADS } from "./secrets.ts";
+import { expireEverywhere } from "./sql-history.ts";
 import { loadDesired } from "./sql-releases.ts";
 import { compareAddons } from "./sql-usage.ts";
 import { compare, releaseAll } from "./sql-work.ts";
@@ -76,8 +77,10 @@ export async function startReconciler(deps: ReconcilerDeps) {
       const builderFree = builds.hasSlot();
       const status = observed(await runtime.status(serviceId));
       const building = builds.current(serviceId);
+      const allowed = { ...times, buildMs: entitlementsOf(desired.tier).buildMs };
       const addon = deps.redis.status(serviceId);
-      const { actions, wakeAt } = plan(desired, { runtime: status, addon, building, builderFree }, times);
+      const seen = { runtime: status, addon, building, builderFree };
+      const { actions, wakeAt } = plan(desired, seen, allowed);
       if (!builderFree && desired.active?.fromSource) waitingForSlot.add(serviceId);
       let moved = false;
       for (const action of actions) moved = (await perform(serviceId, action)) || moved;
@@ -108,7 +111,10 @@ export async function startReconciler(deps: ReconcilerDeps) {
     for (const serviceId of (await worklist?.renew()) ?? []) await builds.stop(serviceId);
   }
 
-  const sweep = () => store.sweep(new Date(Date.now() - UPLOAD_SWEEP_MS), UPLOADS);
+  async function sweep(): Promise<void> {
+    await store.sweep(new Date(Date.now() - UPLOAD_SWEEP_MS), UPLOADS);
+    await expireEverywhere(pool);
+  }
   const listener = await listenAsOwner({
     url: deps.databaseUrl,
     owner,

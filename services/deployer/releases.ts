@@ -9,14 +9,18 @@ import { emit } from "../kit/outbox.ts";
 import { fail, notice } from "./outcome.ts";
 import { type Resolve, type Resolved, Unresolved } from "./resolve.ts";
 import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "./runtime/port.ts";
+import type { Secrets } from "./secrets.ts";
+import { expire, noteVariables } from "./sql-history.ts";
 import * as moves from "./sql-moves.ts";
 import * as sql from "./sql-releases.ts";
 import { recordUsage } from "./usage.ts";
+import { sealMarks } from "./variable-marks.ts";
 
 export type ReleasesDeps = {
   pool: Pool;
   runtime: Runtime;
   resolve: Resolve;
+  secrets: Secrets;
   log: Logger;
   owner: number;
   /** Where the runtime has no own idea: 1 s on one machine, 10 s on a cluster. */
@@ -27,7 +31,7 @@ export type Releases = ReturnType<typeof createReleases>;
 
 /** Brings releases into the runtime, and what the runtime does into the database. */
 export function createReleases(deps: ReleasesDeps) {
-  const { pool, runtime, log, owner } = deps;
+  const { pool, runtime, secrets, log, owner } = deps;
 
   /** Applies a deployment (interface.md 3.1); `false` when it is not the newest any more. */
   async function apply(deploymentId: string): Promise<boolean> {
@@ -40,6 +44,7 @@ export function createReleases(deps: ReleasesDeps) {
       const moved = await moves.markApplied(tx, deploymentId);
       if (!moved) return false;
       await sql.noteRelease(tx, { ...row, revision });
+      await noteVariables(tx, row.serviceId, sealMarks(secrets, row.serviceId, resolved.values));
       await moves.setWarnings(tx, deploymentId, "resolve", resolved.dangling);
       await emit(tx, DeploymentAppliedSchema, moved.accountId, { ...moved, deploymentId });
       // Last: what the runtime was told cannot be rolled back, but it is told again after a crash.
@@ -91,6 +96,7 @@ export function createReleases(deps: ReleasesDeps) {
     return underLock(serviceId, async (tx, liveVersion) => {
       if (liveVersion !== version) return false;
       await sql.noteRelease(tx, { ...row, revision });
+      await noteVariables(tx, serviceId, sealMarks(secrets, serviceId, resolved.values));
       await moves.setWarnings(tx, deploymentId, "resolve", resolved.dangling);
       await runtime.apply(releaseFor(row, resolved, revision));
       log.info({ deploymentId, version, revision }, "applied again");
@@ -113,7 +119,10 @@ export function createReleases(deps: ReleasesDeps) {
       await recordUsage(tx, serviceId, status.usage);
       const { accountId } = before;
       const healthy = healthySince && (await moves.markHealthy(tx, serviceId, version, healthySince));
-      if (healthy) await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version });
+      if (healthy) {
+        await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version });
+        await expire(tx, serviceId);
+      }
       if (state !== "degraded" && state !== "crashed") return;
       if (reason === "rollout_deadline_exceeded" || reason === "crash_loop")
         await moves.addWarning(tx, serviceId, version, notice("rollout", code, status.message ?? code));

@@ -12,6 +12,8 @@ export type Resolved = {
   fingerprint: string;
   /** One note for each name that is left out. */
   dangling: StoredNotice[];
+  /** The same, for programs. */
+  unresolved: { name: string; reason: string }[];
 };
 
 export type Resolve = (serviceId: string) => Promise<Resolved>;
@@ -42,6 +44,7 @@ export function createResolve(client: Pick<Client<typeof VariablesService>, "res
         stage: "resolve",
         code: reason,
       })),
+      unresolved: dangling.map(({ name, reason }) => ({ name, reason })),
     };
   };
 }

@@ -41,7 +41,7 @@ export function createSecrets(secretKeys: Buffer[]) {
           // The next key.
         }
       }
-      throw unavailable("The addon's password does not open with the configured SECRET_KEYS.");
+      throw unavailable("What is stored sealed does not open with the configured SECRET_KEYS.");
     },
     /** The opaque reference of an upload, valid for this service only. `id` is an `arc_` id. */
     archiveRef: (serviceId: string, id: string) =>

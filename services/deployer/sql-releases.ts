@@ -11,6 +11,7 @@ export function loadDesired(db: Db, serviceId: string) {
     db,
     "desired",
     `select ${ms("now()")} as now, s.type, s.staged, s.deleting_at is not null as deleting,
+       (select a.tier from accounts a where a.id = s.account_id) as tier,
        s.addon_state as "addonState", ${ms("s.dirty_at")} as "dirtyAt", ${ms("s.dirty_since")} as "dirtySince",
        jsonb_build_object('state', s.runtime_state, 'reason', s.runtime_reason, 'message', s.runtime_message,
          'serving', s.serving_version, 'url', s.url, 'usageAt', ${ms("s.usage_at")}) as seen,
@@ -25,7 +26,7 @@ export function loadDesired(db: Db, serviceId: string) {
         from deployments d where d.service_id = s.id and d.version = s.live_version) as live,
        (select coalesce(jsonb_agg(jsonb_build_object('deploymentId', d.id, 'buildId', d.build_id,
           'artifact', d.artifact)), '[]') from deployments d
-        where d.service_id = s.id and d.leftover and d.status in ('failed', 'superseded')) as leftovers
+        where d.service_id = s.id and d.leftover and d.status in ('failed', 'superseded', 'applied')) as leftovers
      from services s where s.id = $1`,
     [serviceId],
   );
@@ -54,6 +55,7 @@ export type ReleaseRow = {
   revision: number;
   appliedRevision?: number;
   dirtyAt?: string;
+  tier?: string;
 };
 
 const RELEASE = `
@@ -62,7 +64,8 @@ const RELEASE = `
     coalesce((s.config -> 'autoApply')::boolean, true) as "autoApply",
     d.id as "deploymentId", d.version, d.status, d.config, d.artifact, d.build_id as "buildId",
     d.archive_ref as "archiveRef", ${ms("d.build_started_at")} as "buildStartedMs", s.fingerprint,
-    s.variables_revision as revision, s.applied_revision as "appliedRevision", s.dirty_at::text as "dirtyAt"
+    s.variables_revision as revision, s.applied_revision as "appliedRevision", s.dirty_at::text as "dirtyAt",
+    (select a.tier from accounts a where a.id = s.account_id) as tier
   from services s join environments e on e.id = s.environment_id join projects p on p.id = s.project_id
   join deployments d on d.service_id = s.id`;
 

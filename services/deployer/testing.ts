@@ -4,12 +4,19 @@ import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createGzip } from "node:zlib";
+import type { DescMessage, MessageInitShape } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
 import tar from "tar-stream";
 import { inject } from "vitest";
 import { freePort } from "../../deploy/local/ports.ts";
 import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
-import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import {
+  type DeployFromArchiveResult,
+  type Deployment,
+  DeploymentService,
+  type DeployResult,
+  type DryRun,
+} from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
 import { VariablesChangedSchema } from "../../proto/gen/berth/variables/v1/events_pb.ts";
 import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
@@ -83,6 +90,9 @@ async function startVariables(databaseUrl: string, natsUrl: string) {
     },
     changed: (accountId: string, scope: string, scopeId: string) =>
       emit(pool, VariablesChangedSchema, accountId, { accountId, scope, scopeId }),
+    /** Publishes an event as another service of the platform does. */
+    tell: <S extends DescMessage>(schema: S, accountId: string, event: MessageInitShape<S>) =>
+      emit(pool, schema, accountId, event),
     stop: async () => {
       await server.stop();
       await relay.stop();
@@ -139,12 +149,27 @@ export type Surroundings = Awaited<ReturnType<typeof startSurroundings>>;
 export function actAs(port: number, accountId: string, role: RoleName = "owner") {
   const caller = { accountId, role };
   const catalog = clientAs(CatalogService, port, caller);
-  const deployments = clientAs(DeploymentService, port, caller);
+  const client = clientAs(DeploymentService, port, caller);
+  const deployments = {
+    ...client,
+    deploy: async (request: Parameters<typeof client.deploy>[0]) => accepted(await client.deploy(request)),
+    rollback: async (request: Parameters<typeof client.rollback>[0]) =>
+      accepted(await client.rollback(request)),
+  };
   const service = (path: Path) => catalog.getService(path);
   return {
     accountId,
     catalog,
     deployments,
+    /** What the deployments would do; `deploy` and `rollback` of `deployments` are for real ones. */
+    tryOut: {
+      deploy: async (request: Path & { image?: string }) =>
+        tried(await client.deploy({ ...request, dryRun: true })),
+      rollback: async (request: Path & { version: number }) =>
+        tried(await client.rollback({ ...request, dryRun: true })),
+      deployFromArchive: async (request: Path & { archiveRef: string }) =>
+        tried(await client.deployFromArchive({ ...request, dryRun: true })),
+    },
     service,
     /** A project with one environment, both with names of their own. */
     async environment() {
@@ -175,6 +200,16 @@ export function actAs(port: number, accountId: string, role: RoleName = "owner")
         return found.status === status && found;
       }),
   };
+}
+
+function accepted({ result }: DeployResult): Deployment {
+  if (result.case !== "deployment") throw new Error(`was not deployed, but answered ${result.case}`);
+  return result.value;
+}
+
+function tried({ result }: DeployResult | DeployFromArchiveResult): DryRun {
+  if (result.case !== "dryRun") throw new Error(`was no dry run, but answered ${result.case}`);
+  return result.value;
 }
 
 export type Path = { accountId: string; projectId: string; environmentId: string; service: string };
