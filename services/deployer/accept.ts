@@ -10,8 +10,8 @@ import type { LockedService } from "./sql-catalog.ts";
 import { type DeploymentRow, insertDeployment, supersede, takeVersion } from "./sql-deployments.ts";
 import { poke } from "./sql-work.ts";
 
-/** What a deployment runs: something the runtime can take as it is, or an uploaded archive to build. */
-export type Wanted = { artifact: string; image?: string } | { archiveRef: string };
+/** What a deployment runs: something the runtime can take as it is, or source to build. */
+export type Wanted = { artifact: string; image?: string } | { archiveRef: string } | { branch: string };
 
 /**
  * Accepts a deployment in the caller's transaction, which holds the service's lock: gives it the next
@@ -40,7 +40,7 @@ export async function accept(
     config: service.config,
     source: service.source,
     ...wanted,
-    ...("archiveRef" in wanted && { buildId: newId("bld") }),
+    ...(!("artifact" in wanted) && { buildId: newId("bld") }),
   });
   const event = { accountId, serviceId, deploymentId: deployment.id, version };
   await emit(tx, DeploymentQueuedSchema, accountId, event);

@@ -48,6 +48,7 @@ export function createActions(deps: ActionDeps) {
       if (buildId) await builder.discard(buildId);
       if (artifact) await builder.removeArtifact(artifact);
     }
+    await builder.removeCaches(serviceId);
     await deps.store.removePrefix(archivePrefix(serviceId));
     if (addon) await deps.addons.drop(serviceId);
     await transaction(pool, async (tx) => {

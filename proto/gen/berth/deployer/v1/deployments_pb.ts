@@ -685,7 +685,8 @@ export const LogsPageSchema: GenMessage<LogsPage> = /*@__PURE__*/
  */
 export const DeploymentService: GenService<{
   /**
-   * Deploys an image: the given ref, else the service's configured one, else the live one.
+   * Deploys an image: the given ref, else the service's configured one, else the live one. A service with a
+   * git source and no given ref builds the newest commit of its branch.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.Deploy
    */
