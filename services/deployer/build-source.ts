@@ -9,7 +9,7 @@ import type { ReleaseRow } from "./sql-releases.ts";
  */
 export function sourceOf(release: ReleaseRow, resolved: Resolved, secrets: Secrets): BuildSource {
   const { serviceId, archiveRef, source } = release;
-  if (archiveRef !== undefined || !source.git)
+  if (archiveRef || !source.git)
     return { kind: "archive", key: secrets.archiveKey(serviceId, archiveRef ?? "") ?? "" };
   const { tokenVariable, ...git } = source.git;
   if (tokenVariable === undefined) return { kind: "git", ...git };

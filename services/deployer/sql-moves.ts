@@ -32,12 +32,13 @@ export function setBuildStage(db: Db, deploymentId: string, stage: string) {
   );
 }
 
-/** The commit that a build under way has fetched. */
+/** The commit that a build fetched; of a deployment that ended meanwhile, if none is known. */
 export function setCommit(db: Db, deploymentId: string, commit: string) {
   return count(
     db,
     "deployment_commit",
-    "update deployments set commit = $2 where id = $1 and status = 'building'",
+    `update deployments set commit = $2
+     where id = $1 and (status = 'building' or (status in ('failed', 'superseded') and commit is null))`,
     [deploymentId, commit],
   );
 }

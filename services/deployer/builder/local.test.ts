@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startGitServer } from "../../../test/git-server.ts";
 import {
   type ArchiveEntry,
   type BuilderHarness,
@@ -30,6 +31,7 @@ async function openLocal(environment: NodeJS.ProcessEnv = process.env) {
   const folder = join(root, "artifacts");
   const store = createDiskStore({ folder: join(root, "store"), baseUrl: "", secrets: ["x"], logger });
   const builder = createLocalBuilder({ folder, store, environment });
+  const git = await startGitServer();
   const ask: BuilderHarness["ask"] = async (result, path, env) => {
     const router = await startRouter({ port: 0, logger });
     const places = { folder: join(root, "runtime"), artifactsFolder: folder };
@@ -55,13 +57,17 @@ async function openLocal(environment: NodeJS.ProcessEnv = process.env) {
     folder,
     store,
     builder,
+    git,
     ask,
     async remains(buildId: string) {
       const place = artifactFolders(folder, buildId).folder;
       const processes = findMarked(place).map(({ pid }) => `process ${pid}`);
       return [...processes, ...(existsSync(place) ? [place] : [])];
     },
-    close: () => rm(root, { recursive: true }),
+    async close() {
+      await git.close();
+      await rm(root, { recursive: true });
+    },
   };
 }
 
