@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type GitServer, startGitServer } from "../../test/git-server.ts";
@@ -206,4 +207,26 @@ test("a source that git must not be given is refused when it is set, with the me
   const plain = { repository: "http://git.lan:3000/shop/web", branch: "feature/ü-1", contextDir: "apps/web" };
   const { source: stored } = await catalog.updateService({ ...path, source: { git: plain } });
   expect(stored).toMatchObject({ git: plain });
+});
+
+test("what builds of a service kept is removed with the service", async (context) => {
+  const { id, catalog, deployArchive, path, until } = await gitService({
+    repository: server.url("x"),
+    branch: "main",
+  });
+  await deployArchive(
+    path,
+    await archiveOf({ "main.py": "import time; time.sleep(1000)", "requirements.txt": "# none\n" }),
+  );
+  const [error] = (await until(path, 1, "applied", "failed")).errors;
+  if (error?.code === "toolchain_missing") return context.skip(error.message);
+  expect(existsSync(join(berth.dataDir, "artifacts-cache", id))).toBe(true);
+  await catalog.deleteService({ ...path, confirmImpact: true });
+  await eventually("the service is gone", () =>
+    refused(catalog.getService(path)).then(
+      (said) => said === "404 not_found",
+      () => false,
+    ),
+  );
+  expect(existsSync(join(berth.dataDir, "artifacts-cache", id))).toBe(false);
 });

@@ -236,6 +236,8 @@ async function unpackTree(
 
 /** The checks are those of archives; what users have is a repository. */
 function aboutRepository({ stage, code, message }: BuildFailure): BuildFailure {
+  if (code === "archive_truncated" || code === "archive_not_tar")
+    return failure("git_failed", "git could not read the repository that it fetched.");
   if (code === "archive_empty") return failure("archive_empty", "The repository holds no files there.");
   return new BuildFailure(stage, code, message.replace(/\b(the) archive\b/gi, "$1 repository"));
 }
