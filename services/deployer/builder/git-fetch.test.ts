@@ -133,7 +133,7 @@ test("a private repository opens with its token alone, and nothing that others s
   const shown: string[] = [];
   server.watch(({ url, authorization }) => {
     if (!url.startsWith("/private.git") || !authorization) return;
-    for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    for (const pid of pids()) {
       try {
         shown.push(readFileSync(`/proc/${pid}/cmdline`, "utf8"));
       } catch {} // ended meanwhile
@@ -143,7 +143,7 @@ test("a private repository opens with its token alone, and nothing that others s
   });
   const fetched = await fetch({ repository, branch: "main", token });
   expect([fetched.commit, fetched.read("a.txt")]).toEqual([commit, "private"]);
-  expect(shown.join("\n")).toContain("fetch");
+  if (pids().length > 0) expect(shown.join("\n")).toContain("fetch");
   const forms = [token, Buffer.from(`x-access-token:${token}`).toString("base64")];
   const holds = (text: string) => forms.some((form) => text.includes(form));
   expect(shown.filter(holds)).toEqual([]);
@@ -225,4 +225,9 @@ function filesIn(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
+}
+
+/** All processes, where the system has a folder of them. */
+function pids(): string[] {
+  return existsSync("/proc/self") ? readdirSync("/proc").filter((name) => /^\d+$/.test(name)) : [];
 }

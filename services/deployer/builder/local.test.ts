@@ -236,4 +236,25 @@ func main() { http.ListenAndServe("127.0.0.1:" + os.Getenv("PORT"), http.Handler
     expect(result.command).toBe("node server.js");
     await rm(join(local.folder, "go-on"));
   });
+
+  test("a fetch whose process was killed starts clean, and nothing of the first asks the server any more", async () => {
+    const commit = local.git.create("killed", { "index.html": "<h1>x</h1>" });
+    const hanging = { kind: "git" as const, repository: `${local.git.origin}/hangs/a.git`, branch: "main" };
+    const request = await requestOf(local.store, [], { source: hanging });
+    const asked = new Promise<void>((resolve) =>
+      local.git.watch(({ url }) => url.includes("/hangs/") && resolve()),
+    );
+    const program = join(import.meta.dirname, "../../../test/ports/local-builder-process.ts");
+    const child = fork(program, [local.root, JSON.stringify(request)]);
+    await asked;
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    const { folder } = artifactFolders(local.folder, request.buildId);
+    const left = findMarked(folder);
+    expect(left).not.toEqual([]);
+    const source = { ...hanging, repository: local.git.url("killed") };
+    expect((await local.builder.build({ ...request, source }, never)).commit).toBe(commit);
+    expect(left.filter(({ pid, started }) => startedOf(pid) === started)).toEqual([]);
+    expect(await local.remains(request.buildId)).toEqual([folder]);
+  });
 });
