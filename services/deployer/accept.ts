@@ -13,12 +13,13 @@ import { insertRestored, type RetainedVersion } from "./sql-history.ts";
 import { poke } from "./sql-work.ts";
 
 /**
- * What a deployment runs: something the runtime can take as it is, an uploaded archive to build, or what an
- * earlier deployment ran and how.
+ * What a deployment runs: something the runtime can take as it is, source to build, or what an earlier
+ * deployment ran and how.
  */
 export type Wanted =
   | { artifact: string; image?: string }
   | { archiveRef: string }
+  | { branch: string }
   | { restores: RetainedVersion };
 
 /**
@@ -53,7 +54,7 @@ export async function accept(
         config: service.config,
         source: service.source,
         ...wanted,
-        ...("archiveRef" in wanted && { buildId: newId("bld") }),
+        ...(!("artifact" in wanted) && { buildId: newId("bld") }),
       });
   const event = { accountId, serviceId, deploymentId: deployment.id, version };
   await emit(tx, DeploymentQueuedSchema, accountId, event);

@@ -50,6 +50,7 @@ export function createActions(deps: ActionDeps) {
       if (buildId) await builder.discard(buildId);
       if (artifact) await builder.removeArtifact(artifact);
     }
+    await builder.removeCaches(serviceId);
     await deps.store.removePrefix(archivePrefix(serviceId));
     if (addon) await deps.addons.drop(serviceId, addon);
     await transaction(pool, async (tx) => {

@@ -6,13 +6,14 @@ import { type Pool, transaction } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { emit } from "../kit/outbox.ts";
 import { type BuildLogWriter, writeBuildLog } from "./build-log.ts";
-import { type Builder, BuildFailure, defaultBuildLimits } from "./builder/port.ts";
+import { sourceOf } from "./build-source.ts";
+import { type Builder, BuildFailure, type BuildResult, defaultBuildLimits } from "./builder/port.ts";
 import { entitlementsOf } from "./limits.ts";
 import { fail, notice } from "./outcome.ts";
-import type { Resolve } from "./resolve.ts";
+import type { Resolve, Resolved } from "./resolve.ts";
 import { imageRef } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
-import { beginBuild, finishBuild, setBuildStage } from "./sql-moves.ts";
+import { beginBuild, finishBuild, setBuildStage, setCommit } from "./sql-moves.ts";
 import { type ReleaseRow, releaseOf } from "./sql-releases.ts";
 
 export type BuildsDeps = {
@@ -42,7 +43,7 @@ export function createBuilds(deps: BuildsDeps) {
   async function begin(deploymentId: string): Promise<boolean> {
     const release = await releaseOf(pool, deploymentId);
     if (!release?.buildId) return false;
-    const { secrets } = await deps.resolve(release.serviceId);
+    const resolved = await deps.resolve(release.serviceId);
     const moved = await transaction(pool, async (tx) => {
       const row = await beginBuild(tx, owner, deploymentId);
       if (row && !row.again)
@@ -53,20 +54,26 @@ export function createBuilds(deps: BuildsDeps) {
     log.info({ deploymentId, again: moved.again }, "build begins");
     // A build that another process began is not gone on with: its log and files begin anew.
     if (moved.again) await builder.discard(release.buildId);
-    const output = await writeBuildLog(pool, deploymentId, secrets, log);
+    const output = await writeBuildLog(pool, deploymentId, resolved.secrets, log);
     const controller = new AbortController();
-    const done = run((await releaseOf(pool, deploymentId)) ?? release, output, controller.signal);
+    const begun = (await releaseOf(pool, deploymentId)) ?? release;
+    const done = run(begun, resolved, output, controller.signal);
     running.set(release.serviceId, { deploymentId, controller, done });
     return true;
   }
 
-  async function run(release: ReleaseRow, output: BuildLogWriter, signal: AbortSignal): Promise<void> {
+  async function run(
+    release: ReleaseRow,
+    resolved: Resolved,
+    output: BuildLogWriter,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { serviceId, deploymentId } = release;
     let broken = false;
     try {
-      const { artifact } = await builder.build(request(release, output), signal);
+      const result = await builder.build(request(release, resolved, output), signal);
       await output.close();
-      await finish(deploymentId, artifact);
+      await finish(deploymentId, result);
     } catch (error) {
       if (error instanceof BuildFailure) output.line(error.message);
       await output.close();
@@ -84,9 +91,10 @@ export function createBuilds(deps: BuildsDeps) {
     }
   }
 
-  async function finish(deploymentId: string, artifact: string): Promise<void> {
+  async function finish(deploymentId: string, { artifact, commit }: BuildResult): Promise<void> {
+    const built = { deploymentId, artifact, image: imageRef(artifact), commit };
     const moved = await transaction(pool, async (tx) => {
-      const row = await finishBuild(tx, owner, { deploymentId, artifact, image: imageRef(artifact) });
+      const row = await finishBuild(tx, owner, built);
       if (row) await emit(tx, DeploymentBuiltSchema, row.accountId, { ...row, deploymentId });
       return row;
     });
@@ -94,28 +102,27 @@ export function createBuilds(deps: BuildsDeps) {
     else log.info({ deploymentId }, "built too late; what was built is discarded");
   }
 
-  function request(release: ReleaseRow, output: BuildLogWriter) {
+  function request(release: ReleaseRow, resolved: Resolved, output: BuildLogWriter) {
     const { deploymentId, buildId, serviceId, type, config } = release;
     const begun = release.buildStartedMs ?? Date.now();
     let noted = Promise.resolve(); // one after the other, so that the last stage stays
+    const note = (write: () => Promise<number>) => {
+      noted = noted
+        .then(async () => void (await write()))
+        .catch((error) => log.warn({ err: error, deploymentId }, "the build's progress could not be noted"));
+    };
     return {
       buildId: buildId!,
       serviceId,
       type,
-      source: {
-        kind: "archive" as const,
-        key: deps.secrets.archiveKey(serviceId, release.archiveRef!) ?? "",
-      },
+      source: sourceOf(release, resolved, deps.secrets),
       limits: defaultBuildLimits,
       dockerfile: config.dockerfile,
       command: config.command,
       port: config.port ?? 8080,
       timeoutMs: Math.max(1, begun + entitlementsOf(release.tier).buildMs - Date.now()),
-      onStage(stage: string) {
-        noted = noted
-          .then(async () => void (await setBuildStage(pool, deploymentId, stage)))
-          .catch((error) => log.warn({ err: error, deploymentId }, "the build stage could not be noted"));
-      },
+      onStage: (stage: string) => note(() => setBuildStage(pool, deploymentId, stage)),
+      onCommit: (commit: string) => note(() => setCommit(pool, deploymentId, commit)),
       log: output.line,
     };
   }

@@ -194,6 +194,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         for (const service of staged) {
           const { stagedArchive: archiveRef, source } = service;
           if (archiveRef) await accept(tx, who(ctx), service, { archiveRef });
+          else if (source.git) await accept(tx, who(ctx), service, { branch: source.git.branch });
           else if (source.image)
             await accept(tx, who(ctx), service, {
               artifact: imageArtifact(source.image),

@@ -45,9 +45,6 @@ test("an image that this machine cannot run fails at apply and says that a clust
 test("a deploy takes the given image, else the configured one, and is refused where there is none", async () => {
   const { catalog, deployments, path } = await webService();
   expect(await refused(deployments.deploy(path))).toBe("422 validation_failed no_deployable_image");
-  const git = { repository: "https://example.com/shop.git", branch: "main" };
-  await catalog.updateService({ ...path, source: { git } });
-  expect(await refused(deployments.deploy(path))).toBe("422 validation_failed no_deployable_image");
   await catalog.updateService({ ...path, source: { image: "shop/web:1" } });
   expect((await deployments.deploy(path)).image).toBe("shop/web:1");
   expect((await deployments.deploy({ ...path, image: "shop/web:2" })).image).toBe("shop/web:2");

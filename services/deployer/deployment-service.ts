@@ -42,12 +42,13 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     async deploy(request, ctx) {
       const choose: Choose = async (tx, service) => {
         refuseAddon(service.type);
-        const wanted = request.image === undefined ? await ownImage(tx, service) : imageWanted(request.image);
+        const wanted =
+          request.image === undefined ? await ownSource(tx, service) : imageWanted(request.image);
         if (!wanted)
           throw invalid(
             "image",
             "no_deployable_image",
-            "The service has no image yet: give one, configure source.image, or deploy an archive.",
+            "The service has no image yet: give one, configure source.image or source.git, or deploy an archive.",
           );
         if (service.deleting) throw serviceDeleting();
         if (service.staged)
@@ -192,9 +193,10 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
   }
 }
 
-/** What a deploy without an image takes: the configured image, else what the live release runs. */
-async function ownImage(tx: Db, service: LockedService): Promise<Wanted | undefined> {
-  const { image } = service.source;
+/** What a deploy without an image takes: the branch or image configured, else what the live release runs. */
+async function ownSource(tx: Db, service: LockedService): Promise<Wanted | undefined> {
+  const { image, git } = service.source;
+  if (git) return { branch: git.branch };
   return image === undefined ? sql.liveArtifact(tx, service.id) : imageWanted(image);
 }
 

@@ -57,6 +57,9 @@ function away(error: unknown): Resolved {
 }
 
 function imageDiff(live: LiveRun | undefined, wanted: Wanted) {
+  // Which commit a branch stands for is known only once it is fetched.
+  if ("branch" in wanted)
+    return { changed: true, from: live?.image ?? live?.archiveRef, to: `branch ${wanted.branch}` };
   const run: Partial<LiveRun> = "restores" in wanted ? wanted.restores : wanted;
   const from = live?.image ?? live?.archiveRef;
   const changed = !live || run.artifact !== live.artifact;

@@ -1,5 +1,6 @@
 import type { ServiceConfig, ServiceSource } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { invalid } from "../kit/errors.ts";
+import { checkGitSource, type GitSource, normalizeContextDir } from "./builder/git-source.ts";
 import type { ServiceSize, ServiceType } from "./runtime/port.ts";
 
 /** A service's configuration as it is stored: defaults filled in, named as ServiceConfig's members. */
@@ -17,7 +18,7 @@ export type StoredConfig = {
 
 export type StoredSource = {
   image?: string;
-  git?: { repository: string; branch: string; contextDir?: string };
+  git?: GitSource;
 };
 
 /** web and worker run deployments; the others are managed addons. */
@@ -81,7 +82,7 @@ function checkTexts(config: StoredConfig): void {
     throw invalid("config.dockerfile", "invalid_path", "must be a path inside the archive");
 }
 
-/** The source to store; 422 invalid_source for two sources, or for any on an addon. */
+/** The source to store; 422 invalid_source for two sources, for any on an addon, and for what git cannot take. */
 export function checkSource(type: string, source: ServiceSource | undefined): StoredSource {
   const { image, git } = source ?? {};
   if (image !== undefined && git)
@@ -89,8 +90,24 @@ export function checkSource(type: string, source: ServiceSource | undefined): St
   if (!isDeployable(type) && (image !== undefined || git))
     throw invalid("source", "invalid_source", `A ${type} addon has no source.`);
   if (git) {
-    const { repository, branch, contextDir } = git;
-    return { git: { repository, branch, ...(contextDir && { contextDir }) } };
+    const { repository, branch, contextDir = "", tokenVariable = "" } = git;
+    const given = { repository, branch, contextDir, ...(tokenVariable && { tokenVariable }) };
+    const problem = checkGitSource(given);
+    if (problem)
+      throw invalid(
+        `source.git.${problem.member}`,
+        "invalid_source",
+        `${problem.member} ${problem.message}.`,
+      );
+    const folder = normalizeContextDir(contextDir);
+    return {
+      git: {
+        repository,
+        branch,
+        ...(folder && { contextDir: folder }),
+        ...(tokenVariable && { tokenVariable }),
+      },
+    };
   }
   return image === undefined ? {} : { image };
 }

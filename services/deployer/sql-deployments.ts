@@ -79,6 +79,7 @@ export type NewDeployment = {
   artifact?: string;
   buildId?: string;
   archiveRef?: string;
+  branch?: string;
 };
 
 export async function insertDeployment(db: Db, deployment: NewDeployment): Promise<DeploymentRow> {
@@ -86,8 +87,8 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
     db,
     "deployment_insert",
     `insert into deployments as d
-       (id, service_id, version, status, config, source, image, artifact, build_id, archive_ref)
-     values ($1, $2, $3, 'queued', $4, $5, $6, $7, $8, $9) returning ${DEPLOYMENT}`,
+       (id, service_id, version, status, config, source, image, artifact, build_id, archive_ref, branch)
+     values ($1, $2, $3, 'queued', $4, $5, $6, $7, $8, $9, $10) returning ${DEPLOYMENT}`,
     [
       deployment.id,
       deployment.serviceId,
@@ -98,6 +99,7 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
       deployment.artifact,
       deployment.buildId,
       deployment.archiveRef,
+      deployment.branch,
     ],
   );
   return told(row!);

@@ -32,18 +32,30 @@ export function setBuildStage(db: Db, deploymentId: string, stage: string) {
   );
 }
 
+/** The commit that a build fetched; of a deployment that ended meanwhile, if none is known. */
+export function setCommit(db: Db, deploymentId: string, commit: string) {
+  return count(
+    db,
+    "deployment_commit",
+    `update deployments set commit = $2
+     where id = $1 and (status = 'building' or (status in ('failed', 'superseded') and commit is null))`,
+    [deploymentId, commit],
+  );
+}
+
 export function finishBuild(
   db: Db,
   owner: number,
-  built: { deploymentId: string; artifact: string; image?: string },
+  built: { deploymentId: string; artifact: string; image?: string; commit?: string },
 ) {
   return maybe<Moved>(
     db,
     "deployment_finish_build",
-    `update deployments d set status = 'built', built_at = now(), build_stage = null, artifact = $3, image = $4
+    `update deployments d set status = 'built', built_at = now(), build_stage = null, artifact = $3, image = $4,
+       commit = coalesce($5, d.commit)
      from work w
      where d.id = $2 and d.status = 'building' and w.service_id = d.service_id and w.lease_owner = $1 ${MOVED}`,
-    [owner, built.deploymentId, built.artifact, built.image],
+    [owner, built.deploymentId, built.artifact, built.image, built.commit],
   );
 }
 

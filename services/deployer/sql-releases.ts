@@ -1,7 +1,7 @@
 import { count, type Db, maybe } from "../kit/db.ts";
 import type { Desired, Seen } from "./pipeline.ts";
 import type { RuntimeStatus } from "./runtime/port.ts";
-import type { StoredConfig } from "./service-config.ts";
+import type { StoredConfig, StoredSource } from "./service-config.ts";
 
 const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`;
 
@@ -47,6 +47,8 @@ export type ReleaseRow = {
   version: number;
   status: string;
   config: StoredConfig;
+  /** The service's source when the deployment was accepted. */
+  source: StoredSource;
   artifact?: string;
   buildId?: string;
   archiveRef?: string;
@@ -62,7 +64,7 @@ const RELEASE = `
   select s.id as "serviceId", s.account_id as "accountId", s.project_id as "projectId",
     s.environment_id as "environmentId", p.name as project, e.name as environment, s.name as service, s.type,
     coalesce((s.config -> 'autoApply')::boolean, true) as "autoApply",
-    d.id as "deploymentId", d.version, d.status, d.config, d.artifact, d.build_id as "buildId",
+    d.id as "deploymentId", d.version, d.status, d.config, d.source, d.artifact, d.build_id as "buildId",
     d.archive_ref as "archiveRef", ${ms("d.build_started_at")} as "buildStartedMs", s.fingerprint,
     s.variables_revision as revision, s.applied_revision as "appliedRevision", s.dirty_at::text as "dirtyAt",
     (select a.tier from accounts a where a.id = s.account_id) as tier

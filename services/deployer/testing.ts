@@ -294,7 +294,9 @@ export async function refusal(call: Promise<unknown>) {
   const problem = error instanceof ConnectError ? error.findDetails(ProblemSchema)[0] : undefined;
   if (!problem) throw error;
   const { status, code, context } = problem;
-  return { status, code, reasons: problem.details.map((detail) => detail.reason), context };
+  const { details } = problem;
+  const [reasons, paths] = [details.map((detail) => detail.reason), details.map((detail) => detail.path)];
+  return { status, code, reasons, paths, context };
 }
 
 /** Status, code and reasons of a refusal, as in "409 name_taken". */

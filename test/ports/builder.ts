@@ -11,12 +11,16 @@ import {
   type BuildRequest,
   type BuildResult,
   defaultBuildLimits,
+  type GitBuildSource,
 } from "../../services/deployer/builder/port.ts";
 import type { ObjectStore } from "../../services/deployer/store/port.ts";
+import type { GitServer } from "../git-server.ts";
 
 export interface BuilderHarness {
   builder: Builder;
   store: ObjectStore;
+  /** A git server that builds can reach. */
+  git: GitServer;
   /** What a build of this id has left anywhere: processes and files, by a name that helps to find them. */
   remains(buildId: string): Promise<string[]>;
   /** Starts what was built, asks `path` of it, stops it. */
@@ -55,6 +59,11 @@ export function exampleApp(name: "node" | "python" | "static"): ArchiveEntry[] {
   };
   const folder = join(import.meta.dirname, "../apps", name);
   return files[name].map((file) => ({ name: `./${file}`, content: readFileSync(join(folder, file)) }));
+}
+
+/** The files of an example app, for a commit. */
+export function exampleFiles(name: "node" | "python" | "static"): Record<string, string> {
+  return Object.fromEntries(exampleApp(name).map((file) => [file.name.slice(2), String(file.content)]));
 }
 
 let builds = 0;
@@ -299,6 +308,9 @@ export function builderContract(name: string, open: () => Promise<BuilderHarness
       }
     });
 
+    gitContract(() => harness);
+    cacheContract(() => harness);
+
     test("an archive over the limits is refused while it is unpacked", async () => {
       const bomb = await archiveOf([{ name: "zeros", content: Buffer.alloc(20_000_000) }]);
       expect(bomb.length).toBeLessThan(100_000);
@@ -311,5 +323,90 @@ export function builderContract(name: string, open: () => Promise<BuilderHarness
       const many = await requestOf(harness.store, entries, { limits: small });
       expect(await failureOf(many)).toMatchObject({ stage: "source", code: "archive_too_many_entries" });
     });
+  });
+}
+
+/** What every builder does with a git source. */
+function gitContract(harness: () => BuilderHarness): void {
+  const requestFor = (source: Partial<GitBuildSource>, changes: Partial<BuildRequest> = {}) =>
+    requestOf(harness().store, [], {
+      source: { kind: "git", repository: harness().git.url("app"), branch: "main", ...source },
+      ...changes,
+    });
+  const failureOf = async (source: Partial<GitBuildSource>, changes: Partial<BuildRequest> = {}) => {
+    const request = await requestFor(source, changes);
+    const failure = await harness()
+      .builder.build(request, never)
+      .catch((error) => error);
+    expect(failure).toBeInstanceOf(BuildFailure);
+    expect(await harness().remains(request.buildId)).toEqual([]);
+    return { failure: failure as BuildFailure, request };
+  };
+
+  test("a branch is built and answers, its commit is told, and a later build sees the next commit", async () => {
+    const { git, builder, ask } = harness();
+    const commit = git.create("app", exampleFiles("node"));
+    const commits: string[] = [];
+    const request = await requestFor({}, { onCommit: (one) => commits.push(one) });
+    const result = await builder.build(request, never);
+    expect([result.runtime, result.commit, commits]).toEqual(["node", commit, [commit]]);
+    expect(request.stages.slice(0, 3)).toEqual(["Fetching source", "Detecting runtime", "Building image"]);
+    expect((await ask(result, "/", { GREETING: "from git" })).body).toContain("from git");
+
+    const next = git.commit("app", { "site/index.html": "<h1>in a folder</h1>" });
+    expect(await builder.build(request, never)).toEqual(result); // the same build
+    const second = await builder.build(await requestFor({ contextDir: "site" }), never);
+    expect([second.runtime, second.commit]).toEqual(["static", next]);
+    expect((await ask(second, "/", {})).body).toContain("in a folder");
+  });
+
+  test("a private repository is built with its token, which neither log nor failure shows", async () => {
+    const { git, builder } = harness();
+    const token = "a-secret-of-the-contract";
+    git.create("private", exampleFiles("static"));
+    git.protect("private", token);
+    const repository = git.url("private");
+    const request = await requestFor({ repository, token });
+    await builder.build(request, never);
+    expect(request.lines.join("\n")).not.toContain(token);
+    const without = await failureOf({ repository });
+    expect(without.failure).toMatchObject({ stage: "source", code: "git_authentication_failed" });
+    const wrong = await failureOf({ repository, token: `not-${token}` });
+    expect(wrong.failure).toMatchObject({ stage: "source", code: "git_authentication_failed" });
+    expect([wrong.failure.message, ...wrong.request.lines].join("\n")).not.toContain(token);
+  });
+
+  test("a git source that cannot be had fails at stage source, and says what is missing", async () => {
+    const { git } = harness();
+    git.create("app2", { "index.html": "x", "out/link": { link: "../../x" } });
+    const of = async (source: Partial<GitBuildSource>, changes = {}) => {
+      const { failure } = await failureOf({ repository: git.url("app2"), ...source }, changes);
+      expect([failure.stage, failure.message]).toEqual(["source", expect.stringMatching(/\.$/)]);
+      return failure.code;
+    };
+    expect(await of({ repository: git.url("nowhere") })).toBe("git_repository_not_found");
+    expect(await of({ branch: "nowhere" })).toBe("git_branch_not_found");
+    expect(await of({ contextDir: "nowhere" })).toBe("git_context_dir_not_found");
+    expect(await of({})).toBe("archive_link_escapes");
+    expect(await of({}, { limits: { unpackedBytes: 1_000_000, entries: 1 } })).toBe(
+      "archive_too_many_entries",
+    );
+    expect(await of({ repository: `${git.origin}/hangs/a.git` }, { timeoutMs: 2000 })).toBe("git_timeout");
+    expect(await of({ repository: "file:///etc" })).toBe("source_invalid");
+    expect(await of({ branch: "--upload-pack=x" })).toBe("source_invalid");
+    expect(await of({ contextDir: "../x" })).toBe("source_invalid");
+  });
+}
+
+/** What every builder keeps between the builds of a service. */
+function cacheContract(harness: () => BuilderHarness): void {
+  test("what is kept for a service can be removed, whether there is anything or not", async () => {
+    const { builder, store } = harness();
+    await builder.removeCaches("svc_never");
+    const request = await requestOf(store, exampleApp("node"), { serviceId: "svc_caches" });
+    const { artifact } = await builder.build(request, never);
+    await builder.removeCaches("svc_caches");
+    await builder.removeCaches("svc_caches");
+    expect(await builder.build(request, never)).toMatchObject({ artifact });
   });
 }

@@ -1,4 +1,5 @@
 import type { ServiceType } from "../runtime/port.ts";
+import { type Dependencies, nodeDependencies, pythonDependencies } from "./dependencies.ts";
 import { BuildFailure, type BuildFailureCode, type BuildRuntime } from "./port.ts";
 
 /** What detection may look at: paths relative to the source's root. */
@@ -28,6 +29,8 @@ export interface BuildPlan {
   /** What decided, as a sentence for the build log. */
   because: string;
   steps: BuildStep[];
+  /** What the install steps make, when another build may take it over. */
+  dependencies?: Dependencies;
   command?: string;
   /** Folders of the app that come first on PATH. */
   path: string[];
@@ -125,7 +128,8 @@ function detectNode(tree: SourceTree, wanted: Wanted): BuildPlan | undefined {
   if (builds) steps.push({ run: ["npm", "run", "build"], failure: "compile_failed" });
   const because = `It is a Node.js app: it has a package.json${installs ? "" : " without dependencies"}.`;
   const command = wanted.command ?? startOfNode(tree, pkg, script);
-  return { runtime: "node", because, steps, command, path: ["node_modules/.bin"] };
+  const dependencies = installs ? nodeDependencies(tree) : undefined;
+  return { runtime: "node", because, steps, dependencies, command, path: ["node_modules/.bin"] };
 }
 
 function startOfNode(
@@ -188,6 +192,7 @@ function detectPython(tree: SourceTree, wanted: Wanted): BuildPlan | undefined {
     runtime: "python",
     because: `It is a Python app: it has a ${file}.`,
     steps,
+    dependencies: install.includes(".") ? undefined : pythonDependencies(requirements),
     command,
     path: [".venv/bin"],
   };

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startGitServer } from "../../../test/git-server.ts";
 import {
   type ArchiveEntry,
   type BuilderHarness,
@@ -30,6 +31,7 @@ async function openLocal(environment: NodeJS.ProcessEnv = process.env) {
   const folder = join(root, "artifacts");
   const store = createDiskStore({ folder: join(root, "store"), baseUrl: "", secrets: ["x"], logger });
   const builder = createLocalBuilder({ folder, store, environment });
+  const git = await startGitServer();
   const ask: BuilderHarness["ask"] = async (result, path, env) => {
     const router = await startRouter({ port: 0, logger });
     const places = { folder: join(root, "runtime"), artifactsFolder: folder };
@@ -55,13 +57,17 @@ async function openLocal(environment: NodeJS.ProcessEnv = process.env) {
     folder,
     store,
     builder,
+    git,
     ask,
     async remains(buildId: string) {
       const place = artifactFolders(folder, buildId).folder;
       const processes = findMarked(place).map(({ pid }) => `process ${pid}`);
       return [...processes, ...(existsSync(place) ? [place] : [])];
     },
-    close: () => rm(root, { recursive: true }),
+    async close() {
+      await git.close();
+      await rm(root, { recursive: true });
+    },
   };
 }
 
@@ -229,5 +235,26 @@ func main() { http.ListenAndServe("127.0.0.1:" + os.Getenv("PORT"), http.Handler
     expect(readdirSync(folder).sort()).toEqual(["app", "berth.json", "package.json"]);
     expect(result.command).toBe("node server.js");
     await rm(join(local.folder, "go-on"));
+  });
+
+  test("a fetch whose process was killed starts clean, and nothing of the first asks the server any more", async () => {
+    const commit = local.git.create("killed", { "index.html": "<h1>x</h1>" });
+    const hanging = { kind: "git" as const, repository: `${local.git.origin}/hangs/a.git`, branch: "main" };
+    const request = await requestOf(local.store, [], { source: hanging });
+    const asked = new Promise<void>((resolve) =>
+      local.git.watch(({ url }) => url.includes("/hangs/") && resolve()),
+    );
+    const program = join(import.meta.dirname, "../../../test/ports/local-builder-process.ts");
+    const child = fork(program, [local.root, JSON.stringify(request)]);
+    await asked;
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    const { folder } = artifactFolders(local.folder, request.buildId);
+    const left = findMarked(folder);
+    expect(left).not.toEqual([]);
+    const source = { ...hanging, repository: local.git.url("killed") };
+    expect((await local.builder.build({ ...request, source }, never)).commit).toBe(commit);
+    expect(left.filter(({ pid, started }) => startedOf(pid) === started)).toEqual([]);
+    expect(await local.remains(request.buildId)).toEqual([folder]);
   });
 });

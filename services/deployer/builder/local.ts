@@ -21,9 +21,18 @@ import { endProcesses } from "../runtime/processes.ts";
 import type { ObjectStore } from "../store/port.ts";
 import { checkLink } from "./archive-path.ts";
 import { type CommandPlace, runCommand } from "./command.ts";
-import { type BuildPlan, detectRuntime, type SourceTree, staticServerFile } from "./detect.ts";
-import { buildEnvironment, hasProgram } from "./environment.ts";
+import { createDependencyCache, type DependencyCache } from "./dependency-cache.ts";
 import {
+  type BuildPlan,
+  type BuildStep,
+  detectRuntime,
+  type SourceTree,
+  staticServerFile,
+} from "./detect.ts";
+import { buildEnvironment, hasProgram } from "./environment.ts";
+import { fetchGit } from "./git-fetch.ts";
+import {
+  type ArchiveSource,
   type Builder,
   BuildFailure,
   type BuildRequest,
@@ -49,6 +58,7 @@ interface Running {
 export function createLocalBuilder(given: LocalBuilderOptions): Builder {
   const options = { ...given, folder: resolve(given.folder) };
   const running = new Map<string, Running>();
+  const cache = createDependencyCache(`${options.folder}-cache`);
 
   /** Ends the build of this id, in this process or left by a killed one, and removes its folder. */
   async function clear(buildId: string): Promise<void> {
@@ -72,7 +82,7 @@ export function createLocalBuilder(given: LocalBuilderOptions): Builder {
       if (finished) return finished;
       const own = new AbortController();
       const done = guarded(request, AbortSignal.any([signal, own.signal]), (guard, log) =>
-        buildOnce(options, { ...request, log }, guard, () => clear(request.buildId)),
+        buildOnce(options, cache, { ...request, log }, guard, () => clear(request.buildId)),
       );
       running.set(request.buildId, { stop: own, done });
       return done.finally(() => running.delete(request.buildId));
@@ -87,6 +97,7 @@ export function createLocalBuilder(given: LocalBuilderOptions): Builder {
       if (buildId !== undefined)
         await rm(artifactFolders(options.folder, buildId).folder, { recursive: true, force: true });
     },
+    removeCaches: cache.remove,
   };
 }
 
@@ -120,6 +131,7 @@ async function guarded(
 
 async function buildOnce(
   { folder: root, store, environment }: LocalBuilderOptions,
+  cache: DependencyCache,
   request: BuildRequest,
   signal: AbortSignal,
   clear: () => Promise<void>,
@@ -133,15 +145,15 @@ async function buildOnce(
     // Without it node would take the nearest package.json above for the app's.
     writeFileSync(join(folder, "package.json"), "{}");
     onStage("Fetching source");
-    await fetchSource(store, request, app, signal);
-    onStage("Detecting runtime");
     const env = buildEnvironment(environment, tmp);
+    const commit = await fetchSource(store, request, { app, tmp, env }, signal);
+    onStage("Detecting runtime");
     const plan = await planFor(request, app, env.PATH!);
     log(plan.because);
     onStage("Building image");
-    await runSteps(plan, { cwd: app, env, folder: tmp }, log, signal);
+    await runPlan(plan, cache, request, { cwd: app, env, folder: tmp }, signal);
     signal.throwIfAborted();
-    finish(root, buildId, plan);
+    finish(root, buildId, plan, commit);
     log(plan.command === undefined ? "Built." : `Built. It starts with: ${plan.command}`);
     await rm(tmp, { recursive: true, force: true });
     return resultOf(root, buildId)!;
@@ -152,13 +164,32 @@ async function buildOnce(
   }
 }
 
+/** Puts the source into `app`; gives the commit of a git source. */
 async function fetchSource(
   store: ObjectStore,
   request: BuildRequest,
+  { app, tmp, env }: { app: string; tmp: string; env: Record<string, string> },
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const { source, limits, timeoutMs, log } = request;
+  if (source.kind === "archive") {
+    await fetchArchive(store, request, source, app, signal);
+    return undefined;
+  }
+  log(`Fetching the branch ${source.branch} of ${source.repository}`);
+  const fetched = await fetchGit({ source, target: app, tmp, env, limits, timeoutMs }, signal);
+  request.onCommit?.(fetched.commit);
+  log(`Its newest commit is ${fetched.commit}: ${fetched.entries} entries, ${fetched.bytes} bytes.`);
+  return fetched.commit;
+}
+
+async function fetchArchive(
+  store: ObjectStore,
+  request: BuildRequest,
+  { key }: ArchiveSource,
   app: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const { key } = request.source;
   const stat = await store.stat(key);
   if (!stat)
     throw new BuildFailure(
@@ -208,13 +239,38 @@ function treeOf(root: string): SourceTree {
   };
 }
 
-async function runSteps(
+/** Installs, or takes what an earlier build of the service installed from the same lock file; then builds. */
+async function runPlan(
   plan: BuildPlan,
+  cache: DependencyCache,
+  { serviceId, log }: BuildRequest,
+  place: CommandPlace,
+  signal: AbortSignal,
+): Promise<void> {
+  const installs = plan.steps.filter((step) => step.failure === "install_failed");
+  const entry = await cache.entryFor(serviceId, plan, place, signal);
+  if (entry && (await entry.restore(signal))) {
+    log(`The dependencies are those of an earlier build: ${entry.unchanged} did not change.`);
+    await runSteps(plan.dependencies!.afterRestore, place, log, signal);
+  } else {
+    await runSteps(installs, place, log, signal);
+    await entry?.store(signal);
+  }
+  await runSteps(
+    plan.steps.filter((step) => !installs.includes(step)),
+    place,
+    log,
+    signal,
+  );
+}
+
+async function runSteps(
+  steps: BuildStep[],
   place: CommandPlace,
   log: (line: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  for (const { run, failure } of plan.steps) {
+  for (const { run, failure } of steps) {
     const shown = run.join(" ");
     log(`$ ${shown}`);
     const code = await runCommand(run, place, log, signal);
@@ -228,12 +284,17 @@ async function runSteps(
 }
 
 /** The manifest comes last: a folder that has one is a finished artifact. */
-function finish(root: string, buildId: string, plan: BuildPlan): void {
+function finish(root: string, buildId: string, plan: BuildPlan, commit: string | undefined): void {
   const { folder, manifest } = artifactFolders(root, buildId);
   if (plan.needsStaticServer)
     copyFileSync(join(import.meta.dirname, "static-server.ts"), join(folder, staticServerFile));
   const { runtime, command, path } = plan;
-  const content: ArtifactManifest = { runtime, path, ...(command !== undefined && { command }) };
+  const content: ArtifactManifest = {
+    runtime,
+    path,
+    ...(command !== undefined && { command }),
+    ...(commit !== undefined && { commit }),
+  };
   writeFileSync(`${manifest}.new`, JSON.stringify(content));
   renameSync(`${manifest}.new`, manifest);
 }
@@ -245,6 +306,7 @@ function resultOf(root: string, buildId: string): BuildResult | undefined {
     artifact: directoryArtifact(buildId),
     command: manifest.command,
     runtime: manifest.runtime as BuildRuntime,
+    ...(manifest.commit !== undefined && { commit: manifest.commit }),
   };
 }
 

@@ -13,7 +13,21 @@ export type BuildStage =
   | "Pushing image";
 
 /** An uploaded archive in the object store: a gzipped tarball of the working directory. */
-export type BuildSource = { kind: "archive"; key: string };
+export type ArchiveSource = { kind: "archive"; key: string };
+
+/**
+ * The newest commit of a branch, as `checkGitSource` lets it pass. `token` is a secret (`token` or
+ * `user:token`): it reaches git through its environment alone, never arguments, files, logs or errors.
+ */
+export type GitBuildSource = {
+  kind: "git";
+  repository: string;
+  branch: string;
+  contextDir?: string;
+  token?: string;
+};
+
+export type BuildSource = ArchiveSource | GitBuildSource;
 
 export interface BuildLimits {
   /** Bytes of all unpacked files together, counted while writing. */
@@ -40,6 +54,8 @@ export interface BuildRequest {
   /** Past it the build fails with `build_timeout`. */
   timeoutMs: number;
   onStage(stage: BuildStage): void;
+  /** Told the commit of a git source as soon as it is known; 40 or 64 hexadecimal digits. */
+  onCommit?(commit: string): void;
   /** Takes one complete line of output, without its end. */
   log(line: string): void;
 }
@@ -50,6 +66,8 @@ export interface BuildResult {
   /** The start command that was found; it comes with the artifact, this copy is for people. */
   command?: string;
   runtime: BuildRuntime;
+  /** What was built of a git source. */
+  commit?: string;
 }
 
 export type BuildRuntime = "node" | "python" | "go" | "static" | "procfile" | "dockerfile" | "command";
@@ -67,6 +85,8 @@ export interface Builder {
   discard(buildId: string): Promise<void>;
   /** Removes an artifact that nothing runs any more. Idempotent; not its own artifacts are left alone. */
   removeArtifact(artifact: string): Promise<void>;
+  /** Removes what is kept between builds of a service, which has no build any more. Idempotent. */
+  removeCaches(serviceId: string): Promise<void>;
 }
 
 export type BuildFailureStage = "source" | "detect" | "build" | "push";
@@ -86,6 +106,16 @@ export type BuildFailureCode =
   | "archive_special_file"
   | "archive_path_invalid"
   | "archive_path_conflict"
+  | "git_repository_not_found"
+  | "git_branch_not_found"
+  | "git_context_dir_not_found"
+  | "git_authentication_failed"
+  | "git_token_missing"
+  | "git_token_invalid"
+  | "git_token_not_sensitive"
+  | "git_unreachable"
+  | "git_timeout"
+  | "git_failed"
   | "dockerfile_needs_cluster"
   | "dockerfile_missing"
   | "runtime_not_detected"

@@ -1,7 +1,7 @@
 import { linkSync, mkdirSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import { type Readable, Transform } from "node:stream";
+import { type Duplex, type Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import { type Extract, extract } from "tar-stream";
@@ -22,7 +22,7 @@ const smallBytes = 256 * 1024;
 
 /**
  * Unpacks a gzipped tarball into the empty folder `target`, never outside of it, whatever the archive says
- * (decisions.md §4). Keeps the executable bit and drops all other modes and owners. Throws `BuildFailure`
+ * (decisions.md §4). `decode` takes the place of gunzip. Keeps the executable bit and drops all other modes and owners. Throws `BuildFailure`
  * with stage `source`; what was written until then stays for the caller to remove.
  */
 export async function unpackArchive(
@@ -30,13 +30,14 @@ export async function unpackArchive(
   target: string,
   limits: BuildLimits,
   signal?: AbortSignal,
+  decode: Duplex = createGunzip(),
 ): Promise<Unpacked> {
   const unpacked: Unpacked = { entries: 0, bytes: 0, skipped: 0 };
   const kinds = new Map<string, EntryKind>([["", "directory"]]);
   const archive = extract();
   // Headers and padding come on top of the files.
   const tap = countBytes(limits.unpackedBytes + limits.entries * 2048, () => tooLarge(limits));
-  const piped = pipeline(source, createGunzip(), tap, archive, { signal });
+  const piped = pipeline(source, decode, tap, archive, { signal });
   piped.catch(() => {}); // it is awaited below
   try {
     for await (const entry of archive) {

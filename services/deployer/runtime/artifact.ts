@@ -7,6 +7,8 @@ export interface ArtifactManifest {
   command?: string;
   /** Folders, relative to the app's, that come first on PATH. */
   path: string[];
+  /** What was built of a git source. */
+  commit?: string;
 }
 
 const scheme = "directory:";

@@ -1210,7 +1210,7 @@ export type DryRunImage = Message<"berth.deployer.v1.DryRunImage"> & {
   from?: string | undefined;
 
   /**
-   * The image that would run, or archiveRef of the source.
+   * The image that would run, archiveRef of the source, or "branch NAME" of a git source.
    *
    * @generated from field: optional string to = 3;
    */
@@ -1280,8 +1280,9 @@ export const DryRunDanglingSchema: GenMessage<DryRunDangling> = /*@__PURE__*/
  */
 export const DeploymentService: GenService<{
   /**
-   * Deploys an image: the given ref, else the service's configured one, else the live one. With dryRun nothing
-   * changes: the answer says what would.
+   * Deploys an image: the given ref, else the service's configured one, else the live one. A service with a
+   * git source and no given ref builds the newest commit of its branch. With dryRun nothing changes: the
+   * answer says what would.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.Deploy
    */
