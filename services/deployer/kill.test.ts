@@ -235,7 +235,7 @@ test("killed at ten random moments of deploys and changes: every deployment ends
   await eventually("only what runs or can be rolled back to is kept", async () => {
     const { rows } = await around.pool.query<{ buildId: string }>(
       `select d.build_id as "buildId" from deployments d join services s on s.id = d.service_id
-       where d.status = 'applied' and (d.version = s.live_version or d.healthy_at is not null
+       where d.status = 'applied' and d.build_id is not null and (d.version = s.live_version or d.healthy_at is not null
          and (select count(*) from deployments n where n.service_id = d.service_id
            and n.healthy_at is not null and n.version > d.version) < 5)`,
     );
