@@ -1,3 +1,8 @@
+table accounts
+  id text not null
+  tier text not null default 'free'::text
+  provisioned_at timestamp with time zone
+  constraint accounts_pkey PRIMARY KEY (id)
 table build_logs
   deployment_id text not null
   seq integer not null
@@ -43,7 +48,9 @@ table deployments
   constraint deployments_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text, 'applied'::text, 'failed'::text, 'superseded'::text])))
   constraint deployments_version UNIQUE (service_id, version)
   CREATE UNIQUE INDEX deployments_active ON deployments USING btree (service_id) WHERE (status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text]))
+  CREATE INDEX deployments_kept ON deployments USING btree (service_id, version) WHERE ((status = 'applied'::text) AND (artifact IS NOT NULL) AND (NOT leftover))
   CREATE INDEX deployments_leftover ON deployments USING btree (service_id) WHERE leftover
+  CREATE INDEX deployments_were_live ON deployments USING btree (service_id, version) WHERE (healthy_at IS NOT NULL)
   CREATE TRIGGER deployment_changed AFTER INSERT OR DELETE OR UPDATE ON deployments FOR EACH ROW EXECUTE FUNCTION deployment_changed()
 table environments
   id text not null
@@ -113,6 +120,7 @@ table services
   addon_message text
   addon_revision bigint not null default 0
   addon_secret bytea
+  applied_variables bytea
   addon_port integer
   addon_next_secret bytea
   addon_rotated_at timestamp with time zone
