@@ -61,14 +61,14 @@ test("a dry run compares image, configuration and variables with the live releas
   await until(path, 1, "applied");
   await untilService(path, "running");
   set(`${secret}-2`, [{ name: "NEW", value: "new" }]);
-  await catalog.updateService({ ...path, config: { replicas: 2, env: { COLOUR: "blue" } } });
+  await catalog.updateService({ ...path, config: { minReadySeconds: 2, env: { COLOUR: "blue" } } });
 
   const again = await tryOut.deploy(path); // nothing given, nothing configured: what is live
   expect(again).toMatchObject({
     eligible: true,
     diff: {
       image: { changed: false, from: archiveRef, to: archiveRef },
-      config: ["env.COLOUR", "replicas"],
+      config: ["env.COLOUR", "minReadySeconds"],
       variables: { added: ["NEW"], changed: ["KEY"], removed: ["OLD"] },
     },
   });
@@ -83,7 +83,7 @@ test("a dry run compares image, configuration and variables with the live releas
     eligible: true,
     diff: {
       image: { changed: true, to: archiveRef },
-      config: ["env.COLOUR", "replicas"],
+      config: ["env.COLOUR", "minReadySeconds"],
       variables: { added: [], changed: [], removed: [] },
     },
   });

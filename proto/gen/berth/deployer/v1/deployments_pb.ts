@@ -1174,7 +1174,7 @@ export type DryRunDiff = Message<"berth.deployer.v1.DryRunDiff"> & {
   image?: DryRunImage | undefined;
 
   /**
-   * Members of the configuration that differ, as in "replicas" or "env.LOG_LEVEL".
+   * Members of the configuration that differ, as in "port" or "env.LOG_LEVEL".
    *
    * @generated from field: repeated string config = 2;
    */
