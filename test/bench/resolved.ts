@@ -49,8 +49,8 @@ export const resolved: Bench = {
         notModified.push(two.perSecond / reference.perSecond);
       }
       return [
-        { name: "resolved-variables", value: median(full), unit: "x floor", goal: ">= 0.7" },
-        { name: "resolved-variables-304", value: median(notModified), unit: "x floor", goal: ">= 3" },
+        { name: "resolved-variables", value: median(full), unit: "x floor", goal: ">= 0.9" },
+        { name: "resolved-variables-304", value: median(notModified), unit: "x floor", goal: ">= 4" },
       ];
     } finally {
       floor.stop();

@@ -5,7 +5,7 @@ import type { Bench } from "./row.ts";
 export const start: Bench = {
   names: ["start-to-ready", "resident-memory"],
   run: async (platform) => [
-    { name: "start-to-ready", value: platform.readyMs / 1000, unit: "s", goal: "<= 10" },
-    { name: "resident-memory", value: await residentMiB(platform.pid), unit: "MiB", goal: "<= 700" },
+    { name: "start-to-ready", value: platform.readyMs / 1000, unit: "s", goal: "<= 8" },
+    { name: "resident-memory", value: await residentMiB(platform.pid), unit: "MiB", goal: "<= 600" },
   ],
 };
