@@ -10,7 +10,7 @@ function treeOf(files: Record<string, unknown>): SourceTree {
   };
 }
 
-const own = { resolved: "https://registry.example.com/a/-/a-1.0.0.tgz", integrity: "sha512-x" };
+const own = { resolved: "https://packages.example/a/-/a-1.0.0.tgz", integrity: "sha512-x" };
 const locked = (packages: Record<string, object>, pkg: object = {}, more: Record<string, unknown> = {}) =>
   nodeDependencies(
     treeOf({ "package.json": pkg, "package-lock.json": { packages: { "": {}, ...packages } }, ...more }),
