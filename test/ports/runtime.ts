@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import {
   imageArtifact,
   type LogLine,
@@ -100,8 +100,11 @@ export function runtimeContract(name: string, open: () => Promise<RuntimeHarness
       const first = await statusOf(runtime, one.serviceId, isRunning);
       await runtime.apply(one);
       expect(await runtime.status(one.serviceId)).toEqual(first);
-      const { lines } = await runtime.logs({ serviceId: one.serviceId, limit: 10 });
-      expect(lines.filter((line) => line.message.startsWith("listening"))).toHaveLength(1);
+      // It answers before its line has reached the log.
+      await vi.waitFor(async () => {
+        const { lines } = await runtime.logs({ serviceId: one.serviceId, limit: 10 });
+        expect(lines.filter((line) => line.message.startsWith("listening"))).toHaveLength(1);
+      }, 10_000);
     });
 
     test("a new revision of the variables rolls over without a refused request", async () => {
