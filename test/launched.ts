@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { eventually } from "../services/kit/testing.ts";
+import { familyOf } from "./processes.ts";
 
 const root = resolve(import.meta.dirname, "..");
 
@@ -74,18 +75,11 @@ export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<
 
 /** Pid of the one descendant whose command line contains a text. */
 export async function processOf(ancestor: number, text: string): Promise<number> {
-  const parents = new Map<number, number>();
-  const matching: number[] = [];
-  for (const name of await readdir("/proc")) {
-    if (!/^\d+$/.test(name)) continue;
-    const stat = await readFile(`/proc/${name}/stat`, "utf8").catch(() => "");
-    if (!stat) continue;
-    parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]));
-    const command = await readFile(`/proc/${name}/cmdline`, "utf8").catch(() => "");
-    if (command.includes(text)) matching.push(Number(name));
+  const found: number[] = [];
+  for (const pid of await familyOf(ancestor)) {
+    const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+    if (pid !== ancestor && command.includes(text)) found.push(pid);
   }
-  const below = (pid: number): boolean => pid === ancestor || (parents.has(pid) && below(parents.get(pid)!));
-  const found = matching.filter((pid) => pid !== ancestor && below(pid));
   if (found.length !== 1) throw new Error(`${found.length} processes match ${text}`);
   return found[0]!;
 }

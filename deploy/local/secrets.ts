@@ -1,7 +1,7 @@
-import { createHmac, randomBytes, randomInt } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import { chmod, mkdir, open, readFile, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { crc32 } from "node:zlib";
+import { makeToken } from "../../services/identity/tokens.ts";
 import { StartFailure } from "./failure.ts";
 
 /** What is made once for a data folder and never again. */
@@ -55,7 +55,7 @@ function makeSecrets(): Secrets {
     encryptionKeys: `k${randomBytes(4).toString("hex")}:${key()}`,
     uploadKeys: key(),
     secretKeys: key(),
-    ownerToken: makeToken(),
+    ownerToken: makeToken("pat"),
     ownerPassword: randomBytes(15).toString("base64url"),
     databasePasswords: {},
   };
@@ -71,21 +71,6 @@ async function extend(secrets: Secrets, roles: string[], file: string): Promise<
   await writeSafely(file, `${JSON.stringify(extended, null, 2)}\n`);
   return extended;
 }
-
-/** A personal token of the documented form (decisions.md 5): 30 base62, then their CRC32 as 6 base62. */
-export function makeToken(): string {
-  let body = "berth_pat_";
-  for (let i = 0; i < 30; i++) body += base62[randomInt(62)];
-  let rest = crc32(body);
-  let checksum = "";
-  for (let i = 0; i < 6; i++) {
-    checksum = base62[rest % 62] + checksum;
-    rest = Math.floor(rest / 62);
-  }
-  return body + checksum;
-}
-
-const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /** By which a key is recognised without being known: id → fingerprint. */
 export function fingerprints(encryptionKeys: string): Map<string, string> {

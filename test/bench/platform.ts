@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
+import { familyOf } from "../processes.ts";
 
 export type Local = { origin: string; baseUrl: string; ownerToken: string; accountId: string; pid: number };
 
@@ -63,16 +64,8 @@ async function untilReady(child: ChildProcess, dir: string): Promise<Local> {
 
 /** Resident memory of a process and all its descendants in MiB, shared pages counted once (PSS). */
 export async function residentMiB(rootPid: number): Promise<number> {
-  const parents = new Map<number, number>();
-  for (const name of await readdir("/proc")) {
-    const stat = /^\d+$/.test(name) ? await readFile(`/proc/${name}/stat`, "utf8").catch(() => "") : "";
-    if (stat) parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]));
-  }
-  const belongs = (pid: number): boolean =>
-    pid === rootPid || (parents.has(pid) && belongs(parents.get(pid)!));
   let kib = 0;
-  for (const pid of parents.keys()) {
-    if (!belongs(pid)) continue;
+  for (const pid of await familyOf(rootPid)) {
     const rollup = await readFile(`/proc/${pid}/smaps_rollup`, "utf8").catch(() => "");
     kib += Number(/^Pss:\s+(\d+)/m.exec(rollup)?.[1] ?? 0);
   }
