@@ -6,23 +6,29 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../services/kit/testing.ts";
 import { open } from "./apps.ts";
+import { type GitServer, startGitServer } from "./git-server.ts";
 import { type Launched, launch } from "./launched.ts";
+import { exampleFiles } from "./ports/builder.ts";
 
 const root = resolve(import.meta.dirname, "..");
 let platform: Launched;
+let git: GitServer;
 
 beforeAll(async () => {
-  platform = await launch();
+  [platform, git] = await Promise.all([launch(), startGitServer()]);
 });
 
-afterAll(() => platform.stop());
+afterAll(async () => {
+  await platform?.stop();
+  await git?.close();
+});
 
 /** Runs lines in a shell that stops at the first that fails, in a folder that looks like the project's. */
-async function paste(lines: string): Promise<string> {
+async function paste(lines: string, more: Record<string, string> = {}): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "berth-paste-"));
   await symlink(platform.data, join(folder, ".berth"));
   await symlink(join(root, "test"), join(folder, "test"));
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder };
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder, ...more };
   const options = { cwd: folder, env, timeout: 50_000 };
   try {
     return (await promisify(execFile)("bash", ["-euo", "pipefail", "-c", lines], options)).stdout;
@@ -34,7 +40,8 @@ async function paste(lines: string): Promise<string> {
 test("the README's tour, pasted line by line, does what it says", async () => {
   const readme = await readFile(join(root, "README.md"), "utf8");
   const tour = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].map((match) => match[1]).join("");
-  const output = await paste(tour);
+  const commit = git.create("yours", exampleFiles("node"));
+  const output = await paste(tour, { REPOSITORY: git.url("yours") });
   for (const said of [
     '"name":"API_KEY","sensitive":true,"source":"service"',
     "Hello from production",
@@ -43,6 +50,7 @@ test("the README's tour, pasted line by line, does what it says", async () => {
     "1 applied",
     "listening on port",
     "variable.create DATABASE_URL",
+    `"commit":"${commit}"`,
   ])
     expect(output).toContain(said);
 });
