@@ -5,6 +5,8 @@ import { setTimeout as delay } from "node:timers/promises";
 /** Apps that listen on `localhost` may have got either address. */
 const addresses = ["127.0.0.1", "::1"];
 const probeTimeoutMs = 5000;
+/** Pauses grow with the time waited, so that an app is seen within a tenth of the time that it took to start. */
+const [shortestPauseMs, longestPauseMs, lateness] = [2, 250, 0.1];
 
 /**
  * Waits until the app answers on `port` and gives the address it listens on: with a path GET must answer
@@ -15,13 +17,15 @@ export async function waitUntilHealthy(
   path: string | undefined,
   signal: AbortSignal,
 ): Promise<string> {
-  for (let pause = 10; ; pause = Math.min(250, pause * 1.5)) {
+  const begun = performance.now();
+  for (;;) {
     for (const host of addresses) {
       const healthy = path === undefined ? await accepts(host, port) : await answers(host, port, path);
       signal.throwIfAborted();
       if (healthy) return host;
     }
-    await delay(pause, undefined, { signal });
+    const pause = (performance.now() - begun) * lateness;
+    await delay(Math.min(longestPauseMs, Math.max(shortestPauseMs, pause)), undefined, { signal });
   }
 }
 
