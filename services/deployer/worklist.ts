@@ -127,6 +127,8 @@ export function startWorklist(deps: WorklistDeps) {
     /** What went on in the background of a service is over; `broken`: after a pause it is tried again. */
     ended(serviceId: string, broken: boolean): void {
       const wakeIn = broken ? pauseAfterFailure(serviceId) : 0;
+      // Now, as its step may be over and its lease be given back before this has its turn.
+      if (inHand.has(serviceId)) return void again.add(serviceId);
       void inTurn(async () => {
         if (inHand.has(serviceId)) again.add(serviceId);
         else if (broken || !(await goOn(serviceId))) await settle(serviceId, wakeIn);
