@@ -97,22 +97,33 @@ async function membersOf(leader: ProcessRef | undefined, folder: string): Promis
 
 type Placed = Process & { places: string[] };
 
-/** A look at all processes costs milliseconds: at most this part of the time goes into it. */
+/**
+ * A look at all processes costs milliseconds: a few are made at once, and when many are asked for, at most
+ * this part of the time goes into them.
+ */
 const lookingShare = 0.2;
+const atOnceMs = 100;
+let spentMs = 0;
+let spentUntil = 0;
 let coming: Promise<Placed[]> | undefined;
-let restUntil = 0;
 
 /** All processes after this call, with their places: one look serves all who ask before it. */
 function lookSoon(): Promise<Placed[]> {
-  coming ??= delay(Math.max(0, restUntil - performance.now())).then(() => {
+  const left = spentMs - (performance.now() - spentUntil) * lookingShare;
+  coming ??= delay(Math.max(0, left - atOnceMs) / lookingShare).then(() => {
     coming = undefined;
-    const begun = performance.now();
+    const [now, before] = [performance.now(), cpuMs()];
     const all = listProcesses().map((one) => ({ ...one, places: placesOf(one) }));
-    const ended = performance.now();
-    restUntil = ended + (ended - begun) * (1 / lookingShare - 1);
+    spentMs = Math.max(0, spentMs - (now - spentUntil) * lookingShare) + cpuMs() - before;
+    spentUntil = now;
     return all;
   });
   return coming;
+}
+
+function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
 }
 
 function isInside(path: string, folder: string): boolean {
