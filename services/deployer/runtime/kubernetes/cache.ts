@@ -83,6 +83,15 @@ export function createCache(
       return observe(deployment, pods);
     },
 
+    /** All services of a namespace. */
+    all(namespace: string): Observation[] {
+      const informers = held.get(namespace);
+      const pods = Map.groupBy(informers?.pods.objects.values() ?? [], serviceIdOf);
+      return [...(informers?.deployments.objects.values() ?? [])]
+        .map((one) => observe(one, pods.get(serviceIdOf(one)) ?? []))
+        .filter((one) => one !== undefined);
+    },
+
     /** What the cluster says now. */
     async read(serviceId: string): Promise<Observation | undefined> {
       const { namespace = "", name = "" } = places.get(serviceId) ?? {};

@@ -20,6 +20,8 @@ export type KubernetesRuntimeOptions = {
   registryAuth?: string;
   /** Hard limits of an environment, as a ResourceQuota names them. */
   quota: Record<string, string>;
+  /** How often what is in the cluster is compared with what was applied. */
+  compareMs: number;
 };
 
 export type AppOptions = {

@@ -2,17 +2,17 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { V1Deployment } from "@kubernetes/client-node";
 import { isStatus } from "../../kube/client.ts";
-import { Deployment, Ingress, Secret, Service } from "../../kube/kinds.ts";
+import { Deployment } from "../../kube/kinds.ts";
 import type { Runtime, RuntimeStatus } from "../port.ts";
 import { createCache } from "./cache.ts";
 import { createClaims } from "./claims.ts";
 import { createDeploy } from "./deploy.ts";
-import { contains } from "./drift.ts";
+import { contains, findDrift } from "./drift.ts";
 import type { Environments } from "./environments.ts";
 import { createLogs } from "./logs.ts";
-import { imageOf, secretName } from "./manifests.ts";
+import { imageOf } from "./manifests.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
-import { noted, serviceIdOf } from "./record.ts";
+import { noted, notesOf, serviceIdOf } from "./record.ts";
 import { availableAt, describe, healthyAt, isAvailable, type Observation } from "./status.ts";
 import { usageNow } from "./usage.ts";
 import { createLastWords } from "./words.ts";
@@ -26,7 +26,7 @@ export type KubernetesRuntime = Runtime & {
 /** Events of one service that come together are told together. */
 const GATHER_MS = 25;
 const WRITE_TRIES = 10;
-const DRIFT_MS = 30_000;
+const CONFIRM_MS = 2_000;
 const ENVIRONMENTS_MS = 10 * 60_000;
 
 /**
@@ -48,6 +48,7 @@ export function createKubernetesRuntime(
   const gathering = new Map<string, NodeJS.Timeout>();
   /** Services of which something was found missing or changed. */
   const drifted = new Set<string>();
+  const altered = new Set<string>();
   const stopping = new AbortController();
 
   function noticed(serviceId: string): void {
@@ -98,11 +99,10 @@ export function createKubernetesRuntime(
     const { lastWords: crashed, message, ...status } = describe(seen, now, urlOf(seen));
     const words = crashed && (await lastWords(seen, crashed));
     const sentence = [message, words].filter(Boolean).join(" ");
-    const changed = !contains(seen.deployment.spec, seen.notes.manifests.deployment);
     return {
       ...status,
       ...(sentence && { message: sentence }),
-      ...((changed || drifted.has(status.serviceId)) && { drifted: true }),
+      ...(drifted.has(status.serviceId) && { drifted: true }),
     };
   }
 
@@ -131,33 +131,34 @@ export function createKubernetesRuntime(
   });
 
   /** Finds what was removed or changed behind Berth's back. */
-  async function findDrift(): Promise<void> {
+  async function compareAll(): Promise<void> {
     for (const namespace of environments.namespaces()) {
-      const which = { namespace, labels: "berth.dev/kind=app" };
-      const [services, ingresses, secrets] = await Promise.all([
-        kube.page(Service, which),
-        kube.page(Ingress, which),
-        kube.page(Secret, which),
-      ]);
-      for (const deployment of cache.deployments()) {
-        if (deployment.metadata?.namespace !== namespace) continue;
-        const seen = cache.cached(serviceIdOf(deployment));
-        if (!seen) continue;
-        const { manifests, release } = seen.notes;
-        const named = <T extends { metadata?: { name?: string } }>({ items }: { items: T[] }, name: string) =>
-          items.find(({ metadata }) => metadata?.name === name);
-        const { service, ingress } = manifests;
-        const own = release.names.service;
-        const whole =
-          named(secrets, secretName(release)) !== undefined &&
-          contains(named(services, own)?.spec, service) &&
-          contains(named(ingresses, own)?.spec, ingress?.spec) &&
-          contains(named(ingresses, own)?.metadata?.annotations, ingress?.annotations);
-        if (whole) drifted.delete(release.serviceId);
-        else drifted.add(release.serviceId);
-        if (!whole) noticed(release.serviceId);
+      const first = await findDrift(kube, namespace, cache.all(namespace));
+      // An apply that is under way looks the same for a moment.
+      if (first.size > 0) await delay(CONFIRM_MS, undefined, { signal: stopping.signal, ref: false });
+      const suspects = cache.all(namespace).filter(({ notes }) => first.has(notes.release.serviceId));
+      const found = await findDrift(kube, namespace, suspects);
+      for (const { notes } of cache.all(namespace)) {
+        const { serviceId } = notes.release;
+        if (!found.has(serviceId) || altered.has(serviceId)) drifted.delete(serviceId);
+        else if (!drifted.has(serviceId)) {
+          drifted.add(serviceId);
+          logger.info(
+            { serviceId, namespace },
+            "what was applied was changed by somebody; it is applied again",
+          );
+          noticed(serviceId);
+        }
       }
     }
+  }
+
+  /** What the cluster changes while it takes it will never be as it was sent. */
+  function noteAltered(applied: V1Deployment): void {
+    const notes = notesOf(applied);
+    const serviceId = serviceIdOf(applied);
+    if (!notes || contains(applied.spec, notes.manifests.deployment)) altered.delete(serviceId);
+    else altered.add(serviceId);
   }
 
   /** Does it now and then until the end. */
@@ -173,7 +174,7 @@ export function createKubernetesRuntime(
   return {
     async start() {
       await cache.start();
-      void every(DRIFT_MS, findDrift);
+      void every(options.compareMs, compareAll);
       void every(ENVIRONMENTS_MS, environments.renew);
     },
     async apply(release) {
@@ -185,6 +186,7 @@ export function createKubernetesRuntime(
         throw error;
       });
       drifted.delete(release.serviceId);
+      noteAltered(applied);
       cache.remember(applied);
       noticed(release.serviceId);
     },

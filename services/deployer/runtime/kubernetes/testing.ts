@@ -49,6 +49,7 @@ export async function openCluster(name: string): Promise<Cluster> {
       egressExceptCidrs: ["10.0.0.0/8"],
     },
     quota: { pods: "50" },
+    compareMs: 1_000,
   };
   const stops: (() => Promise<void>)[] = [];
   async function another(changes: Partial<KubernetesRuntimeOptions> = {}): Promise<KubernetesRuntime> {
