@@ -28,8 +28,8 @@ export function createAddons(deps: { pool: Pool; secrets: Secrets; servers: Addo
     // The password is kept before the server knows it: it never has one that we have lost.
     const kept = await sql.keepSecret(pool, serviceId, offered);
     if (!kept) return true;
-    const { secret, addon } = sql.addonOf(kept);
-    const outcome = await servers.ensure(addon, secrets.open(secret, serviceId)).catch(async (error) => {
+    const password = secrets.open(kept.secret, serviceId);
+    const outcome = await servers.ensure(sql.addonOf(kept, false), password).catch(async (error) => {
       const message = `The server for ${kept.type} addons cannot be used; it is tried again.`;
       await sql.addonWaiting(pool, serviceId, message);
       throw error;
@@ -55,7 +55,7 @@ export function createAddons(deps: { pool: Pool; secrets: Secrets; servers: Addo
     const facts = await sql.addonFacts(pool, serviceId);
     if (!facts?.next) return true;
     const { next } = facts;
-    const outcome = await servers.ensure(sql.addonOf(facts).addon, secrets.open(next, serviceId));
+    const outcome = await servers.ensure(sql.addonOf(facts, true), secrets.open(next, serviceId));
     if (outcome.state !== "ready") return false;
     await transaction(pool, async (tx) => {
       await publish(tx, serviceId, await sql.addonRotated(tx, serviceId, next, outcome.port));

@@ -227,7 +227,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const revision = BigInt(addon.revision);
       if (addon.state !== "ready" || !addon.secret) return { ready: false, keys: [], revision };
       const password = deps.secrets.open(addon.secret, addon.id);
-      const address = deps.addonServers.address({ ...addon, serviceId, port: addon.port ?? undefined });
+      const address = deps.addonServers.address({ ...addon, port: addon.port ?? undefined });
       const keys = addonKeys(addon.type, address, addon.id, password);
       return { ready: true, keys, revision };
     },

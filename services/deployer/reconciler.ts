@@ -91,7 +91,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
 
   async function addonSeen(serviceId: string, desired: Desired): Promise<Observed["addon"]> {
     const { type, environmentId, addonState } = desired;
-    if (!addonState) return undefined;
+    if (addonState !== "ready") return undefined;
     const ref = { serviceId, type: type as AddonType, environmentId };
     return addonServers.ownServer.includes(ref.type) ? addonServers.status(ref) : "shared";
   }

@@ -1,15 +1,22 @@
 import { count, type Db, maybe } from "../kit/db.ts";
 import type { Addon, AddonStatus } from "./addons/port.ts";
 
-export type AddonFacts = Omit<Addon, "port"> & { port?: number | null; secret: Buffer; next?: Buffer | null };
+export type AddonFacts = Omit<Addon, "port" | "generation"> & {
+  port?: number | null;
+  /** How often something about it was published. */
+  revision: number;
+  secret: Buffer;
+  next?: Buffer | null;
+};
 
 const FACTS = `id as "serviceId", account_id as "accountId", project_id as "projectId", name, type,
   environment_id as "environmentId", config ->> 'size' as size, addon_port as port,
-  addon_secret as secret, addon_next_secret as next`;
+  addon_revision as revision, addon_secret as secret, addon_next_secret as next`;
 
-/** The facts without what only the database may hold. */
-export function addonOf({ secret, next: _, port, ...addon }: AddonFacts): { addon: Addon; secret: Buffer } {
-  return { secret, addon: port ? { ...addon, port } : addon };
+/** What the facts say it should be, with the password that counts or with the next one. */
+export function addonOf(facts: AddonFacts, rotating: boolean): Addon {
+  const { secret: _, next: __, revision, port, ...addon } = facts;
+  return { ...addon, port: port ?? undefined, generation: revision * 2 + (rotating ? 1 : 0) };
 }
 
 /** Keeps the first password that is offered; gives the one that counts. */

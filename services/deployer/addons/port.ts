@@ -27,6 +27,8 @@ export type Addon = AddonRef & {
   size: ServiceSize;
   /** The port it answered at before, where that is not always the same. */
   port?: number;
+  /** Grows with each password: a process that stood still must not bring an older one back. */
+  generation: number;
 };
 
 export type AddonAddress = { host: string; port: number };
@@ -64,7 +66,7 @@ export interface AddonServers {
    */
   ensure(addon: Addon, password: string): Promise<AddonOutcome>;
   /** Where apps of its environment reach a ready addon. */
-  address(addon: Pick<Addon, "serviceId" | "type" | "environmentId" | "name" | "port">): AddonAddress;
+  address(addon: Pick<Addon, "type" | "environmentId" | "name" | "port">): AddonAddress;
   /** Removes it with its data; resolves when nothing is left. Idempotent. */
   remove(addon: AddonRef): Promise<void>;
   /** Undefined when there is no server for it. Only for the types of `ownServer`. */
