@@ -68,10 +68,10 @@ function newAddon(type: AddonType, environmentId = newId("env")): Addon {
 /** As the reconciler does: once more when something changed, and now and then. */
 function until(state: AddonOutcome["state"], addon: Addon, password: string, by = addons) {
   return eventually(`the addon is ${state}`, async () => {
-    const changed = once(changes, addon.serviceId, { signal: AbortSignal.timeout(2_000) });
+    const changed = once(changes, addon.serviceId, { signal: AbortSignal.timeout(2_000) }).catch(() => {});
     const outcome = await by.ensure(addon, password);
     if (outcome.state === state) return outcome;
-    await changed.catch(() => {});
+    await changed;
     return false;
   });
 }
