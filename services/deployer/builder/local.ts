@@ -1,5 +1,6 @@
 import {
   copyFileSync,
+  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -63,6 +64,7 @@ export function createLocalBuilder(given: LocalBuilderOptions): Builder {
   /** Ends the build of this id, in this process or left by a killed one, and removes its folder. */
   async function clear(buildId: string): Promise<void> {
     const { folder } = artifactFolders(options.folder, buildId);
+    if (!existsSync(folder)) return; // it goes last, after the processes
     await endProcesses(undefined, join(folder, "tmp"), () => 0);
     await rm(folder, { recursive: true, force: true });
   }

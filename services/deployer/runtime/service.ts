@@ -38,6 +38,8 @@ export interface ServiceContext {
   emit(status: RuntimeStatus): void;
 }
 
+const SAVE_LATER_MS = 1_000;
+
 interface Rollout {
   record: GenerationRecord;
   replicas: Replica[];
@@ -57,6 +59,8 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   let { label, usage = [] } = record;
   let stopping = false;
   let lastStatus: RuntimeStatus | undefined;
+  let saved = "";
+  let saving: NodeJS.Timeout | undefined;
   let deadline: NodeJS.Timeout | undefined;
   const retiring = new Map<Replica, Promise<void>>();
   const failed = (message: string) => (error: unknown) => {
@@ -119,7 +123,8 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       replica,
       ended.finally(() => {
         retiring.delete(replica);
-        if (!stopping) save();
+        // Not at once: until then the record names a process that has ended, which nothing takes over.
+        saving ??= setTimeout(() => !stopping && save(), SAVE_LATER_MS).unref();
       }),
     );
   }
@@ -156,6 +161,8 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   }
 
   function save(removed?: true): void {
+    clearTimeout(saving);
+    saving = undefined;
     const all = [
       ...desired.replicas,
       ...(live === desired ? [] : (live?.replicas ?? [])),
@@ -163,11 +170,11 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     ];
     const instances = all.map((replica) => replica.record()).filter((one) => one !== undefined);
     const { serviceId } = record;
-    writeServiceRecord(
-      context.folder,
-      { serviceId, label, desired: desired.record, live: live?.record, instances, usage, removed },
-      context.sealer,
-    );
+    const now = { serviceId, label, desired: desired.record, live: live?.record, instances, usage, removed };
+    const text = JSON.stringify(now);
+    if (text === saved) return;
+    writeServiceRecord(context.folder, now, context.sealer);
+    saved = text;
   }
 
   function tell(): void {
@@ -265,6 +272,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       await Promise.all([...retiring.values(), swept]);
       countUsage(Date.now());
       if (first && !forever) save();
+      clearTimeout(saving);
       log.close();
       if (forever) await rm(context.folder, { recursive: true, force: true });
     },
