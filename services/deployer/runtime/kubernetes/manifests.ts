@@ -11,7 +11,8 @@ import type {
 } from "@kubernetes/client-node";
 import type { Sent } from "../../kube/client.ts";
 import { annotation, label, labelsOf } from "../../kube/names.ts";
-import { imageRef, type Release, RuntimeRefusal, type ServiceSize } from "../port.ts";
+import { resourcesOf } from "../../kube/sizes.ts";
+import { imageRef, type Release, RuntimeRefusal } from "../port.ts";
 import type { AppOptions, IngressOptions } from "./options.ts";
 
 /** What is remembered of a release in the cluster: all but the values of its variables. */
@@ -22,14 +23,6 @@ export const CONTAINER = "app";
 const PORT = "http";
 /** Name of the Secret by which nodes pull images, in each namespace. */
 export const PULL_SECRET = "berth-registry";
-
-/** decisions.md 2: thousandths of a CPU, and MiB. */
-const SIZES: Record<ServiceSize, { cpu: number; memory: number }> = {
-  nano: { cpu: 250, memory: 256 },
-  small: { cpu: 500, memory: 512 },
-  medium: { cpu: 1000, memory: 1024 },
-  large: { cpu: 2000, memory: 4096 },
-};
 
 export type ManifestOptions = {
   apps: AppOptions;
@@ -202,18 +195,6 @@ function probesOf({ healthCheckPath }: AppRelease, apps: AppOptions): Partial<V1
     livenessProbe: { ...probe, periodSeconds: 10, timeoutSeconds: 10, failureThreshold: 6 },
   };
 }
-
-function resourcesOf(size: ServiceSize, reserved: AppOptions["reserved"]) {
-  const { cpu, memory } = SIZES[size];
-  const amounts = (share: AppOptions["reserved"]) => ({
-    cpu: thousandths(Math.ceil(cpu * share.cpu)),
-    memory: mebibytes(Math.ceil(memory * share.memory)),
-  });
-  return { requests: amounts(reserved), limits: amounts({ cpu: 1, memory: 1 }) };
-}
-
-const thousandths = (amount: number) => (amount % 1000 === 0 ? String(amount / 1000) : `${amount}m`);
-const mebibytes = (amount: number) => (amount % 1024 === 0 ? `${amount / 1024}Gi` : `${amount}Mi`);
 
 function serviceOf({ serviceId, port }: AppRelease): NonNullable<V1Service["spec"]> {
   // Neighbours reach it by its name, at the web's port and at its own.
