@@ -162,7 +162,6 @@ const server = createServer({ requestTimeout: 0, keepAliveTimeout: 60_000 }, asy
     path,
     headers: forwarded(message),
     createConnection: () => socket,
-    agent: false,
   });
   onward.on("response", (answer) => {
     response.writeHead(answer.statusCode ?? 502, answer.headers);
