@@ -10,6 +10,7 @@ export default defineConfig({
       "proto/**/*.test.ts",
       "test/**/*.test.ts",
     ],
+    exclude: ["**/node_modules/**", "**/*.cluster.test.ts"],
     testTimeout: 60_000,
     hookTimeout: 120_000,
     pool: "forks",

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { redisProgram } from "../services/deployer/redis-servers.ts";
 import { eventually } from "../services/kit/testing.ts";
 import { archiveOf, deployArchive, open, settled } from "./apps.ts";
-import { refusal, startWorld, type World } from "./world.ts";
+import { refusal } from "./door.ts";
+import { startWorld, type World } from "./world.ts";
 
 let world: World;
 
@@ -62,7 +63,7 @@ test("a rotated password reaches the service that is connected to the addon, by 
   await eventually("the app runs with it", async () => (await greeting()) === new URL(now).password);
   expect((await world.must<Service>("GET", S("db"))).credentialsRotatedAt).toBeDefined();
   expect((await world.must<Service>("GET", S("web"))).liveVersion).toBe(1);
-  expect(world.logLines.join("\n")).not.toContain(new URL(now).password);
+  expect(await world.output()).not.toContain(new URL(now).password);
 
   expect(refusal(await world.call("POST", `${S("web")}/rotate-credentials`, {}))).toBe("422 not_addon");
   const { token } = await world.member("reader");

@@ -2,8 +2,9 @@ import { execFile } from "node:child_process";
 import http from "node:http";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { inject } from "vitest";
 import { eventually } from "../services/kit/testing.ts";
-import type { World } from "./world.ts";
+import type { Door } from "./door.ts";
 
 export type Deployment = {
   id: string;
@@ -25,7 +26,7 @@ export async function archiveOf(app: string, extra: string[] = []): Promise<Buff
 }
 
 /** Uploads an archive for a service and deploys it; gives the accepted deployment. */
-export async function deployArchive(world: World, S: string, archive: Buffer): Promise<Deployment> {
+export async function deployArchive(world: Door, S: string, archive: Buffer): Promise<Deployment> {
   const target = await world.must<{
     uploadUrl: string;
     contentType: string;
@@ -42,18 +43,21 @@ export async function deployArchive(world: World, S: string, archive: Buffer): P
 }
 
 /** Waits until a deployment of this version is healthy, or failed; gives it. */
-export function settled(world: World, S: string, version: number): Promise<Deployment> {
+export function settled(world: Door, S: string, version: number): Promise<Deployment> {
   return eventually(`version ${version} of ${S} settles`, async () => {
     const found = await world.must<Deployment>("GET", `${S}/deployments/${version}`);
     return (found.healthyAt !== undefined || found.finishedAt !== undefined) && found;
   });
 }
 
+/** Where the router or ingress of apps listens. */
+export const appsHost = () => inject("platform")?.appsHost ?? "127.0.0.1";
+
 /** GET of an app through the router, by the host of its URL; redirects are not followed. */
 export function open(url: string, path = "/"): Promise<{ status: number; body: string }> {
   const { host, port } = new URL(url);
   return new Promise((resolve, reject) => {
-    const request = http.get({ host: "127.0.0.1", port, path, headers: { host } }, (response) => {
+    const request = http.get({ host: appsHost(), port: port || 80, path, headers: { host } }, (response) => {
       let body = "";
       response.setEncoding("utf8");
       response.on("data", (chunk: string) => {

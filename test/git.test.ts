@@ -1,15 +1,16 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../services/kit/testing.ts";
 import { type Deployment, open, settled } from "./apps.ts";
+import { refusal } from "./door.ts";
 import { type GitServer, startGitServer } from "./git-server.ts";
 import { exampleFiles } from "./ports/builder.ts";
-import { refusal, startWorld, type World } from "./world.ts";
+import { openPlatform, type Platform, reachableHost } from "./world.ts";
 
-let world: World;
+let world: Platform;
 let server: GitServer;
 
 beforeAll(async () => {
-  [world, server] = await Promise.all([startWorld(), startGitServer()]);
+  [world, server] = await Promise.all([openPlatform(), startGitServer(reachableHost())]);
 });
 
 afterAll(async () => {
@@ -63,7 +64,7 @@ test("a private repository is deployed from its branch, redeployed with its next
   );
   expect(JSON.stringify(shown)).toContain(second);
   expect(JSON.stringify(shown)).not.toContain(token);
-  expect(world.logLines.join("\n")).not.toContain(token);
+  expect(await world.output()).not.toContain(token);
 });
 
 test("a git source that cannot be is refused when it is set, by the member that is wrong", async () => {

@@ -4,13 +4,13 @@ import { gzipSync } from "node:zlib";
 import tar from "tar-stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../services/kit/testing.ts";
-import { type Deployment, deployArchive, open, settled } from "./apps.ts";
-import { startWorld, type World } from "./world.ts";
+import { appsHost, type Deployment, deployArchive, open, settled } from "./apps.ts";
+import { openPlatform, type Platform } from "./world.ts";
 
-let world: World;
+let world: Platform;
 
 beforeAll(async () => {
-  world = await startWorld();
+  world = await openPlatform();
 });
 
 afterAll(() => world.stop());
@@ -43,7 +43,7 @@ function trickle(url: string, path: string) {
     new Promise<{ status?: number; body: string }>((resolve) => {
       const failed = (error: Error) => resolve({ body: String(error) });
       http
-        .get({ agent, host: "127.0.0.1", port, path, headers: { host } }, (response) =>
+        .get({ agent, host: appsHost(), port: port || 80, path, headers: { host } }, (response) =>
           text(response).then((body) => resolve({ status: response.statusCode, body }), failed),
         )
         .on("error", failed);

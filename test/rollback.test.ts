@@ -2,12 +2,13 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../services/kit/testing.ts";
 import { archiveOf, type Deployment, deployArchive, open, settled } from "./apps.ts";
-import { refusal, startWorld, type World } from "./world.ts";
+import { refusal } from "./door.ts";
+import { openPlatform, type Platform } from "./world.ts";
 
-let world: World;
+let world: Platform;
 
 beforeAll(async () => {
-  world = await startWorld();
+  world = await openPlatform();
 });
 
 afterAll(() => world.stop());

@@ -12,6 +12,8 @@ declare module "vitest" {
     postgresAdminUrl: string;
     /** URL, with credentials, of the run's NATS with JetStream. */
     natsUrl: string;
+    /** How long a test waits for what must happen; 20 s where a run does not say. */
+    patienceMs?: number;
   }
 }
 

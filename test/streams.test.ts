@@ -5,8 +5,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { archiveOf as tarOf } from "../services/deployer/testing.ts";
 import { eventually } from "../services/kit/testing.ts";
 import { archiveOf, type Deployment, deployArchive, settled } from "./apps.ts";
+import { refusal } from "./door.ts";
 import { openEvents } from "./events.ts";
-import { refusal, startWorld, type World } from "./world.ts";
+import { startWorld, type World } from "./world.ts";
 
 let world: World;
 let dir: string;

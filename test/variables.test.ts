@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../services/kit/testing.ts";
-import { type Answer, refusal, startWorld, type World } from "./world.ts";
+import { type Answer, refusal } from "./door.ts";
+import { startWorld, type World } from "./world.ts";
 
 let world: World;
 let P: string;

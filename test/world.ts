@@ -2,11 +2,13 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { CoreV1Api } from "@kubernetes/client-node";
 import { inject } from "vitest";
 import { freePort } from "../deploy/local/ports.ts";
 import { fields as gatewayFields } from "../gateway/config.ts";
 import { start as startGateway } from "../gateway/main.ts";
 import { fields as deployerFields } from "../services/deployer/config.ts";
+import { connectKube } from "../services/deployer/kube/client.ts";
 import { start as startDeployer } from "../services/deployer/main.ts";
 import { fields as identityFields } from "../services/identity/config.ts";
 import { start as startIdentity } from "../services/identity/main.ts";
@@ -16,13 +18,7 @@ import { createLog } from "../services/kit/log.ts";
 import { testDatabase, testNats } from "../services/kit/testing.ts";
 import { fields as variablesFields } from "../services/variables/config.ts";
 import { start as startVariables } from "../services/variables/main.ts";
-
-export type Answer<T = Record<string, unknown>> = {
-  status: number;
-  headers: Headers;
-  body: T & { error?: { code: string; message: string; details: Detail[] } & Record<string, unknown> };
-};
-export type Detail = { path: string; reason: string; message: string };
+import { type Door, openDoor } from "./door.ts";
 
 /** The whole platform in this process, on servers and folders of its own, seen through its public door. */
 export type World = Awaited<ReturnType<typeof startWorld>>;
@@ -78,49 +74,9 @@ export async function startWorld(extra: Record<string, string> = {}) {
     startDeployer(readConfig(env("deployer"), deployerFields), log("deployer")),
   ]);
   const gateway = await startGateway(readConfig(env("gateway"), gatewayFields), log("gateway"));
-  const baseUrl = `${origin}/v1`;
-
-  async function call<T = Record<string, unknown>>(
-    method: string,
-    path: string,
-    body?: unknown,
-    options: { token?: string; headers?: Record<string, string> } = {},
-  ): Promise<Answer<T>> {
-    const headers: Record<string, string> = { ...options.headers };
-    const token = options.token ?? ownerToken;
-    if (token) headers.authorization = `Bearer ${token}`;
-    if (body !== undefined) headers["content-type"] ??= "application/json";
-    const answer = await fetch(baseUrl + path, {
-      method,
-      headers,
-      body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
-    });
-    const text = await answer.text();
-    return { status: answer.status, headers: answer.headers, body: text ? JSON.parse(text) : {} };
-  }
-
-  /** As `call`, and throws unless the answer is a success. */
-  async function must<T = Record<string, unknown>>(
-    method: string,
-    path: string,
-    body?: unknown,
-    token?: string,
-  ): Promise<T> {
-    const answer = await call<T>(method, path, body, { token });
-    if (answer.status >= 300)
-      throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
-    return answer.body;
-  }
-
-  const accounts = await must<{ data: { id: string }[] }>("GET", "/accounts");
-  const accountId = accounts.data[0]!.id;
+  const door = await openDoor(origin, ownerToken);
   return {
-    origin,
-    baseUrl,
-    ownerToken,
-    accountId,
-    /** Base path of the owner's account. */
-    A: `/accounts/${accountId}`,
+    ...door,
     ports,
     /** Ports of the services' gRPC servers, and the keys that sign a caller for them. */
     grpcPorts: { identity: identity.grpcPort, variables: variables.grpcPort, deployer: deployer.grpcPort },
@@ -130,35 +86,8 @@ export async function startWorld(extra: Record<string, string> = {}) {
     logLines,
     database,
     nats,
-    call,
-    must,
-    /** A project with one environment: their base paths, and that of a service in it. */
-    async environment(name = `p${randomBytes(4).toString("hex")}`) {
-      const project = await must<{ id: string }>("POST", `/accounts/${accountId}/projects`, { name });
-      const P = `/accounts/${accountId}/projects/${project.id}`;
-      const made = await must<{ id: string }>("POST", `${P}/environments`, { name: "production" });
-      const E = `${P}/environments/${made.id}`;
-      return {
-        name,
-        projectId: project.id,
-        environmentId: made.id,
-        P,
-        E,
-        S: (service: string) => `${E}/services/${service}`,
-      };
-    },
-    /** A new user of the owner's account with this role, signed in. */
-    async member(role: "reader" | "editor" | "owner") {
-      const email = `${role}-${randomBytes(4).toString("hex")}@example.com`;
-      const password = randomBytes(12).toString("hex");
-      const { userId } = await must<{ userId: string }>("POST", `/accounts/${accountId}/members`, {
-        email,
-        role,
-        password,
-      });
-      const session = await must<{ token: string }>("POST", "/sessions", { email, password }, "");
-      return { userId, email, password, token: session.token };
-    },
+    /** Everything that the platform's processes have written so far. */
+    output: async () => logLines.join("\n"),
     async stop() {
       await gateway.stop();
       await Promise.all([identity, variables, deployer].map((service) => service.stop()));
@@ -167,9 +96,50 @@ export async function startWorld(extra: Record<string, string> = {}) {
   };
 }
 
-/** Code and reasons of a refusal, for short assertions: `409 variable_exists`, `422 invalid_name`. */
-export function refusal(answer: Answer): string {
-  const { error } = answer.body;
-  const reasons = (error?.details ?? []).map((detail) => detail.reason);
-  return [answer.status, ...(reasons.length > 0 ? reasons : [error?.code])].join(" ");
+declare module "vitest" {
+  interface ProvidedContext {
+    /** The platform that a run on a cluster is about; absent where each file starts its own. */
+    platform?: {
+      origin: string;
+      ownerToken: string;
+      /** Address at which apps answer by their Host. */
+      appsHost: string;
+      /** Address of this machine as builds see it. */
+      reachableHost: string;
+      /** Where the platform's pods run. */
+      namespace: string;
+    };
+    /** An image with `node`: as the cluster's nodes name it, and as a Dockerfile that is built there does. */
+    clusterImages: { node: string; nodeToBuildFrom: string };
+  }
+}
+
+/** What a user story needs: the platform behind its door, and what its processes write. */
+export type Platform = Door & { output: () => Promise<string>; stop: () => Promise<void> };
+
+/**
+ * The platform that the run is about, or one started in this process: for stories that hold wherever Berth
+ * runs.
+ */
+export async function openPlatform(): Promise<Platform> {
+  const given = inject("platform");
+  if (!given) return startWorld();
+  const door = await openDoor(given.origin, given.ownerToken);
+  return { ...door, output: () => outputOf(given.namespace), stop: async () => {} };
+}
+
+/** The address at which a server of a test has to listen so that builds can reach it. */
+export const reachableHost = () => inject("platform")?.reachableHost ?? "127.0.0.1";
+
+/** The log of every container of the platform, those before a restart included. */
+async function outputOf(namespace: string): Promise<string> {
+  const { config } = connectKube();
+  const core = config.makeApiClient(CoreV1Api);
+  const { items } = await core.listNamespacedPod({ namespace });
+  const read = (name: string, container: string, previous: boolean) =>
+    core.readNamespacedPodLog({ namespace, name, container, previous }).catch(() => "");
+  const logs = items.flatMap(({ metadata, spec }) =>
+    spec!.containers.flatMap(({ name }) => [false, true].map((old) => read(metadata!.name!, name, old))),
+  );
+  return (await Promise.all(logs)).join("\n");
 }

@@ -93,11 +93,12 @@ export async function eventually<T>(
   what: string,
   probe: () => Promise<T | undefined | null | false>,
 ): Promise<T> {
-  const until = Date.now() + 20_000;
+  const patience = inject("patienceMs") ?? 20_000;
+  const until = Date.now() + patience;
   while (Date.now() < until) {
     const found = await probe();
     if (found !== undefined && found !== null && found !== false) return found as T;
     await new Promise((next) => setTimeout(next, 25));
   }
-  throw new Error(`did not happen within 20 s: ${what}`);
+  throw new Error(`did not happen within ${patience / 1_000} s: ${what}`);
 }

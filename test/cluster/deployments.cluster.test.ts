@@ -1,0 +1,176 @@
+import { CoreV1Api } from "@kubernetes/client-node";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
+import { Job, Namespace, Pod } from "../../services/deployer/kube/kinds.ts";
+import { label, managed, selector } from "../../services/deployer/kube/names.ts";
+import { eventually } from "../../services/kit/testing.ts";
+import { type Deployment, deployArchive, open, settled } from "../apps.ts";
+import { archiveOf } from "../ports/builder.ts";
+import { openPlatform, type Platform } from "../world.ts";
+
+let world: Platform;
+let kube: Kube;
+let nodeImage: string;
+
+beforeAll(async () => {
+  world = await openPlatform();
+  kube = connectKube();
+  nodeImage = inject("clusterImages").node;
+});
+
+afterAll(() => world?.stop());
+
+type Service = { id: string; status: string; url: string; liveVersion?: number };
+type Files = Record<string, string>;
+
+const pack = (files: Files) => archiveOf(Object.entries(files).map(([name, content]) => ({ name, content })));
+
+/** An app that answers with these words and its variable WORD. */
+const saying = (words: string) =>
+  `require("node:http").createServer((_, response) => response.end(${JSON.stringify(words)} + (process.env.WORD ?? ""))).listen(process.env.PORT);`;
+
+async function webService() {
+  const { E, environmentId, S: service, P } = await world.environment();
+  const S = service("web");
+  const made = await world.must<Service>("POST", `${E}/services`, { name: "web", type: "web" });
+  const deploy = async (files: Files) => (await deployArchive(world, S, await pack(files))).version;
+  const shown = () => world.must<Service>("GET", S);
+  const said = async () => (await open((await shown()).url)).body;
+  const at = (version: number) => world.must<Deployment>("GET", `${S}/deployments/${version}`);
+  const log = async (version: number) =>
+    (await world.must<{ logs: string }>("GET", `${S}/deployments/${version}/build-logs`)).logs;
+  const live = async (files: Files) => {
+    const version = await deploy(files);
+    expect(await settled(world, S, version)).toMatchObject({ status: "applied", errors: [] });
+    return version;
+  };
+  return { P, E, S, id: made.id, environmentId, deploy, live, shown, said, at, log };
+}
+
+const jobsOf = async (serviceId: string) =>
+  (await kube.page(Job, { labels: selector({ [label("service")]: serviceId }) })).items;
+const podsOf = async (serviceId: string) =>
+  (await kube.page(Pod, { labels: selector({ [label("service")]: serviceId }) })).items;
+
+test("a Dockerfile with RUN is built, and its image runs pinned by digest", async () => {
+  const { live, said, id, log } = await webService();
+  const version = await live({
+    Dockerfile: `FROM ${inject("clusterImages").nodeToBuildFrom}\nWORKDIR /app\nCOPY . .\nRUN echo "made while building" > made.txt && echo "RUN was here"\nCMD ["node", "server.js"]\n`,
+    "server.js": `require("node:http").createServer((_, r) => r.end(require("node:fs").readFileSync("made.txt"))).listen(process.env.PORT);`,
+  });
+  expect(await said()).toBe("made while building\n");
+  expect(await log(version)).toContain("RUN was here");
+  const images = (await podsOf(id)).flatMap((pod) => pod.spec!.containers.map(({ image }) => image));
+  expect(images.filter((image) => !/@sha256:[0-9a-f]{64}$/.test(image ?? ""))).toEqual([]);
+});
+
+test("a build that fails says at which command, in the deployment and in the log, and leaves what runs alone", async () => {
+  const { live, deploy, said, shown, at, log, S } = await webService();
+  await live({ "package.json": "{}", "server.js": saying("still here") });
+  const version = await deploy({
+    Dockerfile: `FROM ${inject("clusterImages").nodeToBuildFrom}\nRUN echo about to fail; exit 23\n`,
+  });
+  await settled(world, S, version);
+  expect(await at(version)).toMatchObject({ status: "failed", errors: [{ stage: "build" }] });
+  expect(await log(version)).toContain("about to fail");
+  expect([await said(), (await shown()).status]).toEqual(["still here", "running"]);
+});
+
+test("a newer deployment ends the build of the older, whose Job is gone and whose log is kept", async () => {
+  const { deploy, live, said, at, log, id } = await webService();
+  const first = await deploy({
+    Dockerfile: `FROM ${inject("clusterImages").nodeToBuildFrom}\nRUN echo waiting; sleep 1000\n`,
+  });
+  await eventually("the build waits", async () => (await log(first)).includes("waiting"));
+  const second = await live({ "package.json": "{}", "server.js": saying("the newer") });
+  expect(second).toBe(2);
+  expect(await at(first)).toMatchObject({ status: "superseded" });
+  expect(await log(first)).toContain("waiting");
+  expect(await said()).toBe("the newer");
+  await eventually("no Job of it is at work", async () =>
+    (await jobsOf(id)).every((job) => !job.status?.active),
+  );
+});
+
+test("a release that crashes leaves the one before it serving, and says its last words", async () => {
+  const { live, deploy, said, shown, at } = await webService();
+  await live({ "package.json": "{}", "server.js": saying("the old one") });
+  const version = await deploy({
+    "package.json": "{}",
+    "server.js": `console.error("no settings, no service"); process.exit(7);`,
+  });
+  await eventually("the service is degraded", async () => (await shown()).status === "degraded");
+  expect(await said()).toBe("the old one");
+  const told = await eventually("the deployment says why", async () => {
+    const { warnings } = await at(version);
+    return warnings.find(({ stage }) => stage === "rollout");
+  });
+  expect(told.message).toContain("no settings, no service");
+  await live({ "package.json": "{}", "server.js": saying("mended") });
+  await eventually("the mended one answers", async () => (await said()) === "mended");
+});
+
+test("an image is deployed as it is; one that no registry has is told, and the old one serves", async () => {
+  const { S, E, said, at, shown } = await webService();
+  await world.must("PATCH", S, { config: { command: `node -e '${saying("from an image")}'` } });
+  await world.must("POST", `${S}/deploy`, { image: nodeImage });
+  expect(await settled(world, S, 1)).toMatchObject({ status: "applied", image: nodeImage });
+  expect(await said()).toBe("from an image");
+  await world.must("POST", `${S}/deploy`, { image: nodeImage.replace(/:[^:/]+$/, ":never-pushed") });
+  await eventually("the service is degraded", async () => (await shown()).status === "degraded");
+  const told = await eventually("the deployment says why", async () => (await at(2)).warnings[0]);
+  expect(told.message).toMatch(/image/i);
+  expect(await said()).toBe("from an image");
+  await world.must("DELETE", S, { confirmImpact: true });
+  await eventually("it is gone", async () => (await world.call("GET", S)).status === 404);
+  expect((await world.must<{ data: object[] }>("GET", `${E}/services`)).data).toEqual([]);
+});
+
+test("a deleted project leaves no namespace, pod or Job in the cluster", async () => {
+  const { P, live, id, environmentId } = await webService();
+  await live({ "package.json": "{}", "server.js": saying("soon gone") });
+  const labels = selector({ ...managed, [label("environment")]: environmentId });
+  expect((await kube.page(Namespace, { labels })).items).toHaveLength(1);
+  await world.must("DELETE", P, { confirmImpact: true });
+  await eventually("nothing of it is left", async () => {
+    const namespaces = (await kube.page(Namespace, { labels })).items;
+    return namespaces.length + (await podsOf(id)).length + (await jobsOf(id)).length === 0;
+  });
+});
+
+const states = ["queued", "building", "built", "applied"] as const;
+test.each(states)(
+  "the deployer killed while a deployment is %s: it ends applied, once, by itself",
+  async (state) => {
+    const { deploy, at, S, said, id, log } = await webService();
+    const version = await deploy({ "package.json": "{}", "server.js": saying("after the kill") });
+    const order = ["queued", "building", "built", "applied"];
+    await eventually(`it is ${state}, or further`, async () => {
+      const { status } = await at(version);
+      return order.indexOf(status) >= order.indexOf(state);
+    });
+    await killDeployers();
+    expect(await settled(world, S, version)).toMatchObject({ status: "applied", errors: [] });
+    await eventually("it answers", async () => (await said()) === "after the kill");
+    const all = await world.must<{ data: Deployment[] }>("GET", `${S}/deployments`);
+    expect(all.data.map(({ version, status }) => [version, status])).toEqual([[1, "applied"]]);
+    const stages = (await log(version)).split("It starts with:").length - 1;
+    expect(stages).toBe(1);
+    const running = (await podsOf(id)).filter((pod) => pod.status?.phase === "Running");
+    expect(running).toHaveLength(1);
+  },
+);
+
+/** Ends all deployer pods at once, as a lost node does. */
+async function killDeployers(): Promise<void> {
+  const { namespace } = inject("platform")!;
+  const core = kube.config.makeApiClient(CoreV1Api);
+  const labelSelector = "app.kubernetes.io/component=deployer";
+  const { items } = await core.listNamespacedPod({ namespace, labelSelector });
+  expect(items.length).toBeGreaterThan(0);
+  await Promise.all(
+    items.map(({ metadata }) =>
+      core.deleteNamespacedPod({ namespace, name: metadata!.name!, gracePeriodSeconds: 0 }),
+    ),
+  );
+}

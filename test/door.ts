@@ -1,0 +1,95 @@
+import { randomBytes } from "node:crypto";
+
+export type Answer<T = Record<string, unknown>> = {
+  status: number;
+  headers: Headers;
+  body: T & { error?: { code: string; message: string; details: Detail[] } & Record<string, unknown> };
+};
+export type Detail = { path: string; reason: string; message: string };
+
+/** The platform as its users see it: its REST API, as the owner of one account. */
+export type Door = Awaited<ReturnType<typeof openDoor>>;
+
+/** Opens the platform that answers at `origin`, as the owner that the token names. */
+export async function openDoor(origin: string, ownerToken: string) {
+  const baseUrl = `${origin}/v1`;
+
+  async function call<T = Record<string, unknown>>(
+    method: string,
+    path: string,
+    body?: unknown,
+    options: { token?: string; headers?: Record<string, string> } = {},
+  ): Promise<Answer<T>> {
+    const headers: Record<string, string> = { ...options.headers };
+    const token = options.token ?? ownerToken;
+    if (token) headers.authorization = `Bearer ${token}`;
+    if (body !== undefined) headers["content-type"] ??= "application/json";
+    const answer = await fetch(baseUrl + path, {
+      method,
+      headers,
+      body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
+    });
+    const text = await answer.text();
+    return { status: answer.status, headers: answer.headers, body: text ? JSON.parse(text) : {} };
+  }
+
+  /** As `call`, and throws unless the answer is a success. */
+  async function must<T = Record<string, unknown>>(
+    method: string,
+    path: string,
+    body?: unknown,
+    token?: string,
+  ): Promise<T> {
+    const answer = await call<T>(method, path, body, { token });
+    if (answer.status >= 300)
+      throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body;
+  }
+
+  const accounts = await must<{ data: { id: string }[] }>("GET", "/accounts");
+  const accountId = accounts.data[0]!.id;
+  return {
+    origin,
+    baseUrl,
+    ownerToken,
+    accountId,
+    /** Base path of the owner's account. */
+    A: `/accounts/${accountId}`,
+    call,
+    must,
+    /** A project with one environment: their base paths, and that of a service in it. */
+    async environment(name = `p${randomBytes(4).toString("hex")}`) {
+      const project = await must<{ id: string }>("POST", `/accounts/${accountId}/projects`, { name });
+      const P = `/accounts/${accountId}/projects/${project.id}`;
+      const made = await must<{ id: string }>("POST", `${P}/environments`, { name: "production" });
+      const E = `${P}/environments/${made.id}`;
+      return {
+        name,
+        projectId: project.id,
+        environmentId: made.id,
+        P,
+        E,
+        S: (service: string) => `${E}/services/${service}`,
+      };
+    },
+    /** A new user of the owner's account with this role, signed in. */
+    async member(role: "reader" | "editor" | "owner") {
+      const email = `${role}-${randomBytes(4).toString("hex")}@example.com`;
+      const password = randomBytes(12).toString("hex");
+      const { userId } = await must<{ userId: string }>("POST", `/accounts/${accountId}/members`, {
+        email,
+        role,
+        password,
+      });
+      const session = await must<{ token: string }>("POST", "/sessions", { email, password }, "");
+      return { userId, email, password, token: session.token };
+    },
+  };
+}
+
+/** Code and reasons of a refusal, for short assertions: `409 variable_exists`, `422 invalid_name`. */
+export function refusal(answer: Answer): string {
+  const { error } = answer.body;
+  const reasons = (error?.details ?? []).map((detail) => detail.reason);
+  return [answer.status, ...(reasons.length > 0 ? reasons : [error?.code])].join(" ");
+}
