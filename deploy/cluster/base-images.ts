@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { copyFile, link, mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { withLock } from "./lock.ts";
 import { programPath } from "./programs.ts";
-import { buildAndPush, isPushed } from "./registry.ts";
+import { push } from "./registry.ts";
 import { run, timed } from "./run.ts";
 import { folders, registry } from "./settings.ts";
 
@@ -65,53 +65,31 @@ async function makeNode(): Promise<void> {
   }
 }
 
+/** `name:tag` of the images that others build upon, in the cluster's registry. */
+export type Bases = Record<"pause" | "base" | "node-slim" | "node", string>;
+
 /**
- * Images that the cluster itself needs, and that others build upon, as `name:tag` in its registry. `node` runs as
- * uid 1000; `node-slim` is like the public image of that name: it runs as root, and has npm.
+ * The images that the cluster itself needs, and those that others build upon. `node` runs as uid 1000;
+ * `node-slim` is like the public image of that name: it runs as root, and has npm.
  */
-export async function pushBases(): Promise<void> {
-  const pause = await programPath("pause");
-  const from = `FROM ${registry.push}`;
-  const user = "RUN groupadd -g 1000 node && useradd -u 1000 -g 1000 -m node";
-  const nodeTag = hashOf(baseTag, await fileHash(nodeFile()));
-  await push(
+export async function pushBases(): Promise<Bases> {
+  const from = (image: string) => `FROM ${registry.push}/${image}\n`;
+  const image = (name: string, dockerfile: string, file?: string) =>
+    push({
+      name,
+      tag: hashOf(dockerfile, file ? basename(file) : ""),
+      dockerfile,
+      files: file ? { [name]: file } : {},
+    });
+  const pause = await image(
     "pause",
-    pause.slice(-16),
-    { pause },
-    'FROM scratch\nCOPY pause /pause\nUSER 65535:65535\nENTRYPOINT ["/pause"]',
+    'FROM scratch\nCOPY pause /pause\nUSER 65535:65535\nENTRYPOINT ["/pause"]\n',
+    await programPath("pause"),
   );
-  await push("base", baseTag, { "base.tar": baseFile() }, 'FROM scratch\nADD base.tar /\nCMD ["/bin/sh"]');
-  await push(
-    "node-slim",
-    nodeTag,
-    { "node.tar": nodeFile() },
-    `${from}/base:${baseTag}\nADD node.tar /\n${user}\nCMD ["node"]`,
-  );
-  await push("node", nodeTag, {}, `${from}/node-slim:${nodeTag}\nUSER 1000:1000\nWORKDIR /home/node`);
+  const base = await image("base", 'FROM scratch\nADD base /\nCMD ["/bin/sh"]\n', baseFile());
+  const slim = await image("node-slim", `${from(base)}ADD node-slim /\n${user}CMD ["node"]\n`, nodeFile());
+  const node = await image("node", `${from(slim)}USER 1000:1000\nWORKDIR /home/node\n`);
+  return { pause, base, "node-slim": slim, node };
 }
 
-const fileHash = async (path: string) =>
-  createHash("sha256")
-    .update(await readFile(path))
-    .digest("hex");
-
-/** Push an image unless the registry has it, under its own tag and as `:1`. */
-async function push(
-  name: string,
-  tag: string,
-  files: Record<string, string>,
-  dockerfile: string,
-): Promise<void> {
-  const full = hashOf(tag, dockerfile);
-  if ((await isPushed(`${name}:${full}`)) && (await isPushed(`${name}:1`))) return;
-  const context = await mkdtemp(join(folders.images, "context-"));
-  try {
-    for (const [to, path] of Object.entries(files)) {
-      await link(path, join(context, to)).catch(() => copyFile(path, join(context, to)));
-    }
-    await writeFile(join(context, "Dockerfile"), `${dockerfile}\n`);
-    await timed(`Pushed ${registry.pull}/${name}:1`, () => buildAndPush(name, [full, tag, "1"], context));
-  } finally {
-    await rm(context, { recursive: true, force: true });
-  }
-}
+const user = "RUN groupadd -g 1000 node && useradd -u 1000 -g 1000 -m node\n";
