@@ -8,9 +8,11 @@ import { prepareNode, programLinks, template } from "./node-files.ts";
 import { installPackages, obstacle } from "./packages.ts";
 import { buildPrograms } from "./programs.ts";
 import { ClusterFailure, run, timed, until } from "./run.ts";
+import { prepareRun } from "./run-settings.ts";
+import { runTests } from "./run-tests.ts";
 import { kubeconfig, logFile, nodeName, registry, runtimeDir } from "./settings.ts";
 
-const commands: Record<string, (args: string[]) => Promise<void>> = { build, up, down, kubectl, check };
+const commands: Record<string, (args: string[]) => Promise<void>> = { build, up, down, kubectl, check, test };
 
 /** Everything that takes long, without bringing anything up. */
 async function build(): Promise<void> {
@@ -87,6 +89,29 @@ async function kubectl(args: string[]): Promise<void> {
     child.on("exit", resolve);
   });
   process.exitCode = code ?? 1;
+}
+
+/**
+ * Bring the cluster up, run the tests that need one, take it down again unless it was up before (or `--keep`).
+ * Everything else goes to vitest. With a KUBECONFIG of your own, BERTH_CLUSTER_RUN describes that cluster.
+ */
+async function test(args: string[]): Promise<void> {
+  const own = process.env.KUBECONFIG !== undefined;
+  if (own && !process.env.BERTH_CLUSTER_RUN)
+    throw new ClusterFailure(
+      "With KUBECONFIG, BERTH_CLUSTER_RUN must name a file: see deploy/cluster/README.md.",
+    );
+  const keep = own || args.includes("--keep") || (await keeper()) !== undefined;
+  try {
+    if (!own) await up();
+    const run = process.env.BERTH_CLUSTER_RUN ?? (await prepareRun());
+    process.exitCode = await runTests(
+      args.filter((arg) => arg !== "--keep"),
+      run,
+    );
+  } finally {
+    if (!keep) await down();
+  }
 }
 
 /** Say whether this machine can have the cluster; exit code 3 when not. */
