@@ -38,6 +38,8 @@ export interface ServiceContext {
   emit(status: RuntimeStatus): void;
 }
 
+const RECORD_AGAIN_MS = 1_000;
+
 interface Rollout {
   record: GenerationRecord;
   replicas: Replica[];
@@ -58,6 +60,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   let stopping = false;
   let lastStatus: RuntimeStatus | undefined;
   let deadline: NodeJS.Timeout | undefined;
+  let unrecorded: NodeJS.Timeout | undefined;
   const retiring = new Map<Replica, Promise<void>>();
   const failed = (message: string) => (error: unknown) => {
     logger.error({ err: error, serviceId: record.serviceId }, message);
@@ -119,7 +122,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       replica,
       ended.finally(() => {
         retiring.delete(replica);
-        if (!stopping) save();
+        if (!stopping) note();
       }),
     );
   }
@@ -137,7 +140,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       for (const replica of before?.replicas ?? []) retire(replica);
     } else route();
     countUsage(Date.now());
-    save();
+    note();
     tell();
   }
 
@@ -155,9 +158,21 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     );
   }
 
-  function save(removed?: true): void {
+  /** As `save`; what the disk has no room for is written later. What happens does not wait for it. */
+  function note(removed?: true): void {
+    clearTimeout(unrecorded);
+    try {
+      save(removed);
+    } catch (error) {
+      failed("its state could not be written; it is tried again")(error);
+      if (!stopping) unrecorded = setTimeout(() => note(), RECORD_AGAIN_MS).unref();
+    }
+  }
+
+  function save(removed?: true, replaced: Replica[] = []): void {
     const all = [
       ...desired.replicas,
+      ...replaced,
       ...(live === desired ? [] : (live?.replicas ?? [])),
       ...retiring.keys(),
     ];
@@ -229,18 +244,25 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       const current = desired.record.release;
       if (isDeepStrictEqual(current, release) && label === newLabel) return;
       refuseOlder(current, release);
-      if (label !== newLabel) router.forget(label);
+      const before = { label, desired };
       label = newLabel;
       if (!needsProcesses(current, release)) {
         desired.record.release = release;
         scale(desired);
       } else {
-        if (live !== desired) for (const replica of desired.replicas) retire(replica);
         const generation = desired.record.generation + 1;
         desired = { record: { generation, release, appliedAt: Date.now(), restarts: 0 }, replicas: [] };
-        save(); // what is started next must belong to something after a hard kill
+        const replaced = live === before.desired ? [] : before.desired.replicas;
+        try {
+          save(undefined, replaced); // what is started next must belong to something after a hard kill
+        } catch (error) {
+          ({ label, desired } = before); // there is no room: nothing has been applied
+          throw error;
+        }
+        for (const replica of replaced) retire(replica);
         scale(desired);
       }
+      if (label !== before.label) router.forget(before.label);
       changed();
     },
 
@@ -257,14 +279,15 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       const first = !stopping;
       stopping = true;
       clearTimeout(deadline);
+      clearTimeout(unrecorded);
       router.forget(label);
-      if (first && forever) save(true);
+      if (first && forever) note(true);
       const grace = forever ? times.graceMs : times.stopGraceMs;
       const all = new Set([...desired.replicas, ...(live?.replicas ?? []), ...retiring.keys()]);
       await Promise.all([...all].map((replica) => replica.retire(grace)));
       await Promise.all([...retiring.values(), swept]);
       countUsage(Date.now());
-      if (first && !forever) save();
+      if (first && !forever) note();
       log.close();
       if (forever) await rm(context.folder, { recursive: true, force: true });
     },
