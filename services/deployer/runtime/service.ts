@@ -218,6 +218,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
           availableAt,
           available: countAvailable(desired),
           crashes: worst?.crashes() ?? 0,
+          silent: away.some((replica) => replica.silent()),
           lastEnd: worst?.lastEnd(),
           pending: type === "web" ? `It runs, but ${check}.` : undefined,
         },
