@@ -35,7 +35,7 @@ export function deployerProcess(around: Surroundings) {
       for (const stream of [started.stdout, started.stderr]) stream.on("data", (part) => (output += part));
       await eventually("the deployer is ready", () => {
         if (hasEnded(started)) throw new Error(`the deployer ended at its start: ${output.slice(-2_000)}`);
-        return fetch(`http://127.0.0.1:${around.port}/readyz`).then(
+        return fetch(`http://127.0.0.1:${more.PORT ?? around.port}/readyz`).then(
           (answer) => answer.ok,
           () => false,
         );
