@@ -160,11 +160,13 @@ export async function openService(context: ServiceContext, record: ServiceRecord
 
   /** As `save`; what the disk has no room for is written later. What happens does not wait for it. */
   function note(removed?: true): void {
+    const again = unrecorded !== undefined;
     clearTimeout(unrecorded);
+    unrecorded = undefined;
     try {
       save(removed);
     } catch (error) {
-      failed("its state could not be written; it is tried again")(error);
+      if (!again) failed("its state could not be written; it is tried again")(error);
       if (!stopping) unrecorded = setTimeout(() => note(), RECORD_AGAIN_MS).unref();
     }
   }
