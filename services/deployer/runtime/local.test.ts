@@ -324,7 +324,7 @@ describe("when Berth is killed", () => {
     while (findMarked(places.folder).length !== 2) await delay(50);
     const pids = findMarked(places.folder).map(({ pid }) => String(pid));
     for (let n = 0; n < 6; n++) expect(pids).toContain((await last.fetch(status.url!, "/")).body);
-    expect(globSync(join(places.folder, "services/*/instances/*"))).toHaveLength(2);
+    while (globSync(join(places.folder, "services/*/instances/*")).length !== 2) await delay(50);
     await last.stop();
   });
 
