@@ -1,5 +1,6 @@
 import {
   copyFileSync,
+  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -63,6 +64,7 @@ export function createLocalBuilder(given: LocalBuilderOptions): Builder {
   /** Ends the build of this id, in this process or left by a killed one, and removes its folder. */
   async function clear(buildId: string): Promise<void> {
     const { folder } = artifactFolders(options.folder, buildId);
+    if (!existsSync(folder)) return; // it goes last, after the processes
     await endProcesses(undefined, join(folder, "tmp"), () => 0);
     await rm(folder, { recursive: true, force: true });
   }
@@ -273,7 +275,13 @@ async function runSteps(
   for (const { run, failure } of steps) {
     const shown = run.join(" ");
     log(`$ ${shown}`);
-    const code = await runCommand(run, place, log, signal);
+    let diskFull = false;
+    const heed = (line: string) => {
+      diskFull ||= /\bENOSPC\b|no space left on device/i.test(line);
+      log(line);
+    };
+    const code = await runCommand(run, place, heed, signal);
+    if (code !== 0 && diskFull) throw noRoom();
     if (code !== 0)
       throw new BuildFailure(
         "build",
@@ -317,5 +325,9 @@ function checkId(buildId: string): void {
 
 function asFailure(error: unknown): unknown {
   if ((error as NodeJS.ErrnoException).code !== "ENOSPC") return error;
+  return noRoom();
+}
+
+function noRoom(): BuildFailure {
   return new BuildFailure("build", "disk_full", "There is no room left on the disk to build.");
 }
