@@ -163,7 +163,7 @@ export async function compare(
     `update work w set next_at = now() where w.next_at is null and w.lease_owner is null and w.service_id in (
        select service_id from deployments where status in ('queued', 'building', 'built')
        union all
-       select id from services where deleting_at is not null or addon_state = 'provisioning'
+       select id from services where deleting_at is not null or addon_state in ('provisioning', 'failed')
          or (dirty_at is not null and live_version is not null))`,
   );
   const strays = await rows<{ id: string }>(

@@ -91,8 +91,10 @@ export function startInformer<T extends KubernetesObject>(
       } catch (error) {
         version = undefined;
         // A namespace that is gone holds nothing, and the permission to look into it went with it.
-        if (isStatus(error, 403, 404)) for (const object of [...objects.values()]) take(object, true);
-        else log.warn({ err: error, namespace, kind: kind.kind }, "a watch broke");
+        if (isStatus(error, 403, 404)) {
+          for (const object of [...objects.values()]) take(object, true);
+          isSynced();
+        } else log.warn({ err: error, namespace, kind: kind.kind }, "a watch broke");
         await delay(RETRY_MS, undefined, { signal: stopping.signal, ref: false }).catch(() => {});
       }
     }
