@@ -26,7 +26,13 @@ describe.skipIf(program === undefined)("S3", () => {
   });
   afterAll(() => server.close());
 
-  objectStoreContract("S3", async () => ({ ...(await openS3(server)), close: async () => {} }));
+  // Its HTTP library ends a body that is cut as if it were whole.
+  const keepsCutUploads = true;
+  objectStoreContract("S3", async () => ({
+    ...(await openS3(server)),
+    keepsCutUploads,
+    close: async () => {},
+  }));
 
   test("a bucket that is there is taken as it is, also by several processes at once", async () => {
     const { store, bucket } = await openS3(server);
