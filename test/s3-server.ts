@@ -10,19 +10,19 @@ import { freePort } from "../deploy/local/ports.ts";
 
 export type S3Server = Awaited<ReturnType<typeof startS3Server>>;
 
-/** A versitygw on PATH, or the one that the throw-away cluster keeps in its cache; undefined without one. */
+/** A versitygw on PATH, or the one that the throw-away cluster's programs hold; undefined without one. */
 export function findS3Server(): string | undefined {
-  const cache = join(process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache"), "berth/cluster");
-  const cached = existsSync(cache)
-    ? readdirSync(cache, { recursive: true, withFileTypes: true })
-        .filter((one) => one.isDirectory())
-        .map((one) => join(one.parentPath, one.name))
-    : [];
-  const folders = [...(process.env.PATH ?? "").split(delimiter), cache, ...cached];
-  return folders
-    .filter(Boolean)
-    .map((folder) => join(folder, "versitygw"))
-    .find((path) => existsSync(path));
+  const home = process.env.BERTH_CLUSTER_DIR ?? join(homedir(), ".cache/berth/cluster");
+  const programs = join(home, "bin");
+  const built = existsSync(programs) ? readdirSync(programs) : [];
+  const found = [
+    ...(process.env.PATH ?? "")
+      .split(delimiter)
+      .filter(Boolean)
+      .map((folder) => join(folder, "versitygw")),
+    ...built.filter((name) => /^versitygw(-[0-9a-f]+)?$/.test(name)).map((name) => join(programs, name)),
+  ];
+  return found.find((path) => existsSync(path));
 }
 
 /** Starts an S3 server whose buckets are folders of a temporary one. */

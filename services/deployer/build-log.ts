@@ -12,21 +12,22 @@ export type BuildLogWriter = { line: (text: string) => void; close: () => Promis
 /**
  * Writes a build's output to the database in pieces while it grows, so that every replica can show it at
  * most a second later. Values of `secrets` are masked, long lines cut, and the oldest pieces dropped when
- * the rest alone is over the cap of decisions.md 4. Begins with an empty log.
+ * the rest alone is over the cap of decisions.md 4. Its first line takes the place of what an earlier process
+ * wrote: a build that is over by then, and says no more, keeps its log.
  */
-export async function writeBuildLog(
+export function writeBuildLog(
   pool: Pool,
   deploymentId: string,
   secrets: readonly string[],
   log: Logger,
-): Promise<BuildLogWriter> {
-  await dropLog(pool, deploymentId);
+): BuildLogWriter {
   const mask = maskSecrets(secrets);
   const sizes: number[] = [];
   let [kept, first, waiting, waitingBytes] = [0, 0, "", 0];
   let writing = Promise.resolve();
 
   const write = async (text: string, bytes: number) => {
+    if (sizes.length === 0) await dropLog(pool, deploymentId);
     await appendLog(pool, deploymentId, sizes.length, text);
     sizes.push(bytes);
     kept += bytes;

@@ -1,0 +1,4 @@
+import { builderContract } from "../../../../test/ports/builder.ts";
+import { openCluster } from "./cluster-harness.ts";
+
+builderContract("job", () => openCluster());
