@@ -146,7 +146,21 @@ async function buildOwn(all: Build, file: string, image: Image): Promise<undefin
   if (called.code !== 0) throw failureOfOwn(called);
 }
 
-function failureOfOwn({ error, step, code }: Called): BuildFailure {
+/** Nothing but a lack of memory kills a step in a container of its own. */
+function outOfMemory({ error, step = "" }: Called): BuildFailure | undefined {
+  if (!/exit status 137$|signal: killed/.test(error)) return undefined;
+  const shown = step.replace(/^RUN /, "").slice(0, 500);
+  return new BuildFailure(
+    "build",
+    "out_of_memory",
+    `“${shown}” was killed: it needed more memory than a builder has.`,
+  );
+}
+
+function failureOfOwn(called: Called): BuildFailure {
+  const { error, step, code } = called;
+  const killed = outOfMemory(called);
+  if (killed) return killed;
   const status = /exit status (\d+)$/.exec(error)?.[1];
   if (status !== undefined && step !== undefined)
     return new BuildFailure(
@@ -247,11 +261,14 @@ async function pullBase({ buildah, told, signal }: Build, image: string): Promis
   throw baseImageFailure(image);
 }
 
-function failureOfStep({ error, step = "", code }: Called, { steps }: GeneratedBuild): BuildFailure | Error {
+function failureOfStep(called: Called, { steps }: GeneratedBuild): Error {
+  const { error, step = "", code } = called;
   const known = [...steps].find(([instruction]) => instruction === step)?.[1];
   if (!known) return new Error(`buildah ended with ${code}: ${error}`);
   const status = /exit status (\d+)$/.exec(error)?.[1] ?? code;
   const shown = known.run.join(" ");
+  const killed = outOfMemory(called);
+  if (killed) return killed;
   const message = `“${shown}” ended with exit code ${status}; the build log says why.`;
   return new BuildFailure("build", known.failure, message);
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
+import { gunzipSync } from "node:zlib";
 import type { V1NetworkPolicy, V1Pod } from "@kubernetes/client-node";
 import { inject } from "vitest";
 import { startGitServer } from "../../../../test/git-server.ts";
@@ -99,6 +100,24 @@ export async function openCluster(changes: Partial<JobBuilderOptions> = {}) {
     ask,
     /** Another process's builder, for the same cluster. */
     another: () => createJobBuilder(options),
+    withOptions: (other: Partial<JobBuilderOptions>) => createJobBuilder({ ...options, ...other }),
+    /** An image's configuration, and what its layers hold. */
+    async blobsOf(ref: string) {
+      const [, path, digest] = /^[^/]+\/(.+)@(.+)$/.exec(ref) ?? [];
+      const blob = (of: string) => fetch(`http://${REGISTRY}/v2/${path}/blobs/${of}`);
+      const accept = "application/vnd.oci.image.manifest.v1+json";
+      const url = `http://${REGISTRY}/v2/${path}/manifests/${digest}`;
+      const manifest = (await (await fetch(url, { headers: { accept } })).json()) as {
+        config: { digest: string };
+        layers: { digest: string }[];
+      };
+      const config = (await (await blob(manifest.config.digest)).json()) as { config: object };
+      const own = manifest.layers.slice(-1);
+      const layers = await Promise.all(
+        own.map(async (layer) => gunzipSync(Buffer.from(await (await blob(layer.digest)).arrayBuffer()))),
+      );
+      return { config, layers: Buffer.concat(layers) };
+    },
     async remains(buildId: string): Promise<string[]> {
       const labels = selector(buildLabels(buildId));
       const found: string[] = [];

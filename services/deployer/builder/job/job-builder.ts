@@ -101,11 +101,17 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
     }
   }
 
-  /** Removes the Job and all of it; resolves once its pod is gone. */
-  async function remove(buildId: string): Promise<void> {
+  /** Has the cluster remove the Job and all of it. */
+  async function takeAway(buildId: string): Promise<void> {
     const name = jobName(buildId);
     await kube.remove(Job, name, namespace, { propagationPolicy: "Foreground" });
     await kube.remove(Secret, name, namespace);
+  }
+
+  /** Removes the Job and all of it; resolves once its pod is gone. */
+  async function remove(buildId: string): Promise<void> {
+    const name = jobName(buildId);
+    await takeAway(buildId);
     const labels = selector(buildLabels(buildId));
     for (const until = Date.now() + GONE_MS; ; ) {
       const pods = await kube.page(Pod, { namespace, labels });
@@ -136,11 +142,18 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
     async build(request, signal) {
       checkId(request.buildId);
       signal.throwIfAborted();
+      const { buildId } = request;
       try {
-        return await buildOnce(request, signal);
-      } finally {
+        const result = await buildOnce(request, signal);
+        // Nothing of it runs any more, and the image says what came of it.
+        await takeAway(buildId).catch((error) =>
+          logger.warn({ err: error, buildId }, "a Job stays for a while"),
+        );
+        return result;
+      } catch (error) {
         const left = signal.aborted && signal.reason instanceof BuildLeft;
-        if (!left) await remove(request.buildId);
+        if (!left) await remove(buildId);
+        throw error;
       }
     },
     async discard(buildId) {
@@ -148,12 +161,18 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
       await remove(buildId);
       const tag = imageTag(push, buildId);
       const image = await (await registry()).find(tag);
-      if (image) await removeImage(`${repositoryOf(tag)}@${image.digest}`);
+      if (image?.labels[imageLabels.build] === buildId)
+        await removeImage(`${repositoryOf(tag)}@${image.digest}`);
     },
     async removeArtifact(artifact) {
       const ref = imageRef(artifact) ?? "";
       const own = `${pull}/apps@`;
-      if (ref.startsWith(own)) await removeImage(`${push}/apps@${ref.slice(own.length)}`);
+      if (!ref.startsWith(own)) return;
+      const reference = `${push}/apps@${ref.slice(own.length)}`;
+      const image = await (await registry()).find(reference);
+      const buildId = image?.labels[imageLabels.build];
+      if (buildId !== undefined) await remove(buildId);
+      if (image) await removeImage(reference);
     },
     async removeCaches(serviceId) {
       const tag = cacheTag(push, serviceId);
