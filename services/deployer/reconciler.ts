@@ -15,6 +15,7 @@ import { createReleases } from "./releases.ts";
 import type { Resolve } from "./resolve.ts";
 import type { Runtime, RuntimeStatus } from "./runtime/port.ts";
 import { type Secrets, UPLOADS } from "./secrets.ts";
+import { environmentsGone } from "./sql-deletion.ts";
 import { expireEverywhere } from "./sql-history.ts";
 import { loadDesired } from "./sql-releases.ts";
 import { compareAddons } from "./sql-usage.ts";
@@ -113,6 +114,8 @@ export async function startReconciler(deps: ReconcilerDeps) {
       await runtime.remove(serviceId);
     }
     worklist?.wake();
+    for (const environmentId of await environmentsGone(pool, (await runtime.environments?.()) ?? []))
+      await runtime.removeEnvironment?.(environmentId);
   }
 
   /** A build whose lease was lost is another process's now. */
