@@ -120,7 +120,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
 
   /** A build whose lease was lost is another process's now. */
   async function renew(): Promise<void> {
-    for (const serviceId of (await worklist?.renew()) ?? []) await builds.stop(serviceId);
+    for (const serviceId of (await worklist?.renew()) ?? []) await builds.leave(serviceId);
   }
 
   async function sweep(): Promise<void> {
@@ -147,7 +147,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
       stopping.abort();
       unwatch();
       await worklist?.stop();
-      await builds.stopAll();
+      await builds.leaveAll();
       await Promise.all(timers);
       await releaseAll(pool, owner).catch(() => {});
       await listener.stop();

@@ -50,6 +50,7 @@ export type RuntimeReason =
   | "rollout_deadline_exceeded"
   | "crash_loop"
   | "replica_ended"
+  | "health_check_failed"
   /** No node could get the image. */
   | "image_pull_failed"
   /** The cluster refuses to start it. */

@@ -156,7 +156,7 @@ async function leftOf({ serviceId, environmentId }: Addon): Promise<string[]> {
   return pages.flatMap(({ items }, at) => items.map(() => all[at]!.kind)).sort();
 }
 
-test.each(["postgres", "redis"] as const)(
+test.concurrent.each(["postgres", "redis"] as const)(
   "a %s addon answers to the keys it publishes, keeps its data, and is gone with it when it is deleted",
   async (type) => {
     const [addon, password] = [newAddon(type), newPassword()];
@@ -190,7 +190,7 @@ test.each(["postgres", "redis"] as const)(
   },
 );
 
-test.each(["postgres", "redis"] as const)(
+test.concurrent.each(["postgres", "redis"] as const)(
   "a new password of a %s addon ends the old one and keeps the data, and an older one is never brought back",
   async (type) => {
     const [addon, old, next] = [newAddon(type), newPassword(), newPassword()];
@@ -209,7 +209,7 @@ test.each(["postgres", "redis"] as const)(
   },
 );
 
-test("another size is other resources, and usage tells since when", async () => {
+test.concurrent("another size is other resources, and usage tells since when", async () => {
   const [addon, password] = [newAddon("redis"), newPassword()];
   const asked = Date.now();
   await until("ready", addon, password);
@@ -231,7 +231,7 @@ test("another size is other resources, and usage tells since when", async () => 
   );
 });
 
-test("an image that cannot be pulled and a volume that is not there are told, and are no end", async () => {
+test.concurrent("an image that cannot be pulled and a volume that is not there are told, and are no end", async () => {
   const wrong = open({ images: { postgres: `${images.postgres}-none`, redis: `${images.redis}-none` } });
   const [addon, password] = [newAddon("redis"), newPassword()];
   expect(await until("failed", addon, password, wrong)).toMatchObject({
@@ -264,7 +264,7 @@ async function containerOf({ serviceId, environmentId }: Addon) {
   return set!.spec!.template.spec!.containers[0]!;
 }
 
-test("a server that ends by itself is told with its last words", async () => {
+test.concurrent("a server that ends by itself is told with its last words", async () => {
   const [addon, password] = [newAddon("redis"), newPassword()];
   await until("ready", addon, password);
   expect((await ask(addon, password, "SHUTDOWN NOSAVE")).said).not.toContain("ERR");
@@ -276,7 +276,7 @@ test("a server that ends by itself is told with its last words", async () => {
   });
 });
 
-test("two deployers that make an addon at once make one, and a third finds it", async () => {
+test.concurrent("two deployers that make an addon at once make one, and a third finds it", async () => {
   const [addon, password, second] = [newAddon("postgres"), newPassword(), open()];
   const both = () => Promise.allSettled([addons.ensure(addon, password), second.ensure(addon, password)]);
   for (let round = 0; round < 3; round++) await both();

@@ -61,7 +61,7 @@ test("a volume or a place that does not come is waited for, and told when it is 
   expect(seen(full)[2]).toMatch(/^No node of the cluster has room for its server\. .*Insufficient memory/);
 });
 
-test("an image that cannot be pulled, a server that ends, and one that was too big say so", () => {
+test("an image that cannot be pulled, a server that ends, that is silent, or was too big say so", () => {
   const waiting = (reason: string) => ({ state: { waiting: { reason } }, restartCount: 0 });
   expect(seen(podWith({}, waiting("ImagePullBackOff")))).toEqual([
     ...["failed", "degraded", "The image of its server, example/redis:1, cannot be pulled."],
@@ -69,6 +69,8 @@ test("an image that cannot be pulled, a server that ends, and one that was too b
   expect(seen(podWith({}, waiting("ContainerCreating")))).toEqual([
     ...["waiting", "starting", "Its server is starting."],
   ]);
+  const silent = seen(podWith({}, { started: true, restartCount: 0, state: { running: {} } }));
+  expect(silent).toEqual(["failed", "degraded", "Its server does not answer."]);
   const ended = (terminated: object) => ({ lastState: { terminated: terminated as never }, restartCount: 3 });
   const wordy = podWith({}, ended({ exitCode: 1, message: "one\nFatal: no\0 way\n" }));
   expect(seen(wordy)).toEqual([

@@ -79,6 +79,7 @@ function troubleOf(pod: V1Pod | undefined, now: number): Trouble {
   if (UNPULLABLE.has(reason)) return broken(`The image of its server, ${image}, cannot be pulled.`);
   if (UNMAKEABLE.has(reason)) return broken(`The container of its server cannot be made (${reason}).`);
   if (hasEnded(pod)) return broken(endOf(container));
+  if (container?.started) return broken("Its server does not answer.");
   return waiting("Its server is starting.");
 }
 

@@ -58,7 +58,8 @@ exec postgres -D "$data" -c listen_addresses='*' -c port=5432 -c hba_file=/tmp/p
   -c effective_cache_size=${Math.floor(memory / 2)}MB
 `;
   },
-  probe: `${POSTGRES_PATH}; exec pg_isready -q -h 127.0.0.1 -p 5432`,
+  // By the socket, where it is let in: a refusal would be a line in the log each time.
+  probe: `${POSTGRES_PATH}; exec pg_isready -q -h /tmp -U postgres -d postgres`,
   // SIGTERM alone would wait for the clients to leave.
   stop: "kill -INT 1",
   files: (_serviceId, password) => ({ verifier: scramVerifier(password, saltOf(password)) }),

@@ -91,7 +91,10 @@ export function createViews(kube: Kube, log: Logger, tell: (serviceId: string) =
         if (sets.objects.size + pods.objects.size === 0 && Date.now() - since > EMPTY_MS) {
           views.delete(namespace);
           await Promise.all([sets.stop(), pods.stop()]);
-        } else if (Date.now() - checked > CHECK_MS) await check(namespace, view);
+        } else if (Date.now() - checked > CHECK_MS)
+          await check(namespace, view).catch((error) =>
+            log.warn({ err: error, namespace }, "could not look at what addons have; it is tried again"),
+          );
       }
       return [...views.values()].flatMap(statuses);
     },
