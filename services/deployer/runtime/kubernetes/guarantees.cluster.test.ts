@@ -111,7 +111,11 @@ test("what somebody removes or changes is told as drift, and an apply puts it ri
     () => cluster.kube.remove(Service, name, namespace),
     () => cluster.kube.remove(Ingress, name, namespace),
     () => cluster.kube.remove(Secret, `${name}-v1-r1`, namespace),
-    () => cluster.kube.merge(Deployment, { metadata: { name, namespace }, spec: { replicas: 0 } } as never),
+    () =>
+      cluster.kube.merge(Deployment, {
+        metadata: { name, namespace },
+        spec: { progressDeadlineSeconds: 77 },
+      } as never),
   ];
   for (const change of changes) {
     await change();
@@ -132,7 +136,8 @@ test("new versions and revisions cost no request under a steady trickle of them"
     while (going) {
       asked++;
       const answer = await cluster.fetch(url, "/").catch((error) => ({ status: 0, body: String(error) }));
-      if (answer.status !== 200) failed.push(`${new Date().toISOString()} ${answer.status} ${answer.body.trim()}`);
+      if (answer.status !== 200)
+        failed.push(`${new Date().toISOString()} ${answer.status} ${answer.body.trim()}`);
       await delay(25);
     }
   };
