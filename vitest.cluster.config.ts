@@ -4,7 +4,7 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     globalSetup: ["test/servers.ts", "test/cluster/setup.ts"],
-    setupFiles: ["test/cluster/names.ts"],
+    setupFiles: ["test/cluster/setup-file.ts"],
     include: ["**/*.cluster.test.ts", "test/{main-path,rollback,roll-over,git,scale}.test.ts"],
     exclude: ["**/node_modules/**"],
     testTimeout: 300_000,
