@@ -138,9 +138,14 @@ describe.skipIf(!helmProgram)("the chart", () => {
     }
   });
 
-  test("the deployer alone has a token of the cluster", () => {
+  test("the deployer alone has a token of the cluster", async () => {
     const withToken = podsOf(both()).filter(({ spec }) => spec.automountServiceAccountToken !== false);
     expect(new Set(withToken.map(({ name }) => name))).toEqual(new Set(["Deployment/berth-deployer"]));
+    const removing = podsOf(await render("bundled", { "uninstall.removeApps": "true" }));
+    expect(removing.filter(({ spec }) => spec.serviceAccountName).map(({ name }) => name)).toEqual([
+      "Deployment/berth-deployer",
+      "Job/berth-remove-apps",
+    ]);
     const roles = [...ofKind<Manifest>(bundled, "ClusterRole"), ...ofKind<Manifest>(bundled, "Role")];
     for (const role of roles) expect(JSON.stringify(role)).not.toContain('"*"');
   });
