@@ -5,6 +5,7 @@ import fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from "fastify";
+import { closeWhenLeaving } from "../services/kit/drain.ts";
 import type { Logger } from "../services/kit/log.ts";
 import { metricsText } from "../services/kit/telemetry.ts";
 import { refusal } from "./answer.ts";
@@ -81,6 +82,7 @@ export function createApp(options: {
     refuse(request, reply, found);
   });
   operational(app, options);
+  app.server.prependListener("request", (_request, response) => closeWhenLeaving(response));
   return app;
 }
 

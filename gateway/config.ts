@@ -49,6 +49,7 @@ export const fields = {
   internalKeys: serviceFields.internalKeys,
   logLevel: serviceFields.logLevel,
   otlpUrl: serviceFields.otlpUrl,
+  lingerMs: serviceFields.lingerMs,
   /** What clients reach the gateway at; its own address unless set. */
   publicOrigin,
   apiPrefix,

@@ -44,6 +44,7 @@ PORT: "8080"
 GRPC_PORT: "9090"
 {{- end }}
 LOG_LEVEL: {{ $v.logLevel }}
+LINGER_MS: "2000"
 PUBLIC_ORIGIN: {{ $v.publicUrl | trimSuffix "/" | quote }}
 DATABASE_URL: {{ include "berth.databaseUrl" (dict "root" .root "process" .process.name) | quote }}
 {{- range .process.calls }}

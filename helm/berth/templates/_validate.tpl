@@ -26,7 +26,7 @@
 {{- if and $v.builds.userNamespaces $v.builds.seccompProfile }}{{ $mistakes = append $mistakes "builds.seccompProfile: builds in user namespaces use RuntimeDefault; leave it empty." }}{{ end -}}
 {{- range include "berth.processes" . | fromYamlArray -}}
 {{- $s := include "berth.settings" (dict "root" $ "process" .) | fromYaml -}}
-{{- if ge (int $s.drainSeconds) (sub (int $s.terminationGracePeriodSeconds) 12 | int) }}{{ $mistakes = append $mistakes (printf "processes.%s.terminationGracePeriodSeconds: must be more than drainSeconds and the 12 seconds in which a process ends what is under way." .name) }}{{ end -}}
+{{- if ge (int $s.drainSeconds) (sub (int $s.terminationGracePeriodSeconds) 14 | int) }}{{ $mistakes = append $mistakes (printf "processes.%s.terminationGracePeriodSeconds: must be more than drainSeconds and the 14 seconds in which a process ends what is under way." .name) }}{{ end -}}
 {{- if and $s.autoscaling.enabled (gt (int $s.autoscaling.minReplicas) (int $s.autoscaling.maxReplicas)) }}{{ $mistakes = append $mistakes (printf "processes.%s.autoscaling: minReplicas is more than maxReplicas." .name) }}{{ end -}}
 {{- end -}}
 {{- if $mistakes }}{{ fail (printf "\n\nThe values are not usable yet:\n  - %s\n" (join "\n  - " $mistakes)) }}{{ end -}}
