@@ -33,6 +33,12 @@ Egress to a server: its pods, or the addresses of one that lives elsewhere (any,
 {{- end -}}
 {{- end -}}
 
+{{- define "berth.toRegistry" -}}
+{{- $r := .root.Values.registry -}}
+{{- $address := printf "%s://%s" (ternary "http" "https" $r.insecure) $r.push -}}
+{{- include "berth.toServer" (merge (dict "component" "registry" "port" 5000 "values" $r "cidrs" .root.Values.networkPolicy.registryCidrs "address" $address) .) -}}
+{{- end -}}
+
 {{- define "berth.portOf" -}}
 {{- $url := urlParse . -}}
 {{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) -}}

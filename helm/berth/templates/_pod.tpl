@@ -100,7 +100,7 @@ NODE_EXTRA_CA_CERTS: /etc/berth/ca/ca.crt
 {{- define "berth.secretMarks" -}}
 {{- $root := .root -}}
 {{- $of := list "keys" "database" "nats" -}}
-{{- range .process.secrets }}{{ $of = append $of .of }}{{ end -}}
+{{- range concat (values (.process.secrets | default dict)) (.process.files | default list) }}{{ $of = append $of .of }}{{ end -}}
 {{- range without (uniq $of) "owner" -}}
 {{- include "berth.secretMark" (dict "root" $root "of" .) -}}
 {{- end -}}

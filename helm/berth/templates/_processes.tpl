@@ -1,9 +1,10 @@
 {{/*
 Every process of the platform. A new service is one more entry:
   calls      the processes it asks
-  uses       database, nats, objectStore, kubernetes
+  uses       database, nats, objectStore, registry, kubernetes
   config     its part of the environment, beside what all have (_pod.tpl)
   secrets    variable → of (which Secret, _secrets.tpl), key, optional
+  files      a key of a Secret as a file
 */}}
 {{- define "berth.processes" -}}
 {{- $v := .Values -}}
@@ -34,13 +35,17 @@ Every process of the platform. A new service is one more entry:
     ENCRYPTION_KEYS: {of: keys, key: encryption-keys}
 - name: deployer
   calls: [variables]
-  uses: [database, nats, objectStore, kubernetes]
+  uses: [database, nats, objectStore, registry, kubernetes]
   config:
     {{- include "berth.deployerConfig" . | nindent 4 }}
   secrets:
     SECRET_KEYS: {of: keys, key: secret-keys}
     S3_ACCESS_KEY: {of: objectStore, key: access-key}
     S3_SECRET_KEY: {of: objectStore, key: secret-key}
+  {{- if include "berth.registryLoginSecret" . }}
+  files:
+    - {of: registryLogin, key: .dockerconfigjson, path: /etc/berth/registry/config.json}
+  {{- end }}
 {{- end -}}
 
 {{- define "berth.deployerConfig" -}}
@@ -63,6 +68,11 @@ INGRESS_ANNOTATIONS: {{ $v.apps.ingress.annotations | toJson | quote }}
 {{- with $v.apps.ingress.tlsSecret }}
 INGRESS_TLS_SECRET: {{ . | quote }}
 {{- end }}
+APPS_DRAIN_SECONDS: {{ $v.apps.drainSeconds | quote }}
+APPS_GRACE_SECONDS: {{ $v.apps.graceSeconds | quote }}
+APPS_RESERVED: {{ $v.apps.reserved | toJson | quote }}
+APPS_EGRESS_EXCEPT: {{ $v.apps.egressExcept | toJson | quote }}
+ENVIRONMENT_QUOTA: {{ $v.apps.quota | toJson | quote }}
 INGRESS_NAMESPACE_LABELS: {{ $v.apps.ingressNamespaceLabels | toJson | quote }}
 S3_ENDPOINT: {{ include "berth.objectStoreUrl" . | quote }}
 S3_PUBLIC_ENDPOINT: {{ $v.objectStore.publicUrl | default (include "berth.objectStoreUrl" .) | quote }}
@@ -71,7 +81,10 @@ S3_REGION: {{ $v.objectStore.region | quote }}
 REGISTRY_PUSH: {{ include "berth.registryPush" . | quote }}
 REGISTRY_PULL: {{ include "berth.registryPull" . | quote }}
 REGISTRY_INSECURE: {{ or $v.registry.bundled $v.registry.insecure | quote }}
-{{- with include "berth.registrySecret" . }}
+{{- if include "berth.registryLoginSecret" . }}
+REGISTRY_AUTH: /etc/berth/registry/config.json
+{{- end }}
+{{- with $v.builds.imagePullSecret }}
 REGISTRY_AUTH_SECRET: {{ . | quote }}
 {{- end }}
 BUILDER_IMAGE: {{ include "berth.image" (dict "image" $v.builds.image "tag" .Chart.AppVersion) | quote }}
@@ -107,14 +120,14 @@ postgres://{{ $d.rolePrefix }}{{ .process }}@{{ include "berth.databaseHost" .ro
 {{- end -}}
 
 {{- define "berth.registryPush" -}}
-{{- if .Values.registry.bundled }}{{ include "berth.fullname" . }}-registry.{{ .Release.Namespace }}:5000{{ else }}{{ .Values.registry.push }}{{ end -}}
+{{- if .Values.registry.bundled }}{{ include "berth.fullname" . }}-registry.{{ .Release.Namespace }}:5000/apps{{ else }}{{ .Values.registry.push }}{{ end -}}
 {{- end -}}
 
 {{- define "berth.registryPull" -}}
-{{- if .Values.registry.pull }}{{ .Values.registry.pull }}{{ else if .Values.registry.bundled }}localhost:{{ .Values.registry.nodePort }}{{ else }}{{ .Values.registry.push }}{{ end -}}
+{{- if .Values.registry.pull }}{{ .Values.registry.pull }}{{ else if .Values.registry.bundled }}localhost:{{ .Values.registry.nodePort }}/apps{{ else }}{{ .Values.registry.push }}{{ end -}}
 {{- end -}}
 
-{{/* The Secret, in the builds' namespace, with which images are pushed and pulled. */}}
-{{- define "berth.registrySecret" -}}
-{{- if .Values.registry.existingSecret }}{{ .Values.registry.existingSecret }}{{ else if .Values.registry.bundled }}{{ include "berth.fullname" . }}-registry{{ end -}}
+{{/* The docker config Secret with which builds push and nodes pull; "" when the registry asks for none. */}}
+{{- define "berth.registryLoginSecret" -}}
+{{- if .Values.registry.existingSecret }}{{ .Values.registry.existingSecret }}{{ else if .Values.registry.bundled }}{{ include "berth.fullname" . }}-registry-login{{ end -}}
 {{- end -}}

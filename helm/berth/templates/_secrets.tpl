@@ -1,4 +1,4 @@
-{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|objectStore"). */}}
+{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|objectStore|registryLogin"). */}}
 {{- define "berth.secretName" -}}
 {{- include "berth.givenSecret" . | default (include "berth.madeSecret" .) -}}
 {{- end -}}
@@ -11,11 +11,12 @@
   "database" $v.database.existingSecret
   "admin" $v.database.admin.existingSecret
   "nats" $v.nats.existingSecret
-  "objectStore" $v.objectStore.existingSecret) .of -}}
+  "objectStore" $v.objectStore.existingSecret
+  "registryLogin" $v.registry.existingSecret) .of -}}
 {{- end -}}
 
 {{- define "berth.madeSecret" -}}
-{{- $suffix := dict "admin" "database" "objectStore" "object-store" -}}
+{{- $suffix := dict "admin" "database" "objectStore" "object-store" "registryLogin" "registry-login" -}}
 {{- printf "%s-%s" (include "berth.fullname" .root) (get $suffix .of | default .of) -}}
 {{- end -}}
 
@@ -24,26 +25,24 @@ A secret that is made once: what the Secret in the cluster holds, else what this
 (dict "root" $ "secret" name "key" key "kind" "key|encryption|letters|password").
 */}}
 {{- define "berth.made" -}}
+{{- $new := "" -}}
+{{- if eq .kind "key" }}{{ $new = randBytes 32 -}}
+{{- else if eq .kind "encryption" }}{{ $new = printf "k%s:%s" (randNumeric 8) (randBytes 32) -}}
+{{- else if eq .kind "letters" }}{{ $new = randAlpha 40 -}}
+{{- else }}{{ $new = randAlphaNum 32 }}{{ end -}}
+{{- include "berth.madeOf" (set . "new" $new) -}}
+{{- end -}}
+
+{{- define "berth.madeOf" -}}
 {{- $values := .root.Values -}}
 {{- if not (hasKey $values "made") }}{{ $_ := set $values "made" dict }}{{ end -}}
-{{- $made := $values.made -}}
 {{- $id := printf "%s/%s" .secret .key -}}
-{{- if not (hasKey $made $id) -}}
+{{- if not (hasKey $values.made $id) -}}
 {{- $there := lookup "v1" "Secret" .root.Release.Namespace .secret | default dict -}}
 {{- $known := get ($there.data | default dict) .key -}}
-{{- if $known -}}
-{{- $_ := set $made $id (b64dec $known) -}}
-{{- else if eq .kind "key" -}}
-{{- $_ := set $made $id (randBytes 32) -}}
-{{- else if eq .kind "encryption" -}}
-{{- $_ := set $made $id (printf "k%s:%s" (randNumeric 8) (randBytes 32)) -}}
-{{- else if eq .kind "letters" -}}
-{{- $_ := set $made $id (randAlpha 40) -}}
-{{- else -}}
-{{- $_ := set $made $id (randAlphaNum 32) -}}
+{{- $_ := set $values.made $id (empty $known | ternary .new (b64dec $known)) -}}
 {{- end -}}
-{{- end -}}
-{{- get $made $id -}}
+{{- get $values.made $id -}}
 {{- end -}}
 
 {{/* Data of the Secrets that the chart makes, as text: each a map of plain values. */}}
@@ -84,6 +83,19 @@ password: {{ include "berth.made" (dict "root" . "secret" $s "key" "password" "k
 {{- $s := include "berth.madeSecret" (dict "root" . "of" "objectStore") -}}
 access-key: {{ include "berth.made" (dict "root" . "secret" $s "key" "access-key" "kind" "letters") | trunc 20 | quote }}
 secret-key: {{ include "berth.made" (dict "root" . "secret" $s "key" "secret-key" "kind" "password") | quote }}
+{{- end -}}
+
+{{/* What the bundled registry's users know. A hash is salted anew each time: the one in the cluster stays. */}}
+{{- define "berth.data.registry" -}}
+{{- $s := include "berth.madeSecret" (dict "root" . "of" "registry") -}}
+{{- $password := include "berth.made" (dict "root" . "secret" $s "key" "password" "kind" "password") -}}
+password: {{ $password | quote }}
+htpasswd: {{ include "berth.madeOf" (dict "root" . "secret" $s "key" "htpasswd" "new" (htpasswd "berth" $password)) | quote }}
+{{- end -}}
+
+{{- define "berth.data.registryLogin" -}}
+{{- $auth := dict "auth" (printf "berth:%s" (get (include "berth.data.registry" . | fromYaml) "password") | b64enc) -}}
+.dockerconfigjson: {{ dict "auths" (dict (include "berth.registryPush" . | splitList "/" | first) $auth (include "berth.registryPull" . | splitList "/" | first) $auth) | toJson | quote }}
 {{- end -}}
 
 {{/* A text that changes when a Secret does: what the chart made, or the version of one that was given. */}}
