@@ -95,6 +95,7 @@ describe.skipIf(!helmProgram)("the chart", () => {
     ],
     ["a registry without address", { "registry.bundled": "false" }, "registry.push: name your registry"],
     ["a NATS without address", { "nats.bundled": "false" }, "nats.url: name your NATS"],
+    ["an address behind an ingress", { publicUrl: '"http://10.0.0.1"' }, "an ingress needs a name"],
     ["two doors", { "httpRoute.enabled": "true" }, "choose ingress or httpRoute"],
     ["an end before the drain is over", { "defaults.drainSeconds": "25" }, "must be more than drainSeconds"],
     [

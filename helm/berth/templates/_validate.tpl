@@ -21,6 +21,7 @@
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.endpoint) }}{{ $mistakes = append $mistakes "objectStore.endpoint: name your S3, or set objectStore.bundled." }}{{ end -}}
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.existingSecret) }}{{ $mistakes = append $mistakes "objectStore.existingSecret: name the Secret with access-key and secret-key of your S3." }}{{ end -}}
 {{- if and (not $v.registry.bundled) (not $v.registry.push) }}{{ $mistakes = append $mistakes "registry.push: name your registry, or set registry.bundled." }}{{ end -}}
+{{- if and $v.ingress.enabled (regexMatch "^[0-9.]+$" (include "berth.hostOf" $v.publicUrl)) }}{{ $mistakes = append $mistakes "publicUrl: an ingress needs a name, not an address; or set ingress.enabled to false, and service.type." }}{{ end -}}
 {{- if and $v.ingress.enabled $v.httpRoute.enabled }}{{ $mistakes = append $mistakes "httpRoute.enabled: choose ingress or httpRoute; set ingress.enabled to false." }}{{ end -}}
 {{- if and $v.httpRoute.enabled (not $v.httpRoute.parentRefs) }}{{ $mistakes = append $mistakes "httpRoute.parentRefs: name the Gateway that carries the route." }}{{ end -}}
 {{- if and $v.builds.userNamespaces $v.builds.seccompProfile }}{{ $mistakes = append $mistakes "builds.seccompProfile: builds in user namespaces use RuntimeDefault; leave it empty." }}{{ end -}}
