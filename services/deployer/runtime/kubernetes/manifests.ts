@@ -46,7 +46,7 @@ export function manifestsOf(release: AppRelease, options: ManifestOptions): Mani
   return {
     deployment: {
       replicas,
-      minReadySeconds,
+      ...(minReadySeconds > 0 && { minReadySeconds }),
       // The API wants it longer than the time that a replica must stay up.
       progressDeadlineSeconds: Math.max(deadline, minReadySeconds + 1),
       revisionHistoryLimit: 2,

@@ -164,9 +164,10 @@ export function createKubernetesRuntime(
   /** Does it now and then until the end. */
   async function every(ms: number, task: () => Promise<void>): Promise<void> {
     while (!stopping.signal.aborted) {
-      await task().catch((err) =>
-        logger.warn({ err }, "the cluster could not be compared; it is tried again"),
-      );
+      await task().catch((err) => {
+        if (!stopping.signal.aborted)
+          logger.warn({ err }, "the cluster could not be compared; it is tried again");
+      });
       await delay(ms, undefined, { signal: stopping.signal, ref: false }).catch(() => {});
     }
   }
