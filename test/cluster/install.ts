@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -25,19 +25,19 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
   };
   const kubectl = (...args: string[]) => call(run.kubectl, args);
   const ownerToken = makeToken("pat");
+  const release = namespace; // Objects of the whole cluster carry its name.
   const dir = await mkdtemp(join(tmpdir(), "berth-install-"));
   const uninstall = async () => {
     await call(run.helm, [
       "uninstall",
-      "berth",
+      release,
       "-n",
       namespace,
       "--ignore-not-found",
       "--wait",
       "--timeout=3m",
     ]);
-    await kubectl("delete", "namespace", "-l", `app.kubernetes.io/managed-by=berth`, "--wait=false");
-    await kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=true", "--timeout=120s");
+    await kubectl("delete", "namespace", namespace, "--ignore-not-found", "--timeout=120s");
   };
   try {
     const owner = join(dir, "owner.json");
@@ -104,7 +104,8 @@ async function valuesFor(run: RunSettings, namespace: string) {
     database: server("postgres"),
     nats: server("nats"),
     objectStore: { ...server("versitygw"), publicUrl: `http://${namespace}-objects.${testDomain}` },
-    registry: server("registry"),
+    registry: { ...server("registry"), nodePort: 30_000 + randomInt(2_700) },
+    uninstall: { removeApps: true },
     apps: {
       domain: `${namespace}-apps.${testDomain}`,
       scheme: "http",
