@@ -2,27 +2,34 @@ import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { RunSettings } from "./run-settings.ts";
 
 const root = join(import.meta.dirname, "..", "..");
+
+/** Run a program of this tree with the run's settings in its environment; gives its exit code. */
+async function start(args: string[], run: string): Promise<number> {
+  const { kubeconfig, helm } = JSON.parse(await readFile(run, "utf8")) as RunSettings;
+  const env = { ...process.env, BERTH_CLUSTER_RUN: run, KUBECONFIG: kubeconfig, HELM: helm };
+  const child = spawn(process.execPath, args, { cwd: root, stdio: "inherit", env });
+  return new Promise((resolve, reject) => {
+    child.on("error", reject);
+    child.on("exit", (code) => resolve(code ?? 1));
+  });
+}
+
+/** Measure on the cluster; gives the exit code. */
+export const runBench = (args: string[], run: string): Promise<number> =>
+  start([join(root, "test", "bench", "cluster", "main.ts"), ...args], run);
 
 /** Run vitest on the files that need a cluster, and close with `N passed, N failed`; gives the exit code. */
 export async function runTests(args: string[], run: string): Promise<number> {
   const dir = await mkdtemp(join(tmpdir(), "berth-cluster-tests-"));
   const report = join(dir, "report.json");
-  const settings = JSON.parse(await readFile(run, "utf8")) as { kubeconfig: string };
   try {
     const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
     const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
     const config = ["--config", join(root, "vitest.cluster.config.ts")];
-    const child = spawn(process.execPath, [vitest, "run", ...config, ...reporters, ...args], {
-      cwd: root,
-      stdio: "inherit",
-      env: { ...process.env, BERTH_CLUSTER_RUN: run, KUBECONFIG: settings.kubeconfig },
-    });
-    const code = await new Promise<number | null>((resolve) => {
-      child.on("error", () => resolve(null));
-      child.on("exit", resolve);
-    });
+    const code = await start([vitest, "run", ...config, ...reporters, ...args], run);
     const { passed, failed } = await count(report);
     // A run that broke off is a failure, whatever it had counted.
     const lost = code !== 0 && failed === 0 ? 1 : 0;

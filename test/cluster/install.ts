@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { randomBytes, randomInt } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -104,7 +104,13 @@ async function valuesFor(run: RunSettings, namespace: string) {
     database: server("postgres"),
     nats: server("nats"),
     objectStore: { ...server("versitygw"), publicUrl: `http://${namespace}-objects.${testDomain}` },
-    registry: { ...server("registry"), nodePort: 30_000 + randomInt(2_700) },
+    // The one that holds the base images of builds as well: a build speaks plain HTTP with one registry alone.
+    registry: {
+      bundled: false,
+      push: `${run.registry.push}/${namespace}`,
+      pull: `${run.registry.pull}/${namespace}`,
+      insecure: true,
+    },
     uninstall: { removeApps: true },
     apps: {
       domain: `${namespace}-apps.${testDomain}`,
