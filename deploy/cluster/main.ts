@@ -12,6 +12,16 @@ import { prepareRun } from "./run-settings.ts";
 import { runBench, runTests } from "./run-tests.ts";
 import { kubeconfig, logFile, nodeName, registry, runtimeDir } from "./settings.ts";
 
+const commands: Record<string, (args: string[]) => Promise<void>> = {
+  build,
+  up,
+  down,
+  kubectl,
+  check,
+  test,
+  bench,
+};
+
 /** Everything that takes long, without bringing anything up. */
 async function build(): Promise<void> {
   await requirePossible();
@@ -93,23 +103,29 @@ async function kubectl(args: string[]): Promise<void> {
  * Bring the cluster up, run the tests that need one, take it down again unless it was up before (or `--keep`).
  * Everything else goes to vitest. With a KUBECONFIG of your own, BERTH_CLUSTER_RUN describes that cluster.
  */
-const test = (args: string[]) => onCluster(args, runTests);
+function test(args: string[]): Promise<void> {
+  return onCluster(args, runTests);
+}
 
-/** The same with `npm run bench:cluster`; arguments go to the bench. */
-const bench = (args: string[]) => onCluster(args, runBench);
+/** As `test`, for the rows of `npm run bench:cluster`. */
+function bench(args: string[]): Promise<void> {
+  return onCluster(args, runBench);
+}
 
-async function onCluster(args: string[], work: (args: string[], run: string) => Promise<number>) {
+async function onCluster(args: string[], work: typeof runTests): Promise<void> {
   const own = process.env.KUBECONFIG !== undefined;
   if (own && !process.env.BERTH_CLUSTER_RUN)
     throw new ClusterFailure(
       "With KUBECONFIG, BERTH_CLUSTER_RUN must name a file: see deploy/cluster/README.md.",
     );
   const keep = own || args.includes("--keep") || (await keeper()) !== undefined;
-  const rest = args.filter((arg) => arg !== "--keep");
   try {
     if (!own) await up();
     const run = process.env.BERTH_CLUSTER_RUN ?? (await prepareRun());
-    process.exitCode = await work(rest, run);
+    process.exitCode = await work(
+      args.filter((arg) => arg !== "--keep"),
+      run,
+    );
   } finally {
     if (!keep) await down();
   }
@@ -135,16 +151,6 @@ const apply = (yaml: string) =>
 async function applyTemplate(name: string, values?: Record<string, string>): Promise<void> {
   await apply(await template(name, values));
 }
-
-const commands: Record<string, (args: string[]) => Promise<void>> = {
-  build,
-  up,
-  down,
-  kubectl,
-  check,
-  test,
-  bench,
-};
 
 const [name = "", ...args] = process.argv.slice(2);
 const command = commands[name];

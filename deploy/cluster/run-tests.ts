@@ -6,21 +6,6 @@ import type { RunSettings } from "./run-settings.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 
-/** Run a program of this tree with the run's settings in its environment; gives its exit code. */
-async function start(args: string[], run: string): Promise<number> {
-  const { kubeconfig, helm } = JSON.parse(await readFile(run, "utf8")) as RunSettings;
-  const env = { ...process.env, BERTH_CLUSTER_RUN: run, KUBECONFIG: kubeconfig, HELM: helm };
-  const child = spawn(process.execPath, args, { cwd: root, stdio: "inherit", env });
-  return new Promise((resolve, reject) => {
-    child.on("error", reject);
-    child.on("exit", (code) => resolve(code ?? 1));
-  });
-}
-
-/** Measure on the cluster; gives the exit code. */
-export const runBench = (args: string[], run: string): Promise<number> =>
-  start([join(root, "test", "bench", "cluster", "main.ts"), ...args], run);
-
 /** Run vitest on the files that need a cluster, and close with `N passed, N failed`; gives the exit code. */
 export async function runTests(args: string[], run: string): Promise<number> {
   const dir = await mkdtemp(join(tmpdir(), "berth-cluster-tests-"));
@@ -29,7 +14,7 @@ export async function runTests(args: string[], run: string): Promise<number> {
     const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
     const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
     const config = ["--config", join(root, "vitest.cluster.config.ts")];
-    const code = await start([vitest, "run", ...config, ...reporters, ...args], run);
+    const code = await runNode([vitest, "run", ...config, ...reporters, ...args], run);
     const { passed, failed } = await count(report);
     // A run that broke off is a failure, whatever it had counted.
     const lost = code !== 0 && failed === 0 ? 1 : 0;
@@ -38,6 +23,22 @@ export async function runTests(args: string[], run: string): Promise<number> {
   } finally {
     await rm(dir, { recursive: true, force: true });
   }
+}
+
+/** Run `npm run bench:cluster`'s program; gives its exit code. */
+export async function runBench(args: string[], run: string): Promise<number> {
+  return (await runNode([join(root, "test", "bench", "cluster", "main.ts"), ...args], run)) ?? 1;
+}
+
+/** Run a program that is told about the cluster; gives its exit code, null when it was killed. */
+async function runNode(args: string[], run: string): Promise<number | null> {
+  const { kubeconfig, helm } = JSON.parse(await readFile(run, "utf8")) as RunSettings;
+  const env = { ...process.env, BERTH_CLUSTER_RUN: run, KUBECONFIG: kubeconfig, HELM: helm };
+  const child = spawn(process.execPath, args, { cwd: root, stdio: "inherit", env });
+  return new Promise((resolve) => {
+    child.on("error", () => resolve(null));
+    child.on("exit", resolve);
+  });
 }
 
 type Report = {

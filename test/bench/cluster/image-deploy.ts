@@ -1,66 +1,67 @@
-import { setTimeout as delay } from "node:timers/promises";
+import { Deployment, Ingress, Secret, Service } from "../../../services/deployer/kube/kinds.ts";
+import { label, selector } from "../../../services/deployer/kube/names.ts";
 import { median } from "../row.ts";
-import { type ClusterBench, type Stage, timesOf, took } from "./stage.ts";
+import { type ClusterBench, imageService, isHealthy, timeUntil } from "./cluster.ts";
 
 const ROUNDS = 5;
 
-export const serve = `node -e 'require("node:http").createServer((_, r) => r.end("hello")).listen(process.env.PORT)'`;
-
-/** An image, from POST deploy to `healthyAt`, over `kubectl apply` of the same Deployment until it is rolled out. */
+/** POST of an image until it is healthy, over `kubectl apply` of the very same objects until they are available. */
 export const imageDeploy: ClusterBench = {
-  name: "image-deploy",
-  run: async (stage) => {
-    const { door, run } = stage;
-    const { S, environmentId } = await door.environment();
-    const [service, image] = [S("web"), `${run.registry.pull}/${run.images.node}`];
-    await door.must("POST", service.replace(/\/web$/, ""), {
-      name: "web",
-      type: "web",
-      config: { command: serve },
-    });
-    const deploy = async (version: number) => {
-      const posted = Date.now();
-      await door.must("POST", `${service}/deploy`, { image });
-      const { healthyAt } = await timesOf(door, `${service}/deployments/${version}`, "healthyAt");
-      return Date.parse(healthyAt!) - posted;
-    };
-    await deploy(1); // Both begin with a release that is there, and the image on the node.
-    const byHand = await copyOfRelease(stage, environmentId);
-    await byHand(0);
+  names: ["image-deploy"],
+  run: async ({ door, kube, settings, call }) => {
+    const image = `${settings.registry.pull}/${settings.images.node}`;
+    const { E, environmentId } = await door.environment();
+    const hand = "bench-by-hand";
     const ratios: number[] = [];
-    for (let round = 1; round <= ROUNDS; round++) {
-      const hand = await took(() => byHand(round));
-      await delay(2_000); // The one before ends meanwhile, its drain included.
-      ratios.push((await deploy(round + 1)) / hand);
-      await delay(2_000);
+    try {
+      for (let round = 0; round <= ROUNDS; round++) {
+        const S = await imageService(door, E);
+        const { id } = await door.must<{ id: string }>("GET", S);
+        const posted = performance.now();
+        await door.must("POST", `${S}/deploy`, { image });
+        await timeUntil(() => isHealthy(door, S, 1));
+        const ours = performance.now() - posted;
+        const labels = selector({ [label("environment")]: environmentId, [label("service")]: id });
+        const made = [
+          ...(await kube.page(Secret, { labels })).items.map((one) => bare(Secret, one)),
+          ...(await kube.page(Deployment, { labels })).items.map((one) => bare(Deployment, one)),
+          ...(await kube.page(Service, { labels })).items.map((one) => bare(Service, one)),
+          ...(await kube.page(Ingress, { labels })).items.map((one) => bare(Ingress, one)),
+        ];
+        await door.call("DELETE", S, { confirmImpact: true });
+        await timeUntil(async () => (await door.call("GET", S)).status === 404);
+        const list = JSON.stringify({ apiVersion: "v1", kind: "List", items: made });
+        await call(["create", "namespace", hand]);
+        const begun = performance.now();
+        await call(["apply", "-n", hand, "-f", "-"], list);
+        await call([
+          "wait",
+          "-n",
+          hand,
+          "--for=condition=Available",
+          "deployment",
+          "--all",
+          "--timeout=120s",
+        ]);
+        const theirs = performance.now() - begun;
+        await call(["delete", "namespace", hand, "--wait=true"]);
+        if (round > 0) ratios.push(ours / theirs); // the first also makes the environment's namespace
+      }
+    } finally {
+      await call(["delete", "namespace", hand, "--ignore-not-found", "--wait=false"]);
     }
-    return { name: "image-deploy", value: median(ratios), unit: "x kubectl apply", goal: "<= 1.3" };
+    return [{ name: "image-deploy", value: median(ratios), unit: "x kubectl apply", goal: "<= 1.3" }];
   },
 };
 
-type Manifest = {
-  metadata: { namespace: string; name: string; labels?: object; annotations?: object };
-  spec: {
-    selector: { matchLabels: Record<string, string> };
-    template: { metadata: { labels?: object; annotations?: Record<string, string> }; spec: object };
-  };
-};
+type Made = { metadata?: { name?: string; labels?: object; annotations?: object } };
 
-/** Rolls a Deployment that is like the release's own, except for its name; each round is a new revision. */
-async function copyOfRelease({ kubectl }: Stage, environmentId: string) {
-  const label = `berth.dev/environment=${environmentId}`;
-  const found = JSON.parse(await kubectl.call("get", "deployments", "-A", "-l", label, "-o", "json"));
-  const { metadata, spec } = (found.items as Manifest[])[0]!;
-  const { namespace } = metadata;
-  const labels = { app: "by-hand" };
-  return async (round: number) => {
-    const template = { ...spec.template, metadata: { labels, annotations: { round: String(round) } } };
-    await kubectl.apply({
-      apiVersion: "apps/v1",
-      kind: "Deployment",
-      metadata: { name: "by-hand", namespace },
-      spec: { ...spec, selector: { matchLabels: labels }, template },
-    });
-    await kubectl.call("rollout", "status", "-n", namespace, "deployment/by-hand", "--timeout=120s");
-  };
+/** An object as somebody would write it down: without what the cluster added, and bound to no namespace. */
+function bare(kind: { apiVersion: string; kind: string }, made: Made): object {
+  const { name, labels, annotations } = made.metadata ?? {};
+  const { apiVersion, kind: kindName } = kind;
+  const copy = structuredClone(made) as Record<string, unknown> & { spec?: Record<string, unknown> };
+  delete copy.status;
+  for (const given of ["clusterIP", "clusterIPs"]) delete copy.spec?.[given];
+  return { ...copy, apiVersion, kind: kindName, metadata: { name, labels, annotations } };
 }

@@ -1,33 +1,44 @@
+import { execFile } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { readRun } from "../../../deploy/cluster/run-settings.ts";
-import { leadNamesTo } from "../../cluster/domain.ts";
+import { connectKube } from "../../../services/deployer/kube/client.ts";
 import { install } from "../../cluster/install.ts";
-import { connectKubectl } from "../../cluster/kubectl.ts";
+import { resolveTo } from "../../cluster/names.ts";
 import { openDoor } from "../../door.ts";
-import { judge, type Row } from "../row.ts";
-import { archiveBuild } from "./archive-build.ts";
+import { judge, print, type Row } from "../row.ts";
+import { build } from "./build.ts";
+import type { ClusterBench, Kubectl } from "./cluster.ts";
 import { imageDeploy } from "./image-deploy.ts";
-import type { ClusterBench } from "./stage.ts";
-import { twentyAtOnce } from "./twenty-at-once.ts";
+import { many } from "./many.ts";
 
-// Speed on a cluster, as ratios of two things measured in one run, in turns.
-const benches: ClusterBench[] = [imageDeploy, archiveBuild, twentyAtOnce];
+// What Berth takes on a cluster over what the cluster itself takes for the same, in one run.
+const benches: ClusterBench[] = [imageDeploy, build, many];
 
 const { values } = parseArgs({ options: { json: { type: "string" }, only: { type: "string" } } });
-const wanted = benches.filter(({ name }) => !values.only || name.includes(values.only));
-const run = await readRun();
-const { platform, uninstall } = await install(run, `bench-${Date.now() % 1e6}`);
+const settings = await readRun();
+const call: Kubectl = (args, input = "") =>
+  new Promise((done, fail) => {
+    const child = execFile(settings.kubectl, args, { maxBuffer: 16 << 20 }, (error, stdout, stderr) =>
+      error ? fail(new Error(`kubectl ${args.join(" ")}: ${stderr || error.message}`)) : done(stdout),
+    );
+    child.stdin?.end(input);
+  });
+
+const { platform, uninstall } = await install(settings, `bench-${randomUUID().slice(0, 8)}`);
 const rows: Row[] = [];
 try {
-  leadNamesTo(platform.appsHost);
+  resolveTo(platform.appsHost);
   const door = await openDoor(platform.origin, platform.ownerToken);
-  const kubectl = await connectKubectl();
-  for (const bench of wanted) rows.push(judge(await bench.run({ run, door, kubectl })));
+  const wanted = benches.filter(
+    ({ names }) => !values.only || names.some((name) => name.includes(values.only!)),
+  );
+  for (const bench of wanted)
+    rows.push(...(await bench.run({ door, kube: connectKube(), settings, call })).map(judge));
 } finally {
   await uninstall();
 }
-for (const { name, value, unit, goal, ok } of rows)
-  console.log(`${ok ? "ok  " : "MISS"}  ${name.padEnd(16)}  ${value} ${unit}  (goal ${goal})`);
+print(rows);
 if (values.json) await writeFile(values.json, `${JSON.stringify(rows, null, 2)}\n`);
-process.exit(rows.length > 0 && rows.every((row) => row.ok) ? 0 : 1);
+process.exit(rows.every((row) => row.ok) ? 0 : 1);
