@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { RunSettings } from "./run-settings.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 
@@ -31,8 +32,8 @@ export async function runBench(args: string[], run: string): Promise<number> {
 
 /** Run a program that is told about the cluster; gives its exit code, null when it was killed. */
 async function runNode(args: string[], run: string): Promise<number | null> {
-  const { kubeconfig } = JSON.parse(await readFile(run, "utf8")) as { kubeconfig: string };
-  const env = { ...process.env, BERTH_CLUSTER_RUN: run, KUBECONFIG: kubeconfig };
+  const { kubeconfig, helm } = JSON.parse(await readFile(run, "utf8")) as RunSettings;
+  const env = { ...process.env, BERTH_CLUSTER_RUN: run, KUBECONFIG: kubeconfig, HELM: helm };
   const child = spawn(process.execPath, args, { cwd: root, stdio: "inherit", env });
   return new Promise((resolve) => {
     child.on("error", () => resolve(null));
