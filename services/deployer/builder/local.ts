@@ -275,7 +275,13 @@ async function runSteps(
   for (const { run, failure } of steps) {
     const shown = run.join(" ");
     log(`$ ${shown}`);
-    const code = await runCommand(run, place, log, signal);
+    let diskFull = false;
+    const heed = (line: string) => {
+      diskFull ||= /\bENOSPC\b|no space left on device/i.test(line);
+      log(line);
+    };
+    const code = await runCommand(run, place, heed, signal);
+    if (code !== 0 && diskFull) throw noRoom();
     if (code !== 0)
       throw new BuildFailure(
         "build",
@@ -319,5 +325,9 @@ function checkId(buildId: string): void {
 
 function asFailure(error: unknown): unknown {
   if ((error as NodeJS.ErrnoException).code !== "ENOSPC") return error;
+  return noRoom();
+}
+
+function noRoom(): BuildFailure {
   return new BuildFailure("build", "disk_full", "There is no room left on the disk to build.");
 }
