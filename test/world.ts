@@ -109,11 +109,16 @@ declare module "vitest" {
       /** Where the platform's pods run. */
       namespace: string;
     };
-    /**
-     * An image with `node`: as the cluster's nodes name it, and as a Dockerfile that is built there does. Images
-     * for managed addons.
-     */
-    clusterImages: { node: string; nodeToBuildFrom: string; postgres: string; redis: string };
+    /** An image with `node`: as the cluster's nodes name it, and as a Dockerfile that is built there does. */
+    clusterImages: {
+      node: string;
+      nodeToBuildFrom: string;
+      platform: string;
+      builder: string;
+      postgres: string;
+      redis: string;
+      python: string;
+    };
   }
 }
 

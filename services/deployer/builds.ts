@@ -7,13 +7,18 @@ import type { Logger } from "../kit/log.ts";
 import { emit } from "../kit/outbox.ts";
 import { type BuildLogWriter, writeBuildLog } from "./build-log.ts";
 import { sourceOf } from "./build-source.ts";
-import { type Builder, BuildFailure, type BuildResult, defaultBuildLimits } from "./builder/port.ts";
+import {
+  type Builder,
+  BuildFailure,
+  BuildLeft,
+  type BuildResult,
+  defaultBuildLimits,
+} from "./builder/port.ts";
 import { entitlementsOf } from "./limits.ts";
 import { fail, notice } from "./outcome.ts";
 import type { Resolve, Resolved } from "./resolve.ts";
 import { imageRef } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
-import { dropLog } from "./sql-deployments.ts";
 import { beginBuild, finishBuild, setBuildStage, setCommit } from "./sql-moves.ts";
 import { type ReleaseRow, releaseOf } from "./sql-releases.ts";
 
@@ -52,12 +57,9 @@ export function createBuilds(deps: BuildsDeps) {
     });
     if (!moved) return false;
     log.info({ deploymentId, again: moved.again }, "build begins");
-    // A build that another process began is not gone on with: its log and files begin anew.
-    if (moved.again) {
-      await builder.discard(release.buildId);
-      await dropLog(pool, deploymentId);
-    }
-    const output = writeBuildLog(pool, deploymentId, resolved.secrets, log);
+    // Where a build that another process began cannot be gone on with, its files begin anew.
+    if (moved.again && !builder.resumes) await builder.discard(release.buildId);
+    const output = writeBuildLog(pool, deploymentId, resolved.secrets, log, moved.again);
     const controller = new AbortController();
     const begun = { ...release, buildStartedMs: moved.buildStartedMs };
     const done = run(begun, resolved, output, controller.signal);
@@ -140,22 +142,27 @@ export function createBuilds(deps: BuildsDeps) {
     };
   }
 
-  /** Ends the build of a service; resolves when nothing of it runs any more. */
-  async function stop(serviceId: string): Promise<void> {
+  /** Ends this process's part in the build of a service; resolves when nothing of it runs here any more. */
+  async function end(serviceId: string, reason?: BuildLeft): Promise<void> {
     const build = running.get(serviceId);
     if (!build) return;
-    log.info({ deploymentId: build.deploymentId }, "build is stopped");
-    build.controller.abort();
+    log.info({ deploymentId: build.deploymentId }, reason ? "build is left" : "build is stopped");
+    build.controller.abort(reason);
     await build.done;
   }
 
   return {
     begin,
-    stop,
+    /** Ends the build of a service, which is not wanted any more. */
+    stop: (serviceId: string) => end(serviceId),
+    /** Leaves the build of a service to the process that works on the service next. */
+    leave: (serviceId: string) => end(serviceId, new BuildLeft("another process goes on with the build")),
     /** The deployment that is being built for a service. */
     current: (serviceId: string) => running.get(serviceId)?.deploymentId,
     hasSlot: () => running.size < deps.slots,
     services: () => [...running.keys()],
-    stopAll: async () => void (await Promise.all([...running.keys()].map(stop))),
+    async leaveAll() {
+      await Promise.all([...running.keys()].map(this.leave));
+    },
   };
 }

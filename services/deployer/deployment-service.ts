@@ -84,7 +84,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       const { archiveRef } = request;
       const deployable = async ({ id, type }: { id: string; type: string }) => {
         refuseAddon(type);
-        await requireArchive(id, archiveRef);
+        await requireArchive(request.accountId, id, archiveRef);
       };
       if (request.dryRun) {
         const value = await dryRun(deps, request, async (_, service) => {
@@ -177,7 +177,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     return deployment;
   }
 
-  async function requireArchive(serviceId: string, ref: string): Promise<void> {
+  async function requireArchive(accountId: string, serviceId: string, ref: string): Promise<void> {
     const key = secrets.archiveKey(serviceId, ref);
     if (!key)
       throw invalid(
@@ -190,6 +190,14 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       throw invalid("archiveRef", "archive_not_uploaded", "Nothing was uploaded, or more than 24 hours ago.");
     if (object.contentType !== UPLOAD_TYPE)
       throw invalid("archiveRef", "archive_content_type", `Upload it with Content-Type ${UPLOAD_TYPE}.`);
+    // A signed URL of S3 cannot say how much may be uploaded.
+    const { uploadBytes } = await entitlementsFor(pool, accountId);
+    if (object.size > uploadBytes)
+      throw invalid(
+        "archiveRef",
+        "archive_too_large",
+        `At most ${uploadBytes / 1024 ** 2} MiB can be deployed.`,
+      );
   }
 }
 

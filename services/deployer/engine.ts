@@ -5,7 +5,7 @@ import { createLocalAddons } from "./addons/local.ts";
 import type { AddonServers } from "./addons/port.ts";
 import { createLocalBuilder } from "./builder/local.ts";
 import type { Builder } from "./builder/port.ts";
-import type { Config } from "./config.ts";
+import type { LocalConfig } from "./config.ts";
 import { beOnlyDeployer } from "./only-deployer.ts";
 import { createRedisServers } from "./redis-servers.ts";
 import { createLocalRuntime } from "./runtime/local.ts";
@@ -33,7 +33,11 @@ export type Engine = {
  * processes behind one router port. What ran when an earlier process was killed is taken over. Throws while
  * another deployer does the same for this database, or in this folder.
  */
-export async function startLocalEngine(config: Config, secrets: Secrets, logger: Logger): Promise<Engine> {
+export async function startLocalEngine(
+  config: LocalConfig,
+  secrets: Secrets,
+  logger: Logger,
+): Promise<Engine> {
   const only = await beOnlyDeployer({ url: config.databaseUrl, log: logger });
   const folder = (name: string) => join(config.dataDir, name);
   const store = createDiskStore({

@@ -16,9 +16,10 @@ import { billingHandlers, identityHandlers } from "./accounts.ts";
 import { createAddons } from "./addons.ts";
 import { catalogService } from "./catalog-service.ts";
 import { listenForChanges } from "./change-listener.ts";
-import { type Config, fields } from "./config.ts";
+import { type Config, fields, kubernetesFields } from "./config.ts";
 import { deploymentService } from "./deployment-service.ts";
 import { startLocalEngine } from "./engine.ts";
+import { startKubernetesEngine } from "./engine-kubernetes.ts";
 import { variableHandlers } from "./events.ts";
 import { startReconciler } from "./reconciler.ts";
 import { createResolve } from "./resolve.ts";
@@ -31,7 +32,10 @@ export async function start(config: Config, log: Logger) {
   const pool = createPool(databaseUrl, { name: "deployer", max: 16 });
   await migrate(pool, join(import.meta.dirname, "migrations"));
   const secrets = createSecrets(config.secretKeys);
-  const engine = await startLocalEngine(config, secrets, log);
+  const engine =
+    config.engine === "kubernetes"
+      ? await startKubernetesEngine(config, log)
+      : await startLocalEngine(config, secrets, log);
   const { runtime, store, addonServers } = engine;
   const bus = connectBus(config.natsUrl, "deployer", log);
   const cursors = createCursors(internalKeys);
@@ -81,4 +85,7 @@ export async function start(config: Config, log: Logger) {
   };
 }
 
-if (import.meta.main) await main("deployer", fields, start);
+if (import.meta.main) {
+  if (process.env.ENGINE === "kubernetes") await main("deployer", kubernetesFields, start);
+  else await main("deployer", fields, start);
+}

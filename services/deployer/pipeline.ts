@@ -169,7 +169,7 @@ function planRelease(desired: Desired, observed: Observed, times: Times): Plan {
   // A release that was applied by a process which died before it could record it, and then was superseded.
   const stray = runtime && runtime.version > live.version && runtime.version !== active?.version;
   if (stray) return { actions: active ? [] : [{ do: "clear" }, { do: "restore" }] };
-  if (!runtime || runtime.version < live.version || runtime.revision < live.revision)
+  if (!runtime || runtime.version < live.version || runtime.revision < live.revision || runtime.drifted)
     return { actions: [{ do: "restore" }] };
   const actions: Action[] = [];
   if (differs(desired, runtime)) actions.push({ do: "record", status: runtime });

@@ -15,6 +15,7 @@ import { createReleases } from "./releases.ts";
 import type { Resolve } from "./resolve.ts";
 import type { Runtime, RuntimeStatus } from "./runtime/port.ts";
 import { type Secrets, UPLOADS } from "./secrets.ts";
+import { environmentsGone } from "./sql-deletion.ts";
 import { expireEverywhere } from "./sql-history.ts";
 import { loadDesired } from "./sql-releases.ts";
 import { compareAddons } from "./sql-usage.ts";
@@ -113,11 +114,13 @@ export async function startReconciler(deps: ReconcilerDeps) {
       await runtime.remove(serviceId);
     }
     worklist?.wake();
+    for (const environmentId of await environmentsGone(pool, (await runtime.environments?.()) ?? []))
+      await runtime.removeEnvironment?.(environmentId);
   }
 
   /** A build whose lease was lost is another process's now. */
   async function renew(): Promise<void> {
-    for (const serviceId of (await worklist?.renew()) ?? []) await builds.stop(serviceId);
+    for (const serviceId of (await worklist?.renew()) ?? []) await builds.leave(serviceId);
   }
 
   async function sweep(): Promise<void> {
@@ -144,7 +147,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
       stopping.abort();
       unwatch();
       await worklist?.stop();
-      await builds.stopAll();
+      await builds.leaveAll();
       await Promise.all(timers);
       await releaseAll(pool, owner).catch(() => {});
       await listener.stop();

@@ -14,6 +14,8 @@ export interface Wanted {
   /** The service's own start command. */
   command?: string;
   dockerfile?: string;
+  /** Dockerfiles can be built: one that is there comes before all else. */
+  containers?: true;
   /** Whether a program is there to build with. */
   hasTool(name: string): boolean;
 }
@@ -34,6 +36,8 @@ export interface BuildPlan {
   command?: string;
   /** Folders of the app that come first on PATH. */
   path: string[];
+  /** The file that says it all. */
+  dockerfile?: string;
   /** The small file server of Berth comes with the artifact, beside the app's folder. */
   needsStaticServer?: true;
 }
@@ -42,13 +46,18 @@ export interface BuildPlan {
 export const staticServerFile = "static-server.mts";
 
 /**
- * Decides how to build a source tree (decisions.md §4): a Procfile names the start command, a Dockerfile
- * needs a cluster, otherwise the files of the language decide. Throws `BuildFailure` with stage `detect`.
+ * Decides how to build a source tree (decisions.md §4): by its Dockerfile, which needs a cluster; else a
+ * Procfile names the start command, and the files of the language decide. Throws `BuildFailure` with stage
+ * `detect`.
  */
 export function detectRuntime(tree: SourceTree, wanted: Wanted): BuildPlan {
+  const dockerfile = wanted.containers && dockerfileOf(tree, wanted.dockerfile);
+  if (dockerfile !== undefined)
+    return { runtime: "dockerfile", because: `It has a ${dockerfile}.`, steps: [], path: [], dockerfile };
   const procfile = tree.read("Procfile");
   const command = wanted.command ?? (procfile === undefined ? undefined : processOf(procfile, wanted.type));
-  if (procfile === undefined) refuseDockerfile(tree, wanted.dockerfile);
+  if (procfile === undefined && dockerfileOf(tree, wanted.dockerfile) !== undefined)
+    refuse("dockerfile_needs_cluster", needsCluster(wanted.dockerfile));
   const needs = { ...wanted, command };
   const plan =
     detectNode(tree, needs) ??
@@ -70,16 +79,19 @@ export function detectRuntime(tree: SourceTree, wanted: Wanted): BuildPlan {
       };
 }
 
-function refuseDockerfile(tree: SourceTree, configured: string | undefined): void {
+/** The source's Dockerfile, if it has one; the one that is configured has to be there. */
+function dockerfileOf(tree: SourceTree, configured: string | undefined): string | undefined {
   const path = configured ?? "Dockerfile";
-  if (tree.exists(path)) {
-    refuse(
-      "dockerfile_needs_cluster",
-      `${path} needs a cluster: this Berth builds without containers. Add a Procfile with a line “web: <command>”, or install Berth on Kubernetes.`,
-    );
-  }
-  if (configured !== undefined)
-    refuse("dockerfile_missing", `The source has no ${configured}, which the service's configuration names.`);
+  if (tree.exists(path)) return path;
+  if (configured === undefined) return undefined;
+  return refuse(
+    "dockerfile_missing",
+    `The source has no ${configured}, which the service's configuration names.`,
+  );
+}
+
+function needsCluster(path = "Dockerfile"): string {
+  return `${path} needs a cluster: this Berth builds without containers. Add a Procfile with a line “web: <command>”, or install Berth on Kubernetes.`;
 }
 
 /** The command of the Procfile's line for this type of service. */

@@ -1,16 +1,6 @@
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmdirSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { readdir, readlink, rm } from "node:fs/promises";
-import { join, relative, resolve } from "node:path";
+import { copyFileSync, existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
 import {
   type ArtifactManifest,
   artifactFolders,
@@ -20,18 +10,12 @@ import {
 } from "../runtime/artifact.ts";
 import { endProcesses } from "../runtime/processes.ts";
 import type { ObjectStore } from "../store/port.ts";
-import { checkLink } from "./archive-path.ts";
 import { type CommandPlace, runCommand } from "./command.ts";
 import { createDependencyCache, type DependencyCache } from "./dependency-cache.ts";
-import {
-  type BuildPlan,
-  type BuildStep,
-  detectRuntime,
-  type SourceTree,
-  staticServerFile,
-} from "./detect.ts";
+import { type BuildPlan, type BuildStep, staticServerFile } from "./detect.ts";
 import { buildEnvironment, hasProgram } from "./environment.ts";
 import { fetchGit } from "./git-fetch.ts";
+import { asFailure, guarded, noRoom } from "./guard.ts";
 import {
   type ArchiveSource,
   type Builder,
@@ -40,6 +24,7 @@ import {
   type BuildResult,
   type BuildRuntime,
 } from "./port.ts";
+import { planFor } from "./source-root.ts";
 import { unpackArchive } from "./unpack.ts";
 
 export interface LocalBuilderOptions {
@@ -103,34 +88,6 @@ export function createLocalBuilder(given: LocalBuilderOptions): Builder {
   };
 }
 
-/** Adds the time limit, and an end to the build when its log cannot be written. */
-async function guarded(
-  request: BuildRequest,
-  signal: AbortSignal,
-  work: (signal: AbortSignal, log: (line: string) => void) => Promise<BuildResult>,
-): Promise<BuildResult> {
-  const broken = new AbortController();
-  const timeout = setTimeout(() => {
-    const time =
-      request.timeoutMs < 60_000
-        ? `${request.timeoutMs / 1000} s`
-        : `${Math.round(request.timeoutMs / 60_000)} minutes`;
-    broken.abort(new BuildFailure("build", "build_timeout", `The build took longer than ${time}.`));
-  }, request.timeoutMs);
-  const log = (line: string) => {
-    try {
-      request.log(line);
-    } catch (error) {
-      broken.abort(error);
-    }
-  };
-  try {
-    return await work(AbortSignal.any([signal, broken.signal]), log);
-  } finally {
-    clearTimeout(timeout);
-  }
-}
-
 async function buildOnce(
   { folder: root, store, environment }: LocalBuilderOptions,
   cache: DependencyCache,
@@ -150,7 +107,8 @@ async function buildOnce(
     const env = buildEnvironment(environment, tmp);
     const commit = await fetchSource(store, request, { app, tmp, env }, signal);
     onStage("Detecting runtime");
-    const plan = await planFor(request, app, env.PATH!);
+    const wanted = { ...request, hasTool: (name: string) => hasProgram(name, env.PATH!) };
+    const plan = await planFor(wanted, app, log);
     log(plan.because);
     onStage("Building image");
     await runPlan(plan, cache, request, { cwd: app, env, folder: tmp }, signal);
@@ -202,43 +160,6 @@ async function fetchArchive(
   const { entries, bytes, skipped } = await unpackArchive(await store.get(key), app, request.limits, signal);
   request.log(`Unpacked ${entries} entries, ${bytes} bytes, from an archive of ${stat.size} bytes.`);
   if (skipped > 0) request.log(`Left out ${skipped} “._” entries, which only macOS uses.`);
-}
-
-/** What is detected in the root of the source, or in the one folder that it consists of. */
-async function planFor(request: BuildRequest, app: string, path: string): Promise<BuildPlan> {
-  const wanted = { ...request, hasTool: (name: string) => hasProgram(name, path) };
-  try {
-    return detectRuntime(treeOf(app), wanted);
-  } catch (error) {
-    const [only, ...others] = readdirSync(app, { withFileTypes: true });
-    const notFound = error instanceof BuildFailure && error.code === "runtime_not_detected";
-    if (!notFound || others.length > 0 || !only?.isDirectory()) throw error;
-    const plan = detectRuntime(treeOf(join(app, only.name)), wanted);
-    request.log(`All of the source lies in the folder ${only.name}: that is taken as its root.`);
-    await liftFolder(app, only.name);
-    return plan;
-  }
-}
-
-/** Puts the folder `name` of `app` in the place of `app`, if no link in it leads out of it. */
-async function liftFolder(app: string, name: string): Promise<void> {
-  const folder = join(app, name);
-  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
-    if (!entry.isSymbolicLink()) continue;
-    const path = join(entry.parentPath, entry.name);
-    checkLink(relative(folder, path), await readlink(path));
-  }
-  renameSync(app, `${app}.whole`);
-  renameSync(join(`${app}.whole`, name), app);
-  rmdirSync(`${app}.whole`);
-}
-
-function treeOf(root: string): SourceTree {
-  const isFile = (path: string) => statSync(join(root, path), { throwIfNoEntry: false })?.isFile() ?? false;
-  return {
-    exists: (path) => !path.split("/").includes("..") && isFile(path),
-    read: (path) => (isFile(path) ? readFileSync(join(root, path), "utf8") : undefined),
-  };
 }
 
 /** Installs, or takes what an earlier build of the service installed from the same lock file; then builds. */
@@ -321,13 +242,4 @@ function resultOf(root: string, buildId: string): BuildResult | undefined {
 function checkId(buildId: string): void {
   if (directoryBuildId(directoryArtifact(buildId)) === undefined)
     throw new Error(`not a build id: ${JSON.stringify(buildId)}`);
-}
-
-function asFailure(error: unknown): unknown {
-  if ((error as NodeJS.ErrnoException).code !== "ENOSPC") return error;
-  return noRoom();
-}
-
-function noRoom(): BuildFailure {
-  return new BuildFailure("build", "disk_full", "There is no room left on the disk to build.");
 }

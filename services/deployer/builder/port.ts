@@ -74,8 +74,14 @@ export type BuildRuntime = "node" | "python" | "go" | "static" | "procfile" | "d
 
 export interface Builder {
   /**
+   * `build` goes on with what another process began under the same id, and tells all of it anew: its stages,
+   * commit and log. Without this, what another process began is to be discarded first.
+   */
+  readonly resumes?: true;
+  /**
    * Builds, or goes on with, the build of this id. Throws `BuildFailure`; when `signal` aborts, its reason,
-   * after everything the build started has ended and nothing of it is left.
+   * after everything the build started has ended and nothing of it is left; with `BuildLeft` as reason, a
+   * build that can be resumed goes on.
    */
   build(request: BuildRequest, signal: AbortSignal): Promise<BuildResult>;
   /**
@@ -87,6 +93,11 @@ export interface Builder {
   removeArtifact(artifact: string): Promise<void>;
   /** Removes what is kept between builds of a service, which has no build any more. Idempotent. */
   removeCaches(serviceId: string): Promise<void>;
+}
+
+/** Why a build's signal aborts when another process is to go on with it. */
+export class BuildLeft extends Error {
+  override name = "BuildLeft";
 }
 
 export type BuildFailureStage = "source" | "detect" | "build" | "push";
@@ -125,7 +136,11 @@ export type BuildFailureCode =
   | "install_failed"
   | "compile_failed"
   | "build_timeout"
-  | "disk_full";
+  | "disk_full"
+  | "dockerfile_failed"
+  | "base_image_unavailable"
+  | "out_of_memory"
+  | "builder_unavailable";
 
 /** A build that ended; trying again gives the same. `message` is a sentence for users. */
 export class BuildFailure extends Error {

@@ -6,7 +6,7 @@ import { argv, env } from "node:process";
 
 /**
  * Serves the files of one folder. It is copied beside a static site and runs there as the site's process,
- * so it imports nothing of Berth: `node static-server.mts FOLDER`, on PORT.
+ * so it imports nothing of Berth: `node static-server.mts FOLDER [ADDRESS]`, on PORT.
  */
 const types: Record<string, string> = {
   ".avif": "image/avif",
@@ -113,7 +113,7 @@ function answerText(res: ServerResponse, status: number, text: string): void {
   res.writeHead(status, { "content-type": "text/plain; charset=utf-8" }).end(`${text}\n`);
 }
 
-createServer((req, res) => void serve(req, res)).listen(Number(env.PORT), "127.0.0.1", () => {
+createServer((req, res) => void serve(req, res)).listen(Number(env.PORT), argv[3] ?? "127.0.0.1", () => {
   console.log(`serving the site on port ${env.PORT}`);
 });
 process.on("SIGTERM", () => process.exit());

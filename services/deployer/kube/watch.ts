@@ -12,7 +12,8 @@ export type Informer<T> = {
 };
 
 type Options<T> = {
-  namespace: string;
+  /** Without it, kinds that are in no namespace. */
+  namespace?: string;
   labels: string;
   /** Called for each object that came, changed or went (`gone`), after `objects` shows it. */
   changed: (object: T, gone: boolean) => void;
@@ -35,7 +36,7 @@ export function startInformer<T extends KubernetesObject>(
   const stopping = new AbortController();
   const { promise: synced, resolve: isSynced } = Promise.withResolvers<void>();
   const group = kind.apiVersion.includes("/") ? `/apis/${kind.apiVersion}` : `/api/${kind.apiVersion}`;
-  const path = `${group}/namespaces/${namespace}/${kind.plural}`;
+  const path = `${group}/${namespace ? `namespaces/${namespace}/` : ""}${kind.plural}`;
 
   function take(object: T, gone: boolean): void {
     const name = object.metadata?.name ?? "";

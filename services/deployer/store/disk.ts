@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { isAlive, startedOf } from "../runtime/processes.ts";
+import { checkedKey, isKey } from "./key.ts";
 import { type ObjectStat, type ObjectStore, ObjectStoreError } from "./port.ts";
 import { signGrant } from "./signature.ts";
 import { handleUpload, TooLarge } from "./upload.ts";
@@ -115,16 +116,9 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
   return store;
 }
 
-const keyPattern = /^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/;
-
-function isKey(key: string): boolean {
-  return key.length <= 200 && keyPattern.test(key);
-}
-
 /** One flat folder, so that a key may also be the beginning of another. */
 function fileName(key: string): string {
-  if (!isKey(key)) throw new ObjectStoreError("invalid_key", `${JSON.stringify(key)} is not a key.`);
-  return key.replaceAll("/", "+");
+  return checkedKey(key).replaceAll("/", "+");
 }
 
 async function openObject(path: string): Promise<FileHandle | undefined> {

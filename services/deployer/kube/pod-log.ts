@@ -1,0 +1,53 @@
+import { once } from "node:events";
+import { type IncomingMessage, request as plain } from "node:http";
+import { type RequestOptions, request as secure } from "node:https";
+import { createInterface } from "node:readline";
+import { text } from "node:stream/consumers";
+import { ApiException } from "@kubernetes/client-node";
+import type { Kube } from "./client.ts";
+
+export type PodLogQuery = {
+  container: string;
+  /** The instance of the container before the one there is. */
+  previous?: boolean;
+  follow?: boolean;
+  /** To the second. */
+  since?: Date;
+  tailLines?: number;
+  /** Only on clusters that tell the streams apart, and not with `tailLines`. */
+  stream?: "Stdout" | "Stderr";
+};
+
+/**
+ * Lines of a pod's log, oldest first, each with the time at which it was written (RFC 3339, nanoseconds) in
+ * front. Throws the client's ApiException; ends without an error when `signal` aborts.
+ */
+export async function* readPodLog(
+  kube: Kube,
+  pod: { namespace: string; name: string },
+  query: PodLogQuery,
+  signal?: AbortSignal,
+): AsyncGenerator<string> {
+  const { since, ...rest } = query;
+  const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}/log`;
+  const url = new URL(`${kube.config.getCurrentCluster()?.server}${path}`);
+  const given = Object.entries({ ...rest, timestamps: true, sinceTime: since?.toISOString() });
+  for (const [name, value] of given) if (value !== undefined) url.searchParams.set(name, String(value));
+  const options: RequestOptions = { signal };
+  await kube.config.applyToHTTPSOptions(options);
+  try {
+    const call = (url.protocol === "http:" ? plain : secure)(url, options).end();
+    const [response] = (await once(call, "response")) as [IncomingMessage];
+    if (response.statusCode !== 200)
+      throw new ApiException(response.statusCode ?? 0, "The log cannot be read", await text(response), {});
+    // A connection that breaks while it is read ends the lines; the reader looks again.
+    response.on("error", () => {});
+    try {
+      yield* createInterface({ input: response, crlfDelay: Number.POSITIVE_INFINITY });
+    } finally {
+      response.destroy();
+    }
+  } catch (error) {
+    if (!signal?.aborted) throw error;
+  }
+}
