@@ -5,7 +5,7 @@ export default defineConfig({
   test: {
     globalSetup: ["test/servers.ts", "test/cluster/setup.ts"],
     setupFiles: ["test/cluster/names.ts"],
-    include: ["**/*.cluster.test.ts", "test/{main-path,rollback,roll-over,git,scale}.test.ts"],
+    include: ["**/*.cluster.test.ts", "test/{main-path,rollback,roll-over,git,scale,addon-app}.test.ts"],
     exclude: ["**/node_modules/**"],
     testTimeout: 300_000,
     hookTimeout: 300_000,
