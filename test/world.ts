@@ -110,7 +110,15 @@ declare module "vitest" {
       namespace: string;
     };
     /** An image with `node`: as the cluster's nodes name it, and as a Dockerfile that is built there does. */
-    clusterImages: { node: string; nodeToBuildFrom: string; python: string; builder: string };
+    clusterImages: {
+      node: string;
+      nodeToBuildFrom: string;
+      platform: string;
+      builder: string;
+      postgres: string;
+      redis: string;
+      python: string;
+    };
   }
 }
 

@@ -7,9 +7,9 @@ import type { Tx } from "../kit/db.ts";
 import { newId } from "../kit/ids.ts";
 import { audit, emit } from "../kit/outbox.ts";
 import { requireProvisioned } from "./accounts.ts";
-import type { LockedService } from "./sql-catalog.ts";
 import { type DeploymentRow, insertDeployment, supersede, takeVersion } from "./sql-deployments.ts";
 import { insertRestored, type RetainedVersion } from "./sql-history.ts";
+import type { LockedService } from "./sql-services.ts";
 import { poke } from "./sql-work.ts";
 
 /**

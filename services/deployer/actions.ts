@@ -84,9 +84,9 @@ export function createActions(deps: ActionDeps) {
         await discard(serviceId, action);
         return true;
       case "build":
-        return builds.begin(action.deploymentId);
+        return builds.begin(serviceId, action.deploymentId);
       case "apply":
-        return releases.apply(action.deploymentId);
+        return releases.apply(serviceId, action.deploymentId);
       case "fail":
         return fail(pool, log, action.deploymentId, notice(action.stage, action.code, action.message));
       case "restore":

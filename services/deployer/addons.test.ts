@@ -203,6 +203,16 @@ test("a redis addon where no server is on the PATH fails, says so, and can be de
   await catalog.deleteService(path);
 });
 
+withRedis("a redis addon that failed for want of a server is made once there is one", async () => {
+  await run({ PATH: "/nonexistent" });
+  const { path, id, untilService } = await addon("redis");
+  await untilService(path, "failed");
+  await end("SIGTERM");
+  await run();
+  expect((await untilService(path, "running")).statusMessage).toBeUndefined();
+  expect(await works(await keysOf(id))).toBe(true);
+});
+
 withRedis(
   "a deployer killed while it makes a redis addon ends with one server that its keys open",
   async () => {

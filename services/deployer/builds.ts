@@ -19,6 +19,7 @@ import { fail, notice } from "./outcome.ts";
 import type { Resolve, Resolved } from "./resolve.ts";
 import { imageRef } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
+import { dropLog } from "./sql-deployments.ts";
 import { beginBuild, finishBuild, setBuildStage, setCommit } from "./sql-moves.ts";
 import { type ReleaseRow, releaseOf } from "./sql-releases.ts";
 
@@ -46,10 +47,9 @@ export function createBuilds(deps: BuildsDeps) {
   const running = new Map<string, Running>();
 
   /** Moves the deployment to `building` and lets the build run; `false` when the deployment moved on. */
-  async function begin(deploymentId: string): Promise<boolean> {
-    const release = await releaseOf(pool, deploymentId);
+  async function begin(serviceId: string, deploymentId: string): Promise<boolean> {
+    const [release, resolved] = await Promise.all([releaseOf(pool, deploymentId), deps.resolve(serviceId)]);
     if (!release?.buildId) return false;
-    const resolved = await deps.resolve(release.serviceId);
     const moved = await transaction(pool, async (tx) => {
       const row = await beginBuild(tx, owner, deploymentId);
       if (row && !row.again)
@@ -58,13 +58,17 @@ export function createBuilds(deps: BuildsDeps) {
     });
     if (!moved) return false;
     log.info({ deploymentId, again: moved.again }, "build begins");
-    // Where a build that another process began cannot be gone on with, its files begin anew.
-    if (moved.again && !builder.resumes) await builder.discard(release.buildId);
-    const output = writeBuildLog(pool, deploymentId, resolved.secrets, log);
+    // Where a build that another process began is not gone on with, its log and files begin anew.
+    const resumes = moved.again && builder.resumes === true;
+    if (moved.again && !resumes) {
+      await builder.discard(release.buildId);
+      await dropLog(pool, deploymentId);
+    }
+    const output = writeBuildLog(pool, deploymentId, resolved.secrets, log, resumes);
     const controller = new AbortController();
-    const begun = (await releaseOf(pool, deploymentId)) ?? release;
+    const begun = { ...release, buildStartedMs: moved.buildStartedMs };
     const done = run(begun, resolved, output, controller.signal);
-    running.set(release.serviceId, { deploymentId, controller, done });
+    running.set(serviceId, { deploymentId, controller, done });
     return true;
   }
 
@@ -78,8 +82,7 @@ export function createBuilds(deps: BuildsDeps) {
     let broken = false;
     try {
       const result = await builder.build(request(release, resolved, output), signal);
-      await output.close();
-      await finish(deploymentId, result);
+      await finish(deploymentId, result, output);
     } catch (error) {
       if (error instanceof BuildFailure) output.line(error.message);
       await output.close();
@@ -97,9 +100,15 @@ export function createBuilds(deps: BuildsDeps) {
     }
   }
 
-  async function finish(deploymentId: string, { artifact, commit }: BuildResult): Promise<void> {
+  /** The end of the log is there when the state is. */
+  async function finish(
+    deploymentId: string,
+    { artifact, commit }: BuildResult,
+    output: BuildLogWriter,
+  ): Promise<void> {
     const built = { deploymentId, artifact, image: imageRef(artifact), commit };
     const moved = await transaction(pool, async (tx) => {
+      await output.close(tx);
       const row = await finishBuild(tx, owner, built);
       if (row) await emit(tx, DeploymentBuiltSchema, row.accountId, { ...row, deploymentId });
       return row;
@@ -112,6 +121,7 @@ export function createBuilds(deps: BuildsDeps) {
     const { deploymentId, buildId, serviceId, type, config } = release;
     const begun = release.buildStartedMs ?? Date.now();
     let noted = Promise.resolve(); // one after the other, so that the last stage stays
+    let newest = "";
     const note = (write: () => Promise<number>) => {
       noted = noted
         .then(async () => void (await write()))
@@ -127,7 +137,11 @@ export function createBuilds(deps: BuildsDeps) {
       command: config.command,
       port: config.port ?? 8080,
       timeoutMs: Math.max(1, begun + entitlementsOf(release.tier).buildMs - Date.now()),
-      onStage: (stage: string) => note(() => setBuildStage(pool, deploymentId, stage)),
+      onStage: (stage: string) => {
+        newest = stage;
+        // One that is over by its turn has been too short to be seen.
+        note(async () => (stage === newest ? setBuildStage(pool, deploymentId, stage) : 0));
+      },
       onCommit: (commit: string) => note(() => setCommit(pool, deploymentId, commit)),
       log: output.line,
     };

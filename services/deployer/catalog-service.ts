@@ -30,6 +30,7 @@ import { serviceStatus } from "./service-status.ts";
 import { beginRotation } from "./sql-addons.ts";
 import * as sql from "./sql-catalog.ts";
 import { markEnvironments, markProject, pruneProject } from "./sql-deletion.ts";
+import * as services from "./sql-services.ts";
 import { poke, wakeReconcilers } from "./sql-work.ts";
 import { resizeUsage } from "./usage.ts";
 
@@ -133,7 +134,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         if (!(await sql.holdEnvironment(tx, accountId, projectId, environmentId)))
           throw notFound("environment");
         const added = { id, ...path, name, type, source, config, staged, addonState } as const;
-        if (!(await sql.insertService(tx, added))) throw nameTaken("service");
+        if (!(await services.insertService(tx, added))) throw nameTaken("service");
         await emit(tx, ServiceCreatedSchema, accountId, { ...path, serviceId: id, name, type });
         await record(tx, ctx, accountId, "service.create", { id, name });
         await wakeReconcilers(tx);
@@ -144,7 +145,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     async listServices({ accountId, projectId, environmentId, limit = 20, cursor }) {
       await requireEnvironment(pool, { accountId, projectId, environmentId });
       const list = `services ${environmentId}`;
-      const found = await sql.servicesPage(pool, environmentId, cursors.decode(list, cursor), limit + 1);
+      const found = await services.servicesPage(pool, environmentId, cursors.decode(list, cursor), limit + 1);
       const { data, page } = cursors.page(list, found, limit, (row) => row.id);
       return { data: data.map(told), page };
     },
@@ -162,11 +163,11 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         const newSource = source ? checkSource(service.type, source) : service.source;
         const newConfig = mergeConfig(service.type, service.config, config, unsetEnv);
         if (service.deleting) throw serviceDeleting();
-        await sql.updateService(tx, service.id, newSource, newConfig);
+        await services.updateService(tx, service.id, newSource, newConfig);
         if (!isDeployable(service.type)) {
           await resizeUsage(tx, service.id, newConfig.size);
           await poke(tx, [service.id]);
-        } else if ((await sql.rescale(tx, service.id, newConfig)) > 0) await poke(tx, [service.id]);
+        } else if ((await services.rescale(tx, service.id, newConfig)) > 0) await poke(tx, [service.id]);
         await record(tx, ctx, request.accountId, "service.update", service);
       });
       return told(await requireService(pool, request));
@@ -188,9 +189,9 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       return transaction(pool, async (tx) => {
         if (!(await sql.holdEnvironment(tx, path.accountId, path.projectId, path.environmentId)))
           throw notFound("environment");
-        const staged = await sql.lockStaged(tx, path.environmentId);
+        const staged = await services.lockStaged(tx, path.environmentId);
         const applied = staged.map((service) => service.id);
-        await sql.unstage(tx, applied);
+        await services.unstage(tx, applied);
         for (const service of staged) {
           const { stagedArchive: archiveRef, source } = service;
           if (archiveRef) await accept(tx, who(ctx), service, { archiveRef });
@@ -249,7 +250,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
   };
 }
 
-function told(row: sql.ServiceRow) {
+function told(row: services.ServiceRow) {
   return { ...row, ...serviceStatus(row) };
 }
 

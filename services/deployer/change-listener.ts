@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
+import { vigilant } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { FOLLOW_CHANNEL } from "./sql-follow.ts";
 
@@ -34,7 +35,7 @@ export async function listenForChanges(options: { url: string; log: Logger; fall
     const next = new pg.Client({
       connectionString: url,
       application_name: "deployer-followers",
-      keepAlive: true,
+      ...vigilant,
     });
     next.on("error", () => {}).on("notification", ({ payload }) => ring(payload ?? ""));
     try {

@@ -21,8 +21,8 @@ import { toRestore } from "./rollback.ts";
 import { imageArtifact, type Runtime, RuntimeRefusal } from "./runtime/port.ts";
 import { archiveKey, type Secrets } from "./secrets.ts";
 import { isDeployable } from "./service-config.ts";
-import { type LockedService, type ServicePath, stageArchive } from "./sql-catalog.ts";
 import * as sql from "./sql-deployments.ts";
+import { type LockedService, type ServicePath, stageArchive } from "./sql-services.ts";
 import type { ObjectStore } from "./store/port.ts";
 
 export type DeploymentDeps = {

@@ -9,8 +9,8 @@ import { requireLocked } from "./lookup.ts";
 import { type Resolve, type Resolved, Unresolved } from "./resolve.ts";
 import type { Secrets } from "./secrets.ts";
 import { isDeployable, type StoredConfig } from "./service-config.ts";
-import type { LockedService, ServicePath } from "./sql-catalog.ts";
 import { type LiveRun, liveRun } from "./sql-history.ts";
+import type { LockedService, ServicePath } from "./sql-services.ts";
 import { compareMarks } from "./variable-marks.ts";
 
 export type DryRunDeps = { pool: Pool; secrets: Secrets; resolve: Resolve };

@@ -4,6 +4,7 @@ import type { Logger } from "../kit/log.ts";
 import { createLocalBuilder } from "./builder/local.ts";
 import type { Builder } from "./builder/port.ts";
 import type { Config } from "./config.ts";
+import { beOnlyDeployer } from "./only-deployer.ts";
 import { createRedisServers, type RedisServers } from "./redis-servers.ts";
 import { createLocalRuntime } from "./runtime/local.ts";
 import type { Runtime } from "./runtime/port.ts";
@@ -27,9 +28,11 @@ export type Engine = {
 
 /**
  * Runs everything on this machine under DATA_DIR: uploads as files, builds as folders, releases as
- * processes behind one router port. What ran when an earlier process was killed is taken over.
+ * processes behind one router port. What ran when an earlier process was killed is taken over. Throws while
+ * another deployer does the same for this database, or in this folder.
  */
 export async function startLocalEngine(config: Config, secrets: Secrets, logger: Logger): Promise<Engine> {
+  const only = await beOnlyDeployer({ url: config.databaseUrl, log: logger });
   const folder = (name: string) => join(config.dataDir, name);
   const store = createDiskStore({
     folder: folder("store"),
@@ -63,6 +66,7 @@ export async function startLocalEngine(config: Config, secrets: Secrets, logger:
     stop: async () => {
       await Promise.all([runtime.stopAll(), redis.stopAll()]);
       await router.close();
+      await only.stop();
     },
   };
 }

@@ -20,7 +20,8 @@ import { createResolve, type Resolve } from "./resolve.ts";
 import type { Runtime } from "./runtime/port.ts";
 import { createSecrets, type Secrets } from "./secrets.ts";
 import { mergeConfig } from "./service-config.ts";
-import { insertEnvironment, insertProject, insertService, lockService } from "./sql-catalog.ts";
+import { insertEnvironment, insertProject } from "./sql-catalog.ts";
+import { insertService, lockService } from "./sql-services.ts";
 import { archiveOf, exampleApp, type Path, type Surroundings, startSurroundings } from "./testing.ts";
 
 const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");

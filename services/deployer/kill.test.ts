@@ -1,10 +1,5 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { randomInt } from "node:crypto";
-import { once } from "node:events";
-import { readdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
-import { isDeepStrictEqual } from "node:util";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { newId } from "../kit/ids.ts";
 import { eventually } from "../kit/testing.ts";
@@ -18,43 +13,20 @@ import {
   startSurroundings,
   visit,
 } from "./testing.ts";
+import { type DeployerProcess, deployerProcess } from "./testing-process.ts";
 
 let around: Surroundings;
-let child: ChildProcess | undefined;
-let output = "";
+let deployer: DeployerProcess;
 
 beforeAll(async () => {
   around = await startSurroundings();
+  deployer = deployerProcess(around);
 });
-afterEach(() => end("SIGTERM"));
+afterEach(() => deployer.end("SIGTERM"));
 afterAll(async () => {
-  await end("SIGKILL");
+  await deployer?.end("SIGKILL");
   await around?.stop();
 });
-
-/** Starts the deployer as an operator does, and waits until it is ready. */
-async function run(): Promise<void> {
-  child = spawn(process.execPath, [join(import.meta.dirname, "main.ts")], {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...around.env, LOG_LEVEL: "debug" },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  for (const stream of [child.stdout!, child.stderr!]) stream.on("data", (part) => (output += part));
-  await eventually("the deployer is ready", () =>
-    fetch(`http://127.0.0.1:${around.port}/readyz`).then(
-      (answer) => answer.ok,
-      () => false,
-    ),
-  );
-}
-
-async function end(signal: NodeJS.Signals): Promise<number | null> {
-  const ending = child;
-  child = undefined;
-  if (!ending || ending.exitCode !== null) return null;
-  const exited = once(ending, "exit");
-  ending.kill(signal);
-  return (await exited)[0];
-}
 
 async function webService() {
   const acting = actAs(around.port, newId("acc"));
@@ -82,21 +54,21 @@ const statuses = async (serviceId: string) =>
   ).rows.map((row) => row.status);
 
 test("killed while a deployment is queued: the next start builds and applies it", async () => {
-  await run();
+  await deployer.run();
   const { path, id, until, untilService, deployArchive } = await webService();
   const open = around.variables.hold();
   around.variables.set(id, [{ name: "GREETING", value: "Good morning" }]);
   await deployArchive(path, await archiveOf(await exampleApp("node")));
-  await end("SIGKILL");
+  await deployer.end("SIGKILL");
   expect(await statuses(id)).toEqual(["queued"]);
   open();
-  await run();
+  await deployer.run();
   await until(path, 1, "applied");
   expect((await visit((await untilService(path, "running")).url!)).text).toMatch(/^Good morning/);
 });
 
 test("killed while it builds: the next start builds again under the same deployment, with one clean log", async () => {
-  await run();
+  await deployer.run();
   const { path, id, until, untilService, deployArchive, deployments } = await webService();
   const go = join(around.dataDir, `go-${id}`);
   const { id: deploymentId, buildId } = await deployArchive(path, await slowApp(go));
@@ -104,9 +76,9 @@ test("killed while it builds: the next start builds again under the same deploym
     const { buildStage } = await deployments.getDeployment({ ...path, version: 1 });
     return buildStage === "Building image";
   });
-  await end("SIGKILL");
+  await deployer.end("SIGKILL");
   await writeFile(go, "");
-  await run();
+  await deployer.run();
   const applied = await until(path, 1, "applied");
   expect([applied.id, applied.buildId]).toEqual([deploymentId, buildId]);
   await untilService(path, "running");
@@ -116,7 +88,7 @@ test("killed while it builds: the next start builds again under the same deploym
 });
 
 test("killed while it applies: the next start applies it", async () => {
-  await run();
+  await deployer.run();
   const { path, id, until, untilService, deployArchive } = await webService();
   const go = join(around.dataDir, `go-${id}`);
   await deployArchive(path, await slowApp(go));
@@ -131,15 +103,15 @@ test("killed while it applies: the next start applies it", async () => {
     );
     return found.rowCount === 1;
   });
-  await end("SIGKILL");
+  await deployer.end("SIGKILL");
   open();
-  await run();
+  await deployer.run();
   await until(path, 1, "applied");
   await untilService(path, "running");
 });
 
 test("killed while it rolls back: the next start runs the earlier version, once", async () => {
-  await run();
+  await deployer.run();
   const { path, id, until, deployArchive, deployments, service } = await webService();
   for (const edition of ["one", "two"]) {
     const index = { "index.html": edition };
@@ -151,9 +123,9 @@ test("killed while it rolls back: the next start runs the earlier version, once"
   }
   const open = around.variables.hold();
   await deployments.rollback({ ...path, version: 1 });
-  await end("SIGKILL");
+  await deployer.end("SIGKILL");
   open();
-  await run();
+  await deployer.run();
   await until(path, 3, "applied");
   await eventually("it runs", async () => {
     const { liveVersion, url } = await service(path);
@@ -163,12 +135,14 @@ test("killed while it rolls back: the next start runs the earlier version, once"
 });
 
 test("killed while a service is deleted: the next start removes the rest", async () => {
-  await run();
+  await deployer.run();
   const { path, until, deployArchive, catalog } = await webService();
   await deployArchive(path, await archiveOf(await exampleApp("node")));
   await until(path, 1, "applied");
-  await Promise.all([catalog.deleteService({ ...path, confirmImpact: true }).then(() => end("SIGKILL"))]);
-  await run();
+  await Promise.all([
+    catalog.deleteService({ ...path, confirmImpact: true }).then(() => deployer.end("SIGKILL")),
+  ]);
+  await deployer.run();
   await eventually("it is gone", () =>
     refused(catalog.getService(path)).then(
       (said) => said === "404 not_found",
@@ -178,7 +152,7 @@ test("killed while a service is deleted: the next start removes the rest", async
 });
 
 test("an app that runs goes on when the deployer is killed, is taken over by the next, and ends at SIGTERM", async () => {
-  await run();
+  await deployer.run();
   const { path, deployArchive, untilService, service } = await webService();
   const files = {
     ...(await exampleApp("node")),
@@ -188,71 +162,27 @@ test("an app that runs goes on when the deployer is killed, is taken over by the
   await deployArchive(path, await archiveOf(files));
   const url = (await untilService(path, "running")).url!;
   const { text: pid } = await visit(url);
-  await end("SIGKILL");
-  await run();
+  await deployer.end("SIGKILL");
+  await deployer.run();
   await eventually("it answers again", async () => (await visit(url)).text === pid);
   expect((await service(path)).status).toBe("running");
-  expect(await end("SIGTERM")).toBe(0);
+  expect(await deployer.end("SIGTERM")).toBe(0);
   expect(startedOf(Number(pid))).toBeUndefined();
-  await run();
+  await deployer.run();
   await eventually("it is started again", async () => {
     const answer = await visit(url);
     return answer.status === 200 && answer.text !== pid;
   });
 });
 
-test("killed at ten random moments of deploys and changes: every deployment ends, and nothing is left over", async () => {
-  await run();
-  const acting = actAs(around.port, newId("acc"));
-  const { accountId, catalog, deployments } = acting;
-  const environment = await acting.environment();
-  const paths = ["one", "two"].map(environment.at);
-  for (const { service: name } of paths)
-    await catalog.createService({ ...environment, name, type: "web", config: { minReadySeconds: 0 } });
-  const files = await exampleApp("node");
-  for (let round = 0; round < 10; round++) {
-    for (const path of paths) {
-      await acting.deployArchive(path, await archiveOf({ ...files, round: String(round) }));
-      const { id } = await acting.service(path);
-      around.variables.set(id, [{ name: "GREETING", value: `round ${round}` }]);
-      await around.variables.changed(accountId, "service", id);
-    }
-    await delay(randomInt(1_000)); // the random moment
-    await end("SIGKILL");
-    await run();
-  }
-  for (const path of paths) {
-    const { url } = await eventually("it runs its newest version", async () => {
-      const found = await acting.service(path);
-      return found.status === "running" && found.liveVersion === 10 && found;
-    });
-    await eventually("with its newest variables", async () => /^round 9/.test((await visit(url!)).text));
-    const { data } = await deployments.listDeployments({ ...path, limit: 100 });
-    expect(data.map((one) => one.version)).toEqual([10, 9, 8, 7, 6, 5, 4, 3, 2, 1]);
-    const others = data.filter((one) => one.status !== "applied").map((one) => one.status);
-    expect(others.every((status) => status === "superseded")).toBe(true);
-  }
-  await eventually("only what runs or can be rolled back to is kept", async () => {
-    const { rows } = await around.pool.query<{ buildId: string }>(
-      `select d.build_id as "buildId" from deployments d join services s on s.id = d.service_id
-       where d.status = 'applied' and d.build_id is not null and (d.version = s.live_version or d.healthy_at is not null
-         and (select count(*) from deployments n where n.service_id = d.service_id
-           and n.healthy_at is not null and n.version > d.version) < 5)`,
-    );
-    const kept = rows.map((row) => row.buildId).sort();
-    const built = (await readdir(join(around.dataDir, "artifacts"))).sort();
-    return isDeepStrictEqual(built, kept);
-  });
-});
-
 test("no value of a sensitive variable reaches the deployer's own output", async () => {
   const marker = `marker-${newId("x")}`;
-  await run();
+  await deployer.run();
   const { path, id, deployArchive, untilService } = await webService();
   around.variables.set(id, [{ name: "GREETING", value: marker, sensitive: true }]);
   await deployArchive(path, await archiveOf(await exampleApp("node")));
   const url = (await untilService(path, "running")).url!;
   expect((await visit(url)).text).toContain(marker);
-  expect(output).toContain("applied");
-  expect(output).not.toContain(marker);
+  expect(deployer.output()).toContain("applied");
+  expect(deployer.output()).not.toContain(marker);
 });

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
+import { vigilant } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { CHANNEL, OWNER_CLASS } from "./sql-work.ts";
 
@@ -19,7 +20,7 @@ export async function listenAsOwner(options: { url: string; owner: number; wake:
     const next = new pg.Client({
       connectionString: url,
       application_name: "deployer-leases",
-      keepAlive: true,
+      ...vigilant,
     });
     next.on("error", () => {}).on("notification", wake);
     try {

@@ -1,6 +1,7 @@
 import type { Db } from "../kit/db.ts";
 import { conflict, notFound } from "../kit/errors.ts";
-import { environmentById, lockService, projectById, type ServicePath, serviceByPath } from "./sql-catalog.ts";
+import { environmentById, projectById } from "./sql-catalog.ts";
+import { lockService, type ServicePath, serviceByPath } from "./sql-services.ts";
 
 /** The project, or 404. */
 export async function requireProject(db: Db, accountId: string, projectId: string) {

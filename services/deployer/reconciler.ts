@@ -15,6 +15,7 @@ import { createReleases } from "./releases.ts";
 import type { Resolve } from "./resolve.ts";
 import type { Runtime, RuntimeStatus } from "./runtime/port.ts";
 import { type Secrets, UPLOADS } from "./secrets.ts";
+import { retryFailedAddons } from "./sql-addons.ts";
 import { expireEverywhere } from "./sql-history.ts";
 import { loadDesired } from "./sql-releases.ts";
 import { compareAddons } from "./sql-usage.ts";
@@ -92,6 +93,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
   /** The truth, where notifications were missed: what the runtime holds against what it should. */
   async function resync(): Promise<void> {
     const [held, addons] = [await runtime.list(), deps.redis.list()];
+    if (deps.redis.program()) await retryFailedAddons(pool);
     const strays = await compare(pool, held);
     for (const serviceId of await compareAddons(pool, addons)) await deps.redis.remove(serviceId);
     const counting = [...held, ...addons].filter(({ usage }) => (usage?.at(-1)?.replicas ?? 0) > 0);

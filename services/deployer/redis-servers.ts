@@ -53,6 +53,8 @@ export function createRedisServers(given: {
   // Processes are known by these paths.
   const root = resolve(given.folder);
   const servers = new Map<string, Record>();
+  /** Those of which the disk has an older record. */
+  const unsaved = new Set<string>();
   let alive: ReturnType<typeof keepAlive> | undefined;
   let watching: NodeJS.Timeout | undefined;
   let stopping = false;
@@ -60,7 +62,14 @@ export function createRedisServers(given: {
 
   function save(serviceId: string, record: Record): void {
     servers.set(serviceId, record);
-    writeWhole(join(folderOf(serviceId), "state.json"), JSON.stringify(record));
+    try {
+      writeWhole(join(folderOf(serviceId), "state.json"), JSON.stringify(record));
+      unsaved.delete(serviceId);
+    } catch (error) {
+      // On a full disk it goes on; without the record the next process starts the server anew.
+      if (!unsaved.has(serviceId)) logger.warn({ err: error, serviceId }, "a state could not be written");
+      unsaved.add(serviceId);
+    }
   }
 
   function note(serviceId: string, record: Record, replicas: number, at: number): void {
@@ -69,6 +78,7 @@ export function createRedisServers(given: {
 
   function watch(): void {
     for (const [serviceId, record] of servers) {
+      if (unsaved.has(serviceId)) save(serviceId, record);
       if (!runs(record) || isAlive(record)) continue;
       logger.warn({ serviceId }, "a redis server has ended");
       note(serviceId, record, 0, Date.now());
@@ -192,6 +202,7 @@ export function createRedisServers(given: {
     async remove(serviceId: string): Promise<void> {
       const record = servers.get(serviceId);
       servers.delete(serviceId);
+      unsaved.delete(serviceId);
       await endProcesses(record, folderOf(serviceId), () => Date.now() + GRACE_MS);
       await rm(folderOf(serviceId), { recursive: true, force: true });
     },

@@ -10,7 +10,7 @@ import { fail, notice } from "./outcome.ts";
 import { type Resolve, type Resolved, Unresolved } from "./resolve.ts";
 import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
-import { expire, noteVariables } from "./sql-history.ts";
+import { expire } from "./sql-history.ts";
 import * as moves from "./sql-moves.ts";
 import * as sql from "./sql-releases.ts";
 import { recordUsage } from "./usage.ts";
@@ -34,18 +34,21 @@ export function createReleases(deps: ReleasesDeps) {
   const { pool, runtime, secrets, log, owner } = deps;
 
   /** Applies a deployment (interface.md 3.1); `false` when it is not the newest any more. */
-  async function apply(deploymentId: string): Promise<boolean> {
+  async function apply(serviceId: string, deploymentId: string): Promise<boolean> {
+    // The row before the variables: what is marked as changed after it was read is compared again.
     const row = await sql.releaseOf(pool, deploymentId);
-    if (!row || (await moves.beginApply(pool, deploymentId)) === 0) return false;
-    const resolved = await resolveFor(row);
-    const revision = await sql.revisionFor(pool, owner, row.serviceId, resolved.fingerprint);
+    if (!row || (row.status !== "queued" && row.status !== "built")) return false;
+    const [begun, resolved] = await Promise.all([
+      moves.beginApply(pool, deploymentId),
+      resolveFor(serviceId, deploymentId),
+    ]);
+    if (begun === 0) return false;
+    const revision = await revisionOf(row, resolved);
     if (revision === undefined) return false;
-    const applied = await underLock(row.serviceId, async (tx) => {
+    const applied = await underLock(serviceId, revision, async (tx) => {
       const moved = await moves.markApplied(tx, deploymentId);
       if (!moved) return false;
-      await sql.noteRelease(tx, { ...row, revision });
-      await noteVariables(tx, row.serviceId, sealMarks(secrets, row.serviceId, resolved.values));
-      await moves.setWarnings(tx, deploymentId, "resolve", resolved.dangling);
+      await noteApplied(tx, row, resolved, revision);
       await emit(tx, DeploymentAppliedSchema, moved.accountId, { ...moved, deploymentId });
       // Last: what the runtime was told cannot be rolled back, but it is told again after a crash.
       await runtime.apply(releaseFor(row, resolved, revision));
@@ -79,7 +82,7 @@ export function createReleases(deps: ReleasesDeps) {
 
   /** Brings the live release to the replicas and size that its service has now, without a new release. */
   function scale(serviceId: string): Promise<boolean> {
-    return underLock(serviceId, async (tx, liveVersion) => {
+    return underLock(serviceId, undefined, async (tx, liveVersion) => {
       const row = await sql.liveReleaseOf(tx, serviceId);
       if (!row || row.version !== liveVersion) return false;
       const { replicas = 1, size } = row.config;
@@ -91,13 +94,11 @@ export function createReleases(deps: ReleasesDeps) {
 
   async function reapply(row: sql.ReleaseRow, resolved: Resolved): Promise<boolean> {
     const { serviceId, deploymentId, version } = row;
-    const revision = await sql.revisionFor(pool, owner, serviceId, resolved.fingerprint);
+    const revision = await revisionOf(row, resolved);
     if (revision === undefined) return false;
-    return underLock(serviceId, async (tx, liveVersion) => {
+    return underLock(serviceId, revision, async (tx, liveVersion) => {
       if (liveVersion !== version) return false;
-      await sql.noteRelease(tx, { ...row, revision });
-      await noteVariables(tx, serviceId, sealMarks(secrets, serviceId, resolved.values));
-      await moves.setWarnings(tx, deploymentId, "resolve", resolved.dangling);
+      await noteApplied(tx, row, resolved, revision);
       await runtime.apply(releaseFor(row, resolved, revision));
       log.info({ deploymentId, version, revision }, "applied again");
       return true;
@@ -131,23 +132,44 @@ export function createReleases(deps: ReleasesDeps) {
     });
   }
 
-  async function resolveFor(row: sql.ReleaseRow): Promise<Resolved> {
-    return deps.resolve(row.serviceId).catch(async (error) => {
+  /** Committed before the runtime hears of it; the same variables keep theirs. */
+  async function revisionOf(row: sql.ReleaseRow, { fingerprint }: Resolved): Promise<number | undefined> {
+    if (row.fingerprint === fingerprint) return row.revision;
+    return sql.revisionFor(pool, owner, row.serviceId, fingerprint);
+  }
+
+  async function noteApplied(tx: Tx, row: sql.ReleaseRow, resolved: Resolved, revision: number) {
+    const marks = sealMarks(secrets, row.serviceId, resolved.values);
+    await sql.noteRelease(tx, { ...row, revision }, marks);
+    if (row.noted || resolved.dangling.length > 0)
+      await moves.setWarnings(tx, row.deploymentId, "resolve", resolved.dangling);
+  }
+
+  async function resolveFor(serviceId: string, deploymentId: string): Promise<Resolved> {
+    return deps.resolve(serviceId).catch(async (error) => {
       if (error instanceof Unresolved)
-        await moves.setWarnings(pool, row.deploymentId, "resolve", [
+        await moves.setWarnings(pool, deploymentId, "resolve", [
           notice("resolve", "variables_unavailable", error.message),
         ]);
       throw error;
     });
   }
 
-  /** Runs `work` while the service cannot change and this process holds its lease; else `false`. */
-  function underLock(serviceId: string, work: (tx: Tx, liveVersion?: number) => Promise<boolean>) {
+  /**
+   * Runs `work` while the service cannot change and this process holds its lease; else `false`. `revision`
+   * is the one that it is for: another process that held the lease meanwhile may have given a newer one.
+   */
+  function underLock(
+    serviceId: string,
+    revision: number | undefined,
+    work: (tx: Tx, liveVersion?: number) => Promise<boolean>,
+  ) {
     return transaction(pool, async (tx) => {
-      // A process that stands still while it holds the lock loses it.
-      await tx.query("set local idle_in_transaction_session_timeout = '60s'");
       const held = await sql.lockHeld(tx, owner, serviceId);
-      return held ? work(tx, held.liveVersion) : false;
+      if (!held) return false;
+      if (revision !== undefined && revision !== held.revision)
+        throw new Error("the variables changed meanwhile");
+      return work(tx, held.liveVersion);
     });
   }
 

@@ -7,8 +7,8 @@ import type { Wanted } from "./accept.ts";
 import { entitlementsFor } from "./accounts.ts";
 import { serviceDeleting } from "./lookup.ts";
 import { mergeConfig, type StoredConfig } from "./service-config.ts";
-import type { LockedService } from "./sql-catalog.ts";
 import { retainedVersion } from "./sql-history.ts";
+import type { LockedService } from "./sql-services.ts";
 
 /**
  * What a rollback to a version deploys. Refused in the order of decisions.md 4: 404 → 409

@@ -53,6 +53,18 @@ export function addonFailed(db: Db, serviceId: string, message: string) {
   );
 }
 
+/** Those that failed for want of a program are tried again: it is there now. */
+export function retryFailedAddons(db: Db) {
+  return count(
+    db,
+    "addon_retry_failed",
+    `with again as (
+       update services set addon_state = 'provisioning', addon_message = null
+       where addon_state = 'failed' and type = 'redis' and deleting_at is null returning id)
+     update work set next_at = now() where service_id in (select id from again)`,
+  );
+}
+
 /** Says why an addon that is still being provisioned is not there yet. */
 export function addonWaiting(db: Db, serviceId: string, message: string) {
   return count(

@@ -110,8 +110,3 @@ export function liveRun(db: Db, serviceId: string) {
     [serviceId],
   );
 }
-
-export async function noteVariables(db: Db, serviceId: string, sealed: Buffer): Promise<void> {
-  const text = "update services set applied_variables = $2 where id = $1";
-  await rows(db, "variables_note", text, [serviceId, sealed]);
-}

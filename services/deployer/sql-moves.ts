@@ -1,5 +1,6 @@
 import { count, type Db, maybe, rows } from "../kit/db.ts";
 import type { StoredNotice } from "./sql-deployments.ts";
+import { RELAXED } from "./sql-work.ts";
 
 // How deployments move: each statement compares the state it leaves, so a late one moves nothing.
 
@@ -9,7 +10,7 @@ const MOVED = `returning d.service_id as "serviceId", d.version,
 
 /** Leaves `queued`, or begins the same build again; only for the owner of the lease. */
 export function beginBuild(db: Db, owner: number, deploymentId: string) {
-  return maybe<Moved & { again: boolean }>(
+  return maybe<Moved & { again: boolean; buildStartedMs: number }>(
     db,
     "deployment_begin_build",
     `with before as (select id, status from deployments where id = $2 for update)
@@ -18,7 +19,8 @@ export function beginBuild(db: Db, owner: number, deploymentId: string) {
      from before, work w
      where d.id = before.id and before.status in ('queued', 'building') and d.build_id is not null
        and w.service_id = d.service_id and w.lease_owner = $1
-     ${MOVED}, before.status = 'building' as again`,
+     ${MOVED}, before.status = 'building' as again,
+       (extract(epoch from d.build_started_at) * 1000)::float8 as "buildStartedMs"`,
     [owner, deploymentId],
   );
 }
@@ -27,7 +29,7 @@ export function setBuildStage(db: Db, deploymentId: string, stage: string) {
   return count(
     db,
     "deployment_build_stage",
-    "update deployments set build_stage = $2 where id = $1 and status = 'building'",
+    `update deployments set build_stage = $2 where id = $1 and status = 'building' returning ${RELAXED}`,
     [deploymentId, stage],
   );
 }
@@ -74,7 +76,7 @@ export function beginApply(db: Db, deploymentId: string) {
     db,
     "deployment_begin_apply",
     `update deployments set apply_started_at = coalesce(apply_started_at, now())
-     where id = $1 and status in ('queued', 'built')`,
+     where id = $1 and status in ('queued', 'built') returning ${RELAXED}`,
     [deploymentId],
   );
 }

@@ -58,6 +58,8 @@ export type ReleaseRow = {
   appliedRevision?: number;
   dirtyAt?: string;
   tier?: string;
+  /** It has warnings about variables. */
+  noted: boolean;
 };
 
 const RELEASE = `
@@ -67,6 +69,7 @@ const RELEASE = `
     d.id as "deploymentId", d.version, d.status, d.config, d.source, d.artifact, d.build_id as "buildId",
     d.archive_ref as "archiveRef", ${ms("d.build_started_at")} as "buildStartedMs", s.fingerprint,
     s.variables_revision as revision, s.applied_revision as "appliedRevision", s.dirty_at::text as "dirtyAt",
+    d.warnings @> '[{"stage": "resolve"}]' as noted,
     (select a.tier from accounts a where a.id = s.account_id) as tier
   from services s join environments e on e.id = s.environment_id join projects p on p.id = s.project_id
   join deployments d on d.service_id = s.id`;
@@ -83,14 +86,16 @@ export function liveReleaseOf(db: Db, serviceId: string) {
 
 /**
  * Locks a service that the owner still holds the lease of, so that nothing is accepted, deleted or applied
- * meanwhile. Undefined: somebody else works on it now, or it is being deleted.
+ * meanwhile. Undefined: somebody else works on it now, or it is being deleted. A process that stands still
+ * while it holds the lock loses it.
  */
 export function lockHeld(db: Db, owner: number, serviceId: string) {
-  return maybe<{ accountId: string; liveVersion?: number }>(
+  return maybe<{ liveVersion?: number; revision: number }>(
     db,
     "service_lock_held",
-    `select s.account_id as "accountId", s.live_version as "liveVersion" from services s
-     join work w on w.service_id = s.id
+    `select s.live_version as "liveVersion", s.variables_revision as revision,
+       set_config('idle_in_transaction_session_timeout', '60s', true)
+     from services s join work w on w.service_id = s.id
      where s.id = $2 and w.lease_owner = $1 and s.deleting_at is null for no key update of s`,
     [owner, serviceId],
   );
@@ -111,23 +116,24 @@ export async function revisionFor(db: Db, owner: number, serviceId: string, fing
 }
 
 /**
- * Notes which release the runtime took. Variables count as compared unless they changed since `dirtyAt`
+ * Notes which release the runtime took, with the sealed marks of its variables. Variables count as compared unless they changed since `dirtyAt`
  * was read.
  */
 export function noteRelease(
   db: Db,
   release: { serviceId: string; version: number; revision: number; dirtyAt?: string },
+  variables: Buffer,
 ) {
   return count(
     db,
     "release_note",
     `update services set runtime_state = case when live_version = $2 and applied_revision = $3
          then runtime_state else 'starting' end,
-       live_version = $2, applied_revision = $3, pending_variables = false,
+       live_version = $2, applied_revision = $3, pending_variables = false, applied_variables = $5,
        dirty_since = case when dirty_at is not distinct from $4::timestamptz then null else dirty_since end,
        dirty_at = case when dirty_at is not distinct from $4::timestamptz then null else dirty_at end
      where id = $1`,
-    [release.serviceId, release.version, release.revision, release.dirtyAt],
+    [release.serviceId, release.version, release.revision, release.dirtyAt, variables],
   );
 }
 

@@ -13,11 +13,22 @@ const FREE = `(w.lease_owner is null or w.lease_until < now() or not exists (
     and l.objid = w.lease_owner::oid and l.objsubid = 2
     and l.database = (select oid from pg_database where datname = current_database())))`;
 
+/**
+ * In `returning` of a statement that is a transaction of its own: it does not wait for the disk. What a crash
+ * of the database undoes is found and done again.
+ */
+export const RELAXED = "set_config('synchronous_commit', 'off', true)";
+
 /** Makes a service due now; reconcilers are told when the transaction commits. */
 export async function poke(db: Db, serviceIds: string[]): Promise<void> {
   if (serviceIds.length === 0) return;
-  await count(db, "work_poke", "update work set next_at = now() where service_id = any($1)", [serviceIds]);
-  await wakeReconcilers(db);
+  await rows(
+    db,
+    "work_poke",
+    `with due as (update work set next_at = now() where service_id = any($1))
+     select pg_notify(${CHANNEL}, '')`,
+    [serviceIds],
+  );
 }
 
 export async function wakeReconcilers(db: Db): Promise<void> {
@@ -38,8 +49,19 @@ export function claim(db: Db, owner: number, inHand: string[], limit: number) {
          or (w.service_id <> all($3) and ${FREE} and (w.next_at <= now() or w.lease_owner is not null))
        order by w.next_at limit $2 for update skip locked)
      update work w set next_at = null, lease_owner = $1, lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
-     from due where w.service_id = due.service_id returning w.service_id as "serviceId"`,
+     from due where w.service_id = due.service_id returning w.service_id as "serviceId", ${RELAXED}`,
     [owner, limit, inHand],
+  );
+}
+
+/** Goes on with a service whose lease is the owner's; 0 when it is not any more. */
+export function resume(db: Db, owner: number, serviceId: string) {
+  return count(
+    db,
+    "work_resume",
+    `update work set next_at = null, lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
+     where service_id = $2 and lease_owner = $1 returning ${RELAXED}`,
+    [owner, serviceId],
   );
 }
 
@@ -50,7 +72,7 @@ export function release(db: Db, owner: number, serviceId: string, wakeInMs: numb
     "work_release",
     `update work set lease_owner = null, lease_until = null,
        next_at = least(next_at, now() + make_interval(secs => $3::float8 / 1000))
-     where service_id = $2 and lease_owner = $1`,
+     where service_id = $2 and lease_owner = $1 returning ${RELAXED}`,
     [owner, serviceId, wakeInMs],
   );
 }
@@ -61,7 +83,7 @@ export function wakeLater(db: Db, owner: number, serviceId: string, wakeInMs: nu
     db,
     "work_later",
     `update work set next_at = least(next_at, now() + make_interval(secs => $3::float8 / 1000))
-     where service_id = $2 and lease_owner = $1`,
+     where service_id = $2 and lease_owner = $1 returning ${RELAXED}`,
     [owner, serviceId, wakeInMs],
   );
 }

@@ -64,6 +64,17 @@ export function startWorklist(deps: WorklistDeps) {
     });
   }
 
+  function begin(serviceId: string): void {
+    inHand.set(serviceId, { done: handle(serviceId), since: Date.now() });
+  }
+
+  /** Takes a service in hand again without giving its lease back; `false` when that was lost. */
+  async function goOn(serviceId: string): Promise<boolean> {
+    const held = stopping ? 0 : await sql.resume(pool, owner, serviceId).catch(() => 0);
+    if (held > 0) begin(serviceId);
+    return held > 0;
+  }
+
   /** Gives the lease back, unless something goes on in the background. */
   async function settle(serviceId: string, wakeIn: number | undefined): Promise<void> {
     const change = background().includes(serviceId) ? sql.wakeLater : sql.release;
@@ -83,7 +94,7 @@ export function startWorklist(deps: WorklistDeps) {
       const claimed = await sql.claim(pool, owner, [...inHand.keys(), ...background()], BATCH);
       for (const { serviceId } of claimed) {
         if (inHand.has(serviceId)) again.add(serviceId);
-        else inHand.set(serviceId, { done: handle(serviceId), since: Date.now() });
+        else begin(serviceId);
       }
       return claimed.length;
     });
@@ -116,9 +127,11 @@ export function startWorklist(deps: WorklistDeps) {
     /** What went on in the background of a service is over; `broken`: after a pause it is tried again. */
     ended(serviceId: string, broken: boolean): void {
       const wakeIn = broken ? pauseAfterFailure(serviceId) : 0;
+      // Now, as its step may be over and its lease be given back before this has its turn.
+      if (inHand.has(serviceId)) return void again.add(serviceId);
       void inTurn(async () => {
         if (inHand.has(serviceId)) again.add(serviceId);
-        else await settle(serviceId, wakeIn);
+        else if (broken || !(await goOn(serviceId))) await settle(serviceId, wakeIn);
       });
     },
     /** Prolongs the leases of what is under way; gives the services in the background that were lost. */

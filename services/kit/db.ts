@@ -19,6 +19,16 @@ const types = {
   }) as typeof pg.types.getTypeParser,
 };
 
+/**
+ * What every connection to PostgreSQL has: an end to waiting for a server that never answers, and signs of
+ * life, by which one that vanished without a word is found out within half a minute.
+ */
+export const vigilant = {
+  connectionTimeoutMillis: 5_000,
+  keepAlive: true,
+  keepAliveInitialDelayMillis: 10_000,
+};
+
 /** A pool of connections to one service's database. */
 export function createPool(url: string, options: { max?: number; name?: string } = {}): Pool {
   const pool = new pg.Pool({
@@ -26,7 +36,7 @@ export function createPool(url: string, options: { max?: number; name?: string }
     types,
     max: options.max ?? 10,
     application_name: options.name,
-    connectionTimeoutMillis: 5_000,
+    ...vigilant,
     idleTimeoutMillis: 30_000,
   });
   // A connection that breaks while nothing runs on it, idle or within a transaction, would end the process

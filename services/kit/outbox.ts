@@ -5,7 +5,7 @@ import { context, propagation } from "@opentelemetry/api";
 import pg from "pg";
 import { AuditRecordedSchema } from "../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { Caller } from "./caller.ts";
-import { count, type Db, rows } from "./db.ts";
+import { count, type Db, rows, vigilant } from "./db.ts";
 import { newId } from "./ids.ts";
 import type { Logger } from "./log.ts";
 import type { Bus } from "./nats.ts";
@@ -92,7 +92,7 @@ export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
     });
 
   async function lead(): Promise<void> {
-    leader = new pg.Client({ connectionString: url, application_name: "outbox" });
+    leader = new pg.Client({ ...vigilant, connectionString: url, application_name: "outbox" });
     let lost = false;
     const gone = () => {
       lost = true;

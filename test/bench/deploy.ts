@@ -9,7 +9,8 @@ import { type Bench, median } from "./row.ts";
 
 const ROUNDS = 7;
 const MIN_READY_MS = 1_000;
-const app = join(import.meta.dirname, "../apps/node");
+/** Folder of the example app that is deployed. */
+export const app = join(import.meta.dirname, "../apps/node");
 
 /**
  * The example node app from POST deploy-from-archive to `healthyAt`, without the second that a release
@@ -48,15 +49,7 @@ async function service(platform: Platform): Promise<string> {
 }
 
 async function byBerth(platform: Platform, S: string, archive: Buffer, version: number): Promise<number> {
-  type Target = { uploadUrl: string; contentType: string; archiveRef: string };
-  const target = await platform.call<Target>("POST", `${S}/uploads`, {});
-  await fetch(target.uploadUrl, {
-    method: "PUT",
-    headers: { "content-type": target.contentType },
-    body: new Uint8Array(archive),
-  });
-  const posted = Date.now();
-  await platform.call("POST", `${S}/deploy-from-archive`, { archiveRef: target.archiveRef });
+  const posted = await deployArchive(platform, S, archive);
   for (;;) {
     const found = await platform.call<{ healthyAt?: string; status: string }>(
       "GET",
@@ -66,6 +59,20 @@ async function byBerth(platform: Platform, S: string, archive: Buffer, version: 
     if (found.healthyAt) return Date.parse(found.healthyAt) - posted;
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
+}
+
+/** Uploads the archive and deploys it; gives the time of the POST that deploys, in ms since 1970. */
+export async function deployArchive(platform: Platform, S: string, archive: Buffer): Promise<number> {
+  type Target = { uploadUrl: string; contentType: string; archiveRef: string };
+  const target = await platform.call<Target>("POST", `${S}/uploads`, {});
+  await fetch(target.uploadUrl, {
+    method: "PUT",
+    headers: { "content-type": target.contentType },
+    body: new Uint8Array(archive),
+  });
+  const posted = Date.now();
+  await platform.call("POST", `${S}/deploy-from-archive`, { archiveRef: target.archiveRef });
+  return posted;
 }
 
 async function byHand(archive: Buffer): Promise<number> {

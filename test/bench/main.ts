@@ -5,12 +5,13 @@ import { deploy } from "./deploy.ts";
 import { events } from "./events.ts";
 import { startPlatform } from "./platform.ts";
 import { resolved } from "./resolved.ts";
+import { roll } from "./roll.ts";
 import { type Bench, judge, type Row } from "./row.ts";
 import { scale } from "./scale.ts";
 import { start } from "./start.ts";
 
 // Speed, as ratios of two things measured in one run, interleaved; absolute figures are for orientation.
-const benches: Bench[] = [start, resolved, batch, deploy, events, scale];
+const benches: Bench[] = [start, resolved, batch, deploy, roll, events, scale];
 
 const { values } = parseArgs({
   options: { json: { type: "string" }, only: { type: "string" } },

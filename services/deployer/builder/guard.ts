@@ -31,5 +31,10 @@ export async function guarded<T>(
 /** What a full disk throws, as what it is for users. */
 export function asFailure(error: unknown): unknown {
   if ((error as NodeJS.ErrnoException).code !== "ENOSPC") return error;
+  return noRoom();
+}
+
+/** The disk is full. */
+export function noRoom(): BuildFailure {
   return new BuildFailure("build", "disk_full", "There is no room left on the disk to build.");
 }

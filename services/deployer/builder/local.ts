@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
@@ -15,7 +15,7 @@ import { createDependencyCache, type DependencyCache } from "./dependency-cache.
 import { type BuildPlan, type BuildStep, staticServerFile } from "./detect.ts";
 import { buildEnvironment, hasProgram } from "./environment.ts";
 import { fetchGit } from "./git-fetch.ts";
-import { asFailure, guarded } from "./guard.ts";
+import { asFailure, guarded, noRoom } from "./guard.ts";
 import {
   type ArchiveSource,
   type Builder,
@@ -49,6 +49,7 @@ export function createLocalBuilder(given: LocalBuilderOptions): Builder {
   /** Ends the build of this id, in this process or left by a killed one, and removes its folder. */
   async function clear(buildId: string): Promise<void> {
     const { folder } = artifactFolders(options.folder, buildId);
+    if (!existsSync(folder)) return; // it goes last, after the processes
     await endProcesses(undefined, join(folder, "tmp"), () => 0);
     await rm(folder, { recursive: true, force: true });
   }
@@ -195,7 +196,13 @@ async function runSteps(
   for (const { run, failure } of steps) {
     const shown = run.join(" ");
     log(`$ ${shown}`);
-    const code = await runCommand(run, place, log, signal);
+    let diskFull = false;
+    const heed = (line: string) => {
+      diskFull ||= /\bENOSPC\b|no space left on device/i.test(line);
+      log(line);
+    };
+    const code = await runCommand(run, place, heed, signal);
+    if (code !== 0 && diskFull) throw noRoom();
     if (code !== 0)
       throw new BuildFailure(
         "build",

@@ -53,7 +53,9 @@ export async function unpackArchive(
       (reason) => reason,
     );
     signal?.throwIfAborted();
-    throw explain(error instanceof BuildFailure ? error : (cause ?? error), unpacked.entries);
+    // What writing ran into ended the stream: the stream's own words would hide it.
+    const first = error instanceof BuildFailure || (error as NodeJS.ErrnoException).syscall !== undefined;
+    throw explain(first ? (error as Error) : (cause ?? error), unpacked.entries);
   }
   if (kinds.size === 1) throw refusal("archive_empty", "The archive holds no files.");
   return unpacked;

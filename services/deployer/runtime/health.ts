@@ -5,6 +5,37 @@ import { setTimeout as delay } from "node:timers/promises";
 /** Apps that listen on `localhost` may have got either address. */
 const addresses = ["127.0.0.1", "::1"];
 const probeTimeoutMs = 5000;
+/**
+ * Pauses grow with the time waited, so that an app is seen within a tenth of the time that it took to start,
+ * and with the number of those that are waited for, so that probes do not take the time that they start in.
+ */
+const [shortestPauseMs, longestPauseMs, lateness] = [2, 250, 0.1];
+let waitedFor = 0;
+/** A single slow answer is no reason to turn requests away. */
+const SILENT_AFTER = 3;
+
+const probe = (host: string, port: number, path: string | undefined) =>
+  path === undefined ? accepts(host, port) : answers(host, port, path);
+
+/**
+ * Asks an app that has answered again every `everyMs`, as `waitUntilHealthy` did, and calls back when it has
+ * not answered three times in a row, and when it answers again. Ends when `signal` aborts.
+ */
+export async function watchHealth(
+  app: { host: string; port: number; path: string | undefined },
+  everyMs: number,
+  signal: AbortSignal,
+  became: (silent: boolean) => void,
+): Promise<void> {
+  for (let [missed, silent] = [0, false]; ; ) {
+    await delay(everyMs, undefined, { signal, ref: false });
+    missed = (await probe(app.host, app.port, app.path)) ? 0 : missed + 1;
+    signal.throwIfAborted();
+    if (silent === missed >= SILENT_AFTER) continue;
+    silent = !silent;
+    became(silent);
+  }
+}
 
 /**
  * Waits until the app answers on `port` and gives the address it listens on: with a path GET must answer
@@ -15,13 +46,24 @@ export async function waitUntilHealthy(
   path: string | undefined,
   signal: AbortSignal,
 ): Promise<string> {
-  for (let pause = 10; ; pause = Math.min(250, pause * 1.5)) {
+  waitedFor++;
+  try {
+    return await answering(port, path, signal);
+  } finally {
+    waitedFor--;
+  }
+}
+
+async function answering(port: number, path: string | undefined, signal: AbortSignal): Promise<string> {
+  const begun = performance.now();
+  for (;;) {
     for (const host of addresses) {
-      const healthy = path === undefined ? await accepts(host, port) : await answers(host, port, path);
+      const healthy = await probe(host, port, path);
       signal.throwIfAborted();
       if (healthy) return host;
     }
-    await delay(pause, undefined, { signal });
+    const pause = Math.max(shortestPauseMs, waitedFor, (performance.now() - begun) * lateness);
+    await delay(Math.min(longestPauseMs, pause), undefined, { signal });
   }
 }
 

@@ -207,6 +207,30 @@ describe("an app on this machine", () => {
     expect(status.message).toContain("GET /up on PORT was not answered");
   });
 
+  test.each([undefined, "/up"])(
+    "that stops answering (health check at %s) gets no requests and is degraded until it answers again",
+    async (healthCheckPath) => {
+      const { runtime, close, fetch } = await openLocal({ times: { probeMs: 50 } });
+      cleanups.push(close);
+      const script = `const server = require("node:http").createServer((q, r) => r.end(String(process.pid)));
+        const turn = () => server.listening ? (server.close(), server.closeAllConnections()) : server.listen(process.env.PORT);
+        process.on("SIGUSR2", turn); turn(); setInterval(() => {}, 1000);`;
+      const one = releaseOf(artifact, script, { healthCheckPath });
+      await runtime.apply(one);
+      const { url } = await statusOf(runtime, one.serviceId, isRunning);
+      const pid = (await fetch(url!, "/")).body;
+      process.kill(Number(pid), "SIGUSR2");
+      const silent = await statusOf(runtime, one.serviceId, (now) => !isRunning(now));
+      expect(silent).toMatchObject({ state: "degraded", reason: "health_check_failed", restarts: 0 });
+      expect(silent.message).toMatch(/^It runs, but /);
+      expect([silent.serving, silent.usage!.at(-1)!.replicas]).toEqual([undefined, 0]);
+      expect((await fetch(url!, "/")).status).toBe(503);
+      process.kill(Number(pid), "SIGUSR2");
+      await statusOf(runtime, one.serviceId, isRunning);
+      expect(await fetch(url!, "/")).toEqual({ status: 200, body: pid });
+    },
+  );
+
   test("that floods its output is kept to the newest part, on disk and in the log", async () => {
     const { runtime, close, folder } = await openLocal();
     cleanups.push(close);
@@ -300,7 +324,7 @@ describe("when Berth is killed", () => {
     while (findMarked(places.folder).length !== 2) await delay(50);
     const pids = findMarked(places.folder).map(({ pid }) => String(pid));
     for (let n = 0; n < 6; n++) expect(pids).toContain((await last.fetch(status.url!, "/")).body);
-    expect(globSync(join(places.folder, "services/*/instances/*"))).toHaveLength(2);
+    while (globSync(join(places.folder, "services/*/instances/*")).length !== 2) await delay(50);
     await last.stop();
   });
 

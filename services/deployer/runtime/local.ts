@@ -47,6 +47,7 @@ export const defaultTimes: LocalTimes = {
   longestPauseMs: 60_000,
   stableMs: 30_000,
   graceMs: 10_000,
+  probeMs: 10_000,
   crashLoopAfter: 3,
   rolloutDeadlineMs: 300_000,
   drainMs: 30_000,

@@ -70,9 +70,10 @@ function openSource(path: string, stream: LogStream, instance: string, taken: nu
   let at = Math.min(taken, fstatSync(file).size);
   let freed = 0;
   let closed = false;
+  let stuck = false;
 
   function behind(): boolean {
-    return fstatSync(file).size - at >= readBytes;
+    return !stuck && fstatSync(file).size - at >= readBytes;
   }
 
   /** Takes one portion; true when there was one. */
@@ -85,9 +86,15 @@ function openSource(path: string, stream: LogStream, instance: string, taken: nu
     const final = last && at + length >= size;
     const lines = splitOutput(bytes.subarray(0, length), final);
     const time = Math.round(Math.min(Date.now(), mtimeMs));
-    store.append(
-      lines.map(({ message, to }): OutputLine => ({ time, stream, instance, end: at + to, message })),
-    );
+    try {
+      store.append(
+        lines.map(({ message, to }): OutputLine => ({ time, stream, instance, end: at + to, message })),
+      );
+      stuck = false;
+    } catch {
+      stuck = true; // The disk is full: the lines stay where they are, and the clock tries again.
+      return false;
+    }
     at += lines.at(-1)?.to ?? 0;
     if (at - freed > backlogBytes) free();
     return lines.length > 0;

@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
+import { closeSync, ftruncateSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import {
   cutTornLine,
   type Entry,
@@ -14,6 +14,7 @@ import { type LogLine, type LogPage, type LogQuery, type LogStream, RuntimeRefus
 export type Filter = Omit<LogQuery, "serviceId"> & { instance?: string };
 
 export interface LogStore {
+  /** Throws, and takes nothing, when there is no room. */
   append(lines: OutputLine[]): void;
   page(filter: Filter, limit: number, cursor?: string): Promise<LogPage>;
   follow(filter: Filter & { tail?: number; after?: string }, signal: AbortSignal): AsyncIterable<LogLine>;
@@ -48,11 +49,22 @@ export function openLogStore(folder: string, sizes = { segmentBytes: 2 * 1024 **
   };
 
   function rotate(): void {
+    const next = openSync(segmentPath(folder, end), "a"); // first: on a full disk all stays as it is
     closeSync(file);
-    start = end;
-    file = openSync(segmentPath(folder, start), "a");
+    [start, file] = [end, next];
     starts.push(start);
     while (starts.length > sizes.segments) rmSync(segmentPath(folder, starts.shift()!), { force: true });
+  }
+
+  /** All of it or, on a full disk, nothing of it. */
+  function write(bytes: Buffer): void {
+    try {
+      for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
+    } catch (error) {
+      ftruncateSync(file, end - start);
+      throw error;
+    }
+    end += bytes.length;
   }
 
   /** Entries from `offset` on towards newer ones, or before it towards older ones. */
@@ -116,7 +128,7 @@ export function openLogStore(folder: string, sizes = { segmentBytes: 2 * 1024 **
       });
       const bytes = Buffer.from(text.join(""));
       if (end > start && end - start + bytes.length > sizes.segmentBytes) rotate();
-      end += writeSync(file, bytes);
+      write(bytes);
       wake();
     },
     async takenOf(instance) {

@@ -46,7 +46,11 @@ export interface Release {
  */
 export type RuntimeState = "starting" | "running" | "degraded" | "crashed" | "stopped";
 
-export type RuntimeReason = "rollout_deadline_exceeded" | "crash_loop" | "replica_ended";
+export type RuntimeReason =
+  | "rollout_deadline_exceeded"
+  | "crash_loop"
+  | "replica_ended"
+  | "health_check_failed";
 
 export interface RuntimeStatus {
   serviceId: string;

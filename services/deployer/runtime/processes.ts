@@ -43,7 +43,8 @@ export function isAlive(ref: ProcessRef): boolean {
  */
 export function findMarked(folder: string): (ProcessRef & { place: string })[] {
   return listProcesses().flatMap((found) => {
-    const place = found.pid === process.pid ? undefined : markOf(found.pid, folder);
+    const places = found.pid === process.pid ? [] : placesOf(found);
+    const place = places.find((one) => isInside(one, folder));
     return place === undefined ? [] : [{ ...found, place }];
   });
 }
@@ -64,7 +65,7 @@ export async function endProcesses(
     while (isAlive(leader) && Date.now() < deadline()) await delay(15);
   }
   for (let pause = 15; ; pause = Math.min(100, pause * 2)) {
-    const left = membersOf(leader, folder);
+    const left = await membersOf(leader, folder);
     if (left.length === 0) return;
     for (const member of left) {
       if (Date.now() >= deadline()) signal(member.pid, "SIGKILL");
@@ -77,12 +78,12 @@ export async function endProcesses(
   }
 }
 
-function membersOf(leader: ProcessRef | undefined, folder: string): Process[] {
+async function membersOf(leader: ProcessRef | undefined, folder: string): Promise<Process[]> {
   if (!onLinux) {
     const group = leader !== undefined && signal(-leader.pid, 0);
     return group ? [{ ...leader, pid: -leader.pid, group: leader.pid, session: leader.pid }] : [];
   }
-  const all = listProcesses();
+  const all = await lookSoon();
   const holder = leader && all.find((one) => one.pid === leader.pid);
   // The number of an ended leader stays taken while its session lives: another holder means none is left.
   const ours = leader !== undefined && (holder === undefined || holder.started === leader.started);
@@ -90,21 +91,57 @@ function membersOf(leader: ProcessRef | undefined, folder: string): Process[] {
     (one) =>
       one.pid !== process.pid &&
       ((ours && (one.session === leader.pid || one.group === leader.pid)) ||
-        markOf(one.pid, folder) !== undefined),
+        one.places.some((place) => isInside(place, folder))),
   );
 }
 
-function markOf(pid: number, folder: string): string | undefined {
-  const inside = (path: string) => path === folder || path.startsWith(`${folder}/`);
+type Placed = Process & { places: string[] };
+
+/**
+ * A look at all processes costs milliseconds: a few are made at once, and when many are asked for, at most
+ * this part of the time goes into them.
+ */
+const lookingShare = 0.2;
+const atOnceMs = 100;
+let spentMs = 0;
+let spentUntil = 0;
+let coming: Promise<Placed[]> | undefined;
+
+/** All processes after this call, with their places: one look serves all who ask before it. */
+function lookSoon(): Promise<Placed[]> {
+  const left = spentMs - (performance.now() - spentUntil) * lookingShare;
+  coming ??= delay(Math.max(0, left - atOnceMs) / lookingShare).then(() => {
+    coming = undefined;
+    const [now, before] = [performance.now(), cpuMs()];
+    const all = listProcesses().map((one) => ({ ...one, places: placesOf(one) }));
+    spentMs = Math.max(0, spentMs - (now - spentUntil) * lookingShare) + cpuMs() - before;
+    spentUntil = now;
+    return all;
+  });
+  return coming;
+}
+
+function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+}
+
+function isInside(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(`${folder}/`);
+}
+
+/** What tells for whom a process was started. */
+function placesOf({ pid, group }: Process): string[] {
+  if (group === 0) return []; // of the kernel
   try {
     const variables = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
     const places = variables
       .filter((one) => /^(HOME|TMPDIR)=/.test(one))
       .map((one) => one.replace(/^[A-Z]+=/, ""));
     for (const number of [1, 2]) places.push(readlinkSync(`/proc/${pid}/fd/${number}`));
-    return places.find(inside);
+    return places;
   } catch {
-    return undefined; // ended meanwhile, or another user's
+    return []; // ended meanwhile, or another user's
   }
 }
 

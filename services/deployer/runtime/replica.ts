@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { maskSecrets } from "../builder/log.ts";
-import { waitUntilHealthy } from "./health.ts";
+import { waitUntilHealthy, watchHealth } from "./health.ts";
 import { type Instance, type InstanceHome, startInstance } from "./instance.ts";
 import type { GenerationRecord, InstanceRecord } from "./state.ts";
 
@@ -12,6 +12,8 @@ export interface RestartTimes {
   /** An instance that was available this long ends the row of crashes. */
   stableMs: number;
   graceMs: number;
+  /** How often an app that is available is asked whether it still answers. */
+  probeMs: number;
 }
 
 export interface Replica {
@@ -19,6 +21,8 @@ export interface Replica {
   /** The instance that runs now. */
   record(): InstanceRecord | undefined;
   available(): boolean;
+  /** It was available and runs, but does not answer. */
+  silent(): boolean;
   /** Crashes in a row, and what is known of the last one. */
   crashes(): number;
   lastEnd(): string | undefined;
@@ -42,6 +46,7 @@ export function keepReplica(
   let instance: Instance | undefined = adopted;
   let crashes = 0;
   let lastEnd: string | undefined;
+  let silent = false;
   const done = Promise.resolve().then(run); // later, so that `changed` is not called before this returns
 
   async function run(): Promise<void> {
@@ -68,6 +73,7 @@ export function keepReplica(
     const how = await current.ended;
     over.abort();
     await becoming;
+    silent = false;
     if (retired.signal.aborted) return;
     const lasted = current.record.availableAt === undefined ? 0 : Date.now() - current.record.availableAt;
     if (lasted >= times.stableMs) crashes = 0;
@@ -85,15 +91,23 @@ export function keepReplica(
     changed();
   }
 
+  /** Until it ends: first until it is available, then while it answers. */
   async function becomeAvailable(current: Instance, signal: AbortSignal): Promise<void> {
     const { record } = current;
     const { type, minReadySeconds, healthCheckPath } = rollout.release;
-    if (record.availableAt !== undefined) return; // adopted
     try {
-      if (type === "web") record.host = await waitUntilHealthy(record.port, healthCheckPath, signal);
-      await delay(minReadySeconds * 1000, undefined, { signal, ref: false });
-      record.availableAt = Date.now();
-      changed();
+      if (record.availableAt === undefined) {
+        if (type === "web") record.host = await waitUntilHealthy(record.port, healthCheckPath, signal);
+        await delay(minReadySeconds * 1000, undefined, { signal, ref: false });
+        record.availableAt = Date.now();
+        changed();
+      }
+      const { host, port } = record;
+      if (host === undefined) return; // a worker
+      await watchHealth({ host, port, path: healthCheckPath }, times.probeMs, signal, (now) => {
+        silent = now;
+        changed();
+      });
     } catch {
       // It ended, or is not wanted any more: both are seen elsewhere.
     }
@@ -122,7 +136,8 @@ export function keepReplica(
   return {
     index,
     record: () => instance?.record,
-    available: () => instance?.record.availableAt !== undefined,
+    available: () => instance?.record.availableAt !== undefined && !silent,
+    silent: () => silent,
     crashes: () => crashes,
     lastEnd: () => lastEnd,
     retire,

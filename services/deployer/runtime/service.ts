@@ -38,6 +38,8 @@ export interface ServiceContext {
   emit(status: RuntimeStatus): void;
 }
 
+const NOTE_LATER_MS = 1_000;
+
 interface Rollout {
   record: GenerationRecord;
   replicas: Replica[];
@@ -57,6 +59,9 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   let { label, usage = [] } = record;
   let stopping = false;
   let lastStatus: RuntimeStatus | undefined;
+  let saved = "";
+  let later: NodeJS.Timeout | undefined;
+  let troubled = false;
   let deadline: NodeJS.Timeout | undefined;
   const retiring = new Map<Replica, Promise<void>>();
   const failed = (message: string) => (error: unknown) => {
@@ -119,7 +124,8 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       replica,
       ended.finally(() => {
         retiring.delete(replica);
-        if (!stopping) save();
+        // Not at once: until then the record names a process that has ended, which nothing takes over.
+        if (!stopping) noteLater();
       }),
     );
   }
@@ -137,7 +143,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       for (const replica of before?.replicas ?? []) retire(replica);
     } else route();
     countUsage(Date.now());
-    save();
+    note();
     tell();
   }
 
@@ -155,19 +161,40 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     );
   }
 
-  function save(removed?: true): void {
+  /** As `save`; what the disk has no room for is written later. What happens does not wait for it. */
+  function note(removed?: true): void {
+    try {
+      save(removed);
+      troubled = false;
+    } catch (error) {
+      if (!troubled) failed("its state could not be written; it is tried again")(error);
+      troubled = true;
+      if (!stopping) noteLater();
+    }
+  }
+
+  function noteLater(): void {
+    later ??= setTimeout(() => {
+      later = undefined;
+      if (!stopping) note();
+    }, NOTE_LATER_MS).unref();
+  }
+
+  function save(removed?: true, replaced: Replica[] = []): void {
     const all = [
       ...desired.replicas,
+      ...replaced,
       ...(live === desired ? [] : (live?.replicas ?? [])),
       ...retiring.keys(),
     ];
     const instances = all.map((replica) => replica.record()).filter((one) => one !== undefined);
     const { serviceId } = record;
-    writeServiceRecord(
-      context.folder,
-      { serviceId, label, desired: desired.record, live: live?.record, instances, usage, removed },
-      context.sealer,
-    );
+    const now = { serviceId, label, desired: desired.record, live: live?.record, instances, usage, removed };
+    const text = JSON.stringify(now);
+    if (text !== saved) writeServiceRecord(context.folder, now, context.sealer);
+    saved = text;
+    clearTimeout(later);
+    later = undefined;
   }
 
   function tell(): void {
@@ -203,6 +230,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
           availableAt,
           available: countAvailable(desired),
           crashes: worst?.crashes() ?? 0,
+          silent: away.some((replica) => replica.silent()),
           lastEnd: worst?.lastEnd(),
           pending: type === "web" ? `It runs, but ${check}.` : undefined,
         },
@@ -229,18 +257,25 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       const current = desired.record.release;
       if (isDeepStrictEqual(current, release) && label === newLabel) return;
       refuseOlder(current, release);
-      if (label !== newLabel) router.forget(label);
+      const before = { label, desired };
       label = newLabel;
       if (!needsProcesses(current, release)) {
         desired.record.release = release;
         scale(desired);
       } else {
-        if (live !== desired) for (const replica of desired.replicas) retire(replica);
         const generation = desired.record.generation + 1;
         desired = { record: { generation, release, appliedAt: Date.now(), restarts: 0 }, replicas: [] };
-        save(); // what is started next must belong to something after a hard kill
+        const replaced = live === before.desired ? [] : before.desired.replicas;
+        try {
+          save(undefined, replaced); // what is started next must belong to something after a hard kill
+        } catch (error) {
+          ({ label, desired } = before); // there is no room: nothing has been applied
+          throw error;
+        }
+        for (const replica of replaced) retire(replica);
         scale(desired);
       }
+      if (label !== before.label) router.forget(before.label);
       changed();
     },
 
@@ -257,14 +292,15 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       const first = !stopping;
       stopping = true;
       clearTimeout(deadline);
+      clearTimeout(later);
       router.forget(label);
-      if (first && forever) save(true);
+      if (first && forever) note(true);
       const grace = forever ? times.graceMs : times.stopGraceMs;
       const all = new Set([...desired.replicas, ...(live?.replicas ?? []), ...retiring.keys()]);
       await Promise.all([...all].map((replica) => replica.retire(grace)));
       await Promise.all([...retiring.values(), swept]);
       countUsage(Date.now());
-      if (first && !forever) save();
+      if (first && !forever) note();
       log.close();
       if (forever) await rm(context.folder, { recursive: true, force: true });
     },

@@ -73,6 +73,14 @@ describe("the status of a service", () => {
     );
   });
 
+  test("is degraded when what was available does not answer any more", () => {
+    const pending = "It runs, but nothing accepted a connection on PORT.";
+    const seen = { availableAt: appliedAt, available: 1, silent: true, pending };
+    const reason = "health_check_failed";
+    expect(judge(seen)).toMatchObject({ state: "degraded", reason, message: pending });
+    expect(judge({ ...seen, ...crash })).toMatchObject({ state: "degraded", reason: "crash_loop" });
+  });
+
   test("is stopped with no replicas wanted, or while everything is ended", () => {
     expect(judge({ replicas: 0 })).toMatchObject({ state: "stopped" });
     expect(judge({ available: 2 }, older, 1000, true)).toMatchObject({ state: "stopped" });

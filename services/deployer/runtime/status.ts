@@ -14,6 +14,8 @@ export interface Observation {
     /** The most crashes in a row among the replicas that are not available, and how the last one ended. */
     crashes: number;
     lastEnd?: string;
+    /** One of them was available and runs, but does not answer any more. */
+    silent?: boolean;
     restarts: number;
     appliedAt: number;
     availableAt?: number;
@@ -64,6 +66,7 @@ function judge(
     return { state, reason: "rollout_deadline_exceeded", message: message ? `${waited} ${message}` : waited };
   }
   if (looping) return { state: serves ? "degraded" : "crashed", reason: "crash_loop", message };
+  if (desired.silent) return { state: "degraded", reason: "health_check_failed", message: desired.pending };
   return desired.availableAt === undefined || desired.lastEnd === undefined
     ? { state: "starting", message }
     : { state: "degraded", reason: "replica_ended", message };
