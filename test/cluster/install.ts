@@ -25,19 +25,19 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
   };
   const kubectl = (...args: string[]) => call(run.kubectl, args);
   const ownerToken = makeToken("pat");
+  const release = namespace; // Objects of the whole cluster carry its name.
   const dir = await mkdtemp(join(tmpdir(), "berth-install-"));
   const uninstall = async () => {
     await call(run.helm, [
       "uninstall",
-      "berth",
+      release,
       "-n",
       namespace,
       "--ignore-not-found",
       "--wait",
       "--timeout=3m",
     ]);
-    await kubectl("delete", "namespace", "-l", `app.kubernetes.io/managed-by=berth`, "--wait=false");
-    await kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=true", "--timeout=120s");
+    await kubectl("delete", "namespace", namespace, "--ignore-not-found", "--timeout=120s");
   };
   try {
     const owner = join(dir, "owner.json");
@@ -104,7 +104,14 @@ async function valuesFor(run: RunSettings, namespace: string) {
     database: server("postgres"),
     nats: server("nats"),
     objectStore: { ...server("versitygw"), publicUrl: `http://${namespace}-objects.${testDomain}` },
-    registry: server("registry"),
+    // The one that holds the base images of builds as well: a build speaks plain HTTP with one registry alone.
+    registry: {
+      bundled: false,
+      push: `${run.registry.push}/${namespace}`,
+      pull: `${run.registry.pull}/${namespace}`,
+      insecure: true,
+    },
+    uninstall: { removeApps: true },
     apps: {
       domain: `${namespace}-apps.${testDomain}`,
       scheme: "http",

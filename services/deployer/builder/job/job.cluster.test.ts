@@ -294,7 +294,7 @@ const reach = (host, port) => new Promise((resolve) => {
   });
 
   test("a builder that cannot start says so, and can be cancelled", async () => {
-    const image = "registry.local:5000/no-such-builder:1";
+    const image = cluster.options.image.replace(/[^/]*$/, "no-such-builder:1");
     const builder = cluster.withOptions({ image });
     const request = await requestFor(exampleApp("node"));
     const cancel = new AbortController();

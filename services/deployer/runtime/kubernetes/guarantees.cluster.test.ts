@@ -132,7 +132,8 @@ test("new versions and revisions cost no request under a steady trickle of them"
     while (going) {
       asked++;
       const answer = await cluster.fetch(url, "/").catch((error) => ({ status: 0, body: String(error) }));
-      if (answer.status !== 200) failed.push(`${new Date().toISOString()} ${answer.status} ${answer.body.trim()}`);
+      if (answer.status !== 200)
+        failed.push(`${new Date().toISOString()} ${answer.status} ${answer.body.trim()}`);
       await delay(25);
     }
   };
