@@ -5,6 +5,7 @@ import fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from "fastify";
+import { closeWhenLeaving } from "../services/kit/drain.ts";
 import type { Logger } from "../services/kit/log.ts";
 import { metricsText } from "../services/kit/telemetry.ts";
 import { refusal } from "./answer.ts";
@@ -30,6 +31,8 @@ export function createApp(options: {
   log: Logger;
   trustProxy: string[] | undefined;
   ready: () => Promise<boolean>;
+  /** Whether /metrics answers here too. */
+  metrics: boolean;
 }): App {
   const { log } = options;
   const app = fastify({
@@ -78,7 +81,8 @@ export function createApp(options: {
     if (found.status >= 500) log.error({ err: error, requestId: request.id }, "request failed");
     refuse(request, reply, found);
   });
-  operational(app, options.ready);
+  operational(app, options);
+  app.server.prependListener("request", (_request, response) => closeWhenLeaving(response));
   return app;
 }
 
@@ -131,15 +135,16 @@ function clientError(error: NodeJS.ErrnoException, socket: Socket): void {
   socket.end(`${head.join("\r\n")}\r\n\r\n${body.toString()}`);
 }
 
-function operational(app: App, ready: () => Promise<boolean>): void {
+function operational(app: App, options: { ready: () => Promise<boolean>; metrics: boolean }): void {
   const text = (request: FastifyRequest, reply: FastifyReply, status: number, body: string) =>
     void reply.code(status).header("x-request-id", request.id).type("text/plain; version=0.0.4").send(body);
   app.get("/healthz", (request, reply) => text(request, reply, 200, "ok\n"));
   app.get("/readyz", async (request, reply) => {
-    const ok = await ready().catch(() => false);
+    const ok = await options.ready().catch(() => false);
     text(request, reply, ok ? 200 : 503, ok ? "ready\n" : "not ready\n");
     return reply;
   });
+  if (!options.metrics) return;
   app.get("/metrics", async (request, reply) => {
     text(request, reply, 200, await metricsText());
     return reply;

@@ -34,14 +34,22 @@ const publicOrigin: Field<string | undefined> = {
   parse: (value) => (value === undefined ? undefined : url("PUBLIC_ORIGIN", web).parse(value)),
 };
 
+const metricsPort: Field<number | undefined> = {
+  name: "METRICS_PORT",
+  parse: (value) => (value === undefined ? undefined : port("METRICS_PORT").parse(value)),
+};
+
 export const fields = {
   host: serviceFields.host,
   port: port("PORT", 0),
+  /** A port of its own for /metrics, which then is not at the public one; 0 takes a free one. */
+  metricsPort,
   databaseUrl: serviceFields.databaseUrl,
   natsUrl: serviceFields.natsUrl,
   internalKeys: serviceFields.internalKeys,
   logLevel: serviceFields.logLevel,
   otlpUrl: serviceFields.otlpUrl,
+  lingerMs: serviceFields.lingerMs,
   /** What clients reach the gateway at; its own address unless set. */
   publicOrigin,
   apiPrefix,

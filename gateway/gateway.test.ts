@@ -344,6 +344,14 @@ describe("every answer is in the envelope with a request id", () => {
     const routes = counted.map((line) => /route="([^"]+)"/.exec(line)?.[1]);
     expect(routes).toContain("/accounts/{account_id}/projects/{project_id}/variables");
   });
+
+  test("metrics on a port of their own are not at the public one", async () => {
+    const guarded = await around.gateway({ METRICS_PORT: "0" });
+    expect((await fetch(`${guarded.origin}/metrics`)).status).toBe(404);
+    const answer = await fetch(`http://127.0.0.1:${guarded.metricsPort}/metrics`);
+    expect(await answer.text()).toContain("process_cpu_user_seconds_total");
+    expect((await fetch(`http://127.0.0.1:${guarded.metricsPort}/healthz`)).status).toBe(404);
+  });
 });
 
 describe("when something is away", () => {

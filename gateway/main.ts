@@ -18,6 +18,7 @@ import { forgetOnEvents } from "./events.ts";
 import { createStreams } from "./follow.ts";
 import { createForward } from "./forward.ts";
 import { createIdempotency } from "./idempotency.ts";
+import { startMetrics } from "./metrics.ts";
 import { createRateLimiter, type Limits, WINDOW_MS } from "./ratelimit.ts";
 import { reference } from "./reference.ts";
 import { allRoutes } from "./routes.ts";
@@ -69,7 +70,12 @@ export async function start(config: GatewayConfig, log: Logger) {
     log,
   });
   const tracing = config.otlpUrl !== undefined;
-  const app = createApp({ log, trustProxy: config.trustProxy, ready: async () => true });
+  const app = createApp({
+    log,
+    trustProxy: config.trustProxy,
+    ready: async () => true,
+    metrics: config.metricsPort === undefined,
+  });
   transcode(app, config.apiPrefix, allRoutes(), {
     auth,
     callers,
@@ -82,14 +88,17 @@ export async function start(config: GatewayConfig, log: Logger) {
     log,
   });
   const uploading = uploads(app, config.deployerUrl, { tracing, log });
+  const metrics = await startMetrics(config);
   const address = await listen(app, config);
   log.info({ baseUrl: address.baseUrl, port: address.port }, "listening");
   const sweeping = startSweep(pool, log);
   return {
     ...address,
+    metricsPort: metrics && (metrics.address() as AddressInfo).port,
     stop: async () => {
       streams.stop();
       await closeApp(app);
+      metrics?.close();
       await Promise.all(Object.values(streamPools).map((upstream) => upstream.close()));
       clearInterval(sweeping);
       await slots.stop();

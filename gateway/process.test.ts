@@ -69,6 +69,19 @@ test("a trace goes from the client through the gateway to the service, and the g
   collector.close();
 });
 
+test("a process that leaves answers on, and every answer closes its connection", async () => {
+  const child = run({ LINGER_MS: "3000" });
+  const origin = new URL(await baseUrlOf(child)).origin;
+  const connection = async (url: string) => (await fetch(url)).headers.get("connection");
+  expect(await connection(`${origin}/healthz`)).toBe("keep-alive");
+  child.kill("SIGTERM");
+  await eventually("answers close", async () => (await connection(`${origin}/healthz`)) === "close");
+  const call = caller(`${origin}/v1`, around.ownerToken);
+  const answer = await call("GET", "/accounts");
+  expect([answer.status, answer.headers.get("connection")]).toEqual([200, "close"]);
+  expect(await once(child, "exit")).toEqual([0, null]);
+});
+
 test("a configuration that is not usable ends it with 78 and all mistakes at once", async () => {
   const child = run({ IDENTITY_URL: "nonsense", TRUST_PROXY: "everybody", API_PREFIX: "v1" });
   let said = "";

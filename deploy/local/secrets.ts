@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { chmod, mkdir, open, readFile, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { makeToken } from "../../services/identity/tokens.ts";
@@ -70,16 +70,6 @@ async function extend(secrets: Secrets, roles: string[], file: string): Promise<
   const extended = { ...secrets, databasePasswords };
   await writeSafely(file, `${JSON.stringify(extended, null, 2)}\n`);
   return extended;
-}
-
-/** By which a key is recognised without being known: id → fingerprint. */
-export function fingerprints(encryptionKeys: string): Map<string, string> {
-  const pairs = encryptionKeys.split(",").map((part) => {
-    const [id = "", key = ""] = part.trim().split(/:(.*)/s);
-    const mac = createHmac("sha256", Buffer.from(key, "base64")).update("berth key fingerprint");
-    return [id, mac.digest("hex").slice(0, 32)] as const;
-  });
-  return new Map(pairs);
 }
 
 /** Write a file of mode 0600 in one step: whoever reads it sees the old content or the new, also after a crash. */

@@ -4,7 +4,7 @@ import type { Addons } from "./addons.ts";
 import type { Builder } from "./builder/port.ts";
 import type { Builds } from "./builds.ts";
 import { fail, notice } from "./outcome.ts";
-import type { Action } from "./pipeline.ts";
+import type { Action, AddonPlace } from "./pipeline.ts";
 import type { Releases } from "./releases.ts";
 import type { Runtime } from "./runtime/port.ts";
 import { archivePrefix } from "./secrets.ts";
@@ -44,7 +44,7 @@ export function createActions(deps: ActionDeps) {
   }
 
   /** Removes everything that belongs to a service, and its rows last. */
-  async function tearDown(serviceId: string, addon: string | undefined): Promise<void> {
+  async function tearDown(serviceId: string, addon: AddonPlace | undefined): Promise<void> {
     await runtime.remove(serviceId);
     for (const { buildId, artifact } of await buildsOf(pool, serviceId)) {
       if (buildId) await builder.discard(buildId);
@@ -52,7 +52,7 @@ export function createActions(deps: ActionDeps) {
     }
     await builder.removeCaches(serviceId);
     await deps.store.removePrefix(archivePrefix(serviceId));
-    if (addon) await deps.addons.drop(serviceId, addon);
+    if (addon) await deps.addons.drop({ serviceId, ...addon });
     await transaction(pool, async (tx) => {
       const removed = await removeService(tx, serviceId);
       if (removed) await pruneProject(tx, removed.projectId);
@@ -66,15 +66,14 @@ export function createActions(deps: ActionDeps) {
         await tearDown(serviceId, action.addon);
         return false;
       case "provision-addon":
-        await deps.addons.provision(serviceId);
-        return true;
+        return deps.addons.provision(serviceId);
       case "rotate-addon":
-        await deps.addons.rotate(serviceId);
-        return true;
+        return deps.addons.rotate(serviceId);
       case "record-addon":
         await transaction(pool, async (tx) => {
-          const { running, usage } = action.status;
-          if (await recordAddon(tx, deps.owner, serviceId, running)) await recordUsage(tx, serviceId, usage);
+          const { status } = action;
+          if (await recordAddon(tx, deps.owner, serviceId, status))
+            await recordUsage(tx, serviceId, status.usage);
         });
         return true;
       case "stop-build":

@@ -1,33 +1,27 @@
-/** Where addons of type postgres live, as apps reach it. */
-export type AddonServer = { host: string; port: number };
+import type { AddonAddress, AddonType } from "./addons/port.ts";
 
 /** Role and database of an addon have one name, made from the service's id. */
 export function addonName(serviceId: string): string {
   return `addon_${serviceId.replace(/^svc_/, "")}`;
 }
 
-/** Where an administrator's URL leads. */
-export function addonServer(adminUrl: string): AddonServer {
-  const { hostname, port } = new URL(adminUrl);
-  return { host: hostname, port: port === "" ? 5432 : Number(port) };
-}
-
-/** What a redis addon publishes (decisions.md 2); its server is on this machine. */
-export function redisKeys(port: number, password: string) {
-  const host = "127.0.0.1";
-  return [
-    { key: "HOST", value: host, sensitive: false },
-    { key: "PORT", value: String(port), sensitive: false },
-    { key: "PASSWORD", value: password, sensitive: true },
-    { key: "URL", value: `redis://:${password}@${host}:${port}`, sensitive: true },
-  ];
-}
-
-/** What a postgres addon publishes (decisions.md 2). */
-export function addonKeys(server: AddonServer, serviceId: string, password: string) {
+/** What an addon publishes (decisions.md 2): where it answers, and to what. */
+export function addonKeys(
+  type: AddonType,
+  { host, port }: AddonAddress,
+  serviceId: string,
+  password: string,
+) {
   const name = addonName(serviceId);
-  const url = `postgres://${name}:${password}@${server.host}:${server.port}/${name}`;
-  const plain = { HOST: server.host, PORT: String(server.port), USER: name, DATABASE: name };
+  const plain = {
+    HOST: host,
+    PORT: String(port),
+    ...(type === "postgres" && { USER: name, DATABASE: name }),
+  };
+  const url =
+    type === "postgres"
+      ? `postgres://${name}:${password}@${host}:${port}/${name}`
+      : `redis://:${password}@${host}:${port}`;
   const secret = { PASSWORD: password, URL: url };
   return [
     ...Object.entries(plain).map(([key, value]) => ({ key, value, sensitive: false })),

@@ -13,7 +13,8 @@ import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
 import { accept } from "./accept.ts";
-import { type AddonServer, addonKeys, redisKeys } from "./addon-keys.ts";
+import { addonKeys } from "./addon-keys.ts";
+import type { AddonServers } from "./addons/port.ts";
 import { newPassword } from "./addons.ts";
 import { deleteServices } from "./deletion.ts";
 import {
@@ -34,7 +35,7 @@ import * as services from "./sql-services.ts";
 import { poke, wakeReconcilers } from "./sql-work.ts";
 import { resizeUsage } from "./usage.ts";
 
-export type CatalogDeps = { pool: Pool; cursors: Cursors; secrets: Secrets; addonServer: AddonServer };
+export type CatalogDeps = { pool: Pool; cursors: Cursors; secrets: Secrets; addonServers: AddonServers };
 
 /** Projects, environments and services (decisions.md 2). */
 export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogService> {
@@ -227,9 +228,8 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const revision = BigInt(addon.revision);
       if (addon.state !== "ready" || !addon.secret) return { ready: false, keys: [], revision };
       const password = deps.secrets.open(addon.secret, addon.id);
-      const keys = addon.port
-        ? redisKeys(addon.port, password)
-        : addonKeys(deps.addonServer, addon.id, password);
+      const address = deps.addonServers.address({ ...addon, port: addon.port ?? undefined });
+      const keys = addonKeys(addon.type, address, addon.id, password);
       return { ready: true, keys, revision };
     },
 

@@ -1,8 +1,20 @@
-import { keys, port, type readConfig, serviceFields, text, url } from "../kit/config.ts";
+import { type Field, keys, port, type readConfig, serviceFields, text, url } from "../kit/config.ts";
+import { kubernetesAddonFields } from "./addons/kubernetes/config.ts";
+import { jobBuilderFields } from "./builder/job/config.ts";
+import { kubernetesRuntimeFields } from "./runtime/kubernetes/config.ts";
+import { s3Fields } from "./store/s3-config.ts";
 
-/** What the deployer reads from its environment. */
-export const fields = {
+const common = {
   ...serviceFields,
+  variablesUrl: url("VARIABLES_URL", ["http", "https"]),
+  /** Seal addon passwords and bind archive refs. */
+  secretKeys: keys("SECRET_KEYS"),
+};
+
+/** What the deployer reads from its environment where it runs everything on this machine (ENGINE=local). */
+export const fields = {
+  ...common,
+  engine: engine("local"),
   /** Folder of uploads, builds, artifacts and running apps. */
   dataDir: text("DATA_DIR"),
   /** Port under which all apps answer, told apart by host name; 0 takes a free one. */
@@ -11,11 +23,31 @@ export const fields = {
   publicOrigin: url("PUBLIC_ORIGIN", ["http", "https"]),
   /** Administrator's URL of the server in which postgres addons get their databases. */
   addonPostgresUrl: url("ADDON_POSTGRES_URL", ["postgres", "postgresql"]),
-  variablesUrl: url("VARIABLES_URL", ["http", "https"]),
-  /** Seal addon passwords and bind archive refs. */
-  secretKeys: keys("SECRET_KEYS"),
   /** Sign upload URLs. */
   uploadKeys: keys("UPLOAD_KEYS"),
 };
 
-export type Config = ReturnType<typeof readConfig<typeof fields>>;
+/** What it reads where it runs everything on a cluster (ENGINE=kubernetes). */
+export const kubernetesFields = {
+  ...common,
+  engine: engine("kubernetes"),
+  ...kubernetesRuntimeFields,
+  ...jobBuilderFields,
+  ...s3Fields,
+  ...kubernetesAddonFields,
+};
+
+export type LocalConfig = ReturnType<typeof readConfig<typeof fields>>;
+export type KubernetesConfig = ReturnType<typeof readConfig<typeof kubernetesFields>>;
+export type Config = LocalConfig | KubernetesConfig;
+
+/** On what everything runs: `local`, unless ENGINE says otherwise. */
+function engine<T extends "local" | "kubernetes">(own: T): Field<T> {
+  return {
+    name: "ENGINE",
+    parse(given = "local") {
+      if (given !== own) throw new Error("must be local or kubernetes");
+      return own;
+    },
+  };
+}

@@ -1,11 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import type { Logger } from "../kit/log.ts";
+import { createLocalAddons } from "./addons/local.ts";
+import type { AddonServers } from "./addons/port.ts";
 import { createLocalBuilder } from "./builder/local.ts";
 import type { Builder } from "./builder/port.ts";
-import type { Config } from "./config.ts";
+import type { LocalConfig } from "./config.ts";
 import { beOnlyDeployer } from "./only-deployer.ts";
-import { createRedisServers, type RedisServers } from "./redis-servers.ts";
+import { createRedisServers } from "./redis-servers.ts";
 import { createLocalRuntime } from "./runtime/local.ts";
 import type { Runtime } from "./runtime/port.ts";
 import { startRouter } from "./runtime/router.ts";
@@ -13,12 +15,12 @@ import type { Secrets } from "./secrets.ts";
 import { createDiskStore } from "./store/disk.ts";
 import type { ObjectStore } from "./store/port.ts";
 
-/** Adapters of the three ports, chosen by configuration. */
+/** Adapters of the ports, chosen by configuration. */
 export type Engine = {
   runtime: Runtime;
   builder: Builder;
   store: ObjectStore;
-  redis: RedisServers;
+  addonServers: AddonServers;
   /** How long a release must have been available, where its service does not say. */
   minReadySeconds: number;
   /** Takes requests at this process's port that are the object store's. */
@@ -31,7 +33,11 @@ export type Engine = {
  * processes behind one router port. What ran when an earlier process was killed is taken over. Throws while
  * another deployer does the same for this database, or in this folder.
  */
-export async function startLocalEngine(config: Config, secrets: Secrets, logger: Logger): Promise<Engine> {
+export async function startLocalEngine(
+  config: LocalConfig,
+  secrets: Secrets,
+  logger: Logger,
+): Promise<Engine> {
   const only = await beOnlyDeployer({ url: config.databaseUrl, log: logger });
   const folder = (name: string) => join(config.dataDir, name);
   const store = createDiskStore({
@@ -53,7 +59,7 @@ export async function startLocalEngine(config: Config, secrets: Secrets, logger:
   const redis = createRedisServers({ folder: folder("redis"), logger, path: () => process.env.PATH });
   await redis.start();
   return {
-    redis,
+    addonServers: createLocalAddons({ adminUrl: config.addonPostgresUrl, redis }),
     runtime,
     builder,
     store,

@@ -77,8 +77,7 @@ function reconciler(applied: string[], resolve: Resolve = openResolve) {
       applied.push(`${release.serviceId} ${release.version}`);
     },
   };
-  const adminUrl = around.env.ADDON_POSTGRES_URL!;
-  const addons = createAddons({ pool, secrets, adminUrl, redis: engine.redis, log });
+  const addons = createAddons({ pool, secrets, servers: engine.addonServers, log });
   const databaseUrl = around.env.DATABASE_URL!;
   return startReconciler({ ...engine, runtime, databaseUrl, pool, addons, secrets, resolve, log });
 }

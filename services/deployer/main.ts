@@ -13,13 +13,13 @@ import { main } from "../kit/process.ts";
 import { serve } from "../kit/server.ts";
 import { startTelemetry } from "../kit/telemetry.ts";
 import { billingHandlers, identityHandlers } from "./accounts.ts";
-import { addonServer } from "./addon-keys.ts";
 import { createAddons } from "./addons.ts";
 import { catalogService } from "./catalog-service.ts";
 import { listenForChanges } from "./change-listener.ts";
-import { type Config, fields } from "./config.ts";
+import { type Config, fields, kubernetesFields } from "./config.ts";
 import { deploymentService } from "./deployment-service.ts";
 import { startLocalEngine } from "./engine.ts";
+import { startKubernetesEngine } from "./engine-kubernetes.ts";
 import { variableHandlers } from "./events.ts";
 import { startReconciler } from "./reconciler.ts";
 import { createResolve } from "./resolve.ts";
@@ -27,19 +27,22 @@ import { createSecrets } from "./secrets.ts";
 
 /** Starts the deployer: database, what runs already, then the server and the reconciler. */
 export async function start(config: Config, log: Logger) {
-  const { databaseUrl, addonPostgresUrl: adminUrl, internalKeys } = config;
+  const { databaseUrl, internalKeys } = config;
   const telemetry = await startTelemetry("deployer", config.otlpUrl);
   const pool = createPool(databaseUrl, { name: "deployer", max: 16 });
   await migrate(pool, join(import.meta.dirname, "migrations"));
   const secrets = createSecrets(config.secretKeys);
-  const engine = await startLocalEngine(config, secrets, log);
-  const { runtime, store } = engine;
+  const engine =
+    config.engine === "kubernetes"
+      ? await startKubernetesEngine(config, log)
+      : await startLocalEngine(config, secrets, log);
+  const { runtime, store, addonServers } = engine;
   const bus = connectBus(config.natsUrl, "deployer", log);
   const cursors = createCursors(internalKeys);
   const variables = { url: config.variablesUrl, keys: internalKeys, name: "deployer" };
   const resolve = createResolve(serviceClient(VariablesService, variables));
-  const addons = createAddons({ pool, secrets, adminUrl, redis: engine.redis, log });
-  const catalog = catalogService({ pool, cursors, secrets, addonServer: addonServer(adminUrl) });
+  const addons = createAddons({ pool, secrets, servers: addonServers, log });
+  const catalog = catalogService({ pool, cursors, secrets, addonServers });
   const changes = await listenForChanges({ url: databaseUrl, log });
   const deployments = deploymentService({ pool, cursors, secrets, store, runtime, resolve, changes });
   const server = await serve({
@@ -82,4 +85,7 @@ export async function start(config: Config, log: Logger) {
   };
 }
 
-if (import.meta.main) await main("deployer", fields, start);
+if (import.meta.main) {
+  if (process.env.ENGINE === "kubernetes") await main("deployer", kubernetesFields, start);
+  else await main("deployer", fields, start);
+}

@@ -7,8 +7,8 @@ import type { RuntimeStatus } from "./runtime/port.ts";
 const NOW = 1_800_000_000_000;
 
 function desired(more: Partial<Desired> = {}): Desired {
-  const blank = { now: NOW, type: "web", staged: false, deleting: false, leftovers: [], seen: {} };
-  return { ...blank, ...more };
+  const blank = { now: NOW, type: "web", environmentId: "env_a", staged: false, deleting: false };
+  return { ...blank, leftovers: [], seen: {}, ...more };
 }
 
 function active(more: Partial<ActiveDeployment> = {}): ActiveDeployment {
@@ -128,9 +128,14 @@ test("a deleted service is torn down whatever else is going on, and a staged one
 test("an addon is provisioned once, and gets a new password when that was asked for", () => {
   for (const type of ["postgres", "redis"])
     expect(doings({ type, addonState: "provisioning" })).toEqual(["provision-addon"]);
-  for (const addonState of ["ready", "failed"]) expect(doings({ type: "postgres", addonState })).toEqual([]);
-  expect(doings({ type: "redis", addonState: "failed" })).toEqual([]);
-  expect(doings({ type: "postgres", addonState: "ready", rotating: true })).toEqual(["rotate-addon"]);
+  const ready = { type: "postgres", addonState: "ready" };
+  expect(doings(ready, { addon: "shared" })).toEqual([]);
+  expect(doings({ ...ready, rotating: true }, { addon: "shared" })).toEqual(["rotate-addon"]);
+});
+
+test("an addon that failed for want of something is tried again", () => {
+  for (const type of ["postgres", "redis"])
+    expect(doings({ type, addonState: "failed" })).toEqual(["provision-addon"]);
 });
 
 test("what runs with other replicas or another size than configured is scaled, without a new release", () => {
@@ -146,12 +151,19 @@ test("what runs with other replicas or another size than configured is scaled, w
 
 test("a redis addon whose server is away or has another size is brought back to what it should be", () => {
   const ready = { type: "redis", addonState: "ready", size: "nano", seen: { usageAt: 5 } };
-  const addon = { serviceId: "svc_a", running: true, size: "nano" as const, usage: [{ at: 5, replicas: 1 }] };
+  const usage = [{ at: 5, replicas: 1 }];
+  const addon = { serviceId: "svc_a", type: "redis" as const, running: true, size: "nano" as const, usage };
   expect(doings(ready, { addon })).toEqual([]);
   expect(doings(ready)).toEqual(["provision-addon"]);
   expect(doings({ ...ready, size: "small" }, { addon })).toEqual(["provision-addon"]);
   const ended = { ...addon, running: false, usage: [...addon.usage, { at: 9, replicas: 0 }] };
   expect(doings(ready, { addon: ended })).toEqual(["record-addon", "provision-addon"]);
+  const problem = { state: "degraded" as const, message: "Its volume is not there yet." };
+  const stuck = { ...addon, running: false, problem };
+  expect(doings(ready, { addon: stuck })).toEqual(["record-addon", "provision-addon"]);
+  const told = { ...ready, seen: { ...ready.seen, message: problem.message } };
+  expect(doings(told, { addon: stuck })).toEqual(["provision-addon"]);
+  expect(doings(told, { addon })).toEqual(["record-addon"]);
 });
 
 const moment = fc.integer({ min: NOW - 3_600_000, max: NOW });

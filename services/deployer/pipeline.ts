@@ -1,5 +1,5 @@
+import type { AddonStatus, AddonType } from "./addons/port.ts";
 import type { Times } from "./limits.ts";
-import type { RedisStatus } from "./redis-servers.ts";
 import type { RuntimeStatus, Scale, UsageChange } from "./runtime/port.ts";
 import { isDeployable } from "./service-config.ts";
 
@@ -19,6 +19,7 @@ export type ActiveDeployment = {
 export type Desired = {
   now: number;
   type: string;
+  environmentId: string;
   /** The account's plan. */
   tier?: string | null;
   staged: boolean;
@@ -52,20 +53,23 @@ export type Seen = {
 /** What is really going on. */
 export type Observed = {
   runtime?: RuntimeStatus;
-  /** The server of an addon that has one of its own. */
-  addon?: RedisStatus;
+  /** The server of an addon; `shared`: it lives in one of others, which nobody has to look after. */
+  addon?: AddonStatus | "shared";
   /** Deployment that this process is building for the service. */
   building?: string;
   /** This process can begin another build. */
   builderFree: boolean;
 };
 
+/** What an addon is and where. */
+export type AddonPlace = { type: AddonType; environmentId: string };
+
 export type Action =
-  | { do: "tear-down"; addon: string | undefined }
+  | { do: "tear-down"; addon: AddonPlace | undefined }
   /** Makes an addon, or brings its server back or to another size. */
   | { do: "provision-addon" }
   | { do: "rotate-addon" }
-  | { do: "record-addon"; status: RedisStatus }
+  | { do: "record-addon"; status: AddonStatus }
   | { do: "stop-build" }
   | { do: "discard"; deploymentId: string; buildId?: string | null; artifact?: string | null }
   | { do: "build"; deploymentId: string }
@@ -88,7 +92,7 @@ export type Plan = { actions: Action[]; wakeAt?: number };
  */
 export function plan(desired: Desired, observed: Observed, times: Times): Plan {
   const stop: Action[] = observed.building ? [{ do: "stop-build" }] : [];
-  if (desired.deleting) return { actions: [...stop, { do: "tear-down", addon: addonType(desired.type) }] };
+  if (desired.deleting) return { actions: [...stop, { do: "tear-down", addon: addonPlace(desired) }] };
   if (desired.staged) return { actions: [] };
   if (!isDeployable(desired.type)) return { actions: planAddon(desired, observed.addon) };
 
@@ -107,19 +111,25 @@ export function plan(desired: Desired, observed: Observed, times: Times): Plan {
   };
 }
 
-function planAddon(desired: Desired, server: RedisStatus | undefined): Action[] {
-  const { type, addonState, seen } = desired;
-  if (addonState === "provisioning") return [{ do: "provision-addon" }];
-  if (addonState !== "ready") return [];
+function planAddon(desired: Desired, server: Observed["addon"]): Action[] {
+  const { addonState, seen } = desired;
+  // What failed for want of something is made once that is there.
+  if (addonState !== "ready") return [{ do: "provision-addon" }];
+  const shared = server === "shared";
   const actions: Action[] = [];
-  if (server && untold(server, seen)) actions.push({ do: "record-addon", status: server });
+  if (server && !shared && changed(server, seen)) actions.push({ do: "record-addon", status: server });
   if (desired.rotating) return [...actions, { do: "rotate-addon" }];
-  const settled = type !== "redis" || (server?.running && server.size === desired.size);
+  const settled = shared || (server?.running && server.size === desired.size);
   return settled ? actions : [...actions, { do: "provision-addon" }];
 }
 
-function addonType(type: string): string | undefined {
-  return isDeployable(type) ? undefined : type;
+/** Whether an addon's status has not been recorded yet. */
+function changed(server: AddonStatus, seen: Seen): boolean {
+  return untold(server, seen) || (server.problem?.message ?? null) !== (seen.message ?? null);
+}
+
+function addonPlace({ type, environmentId }: Desired): AddonPlace | undefined {
+  return isDeployable(type) ? undefined : { type: type as AddonType, environmentId };
 }
 
 function planDeployment(active: ActiveDeployment, now: number, observed: Observed, times: Times): Plan {
@@ -159,7 +169,7 @@ function planRelease(desired: Desired, observed: Observed, times: Times): Plan {
   // A release that was applied by a process which died before it could record it, and then was superseded.
   const stray = runtime && runtime.version > live.version && runtime.version !== active?.version;
   if (stray) return { actions: active ? [] : [{ do: "clear" }, { do: "restore" }] };
-  if (!runtime || runtime.version < live.version || runtime.revision < live.revision)
+  if (!runtime || runtime.version < live.version || runtime.revision < live.revision || runtime.drifted)
     return { actions: [{ do: "restore" }] };
   const actions: Action[] = [];
   if (differs(desired, runtime)) actions.push({ do: "record", status: runtime });

@@ -3,19 +3,19 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Pool } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { createActions } from "./actions.ts";
+import { ADDON_TYPES, type AddonServers, type AddonType } from "./addons/port.ts";
 import type { Addons } from "./addons.ts";
 import type { Builder } from "./builder/port.ts";
 import { createBuilds } from "./builds.ts";
 import { listenAsOwner } from "./lease-listener.ts";
 import { entitlementsOf, times, UPLOAD_SWEEP_MS } from "./limits.ts";
 import { storable } from "./outcome.ts";
-import { plan } from "./pipeline.ts";
-import type { RedisServers } from "./redis-servers.ts";
+import { type Desired, type Observed, plan } from "./pipeline.ts";
 import { createReleases } from "./releases.ts";
 import type { Resolve } from "./resolve.ts";
 import type { Runtime, RuntimeStatus } from "./runtime/port.ts";
 import { type Secrets, UPLOADS } from "./secrets.ts";
-import { retryFailedAddons } from "./sql-addons.ts";
+import { environmentsGone } from "./sql-deletion.ts";
 import { expireEverywhere } from "./sql-history.ts";
 import { loadDesired } from "./sql-releases.ts";
 import { compareAddons } from "./sql-usage.ts";
@@ -31,7 +31,7 @@ export type ReconcilerDeps = {
   builder: Builder;
   store: ObjectStore;
   addons: Addons;
-  redis: RedisServers;
+  addonServers: AddonServers;
   secrets: Secrets;
   resolve: Resolve;
   log: Logger;
@@ -51,7 +51,7 @@ const SWEEP_MS = 3_600_000;
  * notifications and by the runtime's watch, and by the clock where those are missed.
  */
 export async function startReconciler(deps: ReconcilerDeps) {
-  const { pool, runtime, store, log } = deps;
+  const { pool, runtime, store, addonServers, log } = deps;
   const owner = randomInt(1, 2 ** 31);
   const waitingForSlot = new Set<string>();
   const stopping = new AbortController();
@@ -79,7 +79,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
       const status = observed(await runtime.status(serviceId));
       const building = builds.current(serviceId);
       const allowed = { ...times, buildMs: entitlementsOf(desired.tier).buildMs };
-      const addon = deps.redis.status(serviceId);
+      const addon = await addonSeen(serviceId, desired);
       const seen = { runtime: status, addon, building, builderFree };
       const { actions, wakeAt } = plan(desired, seen, allowed);
       if (!builderFree && desired.active?.fromSource) waitingForSlot.add(serviceId);
@@ -90,22 +90,32 @@ export async function startReconciler(deps: ReconcilerDeps) {
     return 1_000;
   }
 
+  async function addonSeen(serviceId: string, desired: Desired): Promise<Observed["addon"]> {
+    const { type, environmentId, addonState } = desired;
+    if (addonState !== "ready") return undefined;
+    const ref = { serviceId, type: type as AddonType, environmentId };
+    return addonServers.ownServer.includes(ref.type) ? addonServers.status(ref) : "shared";
+  }
+
   /** The truth, where notifications were missed: what the runtime holds against what it should. */
   async function resync(): Promise<void> {
-    const [held, addons] = [await runtime.list(), deps.redis.list()];
-    if (deps.redis.program()) await retryFailedAddons(pool);
+    const [held, addons] = await Promise.all([runtime.list(), addonServers.list()]);
     const strays = await compare(pool, held);
-    for (const serviceId of await compareAddons(pool, addons)) await deps.redis.remove(serviceId);
+    const strayAddons = await compareAddons(pool, addons, addonServers.ownServer);
+    for (const addon of addons) if (strayAddons.includes(addon.serviceId)) await addonServers.remove(addon);
     const counting = [...held, ...addons].filter(({ usage }) => (usage?.at(-1)?.replicas ?? 0) > 0);
     await beat(
       pool,
       counting.map((one) => one.serviceId),
+      ADDON_TYPES.filter((type) => !addonServers.ownServer.includes(type)),
     );
     for (const serviceId of strays) {
       log.info({ serviceId }, "the runtime held a service that is no more");
       await runtime.remove(serviceId);
     }
     worklist?.wake();
+    for (const environmentId of await environmentsGone(pool, (await runtime.environments?.()) ?? []))
+      await runtime.removeEnvironment?.(environmentId);
   }
 
   /** A build whose lease was lost is another process's now. */
@@ -124,7 +134,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
     log,
   });
   worklist = startWorklist({ pool, log, owner, step, background: builds.services });
-  deps.redis.watch((serviceId) => worklist?.poke(serviceId));
+  addonServers.watch((serviceId) => worklist?.poke(serviceId));
   const unwatch = runtime.watch((status) => worklist?.poke(status.serviceId));
   const timers = [
     every(RENEW_MS, renew, stopping.signal, log),

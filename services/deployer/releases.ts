@@ -125,7 +125,7 @@ export function createReleases(deps: ReleasesDeps) {
         await expire(tx, serviceId);
       }
       if (state !== "degraded" && state !== "crashed") return;
-      if (reason === "rollout_deadline_exceeded" || reason === "crash_loop")
+      if (reason && reason !== "replica_ended")
         await moves.addWarning(tx, serviceId, version, notice("rollout", code, status.message ?? code));
       if (before.state !== state || before.reason !== (reason ?? null))
         await emit(tx, ReleaseUnhealthySchema, accountId, { accountId, serviceId, version, code });

@@ -36,14 +36,15 @@ const ADDON: Record<string, ServiceStatus> = {
   ready: "running",
   failed: "failed",
 };
+const ENDED = "Its server has ended; it is started again.";
 const UNDER_WAY = ["queued", "building", "built"];
 
 /** Status and its reason as users see them (decisions.md 2). A failed deployment leaves the live one's status. */
 export function serviceStatus(facts: StatusFacts): { status: ServiceStatus; statusMessage?: string } {
   if (facts.deleting) return { status: "deleting" };
   if (facts.staged) return { status: "staged" };
-  if (facts.addonState === "ready" && facts.runtimeState === "crashed")
-    return because("crashed", "Its server has ended; it is started again.");
+  if (facts.addonState === "ready" && facts.runtimeState)
+    return because(RUNTIME[facts.runtimeState] ?? "running", facts.runtimeMessage ?? ENDED);
   if (facts.addonState) return because(ADDON[facts.addonState] ?? "deploying", facts.addonMessage);
   if (facts.latestStatus && UNDER_WAY.includes(facts.latestStatus)) return { status: "deploying" };
   if (facts.appliedVersion)

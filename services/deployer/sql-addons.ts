@@ -1,9 +1,23 @@
 import { count, type Db, maybe } from "../kit/db.ts";
-import type { ServiceSize } from "./runtime/port.ts";
+import type { Addon, AddonStatus } from "./addons/port.ts";
 
-export type AddonFacts = { type: string; size: ServiceSize; secret: Buffer; next?: Buffer; port?: number };
+export type AddonFacts = Omit<Addon, "port" | "generation"> & {
+  port?: number | null;
+  /** How often something about it was published. */
+  revision: number;
+  secret: Buffer;
+  next?: Buffer | null;
+};
 
-const FACTS = `type, config ->> 'size' as size, addon_secret as secret, addon_next_secret as next, addon_port as port`;
+const FACTS = `id as "serviceId", account_id as "accountId", project_id as "projectId", name, type,
+  environment_id as "environmentId", config ->> 'size' as size, addon_port as port,
+  addon_revision as revision, addon_secret as secret, addon_next_secret as next`;
+
+/** What the facts say it should be, with the password that counts or with the next one. */
+export function addonOf(facts: AddonFacts, rotating: boolean): Addon {
+  const { secret: _, next: __, revision, port, ...addon } = facts;
+  return { ...addon, port: port ?? undefined, generation: revision * 2 + (rotating ? 1 : 0) };
+}
 
 /** Keeps the first password that is offered; gives the one that counts. */
 export function keepSecret(db: Db, serviceId: string, sealed: Buffer) {
@@ -37,31 +51,21 @@ export function addonReady(db: Db, serviceId: string, port: number | undefined) 
     `update services set addon_state = 'ready', addon_message = null, addon_port = $2,
        addon_revision = addon_revision + 1
      where id = $1 and deleting_at is null
-       and (addon_state = 'provisioning' or (addon_state = 'ready' and addon_port is distinct from $2))
+       and (addon_state in ('provisioning', 'failed') or (addon_state = 'ready' and addon_port is distinct from $2))
      ${PUBLISHED}`,
     [serviceId, port],
   );
 }
 
+/** Says why an addon does not come without somebody's help. */
 export function addonFailed(db: Db, serviceId: string, message: string) {
   return count(
     db,
     "addon_failed",
     `update services set addon_state = 'failed', addon_message = $2
-     where id = $1 and addon_state = 'provisioning'`,
+     where id = $1 and addon_state in ('provisioning', 'failed')
+       and (addon_state, addon_message) is distinct from ('failed', $2)`,
     [serviceId, message],
-  );
-}
-
-/** Those that failed for want of a program are tried again: it is there now. */
-export function retryFailedAddons(db: Db) {
-  return count(
-    db,
-    "addon_retry_failed",
-    `with again as (
-       update services set addon_state = 'provisioning', addon_message = null
-       where addon_state = 'failed' and type = 'redis' and deleting_at is null returning id)
-     update work set next_at = now() where service_id in (select id from again)`,
   );
 }
 
@@ -70,8 +74,9 @@ export function addonWaiting(db: Db, serviceId: string, message: string) {
   return count(
     db,
     "addon_waiting",
-    `update services set addon_message = $2
-     where id = $1 and addon_state = 'provisioning' and addon_message is distinct from $2`,
+    `update services set addon_state = 'provisioning', addon_message = $2
+     where id = $1 and addon_state in ('provisioning', 'failed')
+       and (addon_state, addon_message) is distinct from ('provisioning', $2)`,
     [serviceId, message],
   );
 }
@@ -100,13 +105,18 @@ export function addonRotated(db: Db, serviceId: string, next: Buffer, port: numb
   );
 }
 
-/** Records whether an addon's own server runs; only for the owner of the lease. */
-export function recordAddon(db: Db, owner: number, serviceId: string, running: boolean) {
+/** Records how an addon's own server is; only for the owner of the lease. */
+export function recordAddon(
+  db: Db,
+  owner: number,
+  serviceId: string,
+  { running, problem }: Pick<AddonStatus, "running" | "problem">,
+) {
   return count(
     db,
     "addon_record",
-    `update services s set runtime_state = case when $3 then 'running' else 'crashed' end
+    `update services s set runtime_state = $3, runtime_message = $4
      from work w where s.id = $2 and w.service_id = s.id and w.lease_owner = $1 and s.deleting_at is null`,
-    [owner, serviceId, running],
+    [owner, serviceId, problem?.state ?? (running ? "running" : "crashed"), problem?.message],
   );
 }

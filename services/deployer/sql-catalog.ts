@@ -1,5 +1,6 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, maybe, rows } from "../kit/db.ts";
+import type { AddonType } from "./addons/port.ts";
 
 // Projects and environments, and the scopes that other services ask for.
 
@@ -142,10 +143,12 @@ export function scopeByService(db: Db, serviceId: string) {
 
 export type AddonRow = {
   id: string;
-  type: string;
+  type: AddonType;
+  environmentId: string;
+  name: string;
   state?: string;
   secret?: Buffer;
-  port?: number;
+  port?: number | null;
   revision: number;
 };
 
@@ -153,7 +156,7 @@ export function addonById(db: Db, serviceId: string) {
   return maybe<AddonRow>(
     db,
     "addon_get",
-    `select id, type, addon_state as state, addon_secret as secret, addon_port as port,
+    `select id, type, name, environment_id as "environmentId", addon_state as state, addon_secret as secret, addon_port as port,
        addon_revision as revision
      from services where id = $1 and deleting_at is null`,
     [serviceId],

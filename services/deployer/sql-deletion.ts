@@ -79,3 +79,14 @@ export function removeService(db: Db, serviceId: string) {
     [serviceId],
   );
 }
+
+/** Which of these environments are no more. */
+export async function environmentsGone(db: Db, ids: string[]): Promise<string[]> {
+  const gone = await rows<{ id: string }>(
+    db,
+    "environments_gone",
+    `select h.id from unnest($1::text[]) as h (id) where not exists (select from environments e where e.id = h.id)`,
+    [ids],
+  );
+  return gone.map((row) => row.id);
+}

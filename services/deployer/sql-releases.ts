@@ -10,7 +10,7 @@ export function loadDesired(db: Db, serviceId: string) {
   return maybe<Desired>(
     db,
     "desired",
-    `select ${ms("now()")} as now, s.type, s.staged, s.deleting_at is not null as deleting,
+    `select ${ms("now()")} as now, s.type, s.environment_id as "environmentId", s.staged, s.deleting_at is not null as deleting,
        (select a.tier from accounts a where a.id = s.account_id) as tier,
        s.addon_state as "addonState", ${ms("s.dirty_at")} as "dirtyAt", ${ms("s.dirty_since")} as "dirtySince",
        jsonb_build_object('state', s.runtime_state, 'reason', s.runtime_reason, 'message', s.runtime_message,

@@ -89,14 +89,14 @@ export function closeIntervals(db: Db, serviceIds: string[], at: number | undefi
   );
 }
 
-/** Addons of type postgres live in a server of others: they run as long as they exist. */
-export function markSeen(db: Db, serviceIds: string[]) {
+/** Addons of the `shared` types live in a server of others: they run as long as they exist. */
+export function markSeen(db: Db, serviceIds: string[], shared: string[]) {
   return count(
     db,
     "usage_seen",
     `update usage_intervals set seen_at = greatest(seen_at, now())
-     where service_id = any($1) or type = 'postgres'`,
-    [serviceIds],
+     where service_id = any($1) or type = any($2)`,
+    [serviceIds, shared],
   );
 }
 
@@ -117,12 +117,13 @@ export function takeHeartbeats(db: Db) {
 }
 
 /**
- * Makes due every redis addon whose server is not as its row says; gives the servers of services that are no
- * more. `held` is all that runs or ran on this machine.
+ * Makes due every addon with a server of its own (`types`) that is not as its row says; gives the servers of
+ * services that are no more. `held` are all servers that are known.
  */
 export async function compareAddons(
   db: Db,
   held: { serviceId: string; running: boolean; size: string; usage: { at: number }[] }[],
+  types: readonly string[],
 ): Promise<string[]> {
   const ids = held.map((one) => one.serviceId);
   await count(
@@ -134,9 +135,9 @@ export async function compareAddons(
      from services s left join held h on h.service_id = s.id
      where w.service_id = s.id and w.lease_owner is null and (w.next_at is null or w.next_at > now() + interval '10 seconds')
        and s.addon_state = 'ready' and s.deleting_at is null and not s.staged
-       and (s.addon_next_secret is not null or (s.type = 'redis'
+       and (s.addon_next_secret is not null or (s.type = any($5)
          and (coalesce(h.running, false), h.size, h.usage_at) is distinct from (true, s.config ->> 'size', s.usage_at)))`,
-    [ids, held.map((one) => one.running), held.map((one) => one.size), held.map(usedAt)],
+    [ids, held.map((one) => one.running), held.map((one) => one.size), held.map(usedAt), types],
   );
   const strays = await rows<{ id: string }>(
     db,

@@ -132,6 +132,7 @@ export async function compare(
     state: string;
     serving?: { version: number };
     usage?: { at: number }[];
+    drifted?: boolean;
   }[],
 ): Promise<string[]> {
   const columns = [
@@ -141,19 +142,21 @@ export async function compare(
     held.map((one) => one.state),
     held.map((one) => one.serving?.version ?? null),
     held.map((one) => usedAt(one)),
+    held.map((one) => one.drifted ?? false),
   ];
   await count(
     db,
     "work_compare",
     `with held as (
        select * from unnest($1::text[], $2::int[], $3::int[], $4::text[], $5::int[],
-         $6::timestamptz[]) as h (service_id, version, revision, state, serving, usage_at))
+         $6::timestamptz[], $7::bool[])
+         as h (service_id, version, revision, state, serving, usage_at, drifted))
      update work w set next_at = now()
      from services s left join held h on h.service_id = s.id
      where w.service_id = s.id and (w.next_at is null or w.next_at > now() + interval '10 seconds')
        and w.lease_owner is null and s.type in ('web', 'worker') and s.deleting_at is null
        and ((s.live_version, s.applied_revision, s.runtime_state, s.serving_version)
-         is distinct from (h.version, h.revision, h.state, h.serving) or s.usage_at <> h.usage_at)
+         is distinct from (h.version, h.revision, h.state, h.serving) or s.usage_at <> h.usage_at or h.drifted)
        and (s.live_version is not null or h.service_id is not null)`,
     columns,
   );
@@ -163,7 +166,7 @@ export async function compare(
     `update work w set next_at = now() where w.next_at is null and w.lease_owner is null and w.service_id in (
        select service_id from deployments where status in ('queued', 'building', 'built')
        union all
-       select id from services where deleting_at is not null or addon_state = 'provisioning'
+       select id from services where deleting_at is not null or addon_state in ('provisioning', 'failed')
          or (dirty_at is not null and live_version is not null))`,
   );
   const strays = await rows<{ id: string }>(

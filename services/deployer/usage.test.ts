@@ -288,10 +288,10 @@ test("what runs is told every five minutes, once, with the time at which it was 
   const later = (what: string) =>
     around.pool.query(`update usage_intervals set ${what} where service_id = $1`, [id]);
   await later("heartbeat_at = heartbeat_at - interval '5 minutes'");
-  await Promise.all([beat(around.pool, [id]), beat(around.pool, [id])]);
+  await Promise.all([beat(around.pool, [id], []), beat(around.pool, [id], [])]);
   const beats = () => told.filter((one) => one.serviceId === id && one.kind === "Heartbeat");
   await eventually("it is told", async () => beats().length > 0);
-  await beat(around.pool, [id]);
+  await beat(around.pool, [id], []);
   expect(beats()).toHaveLength(1);
   expect(beats()[0]).toMatchObject({ accountId, intervalId: started!.intervalId, seq: 1, replicas: 1 });
   expect(beats()[0]!.at).toBeGreaterThan(started!.at);

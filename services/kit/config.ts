@@ -108,6 +108,8 @@ export const serviceFields = {
   internalKeys: keys("INTERNAL_KEYS"),
   logLevel: choice("LOG_LEVEL", ["debug", "info", "warn", "error", "silent"] as const, "info"),
   otlpUrl: optionalText("OTEL_EXPORTER_OTLP_ENDPOINT"),
+  /** How long a process that is told to stop still answers, closing connections as it does. */
+  lingerMs: integer("LINGER_MS", { fallback: 0, max: 60_000 }),
 };
 
 export type ServiceConfig = Values<typeof serviceFields>;

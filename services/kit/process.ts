@@ -1,4 +1,6 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { type ConfigError, type Field, readConfig } from "./config.ts";
+import { leave } from "./drain.ts";
 import { createLog, type Logger } from "./log.ts";
 
 export type Running = { stop: () => Promise<void> };
@@ -30,6 +32,8 @@ export async function main<F extends Record<string, Field<unknown>>>(
     if (stopping) return;
     stopping = true;
     log.info("stopping");
+    leave();
+    await pause(Number((config as { lingerMs?: number }).lingerMs ?? 0));
     const late = setTimeout(() => process.exit(1), 10_000);
     late.unref();
     await (await running).stop();

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { DescService } from "@bufbuild/protobuf";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { closeWhenLeaving } from "./drain.ts";
 import { annotation, serverInterceptor } from "./interceptors.ts";
 import type { Logger } from "./log.ts";
 import { health, reflection } from "./reflection.ts";
@@ -59,7 +60,10 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
     },
   });
 
-  const plain = http.createServer({ keepAliveTimeout: 75_000 }, rpc);
+  const plain = http.createServer({ keepAliveTimeout: 75_000 }, (req, res) => {
+    closeWhenLeaving(res);
+    rpc(req, res);
+  });
   const h2c = http2.createServer({}, rpc);
   const sessions = new Set<http2.ServerHttp2Session>();
   h2c.on("session", (session) => {

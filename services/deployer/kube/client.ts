@@ -31,9 +31,7 @@ const FIELD_MANAGER = "berth";
  * The API of the cluster that this process runs in, or that KUBECONFIG names. Errors are the client's
  * `ApiException`; `isStatus` tells them apart.
  */
-export function connectKube() {
-  const config = new KubeConfig();
-  config.loadFromDefault();
+export function connectKube(config = surroundings()) {
   shareConnections(config);
   const api = KubernetesObjectApi.makeApiClient(config);
 
@@ -112,6 +110,12 @@ export function connectKube() {
       await orNothing(api.delete(which, undefined, undefined, undefined, undefined, undefined, options));
     },
   };
+}
+
+function surroundings(): KubeConfig {
+  const config = new KubeConfig();
+  config.loadFromDefault();
+  return config;
 }
 
 /** Whether an error is the API's answer with one of these HTTP statuses. */

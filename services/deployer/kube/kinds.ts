@@ -1,5 +1,6 @@
 import type {
   KubernetesObject,
+  V1ConfigMap,
   V1Deployment,
   V1Ingress,
   V1Job,
@@ -7,6 +8,7 @@ import type {
   V1Namespace,
   V1NetworkPolicy,
   V1Pod,
+  V1ReplicaSet,
   V1ResourceQuota,
   V1RoleBinding,
   V1Secret,
@@ -26,9 +28,11 @@ export const Namespace = of<V1Namespace>("v1", "Namespace", "namespaces");
 export const Pod = of<V1Pod>("v1", "Pod", "pods");
 export const Secret = of<V1Secret>("v1", "Secret", "secrets");
 export const Service = of<V1Service>("v1", "Service", "services");
+export const ConfigMap = of<V1ConfigMap>("v1", "ConfigMap", "configmaps");
 export const ResourceQuota = of<V1ResourceQuota>("v1", "ResourceQuota", "resourcequotas");
 export const LimitRange = of<V1LimitRange>("v1", "LimitRange", "limitranges");
 export const Deployment = of<V1Deployment>("apps/v1", "Deployment", "deployments");
+export const ReplicaSet = of<V1ReplicaSet>("apps/v1", "ReplicaSet", "replicasets");
 export const StatefulSet = of<V1StatefulSet>("apps/v1", "StatefulSet", "statefulsets");
 export const Job = of<V1Job>("batch/v1", "Job", "jobs");
 export const Ingress = of<V1Ingress>("networking.k8s.io/v1", "Ingress", "ingresses");

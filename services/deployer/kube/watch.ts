@@ -12,7 +12,8 @@ export type Informer<T> = {
 };
 
 type Options<T> = {
-  namespace: string;
+  /** Without it, kinds that are in no namespace. */
+  namespace?: string;
   labels: string;
   /** Called for each object that came, changed or went (`gone`), after `objects` shows it. */
   changed: (object: T, gone: boolean) => void;
@@ -35,7 +36,7 @@ export function startInformer<T extends KubernetesObject>(
   const stopping = new AbortController();
   const { promise: synced, resolve: isSynced } = Promise.withResolvers<void>();
   const group = kind.apiVersion.includes("/") ? `/apis/${kind.apiVersion}` : `/api/${kind.apiVersion}`;
-  const path = `${group}/namespaces/${namespace}/${kind.plural}`;
+  const path = `${group}/${namespace ? `namespaces/${namespace}/` : ""}${kind.plural}`;
 
   function take(object: T, gone: boolean): void {
     const name = object.metadata?.name ?? "";
@@ -91,8 +92,10 @@ export function startInformer<T extends KubernetesObject>(
       } catch (error) {
         version = undefined;
         // A namespace that is gone holds nothing, and the permission to look into it went with it.
-        if (isStatus(error, 403, 404)) for (const object of [...objects.values()]) take(object, true);
-        else log.warn({ err: error, namespace, kind: kind.kind }, "a watch broke");
+        if (isStatus(error, 403, 404)) {
+          for (const object of [...objects.values()]) take(object, true);
+          isSynced();
+        } else log.warn({ err: error, namespace, kind: kind.kind }, "a watch broke");
         await delay(RETRY_MS, undefined, { signal: stopping.signal, ref: false }).catch(() => {});
       }
     }

@@ -50,7 +50,11 @@ export type RuntimeReason =
   | "rollout_deadline_exceeded"
   | "crash_loop"
   | "replica_ended"
-  | "health_check_failed";
+  | "health_check_failed"
+  /** No node could get the image. */
+  | "image_pull_failed"
+  /** The cluster refuses to start it. */
+  | "start_failed";
 
 export interface RuntimeStatus {
   serviceId: string;
@@ -75,6 +79,8 @@ export interface RuntimeStatus {
   usage?: UsageChange[];
   /** What the applied release should have. */
   scale?: Scale;
+  /** Somebody changed or removed what was applied: it has to be applied again. */
+  drifted?: boolean;
 }
 
 export interface Scale {
@@ -147,6 +153,10 @@ export interface Runtime {
    * Does nothing unless this version is the one applied. Idempotent.
    */
   scale(serviceId: string, version: number, scale: Scale): Promise<void>;
+  /** Ids of the environments for which it keeps a place, services or none; where it keeps one at all. */
+  environments?(): Promise<string[]>;
+  /** Gives up the place of an environment that is no more, with all that is in it. Idempotent. */
+  removeEnvironment?(environmentId: string): Promise<void>;
 }
 
 export type RuntimeRefusalCode =

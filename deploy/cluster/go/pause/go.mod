@@ -1,0 +1,3 @@
+module berth/cluster/pause
+
+go 1.26.0

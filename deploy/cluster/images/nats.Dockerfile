@@ -1,0 +1,5 @@
+# In place of docker.io/library/nats.
+ARG BASE
+FROM ${BASE}
+COPY nats-server /usr/local/bin/nats-server
+ENTRYPOINT ["nats-server"]

@@ -1,0 +1,8 @@
+# In place of docker.io/library/registry.
+ARG BASE
+FROM ${BASE}
+RUN apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends docker-registry > /dev/null \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/*
+ENTRYPOINT ["docker-registry"]
+CMD ["serve", "/etc/docker/registry/config.yml"]

@@ -1,0 +1,192 @@
+/**
+ * The ingress controller of the throw-away cluster: follows Ingresses, Services and EndpointSlices and passes
+ * HTTP requests on. It runs in a pod from this one file, so NetworkPolicies apply to it as to a real one.
+ */
+import { readFileSync } from "node:fs";
+import { createServer, type IncomingMessage, request } from "node:http";
+import { connect, type Socket } from "node:net";
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+
+type Meta = { name: string; namespace: string; resourceVersion: string; labels?: Record<string, string> };
+type Path = {
+  path?: string;
+  pathType: string;
+  backend: { service: { name: string; port: { number?: number; name?: string } } };
+};
+type Ingress = {
+  metadata: Meta;
+  spec: { ingressClassName?: string; rules?: { host?: string; http?: { paths: Path[] } }[] };
+};
+type Service = { metadata: Meta; spec: { ports: { name?: string; port: number }[] } };
+type Slice = {
+  metadata: Meta;
+  endpoints?: { addresses: string[]; conditions: { ready?: boolean } }[];
+  ports?: { name?: string; port: number }[];
+};
+type Target = { host: string; port: number };
+
+const api = process.env.API ?? "https://kubernetes.default.svc";
+const token = () => readFileSync("/var/run/secrets/kubernetes.io/serviceaccount/token", "utf8");
+const className = process.env.INGRESS_CLASS;
+let ready = 0;
+
+/** Everything of a kind, kept up to date: a list, then a watch, and from the start again when that breaks. */
+function follow<T extends { metadata: Meta }>(path: string): Map<string, T> {
+  const objects = new Map<string, T>();
+  const key = (object: T) => `${object.metadata.namespace}/${object.metadata.name}`;
+  const get = async (query: string) => {
+    const answer = await fetch(`${api}${path}?${query}`, { headers: { authorization: `Bearer ${token()}` } });
+    if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+    return answer;
+  };
+  async function once(first: boolean): Promise<void> {
+    const list = (await (await get("")).json()) as { items: T[]; metadata: { resourceVersion: string } };
+    objects.clear();
+    for (const object of list.items) objects.set(key(object), object);
+    if (first) ready++;
+    const watch = await get(
+      `watch=1&allowWatchBookmarks=true&resourceVersion=${list.metadata.resourceVersion}`,
+    );
+    for await (const line of createInterface({ input: Readable.fromWeb(watch.body as never) })) {
+      const { type, object } = JSON.parse(line) as { type: string; object: T };
+      if (type === "ERROR") return;
+      if (type === "DELETED") objects.delete(key(object));
+      else if (type !== "BOOKMARK") objects.set(key(object), object);
+    }
+  }
+  void (async () => {
+    for (let first = true; ; first = false) {
+      await once(first).catch((error) => console.error(String(error)));
+      await delay(200);
+    }
+  })();
+  return objects;
+}
+
+const ingresses = follow<Ingress>("/apis/networking.k8s.io/v1/ingresses");
+const services = follow<Service>("/api/v1/services");
+const slices = follow<Slice>("/apis/discovery.k8s.io/v1/endpointslices");
+const KINDS = 3;
+
+const matchesHost = (rule: string | undefined, host: string) =>
+  !rule || rule === host || (rule.startsWith("*.") && host.slice(host.indexOf(".") + 1) === rule.slice(2));
+
+function matchesPath(rule: Path, path: string): boolean {
+  const wanted = rule.path ?? "/";
+  if (rule.pathType === "Exact") return path === wanted;
+  const folder = wanted.endsWith("/") ? wanted : `${wanted}/`;
+  return path === wanted || `${path}/`.startsWith(folder);
+}
+
+/** The ready endpoints behind a host and path; undefined when no rule names them. */
+function targets(host: string, path: string): Target[] | undefined {
+  const matches = [...ingresses.values()]
+    .filter(({ spec }) => spec.ingressClassName === className)
+    .flatMap(({ metadata, spec }) => (spec.rules ?? []).map((rule) => ({ ...rule, in: metadata.namespace })))
+    .filter((rule) => matchesHost(rule.host, host))
+    .flatMap((rule) => (rule.http?.paths ?? []).map((one) => ({ ...one, host: rule.host, in: rule.in })))
+    .filter((one) => matchesPath(one, path))
+    .sort((a, b) => rank(b) - rank(a));
+  const best = matches[0];
+  if (!best) return undefined;
+  const { name, port } = best.backend.service;
+  const known = services
+    .get(`${best.in}/${name}`)
+    ?.spec.ports.find((one) => (port.name ? one.name === port.name : one.port === port.number));
+  if (!known) return [];
+  return [...slices.values()]
+    .filter(({ metadata }) => metadata.namespace === best.in)
+    .filter(({ metadata }) => metadata.labels?.["kubernetes.io/service-name"] === name)
+    .flatMap(({ endpoints, ports }) => {
+      const target = ports?.find((one) => (one.name ?? "") === (known.name ?? ""));
+      const usable = (endpoints ?? []).filter(({ conditions }) => conditions.ready !== false);
+      return target ? usable.map(({ addresses }) => ({ host: addresses[0]!, port: target.port })) : [];
+    });
+}
+
+/** A rule with an exact host before one with a wildcard, then the longer path. */
+const rank = (one: Path & { host?: string }) =>
+  (one.host && !one.host.startsWith("*") ? 20_000 : 0) + (one.host ? 10_000 : 0) + (one.path ?? "/").length;
+
+let turn = 0;
+
+/** A connection to one of the targets, the next one in turn first; undefined when none accepts. */
+async function reach(all: Target[]): Promise<Socket | undefined> {
+  const start = turn++;
+  for (let index = 0; index < all.length; index++) {
+    const socket = connect(all[(start + index) % all.length]!);
+    const connected = await new Promise<boolean>((resolve) => {
+      socket.setTimeout(1_000, () => resolve(false));
+      socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
+    });
+    if (connected) return socket.setTimeout(0);
+    socket.destroy();
+  }
+  return undefined;
+}
+
+async function route(message: IncomingMessage): Promise<Socket | number> {
+  const host = (message.headers.host ?? "").toLowerCase().replace(/:\d+$/, "");
+  const path = (message.url ?? "/").split("?")[0]!;
+  const all = targets(host, path);
+  if (!all) return 404;
+  if (all.length === 0) return 503;
+  return (await reach(all)) ?? 502;
+}
+
+const forwarded = (message: IncomingMessage) => ({
+  ...message.headers,
+  "x-forwarded-for": [message.headers["x-forwarded-for"], message.socket.remoteAddress]
+    .filter(Boolean)
+    .join(", "),
+  "x-forwarded-proto": "http",
+  "x-forwarded-host": message.headers.host,
+});
+
+const server = createServer({ requestTimeout: 0, keepAliveTimeout: 60_000 }, async (message, response) => {
+  if (message.url === "/ready" && message.headers.host?.startsWith(process.env.POD_IP ?? "-")) {
+    response.writeHead(ready === KINDS ? 200 : 503).end();
+    return;
+  }
+  const socket = await route(message);
+  if (typeof socket === "number") {
+    response.writeHead(socket, { "content-type": "text/plain" }).end(`${socket}\n`);
+    return;
+  }
+  const { method, url: path } = message;
+  // One connection per request: none is ever reused while its server is closing it.
+  const onward = request({
+    method,
+    path,
+    headers: forwarded(message),
+    createConnection: () => socket,
+  });
+  onward.on("response", (answer) => {
+    response.writeHead(answer.statusCode ?? 502, answer.headers);
+    response.flushHeaders();
+    answer.pipe(response);
+    answer.on("error", () => response.destroy());
+  });
+  onward.on("error", () =>
+    response.headersSent ? response.destroy() : response.writeHead(502).end("502\n"),
+  );
+  response.on("close", () => socket.destroy());
+  message.pipe(onward);
+});
+
+server.on("upgrade", async (message, client, head) => {
+  const socket = await route(message);
+  if (typeof socket === "number") return client.end(`HTTP/1.1 ${socket} \r\nconnection: close\r\n\r\n`);
+  const headers = Object.entries(forwarded(message)).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.write(`${message.method} ${message.url} HTTP/1.1\r\n${headers.join("")}\r\n`);
+  socket.write(head);
+  for (const [from, to] of [[client, socket] as const, [socket, client] as const]) {
+    from.on("error", () => to.destroy()).on("close", () => to.destroy());
+    from.pipe(to);
+  }
+});
+
+server.listen(8080);
+process.on("SIGTERM", () => process.exit(0));

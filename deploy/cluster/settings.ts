@@ -1,0 +1,48 @@
+import { homedir } from "node:os";
+import { join } from "node:path";
+
+/** Addresses of the cluster. They are fixed: there is one cluster on a machine. */
+export const network = {
+  node: "10.99.0.1",
+  host: "10.99.0.254",
+  link: "10.99.0.0/24",
+  services: "10.96.0.0/16",
+  apiService: "10.96.0.1",
+  pods: "10.244.0.0/16",
+} as const;
+
+/** The two ends of the cable between this machine and the node. */
+export const cable = { host: "berth-host", node: "berth-node" } as const;
+
+/** One registry, two names: what pushes uses the address, what pulls (pod specs) uses the name. */
+export const registry = { push: `${network.node}:5000`, pull: "registry.local:5000" } as const;
+
+/** An S3 store for tests, with keys that are no secret. */
+export const objectStore = {
+  endpoint: `http://${network.node}:7070`,
+  accessKey: "berth-test",
+  secretKey: "berth-test-secret",
+} as const;
+
+export const nodeName = "node1";
+export const cgroup = "berth-cluster";
+
+/** What only one process on this machine may hold, whoever's files the cluster uses. */
+export const runtimeDir = "/run/berth-cluster";
+
+/** Where programs, images and the node's files are kept, outside the tree; images survive from one run to the next. */
+export const home = process.env.BERTH_CLUSTER_DIR ?? join(homedir(), ".cache", "berth", "cluster");
+
+export const folders = {
+  /** The programs built by Go. */
+  programs: join(home, "bin"),
+  /** Image files: base systems and what goes into them. */
+  images: join(home, "images"),
+  /** buildah's own store. */
+  buildah: join(home, "buildah"),
+  /** The node: logs, certificates, etcd, kubelet, containerd, registry. */
+  node: join(home, "node"),
+} as const;
+
+export const kubeconfig = join(folders.node, "kubeconfig", "admin");
+export const logFile = (name: string) => join(folders.node, "log", `${name}.log`);

@@ -1,0 +1,78 @@
+/**
+ * node sbom.ts NAME VERSION FILE: writes down everything an image holds, as a CycloneDX document: Node.js, the npm
+ * packages that are installed (from npm's own record of them) and Debian's packages.
+ */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+
+type Component = {
+  type: "library" | "application";
+  name: string;
+  version: string;
+  purl: string;
+  licenses?: { license: { name: string } }[];
+  hashes?: { alg: "SHA-512"; content: string }[];
+};
+
+type Installed = { version?: string; link?: boolean; license?: string; integrity?: string };
+
+const npmRecord = "/app/node_modules/.package-lock.json";
+const debianRecord = "/var/lib/dpkg/status";
+
+function npmPackages(): Component[] {
+  if (!existsSync(npmRecord)) return [];
+  const { packages } = JSON.parse(readFileSync(npmRecord, "utf8")) as { packages: Record<string, Installed> };
+  return Object.entries(packages)
+    .filter(([path, { link, version }]) => path.includes("node_modules/") && !link && version)
+    .map(([path, { version, license, integrity }]) => {
+      const name = path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length);
+      const digest = integrity?.match(/^sha512-(.+)$/)?.[1];
+      return {
+        type: "library",
+        name,
+        version: version!,
+        purl: `pkg:npm/${name.replace("@", "%40")}@${version}`,
+        ...(license && { licenses: [{ license: { name: license } }] }),
+        ...(digest && {
+          hashes: [{ alg: "SHA-512", content: Buffer.from(digest, "base64").toString("hex") }],
+        }),
+      };
+    });
+}
+
+function debianPackages(): Component[] {
+  if (!existsSync(debianRecord)) return [];
+  const field = (paragraph: string, name: string) =>
+    paragraph.match(new RegExp(`^${name}: (.*)$`, "m"))?.[1] ?? "";
+  return readFileSync(debianRecord, "utf8")
+    .split("\n\n")
+    .filter((paragraph) => field(paragraph, "Status").endsWith(" installed"))
+    .map((paragraph) => {
+      const [name, version] = [field(paragraph, "Package"), field(paragraph, "Version")];
+      const arch = field(paragraph, "Architecture");
+      return {
+        type: "library",
+        name,
+        version,
+        purl: `pkg:deb/debian/${name}@${encodeURIComponent(version)}?arch=${arch}`,
+      };
+    });
+}
+
+const node: Component = {
+  type: "application",
+  name: "node",
+  version: process.versions.node,
+  purl: `pkg:generic/node@${process.versions.node}`,
+};
+
+const [name = "", version = "", file = ""] = process.argv.slice(2);
+const document = {
+  bomFormat: "CycloneDX",
+  specVersion: "1.5",
+  version: 1,
+  metadata: { component: { type: "application", name, version } },
+  components: [node, ...npmPackages(), ...debianPackages()],
+};
+mkdirSync(dirname(file), { recursive: true });
+writeFileSync(file, `${JSON.stringify(document)}\n`);

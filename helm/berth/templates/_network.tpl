@@ -1,0 +1,46 @@
+{{- define "berth.toDns" -}}
+- ports:
+    - {protocol: UDP, port: 53}
+    - {protocol: TCP, port: 53}
+{{- end -}}
+
+{{/*
+Egress to a server: its pods, or the addresses of one that lives elsewhere (any, on its port, where none are given).
+(dict "root" $ "component" "…" "port" n "values" … "cidrs" … "address" URL "elsewhere" from another namespace)
+*/}}
+{{- define "berth.toServer" -}}
+{{- if .values.bundled -}}
+- to:
+    - podSelector:
+        matchLabels: {{ include "berth.selector" . | nindent 10 }}
+      {{- if .elsewhere }}
+      namespaceSelector:
+        matchLabels: {kubernetes.io/metadata.name: {{ .root.Release.Namespace }}}
+      {{- end }}
+  ports:
+    - {protocol: TCP, port: {{ .port }}}
+{{- else -}}
+- ports:
+    {{- range splitList "," .address }}
+    - {protocol: TCP, port: {{ include "berth.portOf" . }}}
+    {{- end }}
+  {{- with .cidrs }}
+  to:
+    {{- range . }}
+    - ipBlock: {cidr: {{ . }}}
+    {{- end }}
+  {{- end }}
+{{- end -}}
+{{- end -}}
+
+{{- define "berth.toRegistry" -}}
+{{- $r := .root.Values.registry -}}
+{{- $address := printf "%s://%s" (ternary "http" "https" $r.insecure) $r.push -}}
+{{- include "berth.toServer" (merge (dict "component" "registry" "port" 5000 "values" $r "cidrs" .root.Values.networkPolicy.registryCidrs "address" $address) .) -}}
+{{- end -}}
+
+{{- define "berth.portOf" -}}
+{{- $url := urlParse . -}}
+{{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) -}}
+{{- $port | default (get (dict "https" "443" "http" "80" "nats" "4222" "tls" "4222" "postgres" "5432") $url.scheme) | default "443" -}}
+{{- end -}}

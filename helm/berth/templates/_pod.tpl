@@ -1,0 +1,148 @@
+{{/* Pod Security `restricted`. (dict "user" 1000 "group" 1000) */}}
+{{- define "berth.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: {{ .user }}
+runAsGroup: {{ .group | default .user }}
+fsGroup: {{ .group | default .user }}
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "berth.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* What all pods of the platform image begin with. */}}
+{{- define "berth.podBasics" -}}
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{ toYaml . | nindent 2 }}
+{{- end }}
+securityContext: {{ include "berth.podSecurity" (dict "user" .Values.podSecurity.runAsUser "group" .Values.podSecurity.runAsGroup) | nindent 2 }}
+{{- end -}}
+
+{{- define "berth.containerBasics" -}}
+image: {{ include "berth.platformImage" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext: {{ include "berth.containerSecurity" . | nindent 2 }}
+{{- end -}}
+
+{{/* The settings of one process: defaults, then its own. */}}
+{{- define "berth.settings" -}}
+{{- $own := get .root.Values.processes .process.name | default dict -}}
+{{- mergeOverwrite (deepCopy .root.Values.defaults) (deepCopy $own) | toYaml -}}
+{{- end -}}
+
+{{/* The part of a process's environment that is no secret, for its ConfigMap. */}}
+{{- define "berth.config" -}}
+{{- $v := .root.Values -}}
+HOST: 0.0.0.0
+PORT: "8080"
+{{- if ne .process.name "gateway" }}
+GRPC_PORT: "9090"
+{{- end }}
+LOG_LEVEL: {{ $v.logLevel }}
+LINGER_MS: "2000"
+PUBLIC_ORIGIN: {{ $v.publicUrl | trimSuffix "/" | quote }}
+DATABASE_URL: {{ include "berth.databaseUrl" (dict "root" .root "process" .process.name) | quote }}
+{{- range .process.calls }}
+{{ upper . }}_URL: http://{{ include "berth.fullname" $.root }}-{{ . }}:8080
+{{- end }}
+{{- with $v.tracing.otlpEndpoint }}
+OTEL_EXPORTER_OTLP_ENDPOINT: {{ . | quote }}
+{{- end }}
+{{- if $v.extraCaConfigMap }}
+NODE_EXTRA_CA_CERTS: /etc/berth/ca/ca.crt
+{{- end }}
+{{- with .process.config }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The part of a process's environment that is secret. */}}
+{{- define "berth.secretEnv" -}}
+{{- $root := .root -}}
+{{- include "berth.databasePassword" . }}
+- name: INTERNAL_KEYS
+  valueFrom: {secretKeyRef: {name: {{ include "berth.secretName" (dict "root" $root "of" "keys") }}, key: internal-keys}}
+{{- range $name, $from := .process.secrets }}
+- name: {{ $name }}
+  valueFrom: {secretKeyRef: {name: {{ include "berth.secretName" (dict "root" $root "of" $from.of) }}, key: {{ $from.key }}, optional: {{ $from.optional | default false }}}}
+{{- end }}
+{{ include "berth.natsEnv" . }}
+{{- end -}}
+
+{{- define "berth.databasePassword" -}}
+- name: PGPASSWORD
+  valueFrom: {secretKeyRef: {name: {{ include "berth.secretName" (dict "root" .root "of" "database") }}, key: {{ .process.name }}}}
+{{- end -}}
+
+{{- define "berth.natsEnv" -}}
+{{- $n := .root.Values.nats -}}
+{{- if or $n.bundled $n.user -}}
+- name: NATS_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ include "berth.secretName" (dict "root" .root "of" "nats") }}, key: {{ $n.bundled | ternary .process.name "password" }}}}
+- name: NATS_URL
+  {{- if $n.bundled }}
+  value: nats://{{ .process.name }}:$(NATS_PASSWORD)@{{ include "berth.fullname" .root }}-nats:4222
+  {{- else }}
+  value: {{ regexReplaceAll "^([a-z]+://)" $n.url (printf "${1}%s:$(NATS_PASSWORD)@" $n.user) | quote }}
+  {{- end }}
+{{- else -}}
+- name: NATS_URL
+  value: {{ $n.url | quote }}
+{{- end -}}
+{{- end -}}
+
+{{/* Every Secret that a process reads, to roll its pods when one changes. */}}
+{{- define "berth.secretMarks" -}}
+{{- $root := .root -}}
+{{- $of := list "keys" "database" "nats" -}}
+{{- range concat (values (.process.secrets | default dict)) (.process.files | default list) }}{{ $of = append $of .of }}{{ end -}}
+{{- range without (uniq $of) "owner" -}}
+{{- include "berth.secretMark" (dict "root" $root "of" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Pods of one component on different nodes and zones, where there are any. */}}
+{{- define "berth.spread" -}}
+{{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+- topologyKey: {{ . }}
+  maxSkew: 1
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels: {{ include "berth.selector" $ | nindent 6 }}
+  matchLabelKeys: [pod-template-hash]
+{{- end }}
+{{- end -}}
+
+{{/* Where a pod may run. */}}
+{{- define "berth.placement" -}}
+{{- with .nodeSelector }}
+nodeSelector: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "berth.caVolume" -}}
+{{- if .Values.extraCaConfigMap }}
+- name: ca
+  configMap: {name: {{ .Values.extraCaConfigMap }}}
+{{- end }}
+{{- end -}}
+
+{{- define "berth.caMount" -}}
+{{- if .Values.extraCaConfigMap }}
+- {name: ca, mountPath: /etc/berth/ca, readOnly: true}
+{{- end }}
+{{- end -}}

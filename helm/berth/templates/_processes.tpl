@@ -1,0 +1,133 @@
+{{/*
+Every process of the platform. A new service is one more entry:
+  calls      the processes it asks
+  uses       database, nats, objectStore, registry, kubernetes
+  config     its part of the environment, beside what all have (_pod.tpl)
+  secrets    variable → of (which Secret, _secrets.tpl), key, optional
+  files      a key of a Secret as a file
+*/}}
+{{- define "berth.processes" -}}
+{{- $v := .Values -}}
+- name: gateway
+  calls: [identity, variables, deployer]
+  uses: [database, nats]
+  config:
+    METRICS_PORT: "9090"
+    TRUST_PROXY: {{ join "," $v.trustProxy | quote }}
+    RATE_LIMITS: {{ ternary "on" "off" $v.rateLimits.enabled | quote }}
+    RATE_LIMIT_READS: {{ $v.rateLimits.reads | quote }}
+    RATE_LIMIT_WRITES: {{ $v.rateLimits.writes | quote }}
+    RATE_LIMIT_REVEALS: {{ $v.rateLimits.reveals | quote }}
+    RATE_LIMIT_BATCHES: {{ $v.rateLimits.batches | quote }}
+    RATE_LIMIT_PUBLIC: {{ $v.rateLimits.public | quote }}
+- name: identity
+  calls: []
+  uses: [database, nats]
+  config:
+    BOOTSTRAP_OWNER_EMAIL: {{ $v.owner.email | quote }}
+  secrets:
+    BOOTSTRAP_OWNER_PASSWORD: {of: owner, key: password, optional: true}
+    BOOTSTRAP_OWNER_TOKEN: {of: owner, key: token, optional: true}
+- name: variables
+  calls: [deployer]
+  uses: [database, nats]
+  secrets:
+    ENCRYPTION_KEYS: {of: keys, key: encryption-keys}
+- name: deployer
+  calls: [variables]
+  uses: [database, nats, objectStore, registry, kubernetes]
+  config:
+    {{- include "berth.deployerConfig" . | nindent 4 }}
+  secrets:
+    SECRET_KEYS: {of: keys, key: secret-keys}
+    S3_ACCESS_KEY: {of: objectStore, key: access-key}
+    S3_SECRET_KEY: {of: objectStore, key: secret-key}
+  {{- if include "berth.registryLoginSecret" . }}
+  files:
+    - {of: registryLogin, key: .dockerconfigjson, path: /etc/berth/registry/config.json}
+  {{- end }}
+{{- end -}}
+
+{{- define "berth.deployerConfig" -}}
+{{- $v := .Values -}}
+ENGINE: kubernetes
+KUBE_NAMESPACE_PREFIX: {{ include "berth.appsPrefix" . | quote }}
+KUBE_BUILD_NAMESPACE: {{ include "berth.buildsNamespace" . | quote }}
+KUBE_ENVIRONMENT_ROLE: {{ include "berth.environmentRole" . | quote }}
+KUBE_SERVICE_ACCOUNT: {{ printf "%s/%s" .Release.Namespace (include "berth.deployerAccount" .) | quote }}
+APPS_DOMAIN: {{ $v.apps.domain | quote }}
+APPS_SCHEME: {{ $v.apps.scheme | quote }}
+{{- with $v.apps.port }}
+APPS_PORT: {{ . | quote }}
+{{- end }}
+{{- with $v.apps.ingress.className }}
+INGRESS_CLASS: {{ . | quote }}
+{{- end }}
+INGRESS_ANNOTATIONS: {{ $v.apps.ingress.annotations | toJson | quote }}
+{{- with $v.apps.ingress.tlsSecret }}
+INGRESS_TLS_SECRET: {{ . | quote }}
+{{- end }}
+APPS_DRAIN_SECONDS: {{ $v.apps.drainSeconds | quote }}
+APPS_GRACE_SECONDS: {{ $v.apps.graceSeconds | quote }}
+APPS_RESERVED: {{ $v.apps.reserved | toJson | quote }}
+APPS_EGRESS_EXCEPT: {{ $v.apps.egressExcept | toJson | quote }}
+ENVIRONMENT_QUOTA: {{ $v.apps.quota | toJson | quote }}
+INGRESS_NAMESPACE_LABELS: {{ $v.apps.ingressNamespaceLabels | toJson | quote }}
+INGRESS_FROM_CIDRS: {{ $v.apps.ingressFromCidrs | toJson | quote }}
+S3_ENDPOINT: {{ include "berth.objectStoreUrl" . | quote }}
+S3_PUBLIC_ENDPOINT: {{ $v.objectStore.publicUrl | default (include "berth.objectStoreUrl" .) | quote }}
+S3_BUCKET: {{ $v.objectStore.bucket | quote }}
+S3_REGION: {{ $v.objectStore.region | quote }}
+REGISTRY_PUSH: {{ include "berth.registryPush" . | quote }}
+REGISTRY_PULL: {{ include "berth.registryPull" . | quote }}
+REGISTRY_INSECURE: {{ or $v.registry.bundled $v.registry.insecure | quote }}
+{{- if include "berth.registryLoginSecret" . }}
+REGISTRY_AUTH: /etc/berth/registry/config.json
+{{- end }}
+{{- with $v.builds.imagePullSecret }}
+REGISTRY_AUTH_SECRET: {{ . | quote }}
+{{- end }}
+BUILDER_IMAGE: {{ include "berth.image" (dict "image" $v.builds.image "tag" .Chart.AppVersion) | quote }}
+BUILDER_BASE_IMAGES: {{ $v.builds.baseImages | toJson | quote }}
+BUILDER_ENV: {{ $v.builds.env | toJson | quote }}
+{{- if $v.builds.extraCaBundle }}
+BUILDER_EXTRA_CA_BUNDLE: {{ include "berth.fullname" . }}-ca
+{{- end }}
+{{- with $v.builds.seccompProfile }}
+BUILDER_SECCOMP_PROFILE: {{ . | quote }}
+{{- end }}
+BUILDER_USER_NAMESPACES: {{ $v.builds.userNamespaces | quote }}
+BUILDER_RESOURCES: {{ $v.builds.resources | toJson | quote }}
+ADDON_IMAGES: {{ dict "postgres" $v.apps.addons.postgresImage "redis" $v.apps.addons.redisImage | toJson | quote }}
+{{- with $v.apps.addons.storageClassName }}
+ADDON_STORAGE_CLASS: {{ . | quote }}
+{{- end }}
+ADDON_STORAGE_SIZE: {{ $v.apps.addons.storageSize | quote }}
+{{- end -}}
+
+{{- define "berth.databaseHost" -}}
+{{- if .Values.database.bundled }}{{ include "berth.fullname" . }}-postgres:5432{{ else }}{{ .Values.database.host }}:{{ .Values.database.port }}{{ end -}}
+{{- end -}}
+
+{{/* URL of the database as a process's role sees it; the password is in PGPASSWORD. */}}
+{{- define "berth.databaseUrl" -}}
+{{- $d := .root.Values.database -}}
+postgres://{{ $d.rolePrefix }}{{ .process }}@{{ include "berth.databaseHost" .root }}/{{ $d.name }}{{ with $d.parameters }}?{{ . }}{{ end }}
+{{- end -}}
+
+{{- define "berth.objectStoreUrl" -}}
+{{- if .Values.objectStore.bundled }}http://{{ include "berth.fullname" . }}-object-store.{{ .Release.Namespace }}:7070{{ else }}{{ .Values.objectStore.endpoint }}{{ end -}}
+{{- end -}}
+
+{{- define "berth.registryPush" -}}
+{{- if .Values.registry.bundled }}{{ include "berth.fullname" . }}-registry.{{ .Release.Namespace }}:5000/apps{{ else }}{{ .Values.registry.push }}{{ end -}}
+{{- end -}}
+
+{{- define "berth.registryPull" -}}
+{{- if .Values.registry.pull }}{{ .Values.registry.pull }}{{ else if .Values.registry.bundled }}localhost:{{ .Values.registry.nodePort }}/apps{{ else }}{{ .Values.registry.push }}{{ end -}}
+{{- end -}}
+
+{{/* The docker config Secret with which builds push and nodes pull; "" when the registry asks for none. */}}
+{{- define "berth.registryLoginSecret" -}}
+{{- if .Values.registry.existingSecret }}{{ .Values.registry.existingSecret }}{{ else if .Values.registry.bundled }}{{ include "berth.fullname" . }}-registry-login{{ end -}}
+{{- end -}}

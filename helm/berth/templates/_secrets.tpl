@@ -1,0 +1,108 @@
+{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|objectStore|registryLogin"). */}}
+{{- define "berth.secretName" -}}
+{{- include "berth.givenSecret" . | default (include "berth.madeSecret" .) -}}
+{{- end -}}
+
+{{- define "berth.givenSecret" -}}
+{{- $v := .root.Values -}}
+{{- get (dict
+  "keys" $v.keys.existingSecret
+  "owner" $v.owner.existingSecret
+  "database" $v.database.existingSecret
+  "admin" $v.database.admin.existingSecret
+  "nats" $v.nats.existingSecret
+  "objectStore" $v.objectStore.existingSecret
+  "registryLogin" $v.registry.existingSecret) .of -}}
+{{- end -}}
+
+{{- define "berth.madeSecret" -}}
+{{- $suffix := dict "admin" "database" "objectStore" "object-store" "registryLogin" "registry-login" -}}
+{{- printf "%s-%s" (include "berth.fullname" .root) (get $suffix .of | default .of) -}}
+{{- end -}}
+
+{{/*
+A secret that is made once: what the Secret in the cluster holds, else what this rendering made before, else a new one.
+(dict "root" $ "secret" name "key" key "kind" "key|encryption|letters|password").
+*/}}
+{{- define "berth.made" -}}
+{{- $new := "" -}}
+{{- if eq .kind "key" }}{{ $new = randBytes 32 -}}
+{{- else if eq .kind "encryption" }}{{ $new = printf "k%s:%s" (randNumeric 8) (randBytes 32) -}}
+{{- else if eq .kind "letters" }}{{ $new = randAlpha 40 -}}
+{{- else }}{{ $new = randAlphaNum 32 }}{{ end -}}
+{{- include "berth.madeOf" (set . "new" $new) -}}
+{{- end -}}
+
+{{- define "berth.madeOf" -}}
+{{- $values := .root.Values -}}
+{{- if not (hasKey $values "made") }}{{ $_ := set $values "made" dict }}{{ end -}}
+{{- $id := printf "%s/%s" .secret .key -}}
+{{- if not (hasKey $values.made $id) -}}
+{{- $there := lookup "v1" "Secret" .root.Release.Namespace .secret | default dict -}}
+{{- $known := get ($there.data | default dict) .key -}}
+{{- $_ := set $values.made $id (empty $known | ternary .new (b64dec $known)) -}}
+{{- end -}}
+{{- get $values.made $id -}}
+{{- end -}}
+
+{{/* Data of the Secrets that the chart makes, as text: each a map of plain values. */}}
+{{- define "berth.data.keys" -}}
+{{- $s := include "berth.madeSecret" (dict "root" . "of" "keys") -}}
+internal-keys: {{ include "berth.made" (dict "root" . "secret" $s "key" "internal-keys" "kind" "key") | quote }}
+encryption-keys: {{ include "berth.made" (dict "root" . "secret" $s "key" "encryption-keys" "kind" "encryption") | quote }}
+secret-keys: {{ include "berth.made" (dict "root" . "secret" $s "key" "secret-keys" "kind" "key") | quote }}
+{{- end -}}
+
+{{- define "berth.data.owner" -}}
+{{- $s := include "berth.madeSecret" (dict "root" . "of" "owner") -}}
+password: {{ include "berth.made" (dict "root" . "secret" $s "key" "password" "kind" "password") | quote }}
+{{- end -}}
+
+{{- define "berth.data.database" -}}
+{{- $root := . -}}
+{{- $s := printf "%s-database" (include "berth.fullname" .) -}}
+{{- if not .Values.database.existingSecret }}
+{{- range include "berth.processes" . | fromYamlArray }}
+{{ .name }}: {{ include "berth.made" (dict "root" $root "secret" $s "key" .name "kind" "password") | quote }}
+{{- end }}
+{{- end }}
+{{- if and .Values.database.bundled (not .Values.database.admin.existingSecret) }}
+{{ .Values.database.admin.passwordKey }}: {{ include "berth.made" (dict "root" $root "secret" $s "key" .Values.database.admin.passwordKey "kind" "password") | quote }}
+{{- end }}
+{{- end -}}
+
+{{- define "berth.data.nats" -}}
+{{- $root := . -}}
+{{- $s := include "berth.madeSecret" (dict "root" . "of" "nats") -}}
+{{- range include "berth.processes" . | fromYamlArray }}
+{{ .name }}: {{ include "berth.made" (dict "root" $root "secret" $s "key" .name "kind" "letters") | quote }}
+{{- end }}
+{{- end -}}
+
+{{- define "berth.data.objectStore" -}}
+{{- $s := include "berth.madeSecret" (dict "root" . "of" "objectStore") -}}
+access-key: {{ include "berth.made" (dict "root" . "secret" $s "key" "access-key" "kind" "letters") | trunc 20 | quote }}
+secret-key: {{ include "berth.made" (dict "root" . "secret" $s "key" "secret-key" "kind" "password") | quote }}
+{{- end -}}
+
+{{/* What the bundled registry's users know. A hash is salted anew each time: the one in the cluster stays. */}}
+{{- define "berth.data.registry" -}}
+{{- $s := include "berth.madeSecret" (dict "root" . "of" "registry") -}}
+{{- $password := include "berth.made" (dict "root" . "secret" $s "key" "password" "kind" "password") -}}
+password: {{ $password | quote }}
+htpasswd: {{ include "berth.madeOf" (dict "root" . "secret" $s "key" "htpasswd" "new" (htpasswd "berth" $password)) | quote }}
+{{- end -}}
+
+{{- define "berth.data.registryLogin" -}}
+{{- $auth := dict "auth" (printf "berth:%s" (get (include "berth.data.registry" . | fromYaml) "password") | b64enc) -}}
+.dockerconfigjson: {{ dict "auths" (dict (include "berth.registryPush" . | splitList "/" | first) $auth (include "berth.registryPull" . | splitList "/" | first) $auth) | toJson | quote }}
+{{- end -}}
+
+{{/* A text that changes when a Secret does: what the chart made, or the version of one that was given. */}}
+{{- define "berth.secretMark" -}}
+{{- with include "berth.givenSecret" . -}}
+{{- dig "metadata" "resourceVersion" "" (lookup "v1" "Secret" $.root.Release.Namespace . | default dict) -}}
+{{- else -}}
+{{- include (printf "berth.data.%s" (eq .of "admin" | ternary "database" .of)) .root -}}
+{{- end -}}
+{{- end -}}

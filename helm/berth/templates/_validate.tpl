@@ -1,0 +1,34 @@
+{{/* What a schema can not say, or not in a sentence. */}}
+{{- define "berth.validate" -}}
+{{- $v := .Values -}}
+{{- $mistakes := list -}}
+{{- if not $v.image.repository }}{{ $mistakes = append $mistakes "image.repository: name the image of the platform, which you make with `npm run images` and push to a registry of yours." }}{{ end -}}
+{{- if not $v.builds.image.repository }}{{ $mistakes = append $mistakes "builds.image.repository: name the image of the builder, which you make with `npm run images` and push to a registry of yours." }}{{ end -}}
+{{- if not $v.publicUrl }}{{ $mistakes = append $mistakes "publicUrl: say where clients will reach the gateway, such as https://berth.example.com." }}{{ end -}}
+{{- if not $v.apps.domain }}{{ $mistakes = append $mistakes "apps.domain: give the domain under which apps get their names, such as apps.example.com." }}{{ end -}}
+{{- if not (or $v.owner.email) }}{{ $mistakes = append $mistakes "owner.email: give the e-mail address of the first owner." }}{{ end -}}
+{{- $known := list -}}
+{{- range include "berth.processes" . | fromYamlArray }}{{ $known = append $known .name }}{{ end -}}
+{{- range $name, $_ := $v.processes -}}
+{{- if not (has $name $known) }}{{ $mistakes = append $mistakes (printf "processes.%s: there is no such process; there are %s." $name (join ", " $known)) }}{{ end -}}
+{{- end -}}
+{{- if and (not $v.database.bundled) (not $v.database.host) }}{{ $mistakes = append $mistakes "database.host: name your PostgreSQL, or set database.bundled." }}{{ end -}}
+{{- if and (not $v.database.bundled) $v.database.admin.user (not $v.database.admin.existingSecret) }}{{ $mistakes = append $mistakes "database.admin.existingSecret: name the Secret with the administrator's password, or set database.admin.user to \"\" when roles and schemas are there." }}{{ end -}}
+{{- if and (not $v.database.bundled) (not $v.database.admin.user) (not $v.database.existingSecret) }}{{ $mistakes = append $mistakes "database.existingSecret: name the Secret with the passwords of the roles, which are there already." }}{{ end -}}
+{{- if and $v.database.bundled (not $v.database.admin.user) }}{{ $mistakes = append $mistakes "database.admin.user: the bundled PostgreSQL needs an administrator." }}{{ end -}}
+{{- if and (not $v.nats.bundled) (not $v.nats.url) }}{{ $mistakes = append $mistakes "nats.url: name your NATS, or set nats.bundled." }}{{ end -}}
+{{- if and (not $v.nats.bundled) $v.nats.user (not $v.nats.existingSecret) }}{{ $mistakes = append $mistakes "nats.existingSecret: name the Secret with the password of nats.user." }}{{ end -}}
+{{- if and (not $v.objectStore.bundled) (not $v.objectStore.endpoint) }}{{ $mistakes = append $mistakes "objectStore.endpoint: name your S3, or set objectStore.bundled." }}{{ end -}}
+{{- if and (not $v.objectStore.bundled) (not $v.objectStore.existingSecret) }}{{ $mistakes = append $mistakes "objectStore.existingSecret: name the Secret with access-key and secret-key of your S3." }}{{ end -}}
+{{- if and (not $v.registry.bundled) (not $v.registry.push) }}{{ $mistakes = append $mistakes "registry.push: name your registry, or set registry.bundled." }}{{ end -}}
+{{- if and $v.ingress.enabled (regexMatch "^[0-9.]+$" (include "berth.hostOf" $v.publicUrl)) }}{{ $mistakes = append $mistakes "publicUrl: an ingress needs a name, not an address; or set ingress.enabled to false, and service.type." }}{{ end -}}
+{{- if and $v.ingress.enabled $v.httpRoute.enabled }}{{ $mistakes = append $mistakes "httpRoute.enabled: choose ingress or httpRoute; set ingress.enabled to false." }}{{ end -}}
+{{- if and $v.httpRoute.enabled (not $v.httpRoute.parentRefs) }}{{ $mistakes = append $mistakes "httpRoute.parentRefs: name the Gateway that carries the route." }}{{ end -}}
+{{- if and $v.builds.userNamespaces $v.builds.seccompProfile }}{{ $mistakes = append $mistakes "builds.seccompProfile: builds in user namespaces use RuntimeDefault; leave it empty." }}{{ end -}}
+{{- range include "berth.processes" . | fromYamlArray -}}
+{{- $s := include "berth.settings" (dict "root" $ "process" .) | fromYaml -}}
+{{- if ge (int $s.drainSeconds) (sub (int $s.terminationGracePeriodSeconds) 14 | int) }}{{ $mistakes = append $mistakes (printf "processes.%s.terminationGracePeriodSeconds: must be more than drainSeconds and the 14 seconds in which a process ends what is under way." .name) }}{{ end -}}
+{{- if and $s.autoscaling.enabled (gt (int $s.autoscaling.minReplicas) (int $s.autoscaling.maxReplicas)) }}{{ $mistakes = append $mistakes (printf "processes.%s.autoscaling: minReplicas is more than maxReplicas." .name) }}{{ end -}}
+{{- end -}}
+{{- if $mistakes }}{{ fail (printf "\n\nThe values are not usable yet:\n  - %s\n" (join "\n  - " $mistakes)) }}{{ end -}}
+{{- end -}}

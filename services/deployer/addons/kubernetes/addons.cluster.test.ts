@@ -1,0 +1,252 @@
+import { randomBytes } from "node:crypto";
+import { EventEmitter, once } from "node:events";
+import { PassThrough } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { newId } from "../../../kit/ids.ts";
+import { eventually } from "../../../kit/testing.ts";
+import { addonKeys } from "../../addon-keys.ts";
+import { newPassword } from "../../addons.ts";
+import * as kinds from "../../kube/kinds.ts";
+import { nameOf } from "../../kube/names.ts";
+import type { Addon, AddonOutcome, AddonType } from "../port.ts";
+import { addonsForTest } from "./testing.ts";
+
+const changes = new EventEmitter();
+let cluster: ReturnType<typeof addonsForTest>;
+let addons: ReturnType<typeof open>;
+
+function open(more: Parameters<typeof cluster.open>[0] = {}) {
+  const adapter = cluster.open(more);
+  adapter.watch((serviceId) => changes.emit(serviceId));
+  return adapter;
+}
+
+beforeAll(() => {
+  cluster = addonsForTest();
+  addons = open();
+});
+afterAll(() => cluster?.stop());
+
+function newAddon(type: AddonType, environmentId = newId("env")): Addon {
+  const [serviceId, accountId, projectId] = [newId("svc"), newId("acc"), newId("prj")];
+  const name = `${type}-${serviceId.slice(-4)}`;
+  return { serviceId, accountId, projectId, environmentId, name, type, size: "nano", generation: 0 };
+}
+
+/** As the reconciler does: once more when something changed, and now and then. */
+function until(state: AddonOutcome["state"], addon: Addon, password: string, by = addons) {
+  return eventually(`the addon is ${state}`, async () => {
+    const changed = once(changes, addon.serviceId, { signal: AbortSignal.timeout(2_000) }).catch(() => {});
+    const outcome = await by.ensure(addon, password);
+    if (outcome.state === state) return outcome;
+    await changed;
+    return false;
+  });
+}
+
+const keysOf = (addon: Addon, password: string) =>
+  Object.fromEntries(
+    addonKeys(addon.type, addons.address(addon), addon.serviceId, password).map(({ key, value }) => [
+      key,
+      value,
+    ]),
+  ) as Record<"HOST" | "PORT" | "PASSWORD" | "URL", string>;
+
+/** Runs a script in a pod of an environment, as an app would; gives its output and how it ended. */
+async function inPod(environmentId: string, image: string, script: string, env: Record<string, string>) {
+  const namespace = cluster.spaceOf(environmentId);
+  const name = `client-${randomBytes(3).toString("hex")}`;
+  await cluster.ensureNamespace({ environmentId });
+  await eventually("pods can be made", () =>
+    cluster.kube
+      .create(kinds.Pod, {
+        metadata: { name, namespace },
+        spec: {
+          restartPolicy: "Never",
+          automountServiceAccountToken: false,
+          securityContext: {
+            runAsNonRoot: true,
+            runAsUser: 1000,
+            seccompProfile: { type: "RuntimeDefault" },
+          },
+          containers: [
+            {
+              name: "client",
+              image,
+              command: ["/bin/sh", "-c", script],
+              env: Object.entries(env).map(([key, value]) => ({ name: key, value })),
+              securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
+            },
+          ],
+        },
+      })
+      .catch(() => undefined),
+  );
+  const { status } = await eventually("the client has ended", async () => {
+    const pod = await cluster.kube.get(kinds.Pod, name, namespace);
+    return ["Succeeded", "Failed"].includes(pod?.status?.phase ?? "") && pod!;
+  });
+  const text = new PassThrough();
+  const said = buffer(text);
+  await cluster.kube.logs.log(namespace, name, "client", text, {});
+  await cluster.kube.remove(kinds.Pod, name, namespace);
+  return { ok: status?.phase === "Succeeded", said: (await said).toString().trim() };
+}
+
+/** Speaks to an addon with its own client. */
+const ask = (addon: Addon, password: string, words: string, from = addon.environmentId) => {
+  const { URL: url, HOST, PORT, PASSWORD } = keysOf(addon, password);
+  const question =
+    addon.type === "postgres"
+      ? `PGCONNECT_TIMEOUT=5 psql "$URL" -v ON_ERROR_STOP=1 -qAtc "$QUESTION" 2>&1`
+      : `timeout 5 redis-cli -e -h "$HOST" -p "$PORT" $QUESTION 2>&1`;
+  // The network of a cluster takes a moment to learn where a new pod is.
+  const script = `for try in 1 2 3 4 5 6 7 8 9 10; do said=$(${question}); end=$?
+    echo "$said" | grep -q refused || break; sleep 0.5; done; echo "$said"; exit $end`;
+  return inPod(from, cluster.images[addon.type], script, {
+    ...{ URL: url, HOST, PORT, REDISCLI_AUTH: PASSWORD, QUESTION: words },
+  });
+};
+
+const questions = {
+  postgres: { write: "create table kept as select 'yes' as n", read: "select n from kept" },
+  redis: { write: "SET kept yes", read: "GET kept" },
+};
+
+test.concurrent.each(["postgres", "redis"] as const)(
+  "a %s addon answers to the keys it publishes, keeps its data, and is gone with it when it is deleted",
+  async (type) => {
+    const [addon, password] = [newAddon(type), newPassword()];
+    await until("ready", addon, password);
+    expect(keysOf(addon, password).HOST).toBe(`${addon.name}.${cluster.spaceOf(addon.environmentId)}.svc`);
+    expect(await ask(addon, password, questions[type].write)).toMatchObject({ ok: true });
+    expect((await ask(addon, newPassword(), questions[type].read)).said).toMatch(
+      /password authentication failed|WRONGPASS|NOAUTH/,
+    );
+    const elsewhere = await ask(addon, password, questions[type].read, newId("env"));
+    expect(elsewhere.ok).toBe(false);
+    expect(elsewhere.said).not.toContain("yes");
+
+    const namespace = cluster.spaceOf(addon.environmentId);
+    const before = await cluster.kube.get(kinds.Pod, `${nameOf(addon.serviceId)}-0`, namespace);
+    expect(JSON.stringify(before)).not.toContain(password);
+    await cluster.kube.remove(kinds.Pod, before!.metadata!.name!, namespace);
+    await eventually("another server runs", async () => {
+      const now = await cluster.kube.get(kinds.Pod, before!.metadata!.name!, namespace);
+      return now && now.metadata?.uid !== before?.metadata?.uid && (await addons.status(addon))?.running;
+    });
+    expect(await ask(addon, password, questions[type].read)).toEqual({ ok: true, said: "yes" });
+
+    const kinds6 = ["NetworkPolicy", "PersistentVolumeClaim", "Pod", "Secret", "Service", "StatefulSet"];
+    expect(await cluster.leftOf(addon)).toEqual(kinds6);
+    await addons.remove(addon);
+    await addons.remove(addon);
+    await eventually("nothing is left", async () => (await cluster.leftOf(addon)).length === 0);
+  },
+);
+
+test.concurrent.each(["postgres", "redis"] as const)(
+  "a new password of a %s addon ends the old one and keeps the data, and an older one is never brought back",
+  async (type) => {
+    const [addon, old, next] = [newAddon(type), newPassword(), newPassword()];
+    await until("ready", addon, old);
+    expect(await ask(addon, old, questions[type].write)).toMatchObject({ ok: true });
+    const now = { ...addon, generation: 1 };
+    expect(await addons.ensure(now, next)).toMatchObject({ state: "waiting" });
+    await until("ready", now, next);
+    expect(await ask(addon, next, questions[type].read)).toEqual({ ok: true, said: "yes" });
+    expect((await ask(addon, old, questions[type].read)).ok).toBe(false);
+    await expect(addons.ensure(addon, old)).rejects.toThrow(/newer password/);
+    await eventually("the old Secret is gone", async () => {
+      await addons.ensure(now, next);
+      return (await cluster.leftOf(addon)).filter((kind) => kind === "Secret").length === 1;
+    });
+  },
+);
+
+test.concurrent("another size is other resources, and usage tells since when", async () => {
+  const [addon, password] = [newAddon("redis"), newPassword()];
+  const asked = Date.now();
+  await until("ready", addon, password);
+  const before = await eventually("it runs", async () => {
+    const seen = await addons.status(addon);
+    return seen?.running && seen;
+  });
+  expect(before).toMatchObject({ size: "nano", usage: [{ replicas: 1, size: "nano" }] });
+  expect(before.usage[0]!.at).toBeGreaterThan(asked - 1_500);
+  const small = { ...addon, size: "small" as const };
+  await until("ready", small, password);
+  const after = await eventually("it runs again", async () => {
+    const seen = await addons.status(addon);
+    return seen?.running && seen.size === "small" && seen;
+  });
+  expect(after.usage[0]!.at).toBeGreaterThan(before.usage[0]!.at);
+  expect((await ask(addon, password, "CONFIG GET maxmemory")).said.split("\n").at(-1)).toBe(
+    String(384 * 1024 * 1024),
+  );
+});
+
+test.concurrent("an image that cannot be pulled and a volume that is not there are told, and are no end", async () => {
+  const wrong = open({
+    images: { postgres: `${cluster.images.postgres}-none`, redis: `${cluster.images.redis}-none` },
+  });
+  const [addon, password] = [newAddon("redis"), newPassword()];
+  expect(await until("failed", addon, password, wrong)).toMatchObject({
+    message: expect.stringMatching(/image of its server, .*-none, cannot be pulled/),
+  });
+  const seen = await wrong.status(addon);
+  expect(seen).toMatchObject({ running: false, problem: { state: "degraded" } });
+  // The operator corrects the image of the set, and Berth keeps that.
+  const namespace = cluster.spaceOf(addon.environmentId);
+  const correction = {
+    metadata: { namespace, name: nameOf(addon.serviceId) },
+    spec: {
+      template: { spec: { containers: [{ ...(await containerOf(addon)), image: cluster.images.redis }] } },
+    },
+  };
+  await cluster.kube.merge(kinds.StatefulSet, correction);
+  await until("ready", addon, password, wrong);
+  await wrong.stop();
+
+  const placeless = open({ storage: { size: "64Mi", className: "no-such-class" } });
+  const other = newAddon("postgres", addon.environmentId);
+  expect(await until("failed", other, password, placeless)).toMatchObject({
+    message: expect.stringContaining("volume is not there"),
+  });
+  await placeless.stop();
+  await addons.remove(other);
+});
+
+async function containerOf({ serviceId, environmentId }: Addon) {
+  const namespace = cluster.spaceOf(environmentId);
+  const set = await cluster.kube.get(kinds.StatefulSet, nameOf(serviceId), namespace);
+  return set!.spec!.template.spec!.containers[0]!;
+}
+
+test.concurrent("a server that ends by itself is told with its last words", async () => {
+  const [addon, password] = [newAddon("redis"), newPassword()];
+  await until("ready", addon, password);
+  expect((await ask(addon, password, "SHUTDOWN NOSAVE")).said).not.toContain("ERR");
+  const namespace = cluster.spaceOf(addon.environmentId);
+  await eventually("it is back", async () => {
+    const pod = await cluster.kube.get(kinds.Pod, `${nameOf(addon.serviceId)}-0`, namespace);
+    const again = (pod?.status?.containerStatuses?.[0]?.restartCount ?? 0) > 0;
+    return again && (await addons.status(addon))?.running;
+  });
+});
+
+test.concurrent("two deployers that make an addon at once make one, and a third finds it", async () => {
+  const [addon, password, second] = [newAddon("postgres"), newPassword(), open()];
+  const both = () => Promise.allSettled([addons.ensure(addon, password), second.ensure(addon, password)]);
+  for (let round = 0; round < 3; round++) await both();
+  await until("ready", addon, password);
+  await until("ready", addon, password, second);
+  expect((await cluster.leftOf(addon)).filter((kind) => kind === "StatefulSet")).toHaveLength(1);
+  const third = open();
+  expect(await third.status(addon)).toMatchObject({ serviceId: addon.serviceId, running: true });
+  expect((await third.list()).map((one) => one.serviceId)).toContain(addon.serviceId);
+  await third.remove({ serviceId: addon.serviceId, type: addon.type });
+  expect((await cluster.leftOf(addon)).filter((kind) => kind !== "PersistentVolumeClaim")).toEqual([]);
+  await Promise.all([second.stop(), third.stop()]);
+});

@@ -1,0 +1,100 @@
+import { choice, type Field, integer, optionalText, text } from "../../../kit/config.ts";
+
+/** How releases run on a cluster, as it is read from the environment. */
+export const kubernetesRuntimeFields = {
+  namespacePrefix: text("KUBE_NAMESPACE_PREFIX", "berth"),
+  /** The ClusterRole that the deployer binds to itself in each environment's namespace. */
+  environmentRole: optionalText("KUBE_ENVIRONMENT_ROLE"),
+  serviceAccount: serviceAccount("KUBE_SERVICE_ACCOUNT"),
+  appsDomain: text("APPS_DOMAIN"),
+  appsScheme: choice("APPS_SCHEME", ["http", "https"] as const, "https"),
+  appsPort: optionalPort("APPS_PORT"),
+  /** Longer than ingress controllers take to notice that a replica goes. */
+  appsDrainSeconds: integer("APPS_DRAIN_SECONDS", { min: 1, max: 300, fallback: 5 }),
+  appsGraceSeconds: integer("APPS_GRACE_SECONDS", { min: 1, max: 600, fallback: 30 }),
+  /** The part of its size that a replica reserves on a node. */
+  appsReserved: json("APPS_RESERVED", { cpu: 0.1, memory: 0.5 }, isShares, '{"cpu": 0–1, "memory": 0–1}'),
+  ingressClass: optionalText("INGRESS_CLASS"),
+  ingressAnnotations: json(
+    "INGRESS_ANNOTATIONS",
+    {} as Record<string, string>,
+    isTexts,
+    "an object of texts",
+  ),
+  ingressTlsSecret: optionalText("INGRESS_TLS_SECRET"),
+  ingressNamespaceLabels: json(
+    "INGRESS_NAMESPACE_LABELS",
+    undefined as Record<string, string> | undefined,
+    isTexts,
+    "an object of texts",
+  ),
+  ingressFromCidrs: json("INGRESS_FROM_CIDRS", [] as string[], isCidrs, "a list of CIDRs"),
+  /** Networks that are not the internet: those of the cluster must be among them. */
+  appsEgressExcept: json(
+    "APPS_EGRESS_EXCEPT",
+    [
+      ...["10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"],
+      ...["fc00::/7", "fe80::/10"],
+    ],
+    isCidrs,
+    "a list of CIDRs",
+  ),
+  environmentQuota: json(
+    "ENVIRONMENT_QUOTA",
+    { pods: "100", "services.loadbalancers": "0", "services.nodeports": "0" } as Record<string, string>,
+    isTexts,
+    "an object of texts",
+  ),
+};
+
+function json<T>(name: string, fallback: T, fits: (value: unknown) => boolean, what: string): Field<T> {
+  return {
+    name,
+    parse(given) {
+      if (given === undefined) return fallback;
+      let value: unknown;
+      try {
+        value = JSON.parse(given);
+      } catch {
+        throw new Error("is not JSON");
+      }
+      if (!fits(value)) throw new Error(`must be JSON: ${what}`);
+      return value as T;
+    },
+  };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isTexts(value: unknown): boolean {
+  return isObject(value) && Object.values(value).every((one) => typeof one === "string");
+}
+
+function isShares(value: unknown): boolean {
+  const share = (one: unknown) => typeof one === "number" && one > 0 && one <= 1;
+  return isObject(value) && share(value.cpu) && share(value.memory);
+}
+
+function isCidrs(value: unknown): boolean {
+  const cidr = /^[0-9a-fA-F.:]+\/\d{1,3}$/;
+  return Array.isArray(value) && value.every((one) => typeof one === "string" && cidr.test(one));
+}
+
+function serviceAccount(name: string): Field<{ namespace: string; name: string } | undefined> {
+  return {
+    name,
+    parse(given) {
+      if (given === undefined) return undefined;
+      const [namespace, account, ...more] = given.split("/");
+      if (!namespace || !account || more.length > 0) throw new Error("must be <namespace>/<name>");
+      return { namespace, name: account };
+    },
+  };
+}
+
+function optionalPort(name: string): Field<number | undefined> {
+  const port = integer(name, { min: 1, max: 65_535 });
+  return { name, parse: (given) => (given === undefined ? undefined : port.parse(given)) };
+}

@@ -1,0 +1,214 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { answeringApp, isRunning, releaseOf, statusOf } from "../../../../test/ports/runtime.ts";
+import { eventually } from "../../../kit/testing.ts";
+import { Deployment, Ingress, Namespace, Pod, Secret, Service } from "../../kube/kinds.ts";
+import { namespaceOf } from "../../kube/names.ts";
+import type { Release } from "../port.ts";
+import { type Cluster, openCluster } from "./testing.ts";
+
+let cluster: Cluster;
+
+beforeAll(async () => {
+  cluster = await openCluster("more");
+});
+afterAll(() => cluster?.close());
+
+const namespaceFor = (environmentId: string) => namespaceOf(cluster.options.namespacePrefix, environmentId);
+const make = (script: string, changes: Partial<Release> = {}) => releaseOf(cluster.artifact, script, changes);
+const status = (one: Release) => cluster.runtime.status(one.serviceId);
+
+async function run(one: Release) {
+  await cluster.runtime.apply(one);
+  return statusOf(cluster.runtime, one.serviceId, isRunning);
+}
+
+/** Tries each of the addresses once and says what came of it. */
+const reaching = (targets: string[]) => `
+  const { connect } = require("node:net");
+  const attempt = (target) => new Promise((resolve) => {
+    const [host, port] = target.split(" ");
+    const socket = connect({ host, port: Number(port), timeout: 3000 });
+    for (const [event, word] of [["connect", "reached"], ["timeout", "not reached"], ["error", "not reached"]])
+      socket.once(event, () => { socket.destroy(); resolve(word); });
+  });
+  (async () => {
+    for (const target of ${JSON.stringify(targets)}) console.log(target + ": " + await attempt(target));
+    setInterval(() => {}, 1000);
+  })();`;
+
+async function podIp({ environmentId, serviceId }: Release): Promise<string> {
+  const labels = `berth.dev/service=${serviceId}`;
+  const { items } = await cluster.kube.page(Pod, { namespace: namespaceFor(environmentId), labels });
+  return items[0]?.status?.podIP ?? "";
+}
+
+test("apps reach their neighbours by name, and nothing of another environment nor of the cluster", async () => {
+  const [there, here] = [{ environmentId: "env_2" }, { environmentId: "env_3" }];
+  const other = make(answeringApp, there);
+  const neighbour = make(answeringApp, here);
+  await Promise.all([run(other), run(neighbour)]);
+  const far = await podIp(other);
+  const targets = [
+    `${neighbour.names.service} 80`,
+    `${neighbour.names.service} 8080`,
+    `${far} 8080`,
+    `${other.names.service}.${namespaceFor("env_2")}.svc.cluster.local 8080`,
+    "kubernetes.default.svc.cluster.local 443",
+  ];
+  const prober = make(reaching(targets), { ...here, type: "worker" });
+  await run(prober);
+  const said = await eventually("it has tried", async () => {
+    const { lines } = await cluster.runtime.logs({ serviceId: prober.serviceId, limit: 10 });
+    return lines.length === targets.length && lines.map((line) => line.message).reverse();
+  });
+  expect(said).toEqual([
+    `${targets[0]}: reached`,
+    `${targets[1]}: reached`,
+    `${targets[2]}: not reached`,
+    `${targets[3]}: not reached`,
+    `${targets[4]}: not reached`,
+  ]);
+});
+
+test("a release's variables are in a Secret of its environment alone, and the one before goes when unused", async () => {
+  const one = make(answeringApp, { environmentId: "env_4", env: { ANSWER: "four" } });
+  await run(one);
+  const secrets = async () =>
+    (await cluster.kube.page(Secret, { namespace: namespaceFor("env_4") })).items.map(
+      ({ metadata }) => metadata?.name,
+    );
+  expect(await secrets()).toEqual([`${one.names.service}-v1-r1`]);
+  const deployments = await cluster.kube.page(Deployment, { namespace: namespaceFor("env_4") });
+  expect(JSON.stringify(deployments.items)).not.toContain("four");
+  await cluster.runtime.apply({ ...one, revision: 2 });
+  await statusOf(cluster.runtime, one.serviceId, (now) => isRunning(now) && now.revision === 2);
+  await cluster.runtime.apply({ ...one, version: 2, revision: 3 });
+  await eventually(
+    "the first Secret is gone",
+    async () => !(await secrets()).includes(`${one.names.service}-v1-r1`),
+  );
+  await statusOf(cluster.runtime, one.serviceId, (now) => isRunning(now) && now.version === 2);
+});
+
+test("an image that no registry has is told, and the release before it serves", async () => {
+  const one = make(answeringApp, { environmentId: "env_5" });
+  await run(one);
+  const missing = one.artifact.replace(/:[^:/]+$/, ":never-pushed");
+  await cluster.runtime.apply({ ...one, version: 2, artifact: missing });
+  const seen = await statusOf(cluster.runtime, one.serviceId, (now) => now.state === "degraded");
+  expect(seen).toMatchObject({ version: 2, reason: "image_pull_failed", serving: { version: 1 } });
+  expect(seen.message).toContain("never-pushed");
+  expect((await cluster.fetch(seen.url!, "/")).body).toBe("one");
+});
+
+test("what somebody removes or changes is told as drift, and an apply puts it right", async () => {
+  const one = make(answeringApp, { environmentId: "env_6" });
+  const first = await run(one);
+  const namespace = namespaceFor("env_6");
+  const { service: name } = one.names;
+  const changes = [
+    () => cluster.kube.remove(Service, name, namespace),
+    () => cluster.kube.remove(Ingress, name, namespace),
+    () => cluster.kube.remove(Secret, `${name}-v1-r1`, namespace),
+    () => cluster.kube.merge(Deployment, { metadata: { name, namespace }, spec: { replicas: 0 } } as never),
+  ];
+  for (const change of changes) {
+    await change();
+    await statusOf(cluster.runtime, one.serviceId, (now) => now.drifted === true);
+    await cluster.runtime.apply(one);
+    await statusOf(cluster.runtime, one.serviceId, (now) => isRunning(now) && !now.drifted);
+    await eventually("it answers", async () => (await cluster.fetch(first.url!, "/")).status === 200);
+  }
+});
+
+test("new versions and revisions cost no request under a steady trickle of them", async () => {
+  const one = make(answeringApp, { environmentId: "env_7", replicas: 2 });
+  const { url = "" } = await run(one);
+  await eventually("it answers", async () => (await cluster.fetch(url, "/")).status === 200);
+  const failed: string[] = [];
+  let [going, asked] = [true, 0];
+  const trickle = async () => {
+    while (going) {
+      asked++;
+      const answer = await cluster.fetch(url, "/").catch((error) => ({ status: 0, body: String(error) }));
+      if (answer.status !== 200)
+        failed.push(`${new Date().toISOString()} ${answer.status} ${answer.body.trim()}`);
+      await delay(25);
+    }
+  };
+  const asking = [trickle(), trickle()];
+  for (const [version, revision] of [
+    [1, 2],
+    [2, 3],
+    [3, 4],
+  ] as const) {
+    await cluster.runtime.apply({ ...one, version, revision, env: { ...one.env, ANSWER: `${version}` } });
+    await statusOf(cluster.runtime, one.serviceId, (now) => isRunning(now) && now.revision === revision);
+  }
+  // Until the last replica of before is gone.
+  await eventually("only the new ones are left", async () => {
+    const labels = `berth.dev/service=${one.serviceId}`;
+    return (await cluster.kube.page(Pod, { namespace: namespaceFor("env_7"), labels })).items.length === 2;
+  });
+  going = false;
+  await Promise.all(asking);
+  expect(failed).toEqual([]);
+  expect(asked).toBeGreaterThan(100);
+});
+
+test("another process sees the same, and of two that apply at once the newer version wins", async () => {
+  const one = make(answeringApp, { environmentId: "env_8" });
+  const seen = await run(one);
+  const other = await cluster.another();
+  expect(await other.status(one.serviceId)).toEqual(seen);
+  const all = await other.list();
+  expect(all.find((found) => found.serviceId === one.serviceId)).toEqual(seen);
+  for (let round = 1; round <= 5; round++) {
+    const [older, newer] = [
+      { ...one, version: 2 * round },
+      { ...one, version: 2 * round + 1 },
+    ];
+    const [late] = await Promise.allSettled([other.apply(older), cluster.runtime.apply(newer)]);
+    if (late.status === "rejected") expect(late.reason).toMatchObject({ code: "release_superseded" });
+    expect(await status(one)).toMatchObject({ version: newer.version });
+  }
+  await statusOf(other, one.serviceId, (now) => isRunning(now) && now.version === 11);
+});
+
+test("two processes that make a service first agree on the newer version too", async () => {
+  const other = await cluster.another();
+  for (let round = 0; round < 3; round++) {
+    const one = make(answeringApp, { environmentId: "env_9" });
+    await Promise.allSettled([cluster.runtime.apply({ ...one, version: 2 }), other.apply(one)]);
+    expect(await status(one)).toMatchObject({ version: 2 });
+    await cluster.runtime.remove(one.serviceId);
+  }
+});
+
+test("services of the same names in two environments have hosts of their own", async () => {
+  const one = make(answeringApp, { environmentId: "env_10" });
+  const twin = make(answeringApp, { environmentId: "env_11", names: one.names });
+  const [first, second] = [await run(one), await run(twin)];
+  expect(first.url).not.toBe(second.url);
+  expect(second.url).toMatch(/-[0-9a-f]{8}\./);
+  await cluster.runtime.remove(one.serviceId);
+  const heir = make(answeringApp, { environmentId: "env_10", names: one.names });
+  expect((await run(heir)).url).toBe(first.url);
+});
+
+test("an environment that is given up leaves no namespace, and can come back", async () => {
+  const one = make(answeringApp, { environmentId: "env_12" });
+  await run(one);
+  expect(await cluster.runtime.environments?.()).toContain("env_12");
+  await cluster.runtime.removeEnvironment?.("env_12");
+  await eventually(
+    "its namespace is gone",
+    async () => !(await cluster.kube.get(Namespace, namespaceFor("env_12"))),
+  );
+  await eventually("nothing of it is listed", async () => {
+    const listed = (await cluster.runtime.list()).map((found) => found.serviceId);
+    return !listed.includes(one.serviceId) && !(await cluster.runtime.environments?.())?.includes("env_12");
+  });
+  await run(one);
+});

@@ -1,0 +1,235 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
+import type { V1Deployment } from "@kubernetes/client-node";
+import { isStatus } from "../../kube/client.ts";
+import { Deployment } from "../../kube/kinds.ts";
+import type { Runtime, RuntimeStatus } from "../port.ts";
+import { createCache } from "./cache.ts";
+import { createClaims } from "./claims.ts";
+import { createDeploy } from "./deploy.ts";
+import { contains, findDrift } from "./drift.ts";
+import type { Environments } from "./environments.ts";
+import { createLogs } from "./logs.ts";
+import { imageOf } from "./manifests.ts";
+import type { KubernetesRuntimeOptions } from "./options.ts";
+import { noted, notesOf, serviceIdOf } from "./record.ts";
+import { availableAt, describe, healthyAt, isAvailable, type Observation } from "./status.ts";
+import { usageNow } from "./usage.ts";
+import { createLastWords } from "./words.ts";
+
+export type KubernetesRuntime = Runtime & {
+  /** Resolves once what runs is known. To be awaited before anything else. */
+  start: () => Promise<void>;
+  stop: () => Promise<void>;
+};
+
+/** Events of one service that come together are told together. */
+const GATHER_MS = 25;
+const WRITE_TRIES = 10;
+const CONFIRM_MS = 2_000;
+const ENVIRONMENTS_MS = 10 * 60_000;
+
+/**
+ * Releases as Deployments of a cluster. All that counts is in the cluster, so several processes may do this at
+ * once, and one that is killed loses nothing.
+ */
+export function createKubernetesRuntime(
+  options: KubernetesRuntimeOptions,
+  environments: Environments,
+): KubernetesRuntime {
+  const { kube, logger, apps } = options;
+  const claims = createClaims(options);
+  const deploy = createDeploy(options, claims);
+  const cache = createCache(options, environments, noticed);
+  const lastWords = createLastWords(kube);
+  const logs = createLogs(kube, cache.pods);
+  const listeners = new Set<(status: RuntimeStatus) => void>();
+  const told = new Map<string, RuntimeStatus>();
+  const gathering = new Map<string, NodeJS.Timeout>();
+  /** Services of which something was found missing or changed. */
+  const drifted = new Set<string>();
+  const altered = new Set<string>();
+  const stopping = new AbortController();
+
+  function noticed(serviceId: string): void {
+    look(serviceId, GATHER_MS);
+  }
+
+  /** Tells the listeners of a service, a moment later. */
+  function look(serviceId: string, inMs: number): void {
+    if (gathering.has(serviceId) || stopping.signal.aborted) return;
+    const timer = setTimeout(() => {
+      gathering.delete(serviceId);
+      void tell(serviceId).catch((err) => logger.warn({ err, serviceId }, "a status could not be told"));
+    }, inMs);
+    gathering.set(serviceId, timer.unref());
+  }
+
+  async function tell(serviceId: string): Promise<void> {
+    const seen = cache.cached(serviceId);
+    if (!seen) {
+      told.delete(serviceId);
+      return;
+    }
+    const now = Date.now();
+    const status = await compose((await keep(seen, now)) ?? seen, now);
+    const next = ripening(seen, now);
+    if (next !== undefined) look(serviceId, next);
+    if (stopping.signal.aborted || isDeepStrictEqual(status, told.get(serviceId))) return;
+    told.set(serviceId, status);
+    for (const listener of listeners) listener(status);
+  }
+
+  /** Writes down what was seen for the first time; undefined when the service changed since. */
+  async function keep(seen: Observation, now: number): Promise<Observation | undefined> {
+    const { notes, deployment } = seen;
+    const healthy = healthyAt(seen, now);
+    const usage = usageNow(seen, now);
+    if (deployment.metadata?.deletionTimestamp) return seen;
+    if (healthy === notes.healthyAt && usage === notes.usage) return seen;
+    const better = { ...notes, usage, ...(healthy !== undefined && { healthyAt: healthy }) };
+    const written = await kube.apply(Deployment, noted(deployment, better)).catch((error) => {
+      if (isStatus(error, 404, 409)) return undefined;
+      throw error;
+    });
+    return written && { ...seen, deployment: written, notes: better };
+  }
+
+  async function compose(seen: Observation, now: number): Promise<RuntimeStatus> {
+    const { lastWords: crashed, message, ...status } = describe(seen, now, urlOf(seen));
+    const words = crashed && (await lastWords(seen, crashed));
+    const sentence = [message, words].filter(Boolean).join(" ");
+    return {
+      ...status,
+      ...(sentence && { message: sentence }),
+      ...(drifted.has(status.serviceId) && { drifted: true }),
+    };
+  }
+
+  function urlOf({ notes }: Observation): string | undefined {
+    const host = notes.manifests.ingress?.spec.rules?.[0]?.host;
+    return host && `${apps.scheme}://${host}${apps.port === undefined ? "" : `:${apps.port}`}`;
+  }
+
+  async function status(serviceId: string): Promise<RuntimeStatus | undefined> {
+    for (let attempt = 0; ; attempt++) {
+      const seen = await cache.read(serviceId);
+      if (!seen) return undefined;
+      const now = Date.now();
+      const kept = await keep(seen, now);
+      if (kept || attempt >= WRITE_TRIES) return compose(kept ?? seen, now);
+    }
+  }
+
+  /** Of a Deployment that was made and never filled: nothing runs, and it is there. */
+  const unfilled = (deployment: V1Deployment): RuntimeStatus => ({
+    serviceId: serviceIdOf(deployment),
+    version: 0,
+    revision: 0,
+    state: "stopped",
+    restarts: 0,
+  });
+
+  /** Finds what was removed or changed behind Berth's back. */
+  async function compareAll(): Promise<void> {
+    for (const namespace of environments.namespaces()) {
+      const first = await findDrift(kube, namespace, cache.all(namespace));
+      // An apply that is under way looks the same for a moment.
+      if (first.size > 0) await delay(CONFIRM_MS, undefined, { signal: stopping.signal, ref: false });
+      const suspects = cache.all(namespace).filter(({ notes }) => first.has(notes.release.serviceId));
+      const found = await findDrift(kube, namespace, suspects);
+      for (const { notes } of cache.all(namespace)) {
+        const { serviceId } = notes.release;
+        if (!found.has(serviceId) || altered.has(serviceId)) drifted.delete(serviceId);
+        else if (!drifted.has(serviceId)) {
+          drifted.add(serviceId);
+          logger.info(
+            { serviceId, namespace },
+            "what was applied was changed by somebody; it is applied again",
+          );
+          noticed(serviceId);
+        }
+      }
+    }
+  }
+
+  /** What the cluster changes while it takes it will never be as it was sent. */
+  function noteAltered(applied: V1Deployment): void {
+    const notes = notesOf(applied);
+    const serviceId = serviceIdOf(applied);
+    if (!notes || contains(applied.spec, notes.manifests.deployment)) altered.delete(serviceId);
+    else altered.add(serviceId);
+  }
+
+  /** Does it now and then until the end. */
+  async function every(ms: number, task: () => Promise<void>): Promise<void> {
+    while (!stopping.signal.aborted) {
+      await task().catch((err) => {
+        if (!stopping.signal.aborted)
+          logger.warn({ err }, "the cluster could not be compared; it is tried again");
+      });
+      await delay(ms, undefined, { signal: stopping.signal, ref: false }).catch(() => {});
+    }
+  }
+
+  return {
+    async start() {
+      await cache.start();
+      void every(options.compareMs, compareAll);
+      void every(ENVIRONMENTS_MS, environments.renew);
+    },
+    async apply(release) {
+      imageOf(release.artifact);
+      const namespace = await environments.ensure(release);
+      const applied = await deploy.apply(namespace, structuredClone(release)).catch((error) => {
+        // The namespace may have been removed under it: it is made anew at the next try.
+        if (isStatus(error, 403, 404)) environments.forget(namespace);
+        throw error;
+      });
+      drifted.delete(release.serviceId);
+      noteAltered(applied);
+      cache.remember(applied);
+      noticed(release.serviceId);
+    },
+    async remove(serviceId) {
+      const place = cache.place(serviceId);
+      if (place) await deploy.remove(place.namespace, serviceId);
+      else await claims.release(serviceId);
+    },
+    status,
+    async list() {
+      const all = cache.deployments().map(async (deployment) => {
+        const seen = cache.cached(serviceIdOf(deployment));
+        if (!seen) return unfilled(deployment);
+        const now = Date.now();
+        return compose((await keep(seen, now)) ?? seen, now);
+      });
+      return Promise.all(all);
+    },
+    watch(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    logs: logs.page,
+    followLogs: logs.follow,
+    async scale(serviceId, version, wanted) {
+      const place = cache.place(serviceId);
+      if (place) await deploy.scale(place, version, wanted);
+    },
+    environments: async () => environments.list(),
+    removeEnvironment: environments.remove,
+    async stop() {
+      stopping.abort();
+      for (const timer of gathering.values()) clearTimeout(timer);
+      await cache.stop();
+    },
+  };
+}
+
+/** In how many ms the next replica that is ready counts as available. */
+function ripening({ notes, pods }: Observation, now: number): number | undefined {
+  const times = pods
+    .filter((pod) => pod.readyAt !== undefined && !isAvailable(pod, notes, now))
+    .map((pod) => (availableAt(pod, notes) ?? now) - now + GATHER_MS);
+  return times.length > 0 ? Math.max(GATHER_MS, Math.min(...times)) : undefined;
+}

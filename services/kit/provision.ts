@@ -1,0 +1,101 @@
+import { createHmac } from "node:crypto";
+import pg from "pg";
+
+/** A role of the database, and the schema of one process that it owns. */
+export type Login = { name: string; role: string; password: string };
+
+/** The encryption keys given are not those that this database was written with. */
+export class WrongKey extends Error {
+  override name = "WrongKey";
+}
+
+const quote = pg.escapeIdentifier;
+
+/**
+ * Makes the roles, the database and the schemas that the processes expect; each role owns its schema and
+ * sees nothing else. It can be done again: what is there stays, and passwords become those given. `admin`
+ * is the URL of another database of the server, with a role that may create roles and databases.
+ */
+export async function prepareDatabase(admin: string, database: string, logins: Login[]): Promise<void> {
+  const name = quote(database);
+  await withClient(admin, async (client) => {
+    for (const login of logins) await ensureRole(client, login.role, login.password);
+    const { rowCount } = await client.query("SELECT FROM pg_database WHERE datname = $1", [database]);
+    if (rowCount === 0) await client.query(`CREATE DATABASE ${name}`);
+    await client.query(`REVOKE ALL ON DATABASE ${name} FROM PUBLIC`);
+    for (const { role } of logins)
+      await client.query(`GRANT CONNECT, TEMPORARY ON DATABASE ${name} TO ${quote(role)}`);
+  });
+  await withClient(within(admin, database), async (client) => {
+    for (const login of logins) {
+      const [role, schema] = [quote(login.role), quote(login.name)];
+      await client.query(`CREATE SCHEMA IF NOT EXISTS ${schema} AUTHORIZATION ${role}`);
+      await client.query(`ALTER ROLE ${role} IN DATABASE ${name} SET search_path = ${schema}`);
+    }
+  });
+}
+
+/** Makes a role that can log in, unless it is there, and gives it this password. */
+export async function ensureRole(client: pg.Client, role: string, password: string): Promise<void> {
+  const { rowCount } = await client.query("SELECT FROM pg_roles WHERE rolname = $1", [role]);
+  if (rowCount === 0) await client.query(`CREATE ROLE ${quote(role)}`);
+  await client.query(`ALTER ROLE ${quote(role)} LOGIN PASSWORD ${pg.escapeLiteral(password)}`);
+  // An administrator that is no superuser has to be a member of whom it makes an owner.
+  const { rows } = await client.query("SELECT rolsuper FROM pg_roles WHERE rolname = current_user");
+  if (!rows[0].rolsuper) await client.query(`GRANT ${quote(role)} TO CURRENT_USER`);
+}
+
+/**
+ * The database remembers by a fingerprint which keys it was written with. Another key under a known id, or
+ * none of the known ids, means that values would be unreadable. `schema` is where it remembers.
+ *
+ * @throws WrongKey
+ */
+export async function checkEncryptionKeys(database: string, schema: string, keys: string): Promise<void> {
+  const table = `${quote(schema)}.encryption_keys`;
+  await withClient(database, async (client) => {
+    await client.query(`CREATE SCHEMA IF NOT EXISTS ${quote(schema)}`);
+    await client.query(
+      `CREATE TABLE IF NOT EXISTS ${table} (id text PRIMARY KEY, fingerprint text NOT NULL)`,
+    );
+    const given = fingerprints(keys);
+    const { rows } = await client.query<{ id: string; fingerprint: string }>(
+      `SELECT id, fingerprint FROM ${table}`,
+    );
+    const differs = rows.some((row) => given.has(row.id) && given.get(row.id) !== row.fingerprint);
+    if (differs || (rows.length > 0 && !rows.some((row) => given.has(row.id))))
+      throw new WrongKey("The encryption keys are not those that this data was encrypted with.");
+    await client.query(
+      `INSERT INTO ${table} SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING`,
+      [[...given.keys()], [...given.values()]],
+    );
+  });
+}
+
+/** By which a key is recognised without being known: id → fingerprint. */
+function fingerprints(encryptionKeys: string): Map<string, string> {
+  const pairs = encryptionKeys.split(",").map((part) => {
+    const [id = "", key = ""] = part.trim().split(/:(.*)/s);
+    const mac = createHmac("sha256", Buffer.from(key, "base64")).update("berth key fingerprint");
+    return [id, mac.digest("hex").slice(0, 32)] as const;
+  });
+  return new Map(pairs);
+}
+
+/** The URL of another database of the same server. */
+export function within(server: string, database: string): string {
+  const inside = new URL(server);
+  inside.pathname = `/${database}`;
+  return inside.href;
+}
+
+async function withClient(database: string, work: (client: pg.Client) => Promise<void>): Promise<void> {
+  const client = new pg.Client({ connectionString: database, connectionTimeoutMillis: 10_000 });
+  client.on("error", () => {});
+  await client.connect();
+  try {
+    await work(client);
+  } finally {
+    await client.end();
+  }
+}

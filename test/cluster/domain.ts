@@ -1,0 +1,2 @@
+/** Of the platform's and the apps' names in tests. */
+export const testDomain = "berth.test";

@@ -1,0 +1,140 @@
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+import type { ProvidedContext } from "vitest";
+import type { RunSettings } from "../../deploy/cluster/run-settings.ts";
+import { makeToken } from "../../services/identity/tokens.ts";
+import { testDomain } from "./domain.ts";
+
+export type Installed = {
+  platform: NonNullable<ProvidedContext["platform"]>;
+  uninstall: () => Promise<void>;
+};
+
+const chart = resolve(import.meta.dirname, "../../helm/berth");
+
+/** Install the chart of this tree, with images of this run, into a new namespace; its uninstall leaves nothing. */
+export async function install(run: RunSettings, namespace: string): Promise<Installed> {
+  const env = { ...process.env, KUBECONFIG: run.kubeconfig };
+  const call = async (program: string, args: string[]) => {
+    const { stdout } = await promisify(execFile)(program, args, { env, maxBuffer: 16 << 20 });
+    return stdout;
+  };
+  const kubectl = (...args: string[]) => call(run.kubectl, args);
+  const ownerToken = makeToken("pat");
+  const release = namespace; // Objects of the whole cluster carry its name.
+  const dir = await mkdtemp(join(tmpdir(), "berth-install-"));
+  const uninstall = async () => {
+    await call(run.helm, [
+      "uninstall",
+      release,
+      "-n",
+      namespace,
+      "--ignore-not-found",
+      "--wait",
+      "--timeout=3m",
+    ]);
+    await kubectl("delete", "namespace", namespace, "--ignore-not-found", "--timeout=120s");
+  };
+  try {
+    const owner = join(dir, "owner.json");
+    const values = join(dir, "values.json");
+    await writeFile(owner, JSON.stringify(ownerSecret(namespace, ownerToken)), { mode: 0o600 });
+    await writeFile(values, JSON.stringify(await valuesFor(run, namespace)));
+    await kubectl("create", "namespace", namespace);
+    await kubectl("apply", "-f", owner);
+    await call(run.helm, [
+      "install",
+      "berth",
+      chart,
+      "-n",
+      namespace,
+      "-f",
+      values,
+      "--wait",
+      "--timeout=5m",
+    ]);
+  } catch (error) {
+    const said = await kubectl("get", "pods,events", "-n", namespace).catch(() => "");
+    await uninstall().catch(() => {});
+    throw new Error(`The chart could not be installed.\n${said}`, { cause: error });
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+  const origin = `http://${namespace}.${testDomain}`;
+  return {
+    platform: { origin, ownerToken, appsHost: run.ingress.address, reachableHost: run.host, namespace },
+    uninstall,
+  };
+}
+
+function ownerSecret(namespace: string, token: string) {
+  const password = randomBytes(18).toString("base64url");
+  return {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name: "owner", namespace },
+    stringData: { token, password },
+  };
+}
+
+/** What this cluster is, and sizes for a small machine; everything else is the chart's default. */
+async function valuesFor(run: RunSettings, namespace: string) {
+  const image = (name: keyof RunSettings["images"], registry = run.registry.pull) => {
+    const [path, tag] = run.images[name].split(":");
+    return { repository: `${registry}/${path}`, tag };
+  };
+  const whole = (name: keyof RunSettings["images"], registry: string) => `${registry}/${run.images[name]}`;
+  const className = run.ingress.className;
+  const small = { requests: { cpu: "10m", memory: "64Mi" } };
+  const server = (name: keyof RunSettings["images"]) => ({
+    server: { image: image(name), resources: small, storage: { size: "1Gi" } },
+  });
+  const [slim, python] = [whole("node-slim", run.registry.push), whole("python", run.registry.push)];
+  return {
+    image: image("platform"),
+    publicUrl: `http://${namespace}.${testDomain}`,
+    ingress: { className },
+    owner: { email: "owner@example.com", existingSecret: "owner" },
+    rateLimits: { enabled: false },
+    defaults: { resources: small },
+    database: server("postgres"),
+    nats: server("nats"),
+    objectStore: { ...server("versitygw"), publicUrl: `http://${namespace}-objects.${testDomain}` },
+    // The one that holds the base images of builds as well: a build speaks plain HTTP with one registry alone.
+    registry: {
+      bundled: false,
+      push: `${run.registry.push}/${namespace}`,
+      pull: `${run.registry.pull}/${namespace}`,
+      insecure: true,
+    },
+    uninstall: { removeApps: true },
+    apps: {
+      domain: `${namespace}-apps.${testDomain}`,
+      scheme: "http",
+      ingress: { className },
+      ingressNamespaceLabels: { "kubernetes.io/metadata.name": run.ingress.namespace },
+      addons: {
+        postgresImage: whole("postgres", run.registry.pull),
+        redisImage: whole("redis", run.registry.pull),
+        storageSize: "1Gi",
+      },
+    },
+    builds: {
+      image: image("builder"),
+      baseImages: { node: slim, static: slim, python },
+      ...(run.ca && { extraCaBundle: await readFile(run.ca, "utf8") }),
+      seccompProfile: "build.json",
+      resources: { requests: { cpu: "50m", memory: "256Mi" } },
+      egress: [
+        { cidr: "0.0.0.0/0", except: ["10.0.0.0/8"], ports: [80, 443] },
+        // The registry that holds base images, and servers of tests on this machine.
+        { cidr: `${run.registry.push.split(":")[0]}/32`, ports: [Number(run.registry.push.split(":")[1])] },
+        { cidr: `${run.host}/32`, ports: [] },
+      ],
+    },
+  };
+}

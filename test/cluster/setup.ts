@@ -1,0 +1,26 @@
+import { randomUUID } from "node:crypto";
+import type { TestProject } from "vitest/node";
+import { readRun } from "../../deploy/cluster/run-settings.ts";
+import { install } from "./install.ts";
+
+/** The platform that this run is about: the chart of this tree, installed in a namespace of its own. */
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const run = await readRun();
+  const pull = (image: keyof typeof run.images) => `${run.registry.pull}/${run.images[image]}`;
+  const push = (image: keyof typeof run.images) => `${run.registry.push}/${run.images[image]}`;
+  project.provide("clusterImages", {
+    node: pull("node"),
+    nodeToBuildFrom: push("node-slim"),
+    platform: pull("platform"),
+    builder: pull("builder"),
+    postgres: pull("postgres"),
+    redis: pull("redis"),
+    python: push("python"),
+  });
+  project.provide("patienceMs", 120_000);
+  // For work on one test that needs no platform: minutes are saved.
+  if (process.env.BERTH_CLUSTER_PLATFORM === "off") return async () => {};
+  const installed = await install(run, `test-${randomUUID().slice(0, 8)}`);
+  project.provide("platform", installed.platform);
+  return installed.uninstall;
+}
