@@ -1,16 +1,30 @@
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/** What the cluster itself does comes first, and the chart's upgrades, which roll every process, come last. */
+class InOrder extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId }: TestSpecification) =>
+      moduleId.includes("/node.cluster") ? 0 : moduleId.includes("/chart.cluster") ? 2 : 1;
+    return files.toSorted((a, b) => rank(a) - rank(b) || a.moduleId.localeCompare(b.moduleId));
+  }
+}
 
 /** What only a cluster can show, and the user stories that hold wherever Berth runs. */
 export default defineConfig({
   test: {
     globalSetup: ["test/servers.ts", "test/cluster/setup.ts"],
-    setupFiles: ["test/cluster/names.ts"],
-    include: ["**/*.cluster.test.ts", "test/{main-path,rollback,roll-over,git,scale}.test.ts"],
+    setupFiles: ["test/cluster/setup-file.ts"],
+    include: [
+      "**/*.cluster.test.ts",
+      "test/{chart,main-path,rollback,roll-over,git,scale,addon-app}.test.ts",
+    ],
     exclude: ["**/node_modules/**"],
     testTimeout: 300_000,
     hookTimeout: 300_000,
     pool: "forks",
-    // Builds and roll-outs share the machine with what they are tested by.
-    maxWorkers: 2,
+    // All share one platform, and it the machine.
+    fileParallelism: false,
+    sequence: { sequencer: InOrder },
   },
 });

@@ -11,6 +11,7 @@ import { register } from "prom-client";
 import { beforeAll, describe, expect, test } from "vitest";
 import { programs } from "../deploy/local/programs.ts";
 import { fields as gatewayFields } from "../gateway/config.ts";
+import { kubernetesFields } from "../services/deployer/config.ts";
 import { fields as identityFields } from "../services/identity/config.ts";
 import { readConfig } from "../services/kit/config.ts";
 import { startTelemetry } from "../services/kit/telemetry.ts";
@@ -50,12 +51,22 @@ describe.skipIf(!helmProgram)("the chart", () => {
 
   test("every process accepts the environment that it gets", () => {
     const key = Buffer.alloc(32).toString("base64");
-    const secret: Record<string, string> = { INTERNAL_KEYS: key, ENCRYPTION_KEYS: `k1:${key}` };
-    const known = { gateway: gatewayFields, identity: identityFields, variables: variablesFields };
+    const secret: Record<string, string> = {
+      INTERNAL_KEYS: key,
+      SECRET_KEYS: key,
+      ENCRYPTION_KEYS: `k1:${key}`,
+      S3_ACCESS_KEY: "a",
+      S3_SECRET_KEY: "s",
+    };
+    const known = {
+      gateway: gatewayFields,
+      identity: identityFields,
+      variables: variablesFields,
+      deployer: kubernetesFields,
+    };
     for (const manifests of [bundled, external])
       for (const deployment of ofKind<V1Deployment>(manifests, "Deployment")) {
         const { name, env, envFrom } = deployment.spec!.template.spec!.containers[0]!;
-        if (!(name in known)) continue;
         const environment = { ...config(manifests, envFrom![0]!.configMapRef!.name!) };
         for (const { name, value } of env!) environment[name] = value ?? secret[name] ?? "";
         expect(readConfig(environment, known[name as keyof typeof known])).toMatchObject({ port: 8080 });

@@ -28,7 +28,7 @@ function findHelm(): string | undefined {
 
 /** Runs helm; rejects with what it said. */
 export async function helm(...args: string[]): Promise<string> {
-  const options = { maxBuffer: 64 * 1024 * 1024, timeout: 60_000 };
+  const options = { maxBuffer: 64 * 1024 * 1024, timeout: 600_000 };
   return (await promisify(execFile)(helmProgram!, args, options)).stdout;
 }
 

@@ -9,10 +9,18 @@ import { installPackages, obstacle } from "./packages.ts";
 import { buildPrograms } from "./programs.ts";
 import { ClusterFailure, run, timed, until } from "./run.ts";
 import { prepareRun } from "./run-settings.ts";
-import { runTests } from "./run-tests.ts";
+import { runBench, runTests } from "./run-tests.ts";
 import { kubeconfig, logFile, nodeName, registry, runtimeDir } from "./settings.ts";
 
-const commands: Record<string, (args: string[]) => Promise<void>> = { build, up, down, kubectl, check, test };
+const commands: Record<string, (args: string[]) => Promise<void>> = {
+  build,
+  up,
+  down,
+  kubectl,
+  check,
+  test,
+  bench,
+};
 
 /** Everything that takes long, without bringing anything up. */
 async function build(): Promise<void> {
@@ -95,7 +103,16 @@ async function kubectl(args: string[]): Promise<void> {
  * Bring the cluster up, run the tests that need one, take it down again unless it was up before (or `--keep`).
  * Everything else goes to vitest. With a KUBECONFIG of your own, BERTH_CLUSTER_RUN describes that cluster.
  */
-async function test(args: string[]): Promise<void> {
+function test(args: string[]): Promise<void> {
+  return onCluster(args, runTests);
+}
+
+/** As `test`, for the rows of `npm run bench:cluster`. */
+function bench(args: string[]): Promise<void> {
+  return onCluster(args, runBench);
+}
+
+async function onCluster(args: string[], work: typeof runTests): Promise<void> {
   const own = process.env.KUBECONFIG !== undefined;
   if (own && !process.env.BERTH_CLUSTER_RUN)
     throw new ClusterFailure(
@@ -105,7 +122,7 @@ async function test(args: string[]): Promise<void> {
   try {
     if (!own) await up();
     const run = process.env.BERTH_CLUSTER_RUN ?? (await prepareRun());
-    process.exitCode = await runTests(
+    process.exitCode = await work(
       args.filter((arg) => arg !== "--keep"),
       run,
     );

@@ -19,6 +19,7 @@ import { fail, notice } from "./outcome.ts";
 import type { Resolve, Resolved } from "./resolve.ts";
 import { imageRef } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
+import { dropLog } from "./sql-deployments.ts";
 import { beginBuild, finishBuild, setBuildStage, setCommit } from "./sql-moves.ts";
 import { type ReleaseRow, releaseOf } from "./sql-releases.ts";
 
@@ -57,9 +58,13 @@ export function createBuilds(deps: BuildsDeps) {
     });
     if (!moved) return false;
     log.info({ deploymentId, again: moved.again }, "build begins");
-    // Where a build that another process began cannot be gone on with, its files begin anew.
-    if (moved.again && !builder.resumes) await builder.discard(release.buildId);
-    const output = writeBuildLog(pool, deploymentId, resolved.secrets, log, moved.again);
+    // Where a build that another process began is not gone on with, its log and files begin anew.
+    const resumes = moved.again && builder.resumes === true;
+    if (moved.again && !resumes) {
+      await builder.discard(release.buildId);
+      await dropLog(pool, deploymentId);
+    }
+    const output = writeBuildLog(pool, deploymentId, resolved.secrets, log, resumes);
     const controller = new AbortController();
     const begun = { ...release, buildStartedMs: moved.buildStartedMs };
     const done = run(begun, resolved, output, controller.signal);

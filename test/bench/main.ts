@@ -6,7 +6,7 @@ import { events } from "./events.ts";
 import { startPlatform } from "./platform.ts";
 import { resolved } from "./resolved.ts";
 import { roll } from "./roll.ts";
-import { type Bench, judge, type Row } from "./row.ts";
+import { type Bench, judge, print, type Row } from "./row.ts";
 import { scale } from "./scale.ts";
 import { start } from "./start.ts";
 
@@ -36,8 +36,6 @@ try {
 }
 
 const rows = results.filter((row) => !values.only || row.name.includes(values.only));
-const width = Math.max(...rows.map((row) => row.name.length));
-for (const { name, value, unit, goal, ok } of rows)
-  process.stdout.write(`${ok ? "ok  " : "MISS"}  ${name.padEnd(width)}  ${value} ${unit}  (goal ${goal})\n`);
+print(rows);
 if (values.json) await writeFile(values.json, `${JSON.stringify(rows, null, 2)}\n`);
 process.exit(rows.every((row) => row.ok) ? 0 : 1);

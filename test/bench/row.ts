@@ -13,6 +13,15 @@ export function judge(figure: Figure): Row {
   return { ...figure, value, ok: comparison === "<=" ? value <= Number(bound) : value >= Number(bound) };
 }
 
+/** Writes rows as a table, for people. */
+export function print(rows: Row[]): void {
+  const width = Math.max(...rows.map((row) => row.name.length));
+  for (const { name, value, unit, goal, ok } of rows)
+    process.stdout.write(
+      `${ok ? "ok  " : "MISS"}  ${name.padEnd(width)}  ${value} ${unit}  (goal ${goal})\n`,
+    );
+}
+
 /** The middle value. */
 export function median(values: number[]): number {
   const sorted = values.toSorted((a, b) => a - b);

@@ -178,7 +178,7 @@ async function refusal(doing: Promise<unknown>): Promise<string> {
 }
 
 describe("the walls", () => {
-  const outside = "b-helm-outside";
+  const outside = `${namespace}-outside`;
   const gateway = () => `http://${prefix}-gateway.${namespace}:${servicePort}/healthz`;
   let servicePort: number;
 
@@ -197,10 +197,12 @@ describe("the walls", () => {
       deployer: `http://${prefix}-deployer.${namespace}:8080/metrics`,
       ...(await serversOf()),
     };
-    expect(await reached(outside, targets)).toEqual(["gateway"]);
+    // Uploads go straight to the object store, so it may have a door of its own.
+    const open = (await reached(outside, targets)).filter((one) => one !== "object-store");
+    expect(open).toEqual(["gateway"]);
   });
 
-  test("a build reaches no process of the platform but through the gateway, and not the cluster's API", async () => {
+  test("a build reaches no process of the platform, no database, and not the cluster's API", async () => {
     const builds = await buildsNamespace();
     const targets = {
       identity: `http://${prefix}-identity.${namespace}:8080/healthz`,
@@ -209,7 +211,7 @@ describe("the walls", () => {
       ...(await serversOf()),
     };
     const open = await reached(builds, targets);
-    expect(open.filter((one) => !["object-store", "registry"].includes(one))).toEqual([]);
+    expect(open.filter((one) => one !== "object-store")).toEqual([]);
   });
 
   async function buildsNamespace(): Promise<string> {
@@ -235,7 +237,7 @@ async function reached(from: string, targets: Record<string, string>): Promise<s
   const look = `const { connect } = require("node:net");
     const open = (url) => new Promise((done) => {
       const { hostname, port } = new URL(url);
-      const socket = connect({ host: hostname, port, timeout: 3000 }, () => done(true));
+      const socket = connect({ host: hostname, port: port || 443, timeout: 3000 }, () => done(true));
       socket.on("error", () => done(false)).on("timeout", () => done(false));
     });
     (async () => {

@@ -54,8 +54,7 @@ ENGINE: kubernetes
 KUBE_NAMESPACE_PREFIX: {{ include "berth.appsPrefix" . | quote }}
 KUBE_BUILD_NAMESPACE: {{ include "berth.buildsNamespace" . | quote }}
 KUBE_ENVIRONMENT_ROLE: {{ include "berth.environmentRole" . | quote }}
-KUBE_SERVICE_ACCOUNT: {{ include "berth.deployerAccount" . | quote }}
-KUBE_NAMESPACE: {{ .Release.Namespace | quote }}
+KUBE_SERVICE_ACCOUNT: {{ printf "%s/%s" .Release.Namespace (include "berth.deployerAccount" .) | quote }}
 APPS_DOMAIN: {{ $v.apps.domain | quote }}
 APPS_SCHEME: {{ $v.apps.scheme | quote }}
 {{- with $v.apps.port }}
@@ -74,6 +73,7 @@ APPS_RESERVED: {{ $v.apps.reserved | toJson | quote }}
 APPS_EGRESS_EXCEPT: {{ $v.apps.egressExcept | toJson | quote }}
 ENVIRONMENT_QUOTA: {{ $v.apps.quota | toJson | quote }}
 INGRESS_NAMESPACE_LABELS: {{ $v.apps.ingressNamespaceLabels | toJson | quote }}
+INGRESS_FROM_CIDRS: {{ $v.apps.ingressFromCidrs | toJson | quote }}
 S3_ENDPOINT: {{ include "berth.objectStoreUrl" . | quote }}
 S3_PUBLIC_ENDPOINT: {{ $v.objectStore.publicUrl | default (include "berth.objectStoreUrl" .) | quote }}
 S3_BUCKET: {{ $v.objectStore.bucket | quote }}
@@ -120,11 +120,11 @@ postgres://{{ $d.rolePrefix }}{{ .process }}@{{ include "berth.databaseHost" .ro
 {{- end -}}
 
 {{- define "berth.registryPush" -}}
-{{- if .Values.registry.bundled }}{{ include "berth.fullname" . }}-registry.{{ .Release.Namespace }}:5000/apps{{ else }}{{ .Values.registry.push }}{{ end -}}
+{{- if .Values.registry.bundled }}{{ include "berth.fullname" . }}-registry.{{ .Release.Namespace }}:5000{{ else }}{{ .Values.registry.push }}{{ end -}}
 {{- end -}}
 
 {{- define "berth.registryPull" -}}
-{{- if .Values.registry.pull }}{{ .Values.registry.pull }}{{ else if .Values.registry.bundled }}localhost:{{ .Values.registry.nodePort }}/apps{{ else }}{{ .Values.registry.push }}{{ end -}}
+{{- if .Values.registry.pull }}{{ .Values.registry.pull }}{{ else if .Values.registry.bundled }}localhost:{{ .Values.registry.nodePort }}{{ else }}{{ .Values.registry.push }}{{ end -}}
 {{- end -}}
 
 {{/* The docker config Secret with which builds push and nodes pull; "" when the registry asks for none. */}}

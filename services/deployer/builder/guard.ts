@@ -34,6 +34,7 @@ export function asFailure(error: unknown): unknown {
   return noRoom();
 }
 
+/** The disk is full. */
 export function noRoom(): BuildFailure {
   return new BuildFailure("build", "disk_full", "There is no room left on the disk to build.");
 }

@@ -1,5 +1,7 @@
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
 import type { V1NetworkPolicy, V1Pod } from "@kubernetes/client-node";
@@ -17,10 +19,7 @@ import { buildLabels } from "./manifest.ts";
 import { connectRegistry } from "./registry.ts";
 import { imageTag } from "./request.ts";
 
-/** Address of the test's own servers as builds see it, and of the cluster's registry. */
-const HOST = process.env.BERTH_CLUSTER_HOST ?? "10.99.0.254";
-const REGISTRY = process.env.BERTH_CLUSTER_REGISTRY ?? "10.99.0.1:5000";
-const REGISTRY_OF_NODES = process.env.BERTH_CLUSTER_REGISTRY_OF_NODES ?? "registry.local:5000";
+/** A seccomp profile of the throw-away cluster's node. */
 const PROFILE = "build.json";
 
 export type ClusterHarness = Awaited<ReturnType<typeof openCluster>>;
@@ -33,16 +32,19 @@ const silent = { info() {}, warn() {}, error: console.error };
  */
 export async function openCluster(changes: Partial<JobBuilderOptions> = {}) {
   const kube = connectKube();
+  const images = inject("clusterImages");
+  const [registryHost = "", registryOfNodes] = [images.nodeToBuildFrom, images.builder].map(hostOf);
+  const host = await addressTowards(registryHost);
   const id = randomBytes(4).toString("hex");
   const namespace = `b-builder-${id}`;
-  const s3 = await startS3Server(findS3Server() ?? "versitygw", HOST);
-  const git = await startGitServer(HOST);
+  const s3 = await startS3Server(findS3Server() ?? "versitygw", host);
+  const git = await startGitServer(host);
   const { endpoint, accessKey, secretKey } = s3;
   const place = { bucket: "builds", region: "us-east-1", logger: silent };
   const store = createS3Store({ endpoint, accessKey, secretKey, ...place });
   await store.start();
   await kube.apply(Namespace, { metadata: { name: namespace, labels: managed } });
-  await kube.apply(NetworkPolicy, closed(namespace));
+  await kube.apply(NetworkPolicy, closed(namespace, host, registryHost));
   const bundle = process.env.NODE_EXTRA_CA_CERTS;
   const extraCaBundle = bundle && "ca";
   if (bundle) {
@@ -50,10 +52,9 @@ export async function openCluster(changes: Partial<JobBuilderOptions> = {}) {
     const data = { "ca.crt": readFileSync(bundle, "utf8") };
     await kube.create(kind, { metadata: { name: "ca", namespace }, data } as never);
   }
-  const images = inject("clusterImages");
   const registry = {
-    push: `${REGISTRY}/berth-${id}`,
-    pull: `${REGISTRY_OF_NODES}/berth-${id}`,
+    push: `${registryHost}/berth-${id}`,
+    pull: `${registryOfNodes}/berth-${id}`,
     insecure: true,
   };
   const options: JobBuilderOptions = {
@@ -104,9 +105,9 @@ export async function openCluster(changes: Partial<JobBuilderOptions> = {}) {
     /** An image's configuration, and what its layers hold. */
     async blobsOf(ref: string) {
       const [, path, digest] = /^[^/]+\/(.+)@(.+)$/.exec(ref) ?? [];
-      const blob = (of: string) => fetch(`http://${REGISTRY}/v2/${path}/blobs/${of}`);
+      const blob = (of: string) => fetch(`http://${registryHost}/v2/${path}/blobs/${of}`);
       const accept = "application/vnd.oci.image.manifest.v1+json";
-      const url = `http://${REGISTRY}/v2/${path}/manifests/${digest}`;
+      const url = `http://${registryHost}/v2/${path}/manifests/${digest}`;
       const manifest = (await (await fetch(url, { headers: { accept } })).json()) as {
         config: { digest: string };
         layers: { digest: string }[];
@@ -132,6 +133,18 @@ export async function openCluster(changes: Partial<JobBuilderOptions> = {}) {
       await Promise.all([git.close(), s3.close()]);
     },
   };
+}
+
+const hostOf = (image: string) => image.split("/")[0];
+
+/** This machine's address as the cluster's registry, and so its builds, see it. */
+async function addressTowards(server: string): Promise<string> {
+  const [host, port] = server.split(":");
+  const socket = connect(Number(port), host);
+  await once(socket, "connect");
+  const { localAddress = "" } = socket;
+  socket.destroy();
+  return localAddress;
 }
 
 /** Where packages come from on this machine, for the steps of builds. */
@@ -182,16 +195,17 @@ async function get(url: string): Promise<{ status: number; body: string }> {
 }
 
 /** Out of builds only to this machine's servers, the registry, DNS, and addresses outside the cluster. */
-function closed(namespace: string) {
+function closed(namespace: string, host: string, registry: string) {
+  const [registryAddress, registryPort] = registry.split(":");
   const rules: V1NetworkPolicy["spec"] = {
     podSelector: { matchLabels: buildSelector },
     policyTypes: ["Ingress", "Egress"],
     egress: [
       { ports: [53].flatMap((port) => ["UDP", "TCP"].map((protocol) => ({ port, protocol }))) },
-      { to: [{ ipBlock: { cidr: `${HOST}/32` } }] },
+      { to: [{ ipBlock: { cidr: `${host}/32` } }] },
       {
-        to: [{ ipBlock: { cidr: `${REGISTRY.split(":")[0]}/32` } }],
-        ports: [{ port: Number(REGISTRY.split(":")[1]), protocol: "TCP" }],
+        to: [{ ipBlock: { cidr: `${registryAddress}/32` } }],
+        ports: [{ port: Number(registryPort), protocol: "TCP" }],
       },
       { to: [{ ipBlock: { cidr: "0.0.0.0/0", except: ["10.0.0.0/8"] } }] },
     ],

@@ -1,0 +1,138 @@
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { VariablesService } from "../../../../proto/gen/berth/variables/v1/variables_pb.ts";
+import { serviceClient } from "../../../kit/client.ts";
+import { readConfig } from "../../../kit/config.ts";
+import { transaction } from "../../../kit/db.ts";
+import { newId } from "../../../kit/ids.ts";
+import { createLog } from "../../../kit/log.ts";
+import { migrate } from "../../../kit/migrate.ts";
+import { eventually, testKeys } from "../../../kit/testing.ts";
+import { createAddons, newPassword } from "../../addons.ts";
+import { fields } from "../../config.ts";
+import { deleteServices } from "../../deletion.ts";
+import { type Engine, startLocalEngine } from "../../engine.ts";
+import * as kinds from "../../kube/kinds.ts";
+import { nameOf } from "../../kube/names.ts";
+import { startReconciler } from "../../reconciler.ts";
+import { createResolve } from "../../resolve.ts";
+import { createSecrets, type Secrets } from "../../secrets.ts";
+import { mergeConfig } from "../../service-config.ts";
+import { serviceStatus } from "../../service-status.ts";
+import { beginRotation } from "../../sql-addons.ts";
+import { insertEnvironment, insertProject } from "../../sql-catalog.ts";
+import { insertService, serviceByPath } from "../../sql-services.ts";
+import { poke } from "../../sql-work.ts";
+import { type Surroundings, startSurroundings } from "../../testing.ts";
+import { ADDON_TYPES, type AddonType } from "../port.ts";
+import { addonsForTest } from "./testing.ts";
+
+const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
+let cluster: ReturnType<typeof addonsForTest>;
+let around: Surroundings;
+let secrets: Secrets;
+let engine: Engine;
+let reconciler: Awaited<ReturnType<typeof startReconciler>> | undefined;
+
+beforeAll(async () => {
+  cluster = addonsForTest();
+  around = await startSurroundings();
+  const config = readConfig(around.env, fields);
+  await migrate(around.pool, join(import.meta.dirname, "../../migrations"));
+  secrets = createSecrets(config.secretKeys);
+  engine = await startLocalEngine(config, secrets, log);
+  await start();
+});
+afterAll(async () => {
+  await reconciler?.stop();
+  await cluster?.stop();
+  await engine?.stop();
+  await around?.stop();
+});
+
+let turn = Promise.resolve();
+/** Starts a deployer whose addons are on the cluster; an earlier one leaves off in the middle of what it does. */
+function start(): Promise<void> {
+  turn = turn.then(startNext);
+  return turn;
+}
+
+async function startNext(): Promise<void> {
+  await reconciler?.stop();
+  const { pool } = around;
+  const addonServers = cluster.open();
+  const addons = createAddons({ pool, secrets, servers: addonServers, log });
+  const variables = { url: around.variables.url, keys: testKeys, name: "deployer" };
+  const resolve = createResolve(serviceClient(VariablesService, variables));
+  const databaseUrl = around.env.DATABASE_URL!;
+  reconciler = await startReconciler({
+    ...{ ...engine, databaseUrl, pool, addons, addonServers, secrets, resolve, log },
+  });
+}
+
+async function newAddon(type: AddonType) {
+  const [accountId, projectId, environmentId, id] = [newId("acc"), newId("prj"), newId("env"), newId("svc")];
+  const { pool } = around;
+  await insertProject(pool, projectId, accountId, "shop");
+  await insertEnvironment(pool, environmentId, accountId, projectId, "production");
+  const config = mergeConfig(type, undefined, undefined);
+  const made = { id, accountId, projectId, environmentId, name: "store", type, source: {}, config };
+  await insertService(pool, { ...made, staged: false, addonState: "provisioning" });
+  await poke(pool, [id]);
+  return { ...made, serviceId: id };
+}
+
+type Made = Awaited<ReturnType<typeof newAddon>>;
+
+async function shown(addon: Made) {
+  const row = await serviceByPath(around.pool, { ...addon, service: addon.name });
+  return row && { ...row, ...serviceStatus(row) };
+}
+
+const until = (addon: Made, status: string) =>
+  eventually(`${addon.type} is ${status}`, async () => {
+    const now = await shown(addon);
+    return now?.status === status && now;
+  });
+
+async function tellings(addon: Made): Promise<string[]> {
+  const { rows } = await around.pool.query<{ subject: string }>(
+    "select subject from outbox where subject like '%' || $1 order by id",
+    [addon.accountId],
+  );
+  const kind = rows.map(({ subject }) => subject.split(".").at(-2)!);
+  return kind.filter((one) => /^(Usage|AddonKeys)/.test(one));
+}
+
+test.concurrent.each(ADDON_TYPES)(
+  "a %s addon comes, has its password replaced and is put right by whichever deployer runs, then goes",
+  async (type) => {
+    const addon = await newAddon(type);
+    await start();
+    await until(addon, "running");
+    await eventually("its usage began", async () => (await tellings(addon)).includes("UsageStarted"));
+    expect(await tellings(addon)).toContain("AddonKeysPublished");
+
+    expect(await beginRotation(around.pool, addon.id, secrets.seal(newPassword(), addon.id))).toBe(true);
+    await poke(around.pool, [addon.id]);
+    await start();
+    await eventually("the new password is published", async () => {
+      return (await shown(addon))?.credentialsRotatedAt;
+    });
+    await until(addon, "running");
+
+    const namespace = cluster.spaceOf(addon.environmentId);
+    const before = await cluster.kube.get(kinds.StatefulSet, nameOf(addon.id), namespace);
+    await cluster.kube.remove(kinds.StatefulSet, nameOf(addon.id), namespace);
+    await eventually("it is made again", async () => {
+      const now = await cluster.kube.get(kinds.StatefulSet, nameOf(addon.id), namespace);
+      return now && now.metadata?.uid !== before?.metadata?.uid;
+    });
+    await until(addon, "running");
+
+    await transaction(around.pool, (tx) => deleteServices(tx, "id", addon.id, true, addon));
+    await eventually("it is gone", async () => (await shown(addon)) === undefined);
+    await eventually("nothing is left", async () => (await cluster.leftOf(addon)).length === 0);
+    expect((await tellings(addon)).at(-1)).toBe("UsageStopped");
+  },
+);
