@@ -179,6 +179,7 @@ describe("an environment's namespace", () => {
   const environment = { accountId: "acc_1", projectId: "prj_1", environmentId: "env_1" };
   const given = {
     namespacePrefix: "berth",
+    claimsNamespace: "berth-builds",
     network: {
       ingressNamespaceLabels: { name: "ingress" },
       ingressFromCidrs: ["192.0.2.1/32"],
@@ -194,6 +195,7 @@ describe("an environment's namespace", () => {
       "pod-security.kubernetes.io/enforce": "restricted",
       "app.kubernetes.io/managed-by": "berth",
       "berth.dev/environment": "env_1",
+      "berth.dev/installation": "berth-builds",
     });
   });
 
