@@ -233,13 +233,14 @@ CMD ["node", "server.js"]
     expect(secret?.metadata?.ownerReferences?.[0]?.uid).toBe(seen[0]?.metadata?.uid);
     const place = { namespace, name: pod?.metadata?.name ?? "" };
     const whole: string[] = [];
-    const log = readPodLog(kube, place, { container: containerName, follow: true });
+    const log = readPodLog(kube, place, { container: containerName });
     for await (const line of log) whole.push(line);
     expect(whole.join("\n")).toContain("printed");
     expect(whole.join("\n")).not.toContain(token);
     const { artifact } = await building;
     expect(request.lines.join("\n")).not.toContain(token);
     expect(request.lines.join("\n")).not.toContain("BERTH_BUILD=");
+    expect(request.lines).toContain("cat: /proc/1/environ: Permission denied");
     expect(await layersOf(imageRef(artifact) ?? "")).not.toContain(token);
   });
 

@@ -111,7 +111,11 @@ test("what somebody removes or changes is told as drift, and an apply puts it ri
     () => cluster.kube.remove(Service, name, namespace),
     () => cluster.kube.remove(Ingress, name, namespace),
     () => cluster.kube.remove(Secret, `${name}-v1-r1`, namespace),
-    () => cluster.kube.merge(Deployment, { metadata: { name, namespace }, spec: { replicas: 0 } } as never),
+    () =>
+      cluster.kube.merge(Deployment, {
+        metadata: { name, namespace },
+        spec: { progressDeadlineSeconds: 77 },
+      } as never),
   ];
   for (const change of changes) {
     await change();
