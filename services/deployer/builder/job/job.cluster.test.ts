@@ -307,8 +307,11 @@ const reach = (host, port) => new Promise((resolve) => {
   });
 
   test("a step that needs too much memory fails the build, which says so", async () => {
-    const limits = { cpu: "1", memory: "200Mi" };
-    const builder = cluster.withOptions({ resources: { limits } });
+    const [requests, limits] = [
+      { cpu: "50m", memory: "50Mi" },
+      { cpu: "1", memory: "200Mi" },
+    ];
+    const builder = cluster.withOptions({ resources: { requests, limits } });
     const eat = `const all = []; for (;;) all.push(Buffer.alloc(10_000_000, 1));`;
     const request = await requestFor([
       file("eat.js", eat),

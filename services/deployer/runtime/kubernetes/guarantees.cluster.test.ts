@@ -216,3 +216,15 @@ test("an environment that is given up leaves no namespace, and can come back", a
   });
   await run(one);
 });
+
+test("a namespace of another installation with the same prefix is left alone", async () => {
+  const claimsNamespace = `${cluster.options.claimsNamespace}-other`;
+  const stranger = await cluster.another({ claimsNamespace, compareMs: 60_000 });
+  const one = make(answeringApp, { environmentId: "env_13" });
+  await run(one);
+  expect(await stranger.environments?.()).not.toContain("env_13");
+  expect(await stranger.status(one.serviceId)).toBeUndefined();
+  await stranger.removeEnvironment?.("env_13");
+  await expect(stranger.apply(one)).rejects.toThrow("somebody else");
+  expect(await status(one)).toMatchObject({ state: "running" });
+});
