@@ -101,6 +101,8 @@ const projects = async ({ A, must }: Door) =>
   (await must<{ data: { name: string }[] }>("GET", `${A}/projects`)).data.map((project) => project.name);
 
 test("an installation is upgraded, goes, comes again with its data, and takes its apps along when it is told to", async () => {
+  const restricted = { "pod-security.kubernetes.io/enforce": "restricted" };
+  await kube.apply(kinds.Namespace, { metadata: { name, labels: restricted } });
   await install(await formerChart());
   const first = await signIn();
   await first.must("POST", `${first.A}/projects`, { name: "kept" });
