@@ -9,6 +9,7 @@ import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { connectKube, type Kind, type Kube } from "../../services/deployer/kube/client.ts";
 import * as kinds from "../../services/deployer/kube/kinds.ts";
 import { managed } from "../../services/deployer/kube/names.ts";
+import { INSTALLATION } from "../../services/deployer/runtime/kubernetes/environment.ts";
 import { eventually } from "../../services/kit/testing.ts";
 import { chartFolder, helm } from "../chart.ts";
 import { type Door, openDoor } from "../door.ts";
@@ -100,13 +101,16 @@ const projects = async ({ A, must }: Door) =>
   (await must<{ data: { name: string }[] }>("GET", `${A}/projects`)).data.map((project) => project.name);
 
 test("an installation is upgraded, goes, comes again with its data, and takes its apps along when it is told to", async () => {
+  const restricted = { "pod-security.kubernetes.io/enforce": "restricted" };
+  await kube.apply(kinds.Namespace, { metadata: { name, labels: restricted } });
   await install(await formerChart());
   const first = await signIn();
   await first.must("POST", `${first.A}/projects`, { name: "kept" });
   await install(chartFolder);
   expect(await projects(await signIn())).toEqual(["kept"]);
 
-  await kube.apply(kinds.Namespace, { metadata: { name: environment, labels: managed } });
+  const labels = { ...managed, [INSTALLATION]: `${name}-berth-builds` };
+  await kube.apply(kinds.Namespace, { metadata: { name: environment, labels } });
   await helm("uninstall", name, "-n", name, "--wait");
   const left = await eventually("nothing but what is kept is left", async () => {
     const found = await leftovers();

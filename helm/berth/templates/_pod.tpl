@@ -101,7 +101,7 @@ NODE_EXTRA_CA_CERTS: /etc/berth/ca/ca.crt
 {{- $root := .root -}}
 {{- $of := list "keys" "database" "nats" -}}
 {{- range concat (values (.process.secrets | default dict)) (.process.files | default list) }}{{ $of = append $of .of }}{{ end -}}
-{{- range without (uniq $of) "owner" -}}
+{{- range uniq $of -}}
 {{- include "berth.secretMark" (dict "root" $root "of" .) -}}
 {{- end -}}
 {{- end -}}
