@@ -275,12 +275,12 @@ describe.skipIf(!helmProgram)("the chart", () => {
     });
     const peers = (name: string) => {
       const from = policies.get(`platform/berth-${name}`)!.ingress?.flatMap((rule) => rule._from ?? []);
-      const known = /gateway|identity|variables|deployer|prepare|berth-builds/g;
+      const known = /gateway|identity|variables|deployer|prepare|rotate|berth-builds/g;
       return [...new Set(JSON.stringify(from).match(known))].sort();
     };
     expect(peers("identity")).toEqual(["gateway"]);
     expect(peers("deployer")).toEqual(["gateway", "variables"]);
-    expect(peers("postgres")).toEqual(["deployer", "gateway", "identity", "prepare", "variables"]);
+    expect(peers("postgres")).toEqual(["deployer", "gateway", "identity", "prepare", "rotate", "variables"]);
     expect(peers("object-store")).toEqual(["berth-builds", "deployer"]);
   });
 

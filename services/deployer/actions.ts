@@ -43,8 +43,7 @@ export function createActions(deps: ActionDeps) {
     await markDiscarded(pool, deploymentId);
   }
 
-  /** Removes everything that belongs to a service, and its rows last. */
-  async function tearDown(serviceId: string, addon: AddonPlace | undefined): Promise<void> {
+  async function removeReleases(serviceId: string): Promise<void> {
     await runtime.remove(serviceId);
     for (const { buildId, artifact } of await buildsOf(pool, serviceId)) {
       if (buildId) await builder.discard(buildId);
@@ -52,7 +51,13 @@ export function createActions(deps: ActionDeps) {
     }
     await builder.removeCaches(serviceId);
     await deps.store.removePrefix(archivePrefix(serviceId));
+  }
+
+  /** Removes everything that belongs to a service, and its rows last. */
+  async function tearDown(serviceId: string, addon: AddonPlace | undefined): Promise<void> {
+    // An addon has no releases and no builds: it waits for no registry to go.
     if (addon) await deps.addons.drop({ serviceId, ...addon });
+    else await removeReleases(serviceId);
     await transaction(pool, async (tx) => {
       const removed = await removeService(tx, serviceId);
       if (removed) await pruneProject(tx, removed.projectId);

@@ -48,7 +48,7 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
     await kubectl("apply", "-f", owner);
     await call(run.helm, [
       "install",
-      "berth",
+      release,
       chart,
       "-n",
       namespace,
@@ -58,7 +58,7 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
       "--timeout=5m",
     ]);
   } catch (error) {
-    const said = await kubectl("get", "pods,events", "-n", namespace).catch(() => "");
+    const said = await reasons(kubectl, namespace).catch(String);
     await uninstall().catch(() => {});
     throw new Error(`The chart could not be installed.\n${said}`, { cause: error });
   } finally {
@@ -69,6 +69,20 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
     platform: { origin, ownerToken, appsHost: run.ingress.address, reachableHost: run.host, namespace },
     uninstall,
   };
+}
+
+/** What tells why pods are not ready: their states, warnings, and the last lines of each. */
+async function reasons(kubectl: (...args: string[]) => Promise<string>, namespace: string): Promise<string> {
+  const inIt = ["-n", namespace];
+  const pods = await kubectl("get", "pods", ...inIt);
+  const warnings = await kubectl("get", "events", ...inIt, "--field-selector=type=Warning");
+  const unready = pods.split("\n").filter((line) => / 0\/\d /.test(line) && !line.includes("Completed"));
+  const logs = unready.map(async (line) => {
+    const name = line.split(" ")[0]!;
+    const all = ["logs", ...inIt, name, "--all-containers", "--tail=10", "--prefix"];
+    return (await kubectl(...all, "--previous").catch(() => "")) || kubectl(...all).catch(() => "");
+  });
+  return [pods, warnings, ...(await Promise.all(logs))].join("\n");
 }
 
 function ownerSecret(namespace: string, token: string) {

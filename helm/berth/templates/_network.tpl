@@ -33,6 +33,14 @@ Egress to a server: its pods, or the addresses of one that lives elsewhere (any,
 {{- end -}}
 {{- end -}}
 
+{{- define "berth.toDatabase" -}}
+{{- include "berth.toServer" (dict "root" . "component" "postgres" "port" 5432 "values" .Values.database "cidrs" .Values.networkPolicy.databaseCidrs "address" (printf "postgres://%s:%v" .Values.database.host .Values.database.port)) -}}
+{{- end -}}
+
+{{- define "berth.toNats" -}}
+{{- include "berth.toServer" (dict "root" . "component" "nats" "port" 4222 "values" .Values.nats "cidrs" .Values.networkPolicy.natsCidrs "address" .Values.nats.url) -}}
+{{- end -}}
+
 {{- define "berth.toRegistry" -}}
 {{- $r := .root.Values.registry -}}
 {{- $address := printf "%s://%s" (ternary "http" "https" $r.insecure) $r.push -}}

@@ -120,11 +120,11 @@ postgres://{{ $d.rolePrefix }}{{ .process }}@{{ include "berth.databaseHost" .ro
 {{- end -}}
 
 {{- define "berth.registryPush" -}}
-{{- if .Values.registry.bundled }}{{ include "berth.fullname" . }}-registry.{{ .Release.Namespace }}:5000/apps{{ else }}{{ .Values.registry.push }}{{ end -}}
+{{- if .Values.registry.bundled }}{{ include "berth.fullname" . }}-registry.{{ .Release.Namespace }}:5000{{ else }}{{ .Values.registry.push }}{{ end -}}
 {{- end -}}
 
 {{- define "berth.registryPull" -}}
-{{- if .Values.registry.pull }}{{ .Values.registry.pull }}{{ else if .Values.registry.bundled }}localhost:{{ .Values.registry.nodePort }}/apps{{ else }}{{ .Values.registry.push }}{{ end -}}
+{{- if .Values.registry.pull }}{{ .Values.registry.pull }}{{ else if .Values.registry.bundled }}localhost:{{ .Values.registry.nodePort }}{{ else }}{{ .Values.registry.push }}{{ end -}}
 {{- end -}}
 
 {{/* The docker config Secret with which builds push and nodes pull; "" when the registry asks for none. */}}

@@ -77,6 +77,7 @@ password: {{ include "berth.made" (dict "root" . "secret" $s "key" "password" "k
 {{- range include "berth.processes" . | fromYamlArray }}
 {{ .name }}: {{ include "berth.made" (dict "root" $root "secret" $s "key" .name "kind" "letters") | quote }}
 {{- end }}
+operator: {{ include "berth.made" (dict "root" . "secret" $s "key" "operator" "kind" "letters") | quote }}
 {{- end -}}
 
 {{- define "berth.data.objectStore" -}}

@@ -38,6 +38,8 @@ export async function* readPodLog(
   try {
     const call = (url.protocol === "http:" ? plain : secure)(url, options).end();
     const [response] = (await once(call, "response")) as [IncomingMessage];
+    // No node has taken the pod yet.
+    if (response.statusCode === 204) return void response.resume();
     if (response.statusCode !== 200)
       throw new ApiException(response.statusCode ?? 0, "The log cannot be read", await text(response), {});
     // A connection that breaks while it is read ends the lines; the reader looks again.

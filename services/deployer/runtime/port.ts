@@ -164,6 +164,7 @@ export type RuntimeRefusalCode =
   | "artifact_missing"
   | "command_missing"
   | "release_superseded"
+  | "cluster_refused"
   | "invalid_cursor"
   | "runtime_in_use";
 

@@ -224,7 +224,7 @@ async function containerOf({ serviceId, environmentId }: Addon) {
   return set!.spec!.template.spec!.containers[0]!;
 }
 
-test.concurrent("a server that ends by itself is told with its last words", async () => {
+test.concurrent("a server that ends by itself is started again", async () => {
   const [addon, password] = [newAddon("redis"), newPassword()];
   await until("ready", addon, password);
   expect((await ask(addon, password, "SHUTDOWN NOSAVE")).said).not.toContain("ERR");

@@ -12,6 +12,7 @@ import {
   CONTAINER,
   imageOf,
   manifestsOf,
+  objectName,
   ownerOf,
   ownLabels,
   secretName,
@@ -49,7 +50,7 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
 
   /** Makes the release what runs, unless a newer one does. Returns once the cluster has it all. */
   async function apply(namespace: string, release: Release): Promise<V1Deployment> {
-    const place = { namespace, name: release.names.service };
+    const place = { namespace, name: objectName(release) };
     const { env: _, ...own } = release;
     for (let attempt = 0; attempt < TRIES; attempt++) {
       const live = (await kube.get(Deployment, place.name, namespace)) ?? (await seed(place, own));
@@ -70,7 +71,7 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
       const applied = await swap(live, notes, before);
       if (!applied) continue;
       await keepDoors(applied, notes);
-      void tidy(namespace, applied, own).catch((err) =>
+      void tidy(namespace, own).catch((err) =>
         logger.warn({ err, serviceId: own.serviceId }, "old Secrets could not be removed; it is tried again"),
       );
       return applied;
@@ -145,7 +146,7 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
   }
 
   /** Removes Secrets of older releases that no pod can ask for any more. */
-  async function tidy(namespace: string, deployment: V1Deployment, release: AppRelease): Promise<void> {
+  async function tidy(namespace: string, release: AppRelease): Promise<void> {
     const labels = selector(selectorOf(release.serviceId));
     const sets = await kube.page(ReplicaSet, { namespace, labels });
     const used = new Set([secretName(release)]);
@@ -161,7 +162,6 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
       const fresh = Date.now() - new Date(creationTimestamp ?? 0).getTime() < FRESH_MS;
       if (!used.has(name) && (older || !fresh)) await kube.remove(Secret, name, namespace);
     }
-    void deployment;
   }
 
   /** Other replicas or another size, if this version is the one applied. */
@@ -207,7 +207,19 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
     await claims.release(serviceId);
   }
 
-  return { apply, scale, remove };
+  return {
+    apply: (namespace: string, release: Release) => apply(namespace, release).catch(refuseInvalid),
+    scale,
+    remove,
+  };
+}
+
+/** What the API calls invalid stays so however often it is tried. */
+function refuseInvalid(error: unknown): never {
+  if (!isStatus(error, 422)) throw error;
+  const said = /"message":"((?:[^"\\]|\\.)*)"/.exec(String((error as { body?: unknown }).body));
+  const why = said?.[1] ? JSON.parse(`"${said[1]}"`) : "it gave no reason";
+  throw new RuntimeRefusal("cluster_refused", `The cluster does not take this release: ${why}`);
 }
 
 /** What of the notes an apply changes. */

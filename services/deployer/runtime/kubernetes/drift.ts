@@ -1,7 +1,7 @@
 import type { Kube } from "../../kube/client.ts";
 import { Ingress, Secret, Service } from "../../kube/kinds.ts";
 import { label, selector } from "../../kube/names.ts";
-import { secretName } from "./manifests.ts";
+import { objectName, secretName } from "./manifests.ts";
 import type { Observation } from "./status.ts";
 
 /**
@@ -26,7 +26,7 @@ export async function findDrift(
   const found = { service: byName(doors), ingress: byName(ingresses), secret: byName(secrets) };
   for (const { deployment, notes } of services) {
     const { release, manifests } = notes;
-    const name = release.names.service;
+    const name = objectName(release);
     const ingress = found.ingress.get(name);
     const whole =
       contains(deployment.spec, manifests.deployment) &&

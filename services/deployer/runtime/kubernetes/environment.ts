@@ -10,7 +10,7 @@ import type {
 } from "@kubernetes/client-node";
 import type { Kind, Sent } from "../../kube/client.ts";
 import { LimitRange, NetworkPolicy, ResourceQuota, Secret } from "../../kube/kinds.ts";
-import { label, labelsOf, namespaceOf } from "../../kube/names.ts";
+import { annotation, label, labelsOf, namespaceOf } from "../../kube/names.ts";
 import { PULL_SECRET } from "./manifests.ts";
 import type { KubernetesRuntimeOptions, NetworkOptions } from "./options.ts";
 
@@ -21,20 +21,33 @@ export type Manifest = { kind: Kind<KubernetesObject>; object: Sent<KubernetesOb
 
 type Options = Pick<
   KubernetesRuntimeOptions,
-  "namespacePrefix" | "environmentRole" | "serviceAccount" | "network" | "registryAuth" | "quota"
+  | "namespacePrefix"
+  | "claimsNamespace"
+  | "environmentRole"
+  | "serviceAccount"
+  | "network"
+  | "registryAuth"
+  | "quota"
 >;
+
+/** Tells the namespaces of an installation from those of another with the same prefix. */
+export const INSTALLATION = annotation("installation");
 
 const NAME = "berth";
 const APPS = { [label("kind")]: "app" };
 
 /** The namespace of an environment: nothing in it may run with more rights than `restricted` gives. */
-export function namespaceFor(environment: Environment, { namespacePrefix }: Options): Sent<V1Namespace> {
+export function namespaceFor(
+  environment: Environment,
+  { namespacePrefix, claimsNamespace }: Options,
+): Sent<V1Namespace> {
   const { accountId, projectId, environmentId } = environment;
   return {
     metadata: {
       name: namespaceOf(namespacePrefix, environmentId),
       labels: {
         ...labelsOf({ accountId, projectId, environmentId }),
+        [INSTALLATION]: claimsNamespace,
         "pod-security.kubernetes.io/enforce": "restricted",
         "pod-security.kubernetes.io/warn": "restricted",
       },

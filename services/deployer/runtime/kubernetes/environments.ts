@@ -4,7 +4,13 @@ import { isStatus } from "../../kube/client.ts";
 import { Namespace, RoleBinding } from "../../kube/kinds.ts";
 import { label, managed, namespaceOf, selector } from "../../kube/names.ts";
 import { startInformer } from "../../kube/watch.ts";
-import { bindingFor, type Environment, environmentManifests, namespaceFor } from "./environment.ts";
+import {
+  bindingFor,
+  type Environment,
+  environmentManifests,
+  INSTALLATION,
+  namespaceFor,
+} from "./environment.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
 
 export type Environments = ReturnType<typeof createEnvironments>;
@@ -22,8 +28,11 @@ export function createEnvironments(options: KubernetesRuntimeOptions) {
   const labels = selector(managed);
 
   const isOurs = ({ metadata }: V1Namespace) => {
-    const environmentId = metadata?.labels?.[label("environment")];
-    return environmentId !== undefined && metadata?.name === namespaceOf(namespacePrefix, environmentId);
+    const { [label("environment")]: environmentId, [INSTALLATION]: installation } = metadata?.labels ?? {};
+    if (environmentId === undefined) return false;
+    // One without the mark gets it at the next look.
+    if (installation !== undefined && installation !== options.claimsNamespace) return false;
+    return metadata?.name === namespaceOf(namespacePrefix, environmentId);
   };
   const informer = startInformer(kube, Namespace, { labels, log: logger, changed: noticed });
 

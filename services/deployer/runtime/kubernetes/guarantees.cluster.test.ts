@@ -111,7 +111,11 @@ test("what somebody removes or changes is told as drift, and an apply puts it ri
     () => cluster.kube.remove(Service, name, namespace),
     () => cluster.kube.remove(Ingress, name, namespace),
     () => cluster.kube.remove(Secret, `${name}-v1-r1`, namespace),
-    () => cluster.kube.merge(Deployment, { metadata: { name, namespace }, spec: { replicas: 0 } } as never),
+    () =>
+      cluster.kube.merge(Deployment, {
+        metadata: { name, namespace },
+        spec: { progressDeadlineSeconds: 77 },
+      } as never),
   ];
   for (const change of changes) {
     await change();
@@ -211,4 +215,16 @@ test("an environment that is given up leaves no namespace, and can come back", a
     return !listed.includes(one.serviceId) && !(await cluster.runtime.environments?.())?.includes("env_12");
   });
   await run(one);
+});
+
+test("a namespace of another installation with the same prefix is left alone", async () => {
+  const claimsNamespace = `${cluster.options.claimsNamespace}-other`;
+  const stranger = await cluster.another({ claimsNamespace, compareMs: 60_000 });
+  const one = make(answeringApp, { environmentId: "env_13" });
+  await run(one);
+  expect(await stranger.environments?.()).not.toContain("env_13");
+  expect(await stranger.status(one.serviceId)).toBeUndefined();
+  await stranger.removeEnvironment?.("env_13");
+  await expect(stranger.apply(one)).rejects.toThrow("somebody else");
+  expect(await status(one)).toMatchObject({ state: "running" });
 });

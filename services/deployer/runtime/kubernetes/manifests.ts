@@ -69,8 +69,15 @@ export function ownLabels(release: AppRelease): Record<string, string> {
   return labelsOf({ accountId, projectId, environmentId, serviceId, kind: "app" });
 }
 
-export function secretName({ names, version, revision }: AppRelease): string {
-  return `${names.service}-v${version}-r${revision}`;
+/** What a service's objects are called: as the service, which may end in a way that no object's name may. */
+export function objectName({ names, serviceId }: Pick<AppRelease, "names" | "serviceId">): string {
+  if (!names.service.endsWith("-")) return names.service;
+  const hash = createHash("sha256").update(serviceId).digest("hex").slice(0, 8);
+  return `${names.service.replace(/-+$/, "")}-${hash}`;
+}
+
+export function secretName(release: AppRelease): string {
+  return `${objectName(release)}-v${release.version}-r${release.revision}`;
 }
 
 /** The Secret with the release's variables. */
@@ -203,10 +210,10 @@ function serviceOf({ serviceId, port }: AppRelease): NonNullable<V1Service["spec
   return { type: "ClusterIP", selector: selectorOf(serviceId), ports };
 }
 
-function ingressOf({ names }: AppRelease, { apps, ingress, host }: ManifestOptions) {
+function ingressOf(release: AppRelease, { apps, ingress, host }: ManifestOptions) {
   const { className, annotations, tlsSecret } = ingress;
-  const backend = { service: { name: names.service, port: { name: PORT } } };
-  const secret = tlsSecret?.replaceAll("{service}", names.service);
+  const backend = { service: { name: objectName(release), port: { name: PORT } } };
+  const secret = tlsSecret?.replaceAll("{service}", objectName(release));
   return {
     annotations,
     spec: {

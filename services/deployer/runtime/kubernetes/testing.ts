@@ -1,6 +1,11 @@
+import { execFile, execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { request } from "node:http";
+import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+import { KubeConfig } from "@kubernetes/client-node";
+import { type RunSettings, readRun } from "../../../../deploy/cluster/run-settings.ts";
 import type { RuntimeHarness } from "../../../../test/ports/runtime.ts";
 import { connectKube, isStatus, type Kube } from "../../kube/client.ts";
 import { Namespace } from "../../kube/kinds.ts";
@@ -11,11 +16,10 @@ import { createEnvironments } from "./environments.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
 import { createKubernetesRuntime, type KubernetesRuntime } from "./runtime.ts";
 
-/** Where the cluster of the tests is reached; `deploy/cluster` says the same. */
-const INGRESS = { host: process.env.CLUSTER_INGRESS_HOST ?? "10.99.0.1", port: 80 };
-const NODE_IMAGE = process.env.CLUSTER_NODE_IMAGE ?? "registry.local:5000/node:1";
+const chart = resolve(import.meta.dirname, "../../../../helm/berth");
 
 export type Cluster = RuntimeHarness & {
+  /** With all rights. */
   kube: Kube;
   runtime: KubernetesRuntime;
   options: KubernetesRuntimeOptions;
@@ -23,28 +27,35 @@ export type Cluster = RuntimeHarness & {
   another: (changes?: Partial<KubernetesRuntimeOptions>) => Promise<KubernetesRuntime>;
 };
 
-/** A runtime of an installation of its own on the cluster of KUBECONFIG; `close` removes all that it made. */
+/**
+ * A runtime on the cluster of the test run, as an installation of its own, with the rights that the chart gives
+ * the deployer and no others. `close` removes all that it made.
+ */
 export async function openCluster(name: string): Promise<Cluster> {
+  const run = await readRun();
   const kube = connectKube();
-  const prefix = `b-runtime-${name}-${randomBytes(3).toString("hex")}`;
-  const claimsNamespace = `${prefix}-claims`;
-  await kube.apply(Namespace, { metadata: { name: claimsNamespace } });
+  const prefix = `runtime-${name}-${randomBytes(3).toString("hex")}`;
+  const home = `${prefix}-home`;
+  await kube.apply(Namespace, { metadata: { name: home } });
+  const rights = await giveRights(run, prefix, home);
   const options: KubernetesRuntimeOptions = {
-    kube,
+    kube: connectKube(rights.config),
     logger: { info() {}, warn: console.warn, error: console.error },
     namespacePrefix: prefix,
-    claimsNamespace,
+    claimsNamespace: home,
+    environmentRole: rights.environmentRole,
+    serviceAccount: { namespace: home, name: rights.account },
     apps: {
       domain: `${prefix}.test`,
       scheme: "http",
       drainSeconds: 3,
       graceSeconds: 3,
       rolloutDeadlineMs: 300_000,
-      reserved: { cpu: 0.1, memory: 0.25 },
+      reserved: { cpu: 0.02, memory: 0.25 },
     },
-    ingress: { annotations: {} },
+    ingress: { className: run.ingress.className, annotations: {} },
     network: {
-      ingressNamespaceLabels: { "kubernetes.io/metadata.name": "ingress" },
+      ingressNamespaceLabels: { "kubernetes.io/metadata.name": run.ingress.namespace },
       ingressFromCidrs: [],
       egressExceptCidrs: ["10.0.0.0/8"],
     },
@@ -65,23 +76,69 @@ export async function openCluster(name: string): Promise<Cluster> {
   }
   const runtime = await another();
   return {
-    splitsStreams: await splitsStreams(kube, claimsNamespace),
+    splitsStreams: await splitsStreams(kube, home),
     kube,
     options,
     runtime,
     another,
-    artifact: imageArtifact(NODE_IMAGE),
-    fetch: (url, path) => fetchByHost(new URL(url).host, path),
+    artifact: imageArtifact(`${run.registry.pull}/${run.images.node}`),
+    fetch: (url, path) => fetchByHost(run.ingress.address, new URL(url).host, path),
     async close() {
       for (const stop of stops) await stop();
       const ours = async () =>
         (await kube.page(Namespace, { labels: selector(managed) })).items.filter(({ metadata }) =>
-          metadata?.name?.startsWith(`${prefix}-`),
+          metadata?.name?.startsWith(`${prefix}-env-`),
         );
       for (const { metadata } of await ours()) await kube.remove(Namespace, metadata?.name ?? "");
-      await kube.remove(Namespace, claimsNamespace);
       while ((await ours()).length > 0) await delay(200);
+      rights.take();
+      await kube.remove(Namespace, home);
     },
+  };
+}
+
+/** What the chart gives the deployer of an installation in `home`; and a connection as that. */
+async function giveRights(run: RunSettings, prefix: string, home: string) {
+  const values = Object.entries({
+    "image.repository": "none",
+    "builds.image.repository": "none",
+    "owner.email": "owner@example.test",
+    publicUrl: "http://berth.example.test",
+    "apps.domain": "example.test",
+    "apps.namespacePrefix": prefix,
+    "builds.namespace": home,
+    "builds.createNamespace": "false",
+  }).map(([key, value]) => `--set=${key}=${value}`);
+  const shown = ["rbac", "admission"].map((file) => `--show-only=templates/${file}.yaml`);
+  const template = ["template", prefix, chart, "-n", home, "--validate=false", ...values, ...shown];
+  const { stdout } = await promisify(execFile)(run.helm, template);
+  const kubectl = (args: string[], input?: string) =>
+    execFileSync(run.kubectl, args, { input, encoding: "utf8", stdio: ["pipe", "pipe", "inherit"] });
+  kubectl(["apply", "-f", "-"], stdout);
+  const account = kubectl(["get", "serviceaccounts", "-n", home, "-o", "name"])
+    .split("\n")
+    .map((line) => line.replace("serviceaccount/", ""))
+    .find((one) => one.endsWith("deployer"));
+  if (!account) throw new Error("the chart has no account for the deployer");
+  const token = kubectl(["create", "token", account, "-n", home, "--duration=2h"]).trim();
+  const roles = kubectl(["get", "clusterroles", "-o", "name"]).split("\n");
+  const made = [...stdout.matchAll(/^kind: ClusterRole\nmetadata:\n {2}name: (\S+)/gm)].map(
+    ([, one]) => one ?? "",
+  );
+  const environmentRole = made.find((one) => one.endsWith("environment"));
+  if (!environmentRole || !roles.some((one) => one.endsWith(`/${environmentRole}`)))
+    throw new Error("the chart has no role for environments");
+  const admin = new KubeConfig();
+  admin.loadFromDefault();
+  const cluster = admin.getCurrentCluster();
+  if (!cluster) throw new Error("KUBECONFIG names no cluster");
+  const config = new KubeConfig();
+  config.loadFromClusterAndUser(cluster, { name: account, token });
+  return {
+    config,
+    account,
+    environmentRole,
+    take: () => kubectl(["delete", "-f", "-", "--wait=false"], stdout),
   };
 }
 
@@ -94,9 +151,9 @@ async function splitsStreams(kube: Kube, namespace: string): Promise<boolean> {
   );
 }
 
-function fetchByHost(host: string, path: string): Promise<{ status: number; body: string }> {
+function fetchByHost(ingress: string, host: string, path: string): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
-    request({ ...INGRESS, path, headers: { host }, agent: false }, async (response) => {
+    request({ host: ingress, path, headers: { host }, agent: false }, async (response) => {
       const chunks: Buffer[] = [];
       for await (const chunk of response) chunks.push(chunk);
       resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString() });
