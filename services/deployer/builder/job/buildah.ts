@@ -64,6 +64,8 @@ export function setUpBuildah(work: string, registry: RegistryPlace, variables: R
       called.error = /^Error: (.*)$/.exec(line)?.[1] ?? called.error;
       // It says so twice, and then once more in its error.
       if (/^subprocess exited with status \d+$/.test(line)) return;
+      const [, argument = ""] = /^STEP \d+\/\d+: ARG (\S+)$/.exec(line) ?? [];
+      if (argument in variables) return; // not the source's own
       if (called.lines.length < 1_000) called.lines.push(line);
       log(line);
     };

@@ -43,6 +43,18 @@ describe("the builder on a cluster", () => {
     requestFor([file("Dockerfile", `FROM ${node}\nRUN echo compiling; sleep 1000\n`)], {
       timeoutMs: 600_000,
     });
+  /** Waits for a line of a build, which is not to end before. */
+  const heard = async (lines: string[], line: string, building: Promise<unknown>) => {
+    let over = false;
+    const ended = () => {
+      over = true;
+    };
+    building.then(ended, ended);
+    while (!lines.includes(line)) {
+      if (over) throw new Error(`the build ended without “${line}”: ${lines.join("\n")}`);
+      await delay(20);
+    }
+  };
   const podOf = async (buildId: string) => {
     const labels = selector(buildLabels(buildId));
     return (await cluster.kube.page(Pod, { namespace: cluster.namespace, labels })).items[0];
@@ -152,7 +164,7 @@ CMD ["node", "server.js"]
     const request = await endless();
     const cancel = new AbortController();
     const building = cluster.builder.build(request, cancel.signal).catch((error) => error);
-    while (!request.lines.includes("compiling")) await delay(20);
+    await heard(request.lines, "compiling", building);
     const reason = new Error("a newer deployment came");
     const from = Date.now();
     cancel.abort(reason);
@@ -174,7 +186,7 @@ CMD ["node", "server.js"]
     const request = await requestFor([], { source });
     const leave = new AbortController();
     const left = cluster.builder.build(request, leave.signal).catch((error) => error);
-    while (!request.lines.includes("begun")) await delay(20);
+    await heard(request.lines, "begun", left);
     leave.abort(new BuildLeft());
     expect(await left).toBe(leave.signal.reason);
     const pod = await podOf(request.buildId);
@@ -190,7 +202,7 @@ CMD ["node", "server.js"]
       onStage: (stage: string) => next.stages.push(stage),
     };
     const going = cluster.another().build(next, never);
-    while (!next.lines.includes("begun")) await delay(20);
+    await heard(next.lines, "begun", going);
     expect((await podOf(request.buildId))?.metadata?.uid).toBe(pod?.metadata?.uid);
     git.create("go", { "a.txt": "a" });
     const result = await going;
@@ -205,7 +217,7 @@ CMD ["node", "server.js"]
   test("a build whose pod is taken away is worth another try, and leaves nothing", async () => {
     const request = await endless();
     const building = cluster.builder.build(request, never).catch((error) => error);
-    while (!request.lines.includes("compiling")) await delay(20);
+    await heard(request.lines, "compiling", building);
     const pod = await podOf(request.buildId);
     await cluster.kube.remove(Pod, pod?.metadata?.name ?? "", cluster.namespace);
     const error = await building;
@@ -217,13 +229,13 @@ CMD ["node", "server.js"]
   test("tokens and signed URLs are in the build's Secret and nowhere else", async () => {
     const token = "the-token-of-a-private-repository";
     const { git, kube, namespace } = cluster;
-    const print = `FROM ${node}\nUSER 0\nRUN env; cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/*/cmdline | tr '\\0' ' '; echo printed; sleep 5\n`;
+    const print = `FROM ${node}\nUSER 0\nRUN env; cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/*/cmdline | tr '\\0' ' '; echo; echo printed; sleep 5\n`;
     git.create("secret", { ...exampleFiles("node"), Dockerfile: print });
     git.protect("secret", token);
     const source = { kind: "git" as const, repository: git.url("secret"), branch: "main", token };
     const request = await requestFor([], { source });
     const building = cluster.builder.build(request, never);
-    while (!request.lines.includes("printed")) await delay(20);
+    await heard(request.lines, "printed", building);
     const name = jobName(request.buildId);
     const pod = await podOf(request.buildId);
     const seen = [await kube.get(Job, name, namespace), pod];
