@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
@@ -14,5 +15,7 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 120_000,
     pool: "forks",
+    // Most of the time tests wait for processes, also where there are few processors.
+    maxWorkers: Math.max(3, availableParallelism() - 1),
   },
 });

@@ -120,6 +120,7 @@ async function valuesFor(run: RunSettings, namespace: string) {
     objectStore: { ...server("versitygw"), publicUrl: `http://${namespace}-objects.${testDomain}` },
     // The one that holds the base images of builds as well: a build speaks plain HTTP with one registry alone.
     registry: {
+      ...server("registry"),
       bundled: false,
       push: `${run.registry.push}/${namespace}`,
       pull: `${run.registry.pull}/${namespace}`,

@@ -4,16 +4,12 @@ import { isDeepStrictEqual } from "node:util";
 import { adoptInstance, type Instance, type InstanceHome, sweepInstances } from "./instance.ts";
 import { outputPath } from "./log-collect.ts";
 import { openLogStore } from "./log-store.ts";
-import { type Logger, type Release, RuntimeRefusal, type RuntimeStatus, type Scale } from "./port.ts";
+import type { Logger, Release, RuntimeStatus, Scale } from "./port.ts";
 import { keepReplica, type Replica, type RestartTimes } from "./replica.ts";
+import { countAvailable, needsProcesses, type Rollout, refuseOlder, seenOf, slotOf } from "./rollout.ts";
 import type { Router } from "./router.ts";
 import type { Sealer } from "./seal.ts";
-import {
-  type GenerationRecord,
-  type InstanceRecord,
-  type ServiceRecord,
-  writeServiceRecord,
-} from "./state.ts";
+import { type InstanceRecord, type ServiceRecord, writeServiceRecord } from "./state.ts";
 import { describeStatus, type StatusRules } from "./status.ts";
 import { endedUnwatched, noteUsage } from "./usage.ts";
 
@@ -39,11 +35,6 @@ export interface ServiceContext {
 }
 
 const NOTE_LATER_MS = 1_000;
-
-interface Rollout {
-  record: GenerationRecord;
-  replicas: Replica[];
-}
 
 export type Service = Awaited<ReturnType<typeof openService>>;
 
@@ -208,42 +199,15 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   }
 
   function status(): RuntimeStatus {
-    const { release, restarts, appliedAt, availableAt } = desired.record;
-    const { version, revision, replicas, type, healthCheckPath } = release;
-    const away = desired.replicas.filter((replica) => !replica.available());
-    const worst = away.sort((one, other) => other.crashes() - one.crashes())[0];
-    const check =
-      healthCheckPath === undefined
-        ? "nothing accepted a connection on PORT"
-        : `GET ${healthCheckPath} on PORT was not answered with 200–399`;
-    const described = describeStatus(
-      {
-        serviceId: record.serviceId,
-        url: type === "web" ? router.urlOf(label) : undefined,
-        stopping,
-        desired: {
-          version,
-          revision,
-          replicas,
-          restarts,
-          appliedAt,
-          availableAt,
-          available: countAvailable(desired),
-          crashes: worst?.crashes() ?? 0,
-          silent: away.some((replica) => replica.silent()),
-          lastEnd: worst?.lastEnd(),
-          pending: type === "web" ? `It runs, but ${check}.` : undefined,
-        },
-        live: live && {
-          version: live.record.release.version,
-          revision: live.record.release.revision,
-          available: countAvailable(live),
-        },
-      },
-      times,
-      Date.now(),
-    );
-    return { ...described, usage, scale: { replicas, size: release.size } };
+    const { type, replicas, size } = desired.record.release;
+    const seen = {
+      serviceId: record.serviceId,
+      url: type === "web" ? router.urlOf(label) : undefined,
+      stopping,
+      desired: seenOf(desired),
+      live: live && seenOf(live),
+    };
+    return { ...describeStatus(seen, times, Date.now()), usage, scale: { replicas, size } };
   }
 
   return {
@@ -305,32 +269,4 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       if (forever) await rm(context.folder, { recursive: true, force: true });
     },
   };
-}
-
-function countAvailable(rollout: Rollout): number {
-  return rollout.replicas.filter((replica) => replica.available()).length;
-}
-
-function slotOf(generation: number, replica: number): string {
-  return `${generation}/${replica}`;
-}
-
-function refuseOlder(current: Release, release: Release): void {
-  const older = release.version - current.version || release.revision - current.revision;
-  if (older < 0) {
-    throw new RuntimeRefusal("release_superseded", `Version ${current.version} has been applied already.`);
-  }
-}
-
-/** Whether the processes of `current` cannot go on as those of `release`. */
-function needsProcesses(current: Release, release: Release): boolean {
-  const part = ({ version, revision, artifact, command, type, env }: Release) => [
-    version,
-    revision,
-    artifact,
-    command,
-    type,
-    env,
-  ];
-  return !isDeepStrictEqual(part(current), part(release));
 }

@@ -114,7 +114,6 @@ CMD ["node", "server.js"]
         "": { name: "app", dependencies: { "is-number": "7.0.0" } },
         "node_modules/is-number": {
           version: "7.0.0",
-          resolved: "https://registry.npmjs.org/is-number/-/is-number-7.0.0.tgz",
           integrity:
             "sha512-41Cifkg6e8TylSpdtTpeLVMqvSBEVzTttHvERD741+pnZ8ANv0004MRL43QKPDlK9cGvNp6NZWZUBlbGXYxxng==",
           engines: { node: ">=0.12.0" },

@@ -23,7 +23,10 @@ async function run(one: Release) {
   return statusOf(cluster.runtime, one.serviceId, isRunning);
 }
 
-/** Tries each of the addresses once and says what came of it. */
+/**
+ * Tries each of the addresses for five seconds and says what came of it: a new pod is known to the network only
+ * after a moment.
+ */
 const reaching = (targets: string[]) => `
   const { connect } = require("node:net");
   const attempt = (target) => new Promise((resolve) => {
@@ -32,10 +35,17 @@ const reaching = (targets: string[]) => `
     for (const [event, word] of [["connect", "reached"], ["timeout", "not reached"], ["error", "not reached"]])
       socket.once(event, () => { socket.destroy(); resolve(word); });
   });
-  (async () => {
-    for (const target of ${JSON.stringify(targets)}) console.log(target + ": " + await attempt(target));
+  const pause = () => new Promise((resolve) => setTimeout(resolve, 200));
+  const persist = async (target) => {
+    for (const until = Date.now() + 5000; ; await pause()) {
+      const word = await attempt(target);
+      if (word === "reached" || Date.now() > until) return target + ": " + word;
+    }
+  };
+  Promise.all(${JSON.stringify(targets)}.map(persist)).then((said) => {
+    for (const line of said) console.log(line);
     setInterval(() => {}, 1000);
-  })();`;
+  });`;
 
 async function podIp({ environmentId, serviceId }: Release): Promise<string> {
   const labels = `berth.dev/service=${serviceId}`;
