@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, openSync } from "node:fs";
-import { readFile, rm } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { commandLine, endOrphan, findProcesses } from "../local/process-table.ts";
@@ -67,7 +67,7 @@ export async function connectNode(keeperPid: number): Promise<void> {
   await run("ip", ["link", "set", cable.host, "up"]);
   for (const net of [network.services, network.pods])
     await run("ip", ["route", "add", net, "via", network.node]);
-  await run("sysctl", ["-qw", "net.ipv4.ip_forward=1"]);
+  await writeFile("/proc/sys/net/ipv4/ip_forward", "1");
   await run("iptables", ["-t", "nat", "-A", ...masquerade]);
   for (const rule of forward) await run("iptables", ["-I", ...rule]);
 }

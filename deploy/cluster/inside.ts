@@ -4,6 +4,7 @@
  */
 import { spawn } from "node:child_process";
 import { appendFileSync, existsSync, openSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { certificates } from "./certificates.ts";
 import { programLinks } from "./node-files.ts";
@@ -43,13 +44,13 @@ function start(
 
 async function joinNetwork(): Promise<void> {
   await run("mount", ["--make-rshared", "/"]); // the kubelet's mounts must reach the containers
-  await run("hostname", [nodeName]);
+  await writeFile("/proc/sys/kernel/hostname", nodeName);
   await run("ip", ["link", "set", "lo", "up"]);
   await until("the cable to the host", () => works("ip", ["link", "show", cable.node]));
   await run("ip", ["address", "add", `${network.node}/24`, "dev", cable.node]);
   await run("ip", ["link", "set", cable.node, "up"]);
   await run("ip", ["route", "add", "default", "via", network.host]);
-  await run("sysctl", ["-qw", "net.ipv4.ip_forward=1"]);
+  await writeFile("/proc/sys/net/ipv4/ip_forward", "1");
 }
 
 function startApi(): void {
