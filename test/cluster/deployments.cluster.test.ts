@@ -150,6 +150,7 @@ test.each(states)(
       return order.indexOf(status) >= order.indexOf(state);
     });
     await killDeployers();
+    await eventually("a deployer answers again", async () => (await world.call("GET", S)).status === 200);
     expect(await settled(world, S, version)).toMatchObject({ status: "applied", errors: [] });
     await eventually("it answers", async () => (await said()) === "after the kill");
     const all = await world.must<{ data: Deployment[] }>("GET", `${S}/deployments`);
