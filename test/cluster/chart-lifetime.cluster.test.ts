@@ -36,6 +36,7 @@ beforeAll(async () => {
     ingress: { enabled: false },
     owner: { email: "owner@example.com" },
     defaults: { ...given.defaults, replicas: 1 },
+    uninstall: { removeApps: false },
     registry: { ...given.registry, bundled: true, nodePort: 30_599, existingSecret: "", push: "", pull: "" },
   };
   for (const part of ["database", "nats", "objectStore"])

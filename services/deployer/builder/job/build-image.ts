@@ -13,6 +13,7 @@ import { type Bud, type Buildah, type Called, certificates, setUpBuildah } from 
 import { type GeneratedBuild, generate, sourceFolder, withArguments } from "./dockerfile.ts";
 import { connectRegistry, repositoryOf } from "./registry.ts";
 import { cacheTag, imageLabels, imageTag, type JobRequest, places } from "./request.ts";
+import { isNamed, plainUser } from "./user.ts";
 
 /** How the program tells what it does. */
 export type Told = Required<Pick<BuildRequest, "onStage" | "onCommit" | "log">>;
@@ -144,6 +145,20 @@ async function buildOwn(all: Build, file: string, image: Image): Promise<undefin
   const bud = { ...image, dockerfile, context: app, variables, mounts: mountsOf(variables), pulled: false };
   const called = await buildah.build(bud, told.log, signal);
   if (called.code !== 0) throw failureOfOwn(called);
+  await leaveRoot(all, bud);
+}
+
+/** A cluster starts images only as a user that is not root, and that is a number. */
+async function leaveRoot({ work, buildah, told, signal }: Build, bud: Bud): Promise<void> {
+  const user = await buildah.userOf(bud.tag, signal);
+  const named = isNamed(user);
+  const wanted = plainUser(user, named ? await buildah.usersIn(bud.tag, signal) : "");
+  if (wanted === user) return;
+  const dockerfile = join(work, "Dockerfile.user");
+  writeFileSync(dockerfile, `FROM ${bud.tag}\nUSER ${wanted}\n`);
+  const called = await buildah.build({ ...bud, dockerfile, mounts: [], pulled: true }, () => {}, signal);
+  if (called.code !== 0) throw new Error(`the image's user could not be set: ${called.error}`);
+  if (!named) told.log(`The image would run as root; it runs as user ${wanted}. USER chooses another.`);
 }
 
 /** Nothing but a lack of memory kills a step in a container of its own. */

@@ -107,6 +107,29 @@ export function setUpBuildah(work: string, registry: RegistryPlace, variables: R
       return called;
     },
 
+    /** The user that an image says it runs as; empty for root. */
+    async userOf(tag: string, signal: AbortSignal): Promise<string> {
+      const format = "{{.OCIv1.Config.User}}";
+      const called = await call(["inspect", "--type", "image", "--format", format, tag], () => {}, signal);
+      if (called.code !== 0) throw new Error(`the image could not be looked at: ${called.error}`);
+      return called.lines.join("").trim();
+    },
+
+    /** Its file of users; empty where it has none. */
+    async usersIn(tag: string, signal: AbortSignal): Promise<string> {
+      const made = await call(["from", "--pull-never", tag], () => {}, signal);
+      const container = made.lines.at(-1);
+      if (made.code !== 0 || container === undefined) return "";
+      const shown = await call(
+        ["run", "--user", "0", container, "--", "cat", "/etc/passwd"],
+        () => {},
+        signal,
+      );
+      endLeftovers();
+      await call(["rm", container], () => {}, signal);
+      return shown.code === 0 ? shown.lines.join("\n") : "";
+    },
+
     /** Gives the digest under which the registry holds the image. */
     async push(tag: string, log: (line: string) => void, signal: AbortSignal) {
       const digestFile = join(run, "digest");
