@@ -1,8 +1,7 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, openSync } from "node:fs";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { commandLine, endOrphan, findProcesses } from "../local/process-table.ts";
 import { removeCgroups, removeState } from "./node-files.ts";
 import { ClusterFailure, run, until, works } from "./run.ts";
@@ -72,6 +71,9 @@ export async function connectNode(keeperPid: number): Promise<void> {
   for (const rule of forward) await run("iptables", ["-I", ...rule]);
 }
 
+/** Where pods' network namespaces had their names; those were mounts inside the node, here empty files are left. */
+const podNetworks = "/run/netns";
+
 /** End the node and remove all traces of it on this machine; also of one that was killed. True: there was one. */
 export async function removeNode(): Promise<boolean> {
   const pid = await keeper();
@@ -80,16 +82,13 @@ export async function removeNode(): Promise<boolean> {
   await works("iptables", ["-t", "nat", "-D", ...masquerade]);
   for (const rule of forward) await works("iptables", ["-D", ...rule]);
   // Mounts and processes vanish a moment after the first process; until then folders are busy.
-  for (let attempt = 0; ; attempt++) {
-    try {
-      await removeCgroups();
-      await removeState();
-      break;
-    } catch (error) {
-      if (attempt === 50) throw error;
-      await delay(100);
-    }
-  }
+  await until("nothing of the node is left", async () => {
+    await removeState();
+    return removeCgroups();
+  });
+  await works("umount", ["-R", join(folders.buildah, "root", "overlay")]); // buildah mounts it upon itself
+  for (const name of await readdir(podNetworks).catch(() => []))
+    if (name.startsWith("cni-")) await rm(join(podNetworks, name), { force: true });
   await rm(join(runtimeDir, "containerd.sock"), { force: true });
   return pid !== undefined;
 }

@@ -18,7 +18,7 @@ async function take(dir: string): Promise<FolderLock> {
       return await lockFolder(dir);
     } catch (error) {
       if (!(error instanceof StartFailure && error.kind === "folderTaken")) throw error;
-      if (!told) console.log(`Waiting for another process that works in ${dir}`);
+      if (!told) console.log(`Waiting: ${error.message.split(". ")[0]}.`);
       await delay(500);
     }
   }

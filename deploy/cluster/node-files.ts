@@ -97,14 +97,19 @@ async function makeCgroups(): Promise<void> {
   }
 }
 
-/** Remove the cgroups, once no process is left in them. */
-export async function removeCgroups(): Promise<void> {
-  for (const mount of await cgroupMounts()) await removeTree(join(mount, cgroup));
+/** Remove the cgroups. False: a process that is ending still is in one of them. */
+export async function removeCgroups(): Promise<boolean> {
+  const gone: boolean[] = [];
+  for (const mount of await cgroupMounts()) gone.push(await removeTree(join(mount, cgroup)));
+  return gone.every(Boolean);
 }
 
 /** In a cgroup only folders can be removed, the innermost first. */
-async function removeTree(dir: string): Promise<void> {
+async function removeTree(dir: string): Promise<boolean> {
   const entries = await readdir(dir, { withFileTypes: true }).catch(() => []);
   for (const entry of entries) if (entry.isDirectory()) await removeTree(join(dir, entry.name));
-  await rmdir(dir).catch(() => {});
+  return rmdir(dir).then(
+    () => true,
+    (error) => error.code === "ENOENT",
+  );
 }
