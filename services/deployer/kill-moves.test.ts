@@ -34,7 +34,7 @@ const ready = async () => void (deployer.runs() || (await deployer.run()));
 
 const app = (edition: string) =>
   archiveOf({
-    "package.json": JSON.stringify({ name: "app", scripts: { build: "true", start: "node server.js" } }),
+    "package.json": JSON.stringify({ name: "app", scripts: { build: "sleep 0.3", start: "node server.js" } }),
     "server.js": `require('node:http').createServer((q, r) => r.end('${edition} ' + process.pid)).listen(process.env.PORT)`,
   });
 
@@ -63,12 +63,14 @@ const runs = ({ service, path }: Web, edition: string) =>
     return answer.text.startsWith(`${edition} `) && answer.text;
   });
 
-/** The states a deployment goes through, by the change that makes each last. */
+/**
+ * The states a deployment goes through, by the change that makes each last. Detecting the runtime is mostly too
+ * short to be written.
+ */
 const moves: [string, "insert" | "update", string, string][] = [
   ["is accepted", "insert", "deployments", "true"],
   ["begins to build", "update", "deployments", "new.status = 'building' and old.status = 'queued'"],
   ["fetches the source", "update", "deployments", "new.build_stage = 'Fetching source'"],
-  ["detects the runtime", "update", "deployments", "new.build_stage = 'Detecting runtime'"],
   ["builds", "update", "deployments", "new.build_stage = 'Building image'"],
   ["is built", "update", "deployments", "new.status = 'built' and old.status = 'building'"],
   [
