@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../services/kit/testing.ts";
 import { archiveOf, type Deployment, deployArchive, open, settled } from "./apps.ts";
 import { refusal } from "./door.ts";
+import { archiveOf as packed } from "./ports/builder.ts";
 import { openPlatform, type Platform } from "./world.ts";
 
 let world: Platform;
@@ -70,8 +71,8 @@ test("what cannot be rolled back is refused by code, and a dry run tells the sam
   expect(await rollback({ version: 1, force: true })).toBe("422 unknown_field");
   const reader = await world.member("reader");
   expect(await rollback({ version: 1, dryRun: true }, reader.token)).toBe("403 forbidden");
-  await world.must("POST", `${S}/deploy`, { image: "docker.io/library/nginx:1" });
-  await settled(world, S, 3);
+  await deployArchive(world, S, await packed([{ name: "notes.txt", content: "nothing that runs" }]));
+  expect(await settled(world, S, 3)).toMatchObject({ status: "failed" });
   expect(await rollback({ version: 3 })).toBe("409 version_never_live");
   const tried = await world.call<DryRun>("POST", `${S}/rollback`, { version: 3, dryRun: true });
   expect([tried.status, tried.body.eligible, tried.body.refusal?.code]).toEqual([
