@@ -1,4 +1,4 @@
-import { CoreV1Api } from "@kubernetes/client-node";
+import type { V1Pod } from "@kubernetes/client-node";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
 import { Job, Namespace, Pod } from "../../services/deployer/kube/kinds.ts";
@@ -162,16 +162,20 @@ test.each(states)(
   },
 );
 
-/** Ends all deployer pods at once, as a lost node does. */
+/** Ends all deployer pods at once, as a lost node does, and waits for those that take their places. */
 async function killDeployers(): Promise<void> {
   const { namespace } = inject("platform")!;
-  const core = kube.config.makeApiClient(CoreV1Api);
-  const labelSelector = "app.kubernetes.io/component=deployer";
-  const { items } = await core.listNamespacedPod({ namespace, labelSelector });
-  expect(items.length).toBeGreaterThan(0);
+  const which = { namespace, labels: "app.kubernetes.io/component=deployer" };
+  const killed = (await kube.page(Pod, which)).items.map(({ metadata }) => metadata!);
+  expect(killed.length).toBeGreaterThan(0);
   await Promise.all(
-    items.map(({ metadata }) =>
-      core.deleteNamespacedPod({ namespace, name: metadata!.name!, gracePeriodSeconds: 0 }),
-    ),
+    killed.map(({ name = "" }) => kube.remove(Pod, name, namespace, { gracePeriodSeconds: 0 })),
   );
+  await eventually("others are ready", async () => {
+    const { items } = await kube.page(Pod, which);
+    const ready = (pod: V1Pod) =>
+      pod.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True");
+    const gone = killed.every(({ uid }) => items.every(({ metadata }) => metadata!.uid !== uid));
+    return gone && items.length >= killed.length && items.every(ready);
+  });
 }
