@@ -15,10 +15,7 @@ export default defineConfig({
   test: {
     globalSetup: ["test/servers.ts", "test/cluster/setup.ts"],
     setupFiles: ["test/cluster/setup-file.ts"],
-    include: [
-      "**/*.cluster.test.ts",
-      "test/{chart,main-path,rollback,roll-over,git,scale,addon-app}.test.ts",
-    ],
+    include: ["**/*.cluster.test.ts", "test/{chart,main-path,rollback,roll-over,scale,addon-app}.test.ts"],
     exclude: ["**/node_modules/**"],
     testTimeout: 300_000,
     hookTimeout: 300_000,

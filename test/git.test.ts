@@ -4,13 +4,13 @@ import { type Deployment, open, settled } from "./apps.ts";
 import { refusal } from "./door.ts";
 import { type GitServer, startGitServer } from "./git-server.ts";
 import { exampleFiles } from "./ports/builder.ts";
-import { openPlatform, type Platform, reachableHost } from "./world.ts";
+import { startWorld, type World } from "./world.ts";
 
-let world: Platform;
+let world: World;
 let server: GitServer;
 
 beforeAll(async () => {
-  [world, server] = await Promise.all([openPlatform(), startGitServer(reachableHost())]);
+  [world, server] = await Promise.all([startWorld(), startGitServer()]);
 });
 
 afterAll(async () => {

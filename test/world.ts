@@ -136,9 +136,6 @@ export async function openPlatform(): Promise<Platform> {
   return { ...door, output: () => outputOf(given.namespace), stop: async () => {} };
 }
 
-/** The address at which a server of a test has to listen so that builds can reach it. */
-export const reachableHost = () => inject("platform")?.reachableHost ?? "127.0.0.1";
-
 /** The log of every container of the platform, those before a restart included. */
 async function outputOf(namespace: string): Promise<string> {
   const { config } = connectKube();
