@@ -104,8 +104,6 @@ declare module "vitest" {
       ownerToken: string;
       /** Address at which apps answer by their Host. */
       appsHost: string;
-      /** Address of this machine as builds see it. */
-      reachableHost: string;
       /** Where the platform's pods run. */
       namespace: string;
     };

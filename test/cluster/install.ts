@@ -66,7 +66,7 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
   }
   const origin = `http://${namespace}.${testDomain}`;
   return {
-    platform: { origin, ownerToken, appsHost: run.ingress.address, reachableHost: run.host, namespace },
+    platform: { origin, ownerToken, appsHost: run.ingress.address, namespace },
     uninstall,
   };
 }
