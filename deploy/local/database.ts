@@ -1,9 +1,9 @@
-import pg from "pg";
 import {
   checkEncryptionKeys,
   ensureRole,
   prepareDatabase as provisionDatabase,
   WrongKey,
+  withClient,
 } from "../../services/kit/provision.ts";
 import { StartFailure } from "./failure.ts";
 import type { PostgresServer } from "./postgres.ts";
@@ -55,16 +55,5 @@ async function checkKeys(url: string, secrets: Secrets, data: string): Promise<v
         "Put the former key back, or start anew with --reset.",
       { cause },
     );
-  }
-}
-
-async function withClient(url: string, work: (client: pg.Client) => Promise<void>): Promise<void> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
-  client.on("error", () => {});
-  await client.connect();
-  try {
-    await work(client);
-  } finally {
-    await client.end();
   }
 }

@@ -113,3 +113,35 @@ export const serviceFields = {
 };
 
 export type ServiceConfig = Values<typeof serviceFields>;
+
+/** A value in JSON for which `fits` holds; `what` names such values in the refusal of another. */
+export function json<T>(
+  name: string,
+  fallback: T,
+  fits: (value: unknown) => boolean,
+  what: string,
+): Field<T> {
+  return {
+    name,
+    parse(given) {
+      if (given === undefined) return fallback;
+      let value: unknown;
+      try {
+        value = JSON.parse(given);
+      } catch {
+        throw new Error("is not JSON");
+      }
+      if (!fits(value)) throw new Error(`must be JSON: ${what}`);
+      return value as T;
+    },
+  };
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Whether a value is an object whose members are all texts. */
+export function isTexts(value: unknown): value is Record<string, string> {
+  return isObject(value) && Object.values(value).every((one) => typeof one === "string");
+}

@@ -89,7 +89,11 @@ export function within(server: string, database: string): string {
   return inside.href;
 }
 
-async function withClient(database: string, work: (client: pg.Client) => Promise<void>): Promise<void> {
+/** Does work on a connection of its own. */
+export async function withClient(
+  database: string,
+  work: (client: pg.Client) => Promise<void>,
+): Promise<void> {
   const client = new pg.Client({ connectionString: database, connectionTimeoutMillis: 10_000 });
   client.on("error", () => {});
   await client.connect();

@@ -1,4 +1,4 @@
-import { type Field, optionalText, text } from "../../../kit/config.ts";
+import { type Field, isTexts, json, optionalText, text } from "../../../kit/config.ts";
 import type { AddonType } from "../port.ts";
 
 /** What managed addons on a cluster read from the environment. */
@@ -11,25 +11,13 @@ export const kubernetesAddonFields = {
 };
 
 function images(name: string, fallback: Record<AddonType, string>): Field<Record<AddonType, string>> {
-  return {
+  const isImages = (value: unknown) =>
+    isTexts(value) && Object.entries(value).every(([type, image]) => type in fallback && image !== "");
+  const given = json<Partial<typeof fallback>>(
     name,
-    parse: (given) => {
-      if (given === undefined) return fallback;
-      const wrong = () => new Error("must be a JSON object with images for postgres and redis");
-      const known = Object.keys(fallback);
-      const value: unknown = parsed(given, wrong);
-      if (typeof value !== "object" || value === null || Array.isArray(value)) throw wrong();
-      for (const [type, image] of Object.entries(value))
-        if (!known.includes(type) || typeof image !== "string" || image === "") throw wrong();
-      return { ...fallback, ...value };
-    },
-  };
-}
-
-function parsed(text: string, wrong: () => Error): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw wrong();
-  }
+    {},
+    isImages,
+    "an object with images for postgres and redis",
+  );
+  return { name, parse: (text) => ({ ...fallback, ...given.parse(text) }) };
 }

@@ -1,31 +1,7 @@
-import { choice, type Field, optionalText, text } from "../../../kit/config.ts";
+import { choice, type Field, isObject, isTexts, json, optionalText, text } from "../../../kit/config.ts";
 import type { BaseImages } from "./request.ts";
 
-/** A JSON object of an environment variable; `check` says what is wrong with it. */
-function json<T>(name: string, fallback: T, check: (value: unknown) => string | undefined): Field<T> {
-  return {
-    name,
-    parse(given) {
-      if (given === undefined) return fallback;
-      let value: unknown;
-      try {
-        value = JSON.parse(given);
-      } catch {
-        throw new Error("is not JSON");
-      }
-      const wrong = check(value);
-      if (wrong) throw new Error(wrong);
-      return value as T;
-    },
-  };
-}
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-const texts = (value: unknown) =>
-  isObject(value) && Object.values(value).every((one) => typeof one === "string")
-    ? undefined
-    : "must be a JSON object of texts";
+const TEXTS = "an object of texts";
 
 const publicImages: BaseImages = {
   node: "docker.io/library/node:24-bookworm-slim",
@@ -45,14 +21,15 @@ export const jobBuilderFields = {
   builderImage: text("BUILDER_IMAGE"),
   /** Those that are left out are public images. */
   builderBaseImages: merged("BUILDER_BASE_IMAGES", publicImages),
-  builderEnv: json<Record<string, string>>("BUILDER_ENV", {}, texts),
+  builderEnv: json<Record<string, string>>("BUILDER_ENV", {}, isTexts, TEXTS),
   builderExtraCaBundle: optionalText("BUILDER_EXTRA_CA_BUNDLE"),
   builderSeccompProfile: optionalText("BUILDER_SECCOMP_PROFILE"),
   builderUserNamespaces: choice("BUILDER_USER_NAMESPACES", ["true", "false"] as const, "false"),
-  builderResources: json<typeof resources>("BUILDER_RESOURCES", resources, (value) =>
-    isObject(value) && Object.values(value).every((part) => texts(part) === undefined)
-      ? undefined
-      : 'must be {"requests": {…}, "limits": {…}} of texts',
+  builderResources: json<typeof resources>(
+    "BUILDER_RESOURCES",
+    resources,
+    (value) => isObject(value) && Object.values(value).every(isTexts),
+    '{"requests": {…}, "limits": {…}} of texts',
   ),
   /** `host[:port]/path`: where builds push to, and what nodes call the same place. */
   registryPush: text("REGISTRY_PUSH"),
@@ -65,6 +42,6 @@ export const jobBuilderFields = {
 };
 
 function merged(name: string, fallback: BaseImages): Field<BaseImages> {
-  const field = json<Partial<BaseImages>>(name, {}, texts);
+  const field = json<Partial<BaseImages>>(name, {}, isTexts, TEXTS);
   return { name, parse: (given) => ({ ...fallback, ...field.parse(given) }) };
 }

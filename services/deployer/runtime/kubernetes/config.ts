@@ -1,4 +1,13 @@
-import { choice, type Field, integer, optionalText, text } from "../../../kit/config.ts";
+import {
+  choice,
+  type Field,
+  integer,
+  isObject,
+  isTexts,
+  json,
+  optionalText,
+  text,
+} from "../../../kit/config.ts";
 
 /** How releases run on a cluster, as it is read from the environment. */
 export const kubernetesRuntimeFields = {
@@ -46,31 +55,6 @@ export const kubernetesRuntimeFields = {
     "an object of texts",
   ),
 };
-
-function json<T>(name: string, fallback: T, fits: (value: unknown) => boolean, what: string): Field<T> {
-  return {
-    name,
-    parse(given) {
-      if (given === undefined) return fallback;
-      let value: unknown;
-      try {
-        value = JSON.parse(given);
-      } catch {
-        throw new Error("is not JSON");
-      }
-      if (!fits(value)) throw new Error(`must be JSON: ${what}`);
-      return value as T;
-    },
-  };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function isTexts(value: unknown): boolean {
-  return isObject(value) && Object.values(value).every((one) => typeof one === "string");
-}
 
 function isShares(value: unknown): boolean {
   const share = (one: unknown) => typeof one === "number" && one > 0 && one <= 1;
