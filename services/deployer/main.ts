@@ -18,12 +18,11 @@ import { catalogService } from "./catalog-service.ts";
 import { listenForChanges } from "./change-listener.ts";
 import { type Config, fields, kubernetesFields } from "./config.ts";
 import { deploymentService } from "./deployment-service.ts";
-import { startLocalEngine } from "./engine.ts";
-import { startKubernetesEngine } from "./engine-kubernetes.ts";
+import type { Engine } from "./engine.ts";
 import { variableHandlers } from "./events.ts";
 import { startReconciler } from "./reconciler.ts";
 import { createResolve } from "./resolve.ts";
-import { createSecrets } from "./secrets.ts";
+import { createSecrets, type Secrets } from "./secrets.ts";
 
 /** Starts the deployer: database, what runs already, then the server and the reconciler. */
 export async function start(config: Config, log: Logger) {
@@ -32,10 +31,7 @@ export async function start(config: Config, log: Logger) {
   const pool = createPool(databaseUrl, { name: "deployer", max: 16 });
   await migrate(pool, join(import.meta.dirname, "migrations"));
   const secrets = createSecrets(config.secretKeys);
-  const engine =
-    config.engine === "kubernetes"
-      ? await startKubernetesEngine(config, log)
-      : await startLocalEngine(config, secrets, log);
+  const engine = await startEngine(config, secrets, log);
   const { runtime, store, addonServers } = engine;
   const bus = connectBus(config.natsUrl, "deployer", log);
   const cursors = createCursors(internalKeys);
@@ -83,6 +79,13 @@ export async function start(config: Config, log: Logger) {
       await telemetry.stop();
     },
   };
+}
+
+/** Only the chosen one is loaded: the Kubernetes client takes as much memory as all the rest. */
+async function startEngine(config: Config, secrets: Secrets, log: Logger): Promise<Engine> {
+  if (config.engine === "kubernetes")
+    return (await import("./engine-kubernetes.ts")).startKubernetesEngine(config, log);
+  return (await import("./engine.ts")).startLocalEngine(config, secrets, log);
 }
 
 if (import.meta.main) {
