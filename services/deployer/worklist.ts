@@ -80,7 +80,8 @@ export function startWorklist(deps: WorklistDeps) {
     const change = background().includes(serviceId) ? sql.wakeLater : sql.release;
     // If the database is away, the lease is found later: it is ours and not in hand.
     await change(pool, owner, serviceId, wakeIn).catch(() => {});
-    if (wakeIn !== undefined) wake();
+    // Later than that the loop looks by itself.
+    if (wakeIn !== undefined && wakeIn < IDLE_MS) wake();
   }
 
   function pauseAfterFailure(serviceId: string): number {
@@ -119,9 +120,10 @@ export function startWorklist(deps: WorklistDeps) {
   return {
     /** Looks for due services now. */
     wake,
-    /** Makes a service due, for whoever holds it. */
+    /** Makes a service due, for whoever holds it; one that is in hand here needs no word to others. */
     poke(serviceId: string): void {
       if (stopping) return;
+      if (inHand.has(serviceId)) return void again.add(serviceId);
       sql.poke(pool, [serviceId]).catch((error) => log.warn({ err: error }, "a service waits for its turn"));
     },
     /** What went on in the background of a service is over; `broken`: after a pause it is tried again. */
