@@ -7,6 +7,7 @@ import { eventually } from "../../services/kit/testing.ts";
 import { type Deployment, deployArchive, open, settled } from "../apps.ts";
 import { archiveOf } from "../ports/builder.ts";
 import { openPlatform, type Platform } from "../world.ts";
+import { connectKubectl } from "./kubectl.ts";
 
 let world: Platform;
 let kube: Kube;
@@ -92,6 +93,26 @@ test("a newer deployment ends the build of the older, whose Job is gone and whos
   );
 });
 
+test("a build that never ends is ended at its deadline, and what runs stays", async () => {
+  const { live, deploy, said, at, log, id, S } = await webService();
+  await live({ "package.json": "{}", "server.js": saying("still here") });
+  const version = await deploy({
+    Dockerfile: `FROM ${inject("clusterImages").nodeToBuildFrom}\nRUN echo waiting; sleep 100000\n`,
+  });
+  await eventually("the build waits", async () => (await log(version)).includes("waiting"));
+  await passMinutes(id, 16);
+  await settled(world, S, version);
+  expect(await at(version)).toMatchObject({
+    status: "failed",
+    errors: [{ stage: "build", code: "build_timeout" }],
+  });
+  expect(await log(version)).toContain("waiting");
+  expect(await said()).toBe("still here");
+  await eventually("no Job of it is at work", async () =>
+    (await jobsOf(id)).every((job) => !job.status?.active),
+  );
+});
+
 test("a release that crashes leaves the one before it serving, and says its last words", async () => {
   const { live, deploy, said, shown, at } = await webService();
   await live({ "package.json": "{}", "server.js": saying("the old one") });
@@ -161,6 +182,20 @@ test.each(states)(
     expect(running).toHaveLength(1);
   },
 );
+
+/** Lets the build of a service have begun that much earlier, as nobody can wait for its deadline. */
+async function passMinutes(serviceId: string, minutes: number): Promise<void> {
+  const { namespace } = inject("platform")!;
+  const labels = "app.kubernetes.io/component=postgres";
+  const [database] = (await kube.page(Pod, { namespace, labels })).items;
+  const earlier = `with earlier as (update deployer.deployments
+      set build_started_at = build_started_at - interval '${minutes} minutes'
+      where service_id = '${serviceId}' and status = 'building')
+    update deployer.work set next_at = now() where service_id = '${serviceId}'`;
+  const psql = `PGPASSWORD=$(cat /etc/berth-password/password) psql -qXh 127.0.0.1 -U postgres -v ON_ERROR_STOP=1 berth -c "$0"`;
+  const { call } = await connectKubectl();
+  await call("exec", "-n", namespace, database!.metadata!.name!, "--", "sh", "-c", psql, earlier);
+}
 
 /** Ends all deployer pods at once, as a lost node does, and waits for those that take their places. */
 async function killDeployers(): Promise<void> {
