@@ -12,8 +12,10 @@ import { scratchDatabase } from "./scratch.ts";
 
 const PER_SECOND = 500;
 const SECONDS = 10;
+/** Those of the first second only open connections and warm up what is measured. */
+const COUNT = PER_SECOND * (1 + SECONDS);
 
-/** From the commit of an event to its committed effect in a consumer, at 500 events a second. */
+/** From the commit of an event to its committed effect in a consumer, at a steady 500 events a second. */
 export const events: Bench = {
   names: ["event-commit-to-effect-p99"],
   run: async (platform) => {
@@ -29,7 +31,7 @@ export const events: Bench = {
     const taken: number[] = [];
     const { nc } = await bus.connected;
     const relay = startRelay({ url: database.url, bus, log });
-    let left = PER_SECOND * SECONDS;
+    let left = COUNT;
     const all = Promise.withResolvers<void>();
     const handler = on(MemberRemovedSchema, async (_tx, { userId }) => {
       // Handled before the emitter saw its own commit: no time at all.
@@ -46,7 +48,7 @@ export const events: Bench = {
     });
     await nc.flush();
     const started = performance.now();
-    for (let i = 0; i < PER_SECOND * SECONDS; i++) {
+    for (let i = 0; i < COUNT; i++) {
       const wait = started + (i * 1000) / PER_SECOND - performance.now();
       if (wait > 1) await new Promise((resolve) => setTimeout(resolve, wait));
       const userId = `usr_bench_${i}`;
@@ -60,7 +62,8 @@ export const events: Bench = {
     await bus.close();
     await pool.end();
     await database.drop();
-    const p99 = taken.sort((a, b) => a - b)[Math.floor(taken.length * 0.99)]!;
+    const steady = taken.slice(PER_SECOND).sort((a, b) => a - b);
+    const p99 = steady[Math.floor(steady.length * 0.99)]!;
     return [{ name: "event-commit-to-effect-p99", value: p99, unit: "ms", goal: "<= 50" }];
   },
 };
