@@ -20,32 +20,29 @@ export const deploy: Bench = {
   names: ["deploy-node-app"],
   run: async (platform) => {
     const archive = execFileSync("tar", ["-cz", "-C", app, "."]);
-    const S = await service(platform);
+    const { project, S } = await service(platform);
     const ratios: number[] = [];
     for (let version = 1; version <= ROUNDS; version++) {
       const hand = await byHand(archive);
       const ours = (await byBerth(platform, S, archive, version)) - MIN_READY_MS;
       ratios.push(ours / hand);
     }
+    await platform.call("DELETE", `${project}?confirmImpact=true`);
     return [{ name: "deploy-node-app", value: median(ratios), unit: "x by hand", goal: "<= 2" }];
   },
 };
 
-async function service(platform: Platform): Promise<string> {
-  const A = `/accounts/${platform.accountId}`;
-  const project = await platform.call<{ id: string }>("POST", `${A}/projects`, {
-    name: `deploy-${Date.now() % 1e9}`,
+/** Paths of a new web service and of its project. */
+async function service(platform: Platform): Promise<{ project: string; S: string }> {
+  const projects = `/accounts/${platform.accountId}/projects`;
+  const name = `deploy-${Date.now() % 1e9}`;
+  const project = `${projects}/${(await platform.call<{ id: string }>("POST", projects, { name })).id}`;
+  const environment = await platform.call<{ id: string }>("POST", `${project}/environments`, {
+    name: "production",
   });
-  const environment = await platform.call<{ id: string }>(
-    "POST",
-    `${A}/projects/${project.id}/environments`,
-    {
-      name: "production",
-    },
-  );
-  const E = `${A}/projects/${project.id}/environments/${environment.id}`;
+  const E = `${project}/environments/${environment.id}`;
   await platform.call("POST", `${E}/services`, { name: "web", type: "web" });
-  return `${E}/services/web`;
+  return { project, S: `${E}/services/web` };
 }
 
 async function byBerth(platform: Platform, S: string, archive: Buffer, version: number): Promise<number> {
