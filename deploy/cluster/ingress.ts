@@ -110,11 +110,12 @@ function targets(host: string, path: string): Target[] | undefined {
 const rank = (one: Path & { host?: string }) =>
   (one.host && !one.host.startsWith("*") ? 20_000 : 0) + (one.host ? 10_000 : 0) + (one.path ?? "/").length;
 
-let turn = 0;
-
-/** A connection to one of the targets, the next one in turn first; undefined when none accepts. */
+/**
+ * A connection to one of the targets, any of them first; undefined when none accepts. Not in turn: with a turn
+ * for all hosts, a client that asks two of them one after the other would meet the same targets for ever.
+ */
 async function reach(all: Target[]): Promise<Socket | undefined> {
-  const start = turn++;
+  const start = Math.floor(Math.random() * all.length);
   for (let index = 0; index < all.length; index++) {
     const socket = connect(all[(start + index) % all.length]!);
     const connected = await new Promise<boolean>((resolve) => {

@@ -92,16 +92,13 @@ export function createCache(
         .filter((one) => one !== undefined);
     },
 
-    /** What the cluster says now. */
+    /** What the cluster says now. The pods are no older than the notes, which tell of pods. */
     async read(serviceId: string): Promise<Observation | undefined> {
       const { namespace = "", name = "" } = places.get(serviceId) ?? {};
       if (!name) return undefined;
-      const labels = selector(selectorOf(serviceId));
-      const [deployment, pods] = await Promise.all([
-        kube.get(Deployment, name, namespace),
-        kube.page(Pod, { namespace, labels }),
-      ]);
+      const deployment = await kube.get(Deployment, name, namespace);
       if (!deployment || serviceIdOf(deployment) !== serviceId) return undefined;
+      const pods = await kube.page(Pod, { namespace, labels: selector(selectorOf(serviceId)) });
       return observe(deployment, pods.items);
     },
 

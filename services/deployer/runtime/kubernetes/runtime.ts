@@ -12,7 +12,7 @@ import type { Environments } from "./environments.ts";
 import { createLogs } from "./logs.ts";
 import { imageOf } from "./manifests.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
-import { noted, notesOf, serviceIdOf } from "./record.ts";
+import { type Notes, noted, notesOf, serviceIdOf } from "./record.ts";
 import { availableAt, describe, healthyAt, isAvailable, type Observation } from "./status.ts";
 import { usageNow } from "./usage.ts";
 import { createLastWords } from "./words.ts";
@@ -66,7 +66,7 @@ export function createKubernetesRuntime(
   }
 
   async function tell(serviceId: string): Promise<void> {
-    const seen = cache.cached(serviceId);
+    const seen = await watched(serviceId);
     if (!seen) {
       told.delete(serviceId);
       return;
@@ -80,14 +80,17 @@ export function createKubernetesRuntime(
     for (const listener of listeners) listener(status);
   }
 
+  /** What the watches show. The one of pods may be behind: what is to be written down is read afresh. */
+  async function watched(serviceId: string): Promise<Observation | undefined> {
+    const seen = cache.cached(serviceId);
+    return seen && newsOf(seen, Date.now()) ? cache.read(serviceId) : seen;
+  }
+
   /** Writes down what was seen for the first time; undefined when the service changed since. */
   async function keep(seen: Observation, now: number): Promise<Observation | undefined> {
-    const { notes, deployment } = seen;
-    const healthy = healthyAt(seen, now);
-    const usage = usageNow(seen, now);
-    if (deployment.metadata?.deletionTimestamp) return seen;
-    if (healthy === notes.healthyAt && usage === notes.usage) return seen;
-    const better = { ...notes, usage, ...(healthy !== undefined && { healthyAt: healthy }) };
+    const { deployment } = seen;
+    const better = newsOf(seen, now);
+    if (!better) return seen;
     const written = await kube.apply(Deployment, noted(deployment, better)).catch((error) => {
       if (isStatus(error, 404, 409)) return undefined;
       throw error;
@@ -199,7 +202,7 @@ export function createKubernetesRuntime(
     status,
     async list() {
       const all = cache.deployments().map(async (deployment) => {
-        const seen = cache.cached(serviceIdOf(deployment));
+        const seen = await watched(serviceIdOf(deployment));
         if (!seen) return unfilled(deployment);
         const now = Date.now();
         return compose((await keep(seen, now)) ?? seen, now);
@@ -224,6 +227,16 @@ export function createKubernetesRuntime(
       await cache.stop();
     },
   };
+}
+
+/** The notes with what was seen for the first time; undefined when nothing was. */
+function newsOf(seen: Observation, now: number): Notes | undefined {
+  const { notes, deployment } = seen;
+  if (deployment.metadata?.deletionTimestamp) return undefined;
+  const healthy = healthyAt(seen, now);
+  const usage = usageNow(seen, now);
+  if (healthy === notes.healthyAt && usage === notes.usage) return undefined;
+  return { ...notes, usage, ...(healthy !== undefined && { healthyAt: healthy }) };
 }
 
 /** In how many ms the next replica that is ready counts as available. */
