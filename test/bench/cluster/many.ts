@@ -14,7 +14,8 @@ export const many: ClusterBench = {
       const paths = await Promise.all(Array.from({ length: count }, () => imageService(door, E)));
       const posted = performance.now();
       await Promise.all(paths.map((S) => door.must("POST", `${S}/deploy`, { image })));
-      await Promise.all(paths.map((S) => timeUntil(() => isHealthy(door, S, 1))));
+      // One after the other: the last one ends it, and asking for all at once takes the time of what is measured.
+      for (const S of paths) await timeUntil(() => isHealthy(door, S, 1));
       const taken = performance.now() - posted;
       await Promise.all(paths.map((S) => door.call("DELETE", S, { confirmImpact: true })));
       for (const S of paths) await timeUntil(async () => (await door.call("GET", S)).status === 404);
