@@ -20,8 +20,6 @@ export default defineConfig({
     testTimeout: 300_000,
     hookTimeout: 300_000,
     pool: "forks",
-    // A node that does everything at once stalls now and then for longer than a test can wait.
-    retry: 1,
     // All share one platform, and it the machine.
     fileParallelism: false,
     sequence: { sequencer: InOrder },
