@@ -73,6 +73,7 @@ export async function startKubernetesEngine(config: KubernetesConfig, logger: Lo
     store,
     addonServers,
     minReadySeconds: 10,
+    buildsAtOnce: 5, // they run elsewhere, but the time that one waits for a node counts as its own
     other: () => false,
     stop: async () => {
       await Promise.all([runtime.stop(), addonServers.stop()]);

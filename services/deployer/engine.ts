@@ -23,6 +23,8 @@ export type Engine = {
   addonServers: AddonServers;
   /** How long a release must have been available, where its service does not say. */
   minReadySeconds: number;
+  /** How many builds one process of the deployer has under way. */
+  buildsAtOnce: number;
   /** Takes requests at this process's port that are the object store's. */
   other: (req: IncomingMessage, res: ServerResponse) => boolean;
   stop: () => Promise<void>;
@@ -64,6 +66,7 @@ export async function startLocalEngine(
     builder,
     store,
     minReadySeconds: 1,
+    buildsAtOnce: 2,
     other(req, res) {
       if (!req.url?.startsWith("/uploads/")) return false;
       void store.handle(req, res);

@@ -36,9 +36,9 @@ export type ReconcilerDeps = {
   resolve: Resolve;
   log: Logger;
   minReadySeconds: number;
+  buildsAtOnce: number;
 };
 
-const BUILD_SLOTS = 2;
 /** More rounds than any service needs: past it the others get their turn. */
 const ROUNDS = 10;
 const RENEW_MS = 15_000;
@@ -60,7 +60,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
   const builds = createBuilds({
     ...deps,
     owner,
-    slots: BUILD_SLOTS,
+    slots: deps.buildsAtOnce,
     ended(serviceId, broken) {
       worklist?.ended(serviceId, broken);
       for (const waiting of waitingForSlot) worklist?.poke(waiting);
