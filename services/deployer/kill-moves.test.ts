@@ -24,7 +24,8 @@ beforeAll(async () => {
   events = collectEvents(around);
 });
 afterAll(async () => {
-  await deployer?.end("SIGKILL");
+  // Told to go, it takes the apps along.
+  if (deployer) await ready().then(() => deployer.end("SIGTERM"));
   await events?.stop();
   await around?.stop();
 });
