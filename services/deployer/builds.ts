@@ -32,7 +32,7 @@ export type BuildsDeps = {
   /** Owner of this process's leases: only the holder's builds move a deployment. */
   owner: number;
   /** How many builds run at once in this process. */
-  slots: number;
+  buildsAtOnce: number;
   /** A build of the service is over; `broken` when it ended by no fault of the source. */
   ended: (serviceId: string, broken: boolean) => void;
 };
@@ -164,7 +164,7 @@ export function createBuilds(deps: BuildsDeps) {
     leave: (serviceId: string) => end(serviceId, new BuildLeft("another process goes on with the build")),
     /** The deployment that is being built for a service. */
     current: (serviceId: string) => running.get(serviceId)?.deploymentId,
-    hasSlot: () => running.size < deps.slots,
+    hasSlot: () => running.size < deps.buildsAtOnce,
     services: () => [...running.keys()],
     async leaveAll() {
       await Promise.all([...running.keys()].map(this.leave));

@@ -60,7 +60,6 @@ export async function startReconciler(deps: ReconcilerDeps) {
   const builds = createBuilds({
     ...deps,
     owner,
-    slots: deps.buildsAtOnce,
     ended(serviceId, broken) {
       worklist?.ended(serviceId, broken);
       for (const waiting of waitingForSlot) worklist?.poke(waiting);
