@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../kit/ids.ts";
@@ -33,9 +33,13 @@ afterAll(async () => {
 /** Each test goes on with the process that the one before it left. */
 const ready = async () => void (deployer.runs() || (await deployer.run()));
 
-const app = (edition: string) =>
+/** An app whose build lasts until the file is there. */
+const app = (edition: string, file = around.dataDir) =>
   archiveOf({
-    "package.json": JSON.stringify({ name: "app", scripts: { build: "sleep 0.3", start: "node server.js" } }),
+    "package.json": JSON.stringify({
+      name: "app",
+      scripts: { build: `while [ ! -e ${file} ]; do sleep 0.02; done`, start: "node server.js" },
+    }),
     "server.js": `require('node:http').createServer((q, r) => r.end('${edition} ' + process.pid)).listen(process.env.PORT)`,
   });
 
@@ -88,17 +92,22 @@ const moves: [string, "insert" | "update", string, string][] = [
 for (const outcome of ["lost", "kept"] as const)
   test.each(moves)(
     `killed when a deployment %s, and the change is ${outcome}: it ends, once`,
-    async (_, on, table, when) => {
+    async (move, on, table, when) => {
       await ready();
       const web = await webService();
       const { id, path, deployArchive } = web;
       const held = await holdCommits(around, on, table, when);
-      const accepting = app("one").then((archive) => deployArchive(path, archive));
+      // A stage that is over by its turn is not written.
+      const built = join(around.dataDir, `built-${id}`);
+      const accepting = app("one", move === "builds" ? built : undefined).then((archive) =>
+        deployArchive(path, archive),
+      );
       const accepted = accepting.then(
         () => true,
         () => false,
       );
       await held.reached();
+      await writeFile(built, "");
       const before = await onRecord(id);
       await deployer.end("SIGKILL");
       await held.release(outcome);
