@@ -112,6 +112,14 @@ test("bad names, types, sources and configurations are refused by their reason",
     [{ config: { env: { PORT: "80" } } }, "reserved_name"],
     [{ config: { env: { PLATFORM_VARIABLES_REVISION: "1" } } }, "reserved_name"],
     [{ config: { env: { A: "a\0b" } } }, "value_invalid"],
+    [{ config: { command: "a\0b" } }, "value_invalid"],
+    [{ config: { dockerfile: "a\0b" } }, "invalid_path"],
+    [{ config: { healthCheckPath: "/a\0b" } }, "invalid_path"],
+    [{ source: { image: "shop/web\0:1" } }, "invalid_image"],
+    [{ source: { image: "Shop/Web:1" } }, "invalid_image"],
+    [{ source: { image: "https://registry.example.com/web" } }, "invalid_image"],
+    [{ source: { git: { ...git, contextDir: "a\0b" } } }, "invalid_source"],
+    [{ source: { git: { ...git, branch: "a\0b" } } }, "invalid_source"],
   ];
   for (const [more, reason] of cases)
     expect([more, await create(more)]).toEqual([more, `422 validation_failed ${reason}`]);

@@ -50,6 +50,21 @@ test("a deploy takes the given image, else the configured one, and is refused wh
   expect((await deployments.deploy({ ...path, image: "shop/web:2" })).image).toBe("shop/web:2");
 });
 
+test("what is no image reference is neither deployed nor stored, and the dry run says the same", async () => {
+  const { catalog, deployments, path, tryOut } = await webService();
+  for (const image of ["shop/web:1\0", "shop web", "shop/Web", "web:", "https://registry.example.com/web"]) {
+    const bad = "422 validation_failed invalid_image";
+    expect([image, await refused(deployments.deploy({ ...path, image }))]).toEqual([image, bad]);
+    expect([image, await refused(catalog.updateService({ ...path, source: { image } }))]).toEqual([
+      image,
+      bad,
+    ]);
+    const { eligible, refusal } = await tryOut.deploy({ ...path, image });
+    expect([eligible, refusal?.status, refusal?.reasons]).toEqual([false, 422, ["invalid_image"]]);
+  }
+  expect((await deployments.listDeployments(path)).data).toEqual([]);
+});
+
 test("versions have no gap however many deploys come at once, and all but the newest are superseded", async () => {
   const open = berth.variables.hold(); // nothing is applied meanwhile
   const { deployments, path, until } = await webService();

@@ -20,7 +20,7 @@ import type { Resolve } from "./resolve.ts";
 import { toRestore } from "./rollback.ts";
 import { imageArtifact, type Runtime, RuntimeRefusal } from "./runtime/port.ts";
 import { archiveKey, type Secrets } from "./secrets.ts";
-import { isDeployable } from "./service-config.ts";
+import { checkImage, isDeployable } from "./service-config.ts";
 import * as sql from "./sql-deployments.ts";
 import { type LockedService, type ServicePath, stageArchive } from "./sql-services.ts";
 import type { ObjectStore } from "./store/port.ts";
@@ -43,7 +43,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       const choose: Choose = async (tx, service) => {
         refuseAddon(service.type);
         const wanted =
-          request.image === undefined ? await ownSource(tx, service) : imageWanted(request.image);
+          request.image === undefined ? await ownSource(tx, service) : imageWanted("image", request.image);
         if (!wanted)
           throw invalid(
             "image",
@@ -205,10 +205,11 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
 async function ownSource(tx: Db, service: LockedService): Promise<Wanted | undefined> {
   const { image, git } = service.source;
   if (git) return { branch: git.branch };
-  return image === undefined ? sql.liveArtifact(tx, service.id) : imageWanted(image);
+  return image === undefined ? sql.liveArtifact(tx, service.id) : imageWanted("source.image", image);
 }
 
-function imageWanted(image: string): Wanted {
+function imageWanted(path: string, image: string): Wanted {
+  checkImage(path, image);
   return { artifact: imageArtifact(image), image };
 }
 

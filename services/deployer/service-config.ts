@@ -1,6 +1,7 @@
 import type { ServiceConfig, ServiceSource } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { invalid } from "../kit/errors.ts";
 import { checkGitSource, type GitSource, normalizeContextDir } from "./builder/git-source.ts";
+import { type ImageReference, parseImageReference } from "./image-reference.ts";
 import type { ServiceSize, ServiceType } from "./runtime/port.ts";
 
 /** A service's configuration as it is stored: defaults filled in, named as ServiceConfig's members. */
@@ -80,9 +81,21 @@ function checkTexts(config: StoredConfig): void {
   const { dockerfile } = config;
   if (dockerfile && (dockerfile.startsWith("/") || dockerfile.split("/").includes("..")))
     throw invalid("config.dockerfile", "invalid_path", "must be a path inside the archive");
+  if (dockerfile && /\p{Cc}/u.test(dockerfile))
+    throw invalid("config.dockerfile", "invalid_path", "A path cannot hold control characters.");
 }
 
-/** The source to store; 422 invalid_source for two sources, for any on an addon, and for what git cannot take. */
+/** The reference in a request's member; 422 invalid_image for what no registry can have. */
+export function checkImage(path: string, image: string): ImageReference {
+  const found = parseImageReference(image);
+  if ("problem" in found) throw invalid(path, "invalid_image", found.problem);
+  return found;
+}
+
+/**
+ * The source to store; 422 invalid_source for two sources, for any on an addon, and for what git cannot take,
+ * invalid_image for what is no image reference.
+ */
 export function checkSource(type: string, source: ServiceSource | undefined): StoredSource {
   const { image, git } = source ?? {};
   if (image !== undefined && git)
@@ -109,5 +122,7 @@ export function checkSource(type: string, source: ServiceSource | undefined): St
       },
     };
   }
-  return image === undefined ? {} : { image };
+  if (image === undefined) return {};
+  checkImage("source.image", image);
+  return { image };
 }
