@@ -11,8 +11,8 @@ export type Outbound = {
   /** The signed caller. */
   caller: string;
   traceparent: string | undefined;
-  ifMatch: string | undefined;
-  ifNoneMatch: string | undefined;
+  ifMatch?: string | undefined;
+  ifNoneMatch?: string | undefined;
 };
 
 /** Calls the RPC of a route as Connect JSON, and makes its answer the route's. Never rejects. */

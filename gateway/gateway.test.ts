@@ -58,8 +58,10 @@ beforeAll(async () => {
       },
     },
     catalog: {
-      getService: () => {
-        throw notFound("service");
+      getService: (request, ctx) => {
+        note("getService", request, ctx);
+        if (request.service !== "web") throw notFound("service");
+        return create(ServiceSchema, { name: "web" });
       },
       createService: (request) => create(ServiceSchema, { name: request.name }),
     },
@@ -194,6 +196,18 @@ describe("what is wrong with a request is said before anything runs", () => {
     const stranger = await call("POST", "/accounts/acc_other/projects", '{"nope":1}');
     expect(refusalOf(stranger)).toBe("403 forbidden");
   });
+});
+
+test("whether the path names something is asked only when the request is refused", async () => {
+  const asks = async (path: string) => {
+    const before = asked.length;
+    const answer = refusalOf(await call("GET", path));
+    return [answer, ...asked.slice(before).map(({ method }) => method)];
+  };
+  const nobody = `${P()}/environments/env_1/services/nobody`;
+  expect(await asks(`${S()}/logs?limit=7`)).toEqual(["200 ", "listLogs"]);
+  expect(await asks(`${S()}/logs?limit=x`)).toEqual(["422 invalid_type", "getService"]);
+  expect(await asks(`${nobody}/logs?limit=x`)).toEqual(["404 not_found", "getService"]);
 });
 
 describe("what arrives at a service", () => {

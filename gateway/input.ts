@@ -21,7 +21,8 @@ export function requestMessage(
   let head = "";
   for (const { name, numeric } of route.pathMembers) {
     const value = params[name]!;
-    if (numeric && !isInt32(value)) return problem(404, "not_found", `There is no such ${name}.`);
+    if (value.includes("\0") || (numeric && !isInt32(value)))
+      return problem(404, "not_found", `There is no such ${name}.`);
     head += `${head === "" ? "{" : ","}"${name}":${numeric ? Number(value) : JSON.stringify(value)}`;
   }
   if (query !== "") {

@@ -1,6 +1,6 @@
 import { type DescField, type DescMethod, getOption, ScalarType } from "@bufbuild/protobuf";
 import { Actor, Bucket, type Http, http, Role, success } from "../proto/gen/berth/options/v1/options_pb.ts";
-import type { RoleName } from "../services/kit/caller.ts";
+import { atLeast, type RoleName } from "../services/kit/caller.ts";
 import { type Follow, followOf, RESUME_MEMBER } from "./events-frame.ts";
 import { published, type Upstream } from "./services.ts";
 import { type Members, membersOf } from "./shape.ts";
@@ -40,6 +40,8 @@ export type Route = {
   revokes: boolean;
   /** Of a server-streaming method: how it is answered as events. It may share its path with a unary one. */
   follow: Follow | undefined;
+  /** The read of the innermost thing that the path names below the account; its 404 comes before any 422. */
+  named: Route | undefined;
 };
 
 const DEFAULT_MAX_BODY = 1024 * 1024;
@@ -72,7 +74,24 @@ export function allRoutes(services = published): Route[] {
     if (other) throw new Error(`${nameOf(route.rpc)} and ${other} both take ${shape}`);
     taken.set(shape, nameOf(route.rpc));
   }
+  for (const route of routes) route.named = namedBy(route, routes);
   return routes;
+}
+
+/** The GET of the longest part of a route's path that ends with a parameter, and that its callers may ask. */
+function namedBy(route: Route, routes: Route[]): Route | undefined {
+  const reads = routes.filter(
+    (read) =>
+      read.method === "GET" &&
+      !read.follow &&
+      read.template.endsWith("}") &&
+      read.pathMembers.length > 1 &&
+      `${route.template}/`.startsWith(`${read.template}/`) &&
+      read.needs !== undefined &&
+      atLeast(route.needs, read.needs) &&
+      (route.usersOnly || !read.usersOnly),
+  );
+  return reads.sort((a, b) => b.template.length - a.template.length)[0];
 }
 
 function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
@@ -113,6 +132,7 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
       maxBody: rule.maxBody || DEFAULT_MAX_BODY,
       revokes: upstream === "identity" && (method === "DELETE" || method === "PATCH"),
       follow,
+      named: undefined,
     };
   });
 }

@@ -166,6 +166,31 @@ async function answer(
   exchange: Exchange,
   deps: TranscodeDeps,
 ): Promise<Answer | undefined> {
+  const made = await attempt(request, reply, exchange, deps);
+  const refused = made?.status === 400 || made?.status === 422;
+  return (refused ? await missing(request, exchange, deps) : undefined) ?? made;
+}
+
+/** The 404 of what the path names. It comes before what is wrong with query and body, and costs only those. */
+async function missing(
+  request: FastifyRequest,
+  exchange: Exchange,
+  deps: TranscodeDeps,
+): Promise<Answer | undefined> {
+  const { named } = exchange.route;
+  if (!named) return undefined;
+  const message = requestMessage(named, request.params as Params, "", undefined);
+  if (typeof message === "object" && isProblem(message)) return refusal(message, request.id);
+  const found = await deps.forward(named, message, outbound(request, exchange));
+  return found.status === 404 ? found : undefined;
+}
+
+async function attempt(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  exchange: Exchange,
+  deps: TranscodeDeps,
+): Promise<Answer | undefined> {
   const { route, by } = exchange;
   const { headers } = request;
   const url = request.raw.url!;
@@ -174,10 +199,8 @@ async function answer(
   const body = request.body as Buffer | undefined;
   const message = requestMessage(route, request.params as Params, query, body);
   if (typeof message === "object" && isProblem(message)) return refusal(message, request.id);
-  const out: Outbound = {
-    requestId: request.id,
-    caller: exchange.header,
-    traceparent: exchange.observed.traceparent,
+  const out = {
+    ...outbound(request, exchange),
     ifMatch: headers["if-match"],
     ifNoneMatch: headers["if-none-match"],
   };
@@ -195,6 +218,11 @@ async function answer(
   const keyed = { by, key: String(key), method: "POST", url, body: body ?? Buffer.alloc(0) };
   const made = await deps.idempotency.run(keyed, () => deps.forward(route, message, out));
   return isProblem(made) ? refusal(made, request.id) : made;
+}
+
+function outbound(request: FastifyRequest, exchange: Exchange): Outbound {
+  const { header: caller, observed } = exchange;
+  return { requestId: request.id, caller, traceparent: observed.traceparent };
 }
 
 /** A request message that was made of path and query, with one more member. */

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { allRoutes, type Route } from "../gateway/routes.ts";
 import { eventually } from "../services/kit/testing.ts";
 import { type Answer, refusal } from "./door.ts";
 import { startWorld, type World } from "./world.ts";
@@ -60,6 +61,71 @@ describe("the envelope", () => {
     expect(refusal(foreign)).toBe("403 forbidden");
     expect(foreign.body.error!.message).toBe(unknown.body.error!.message);
   });
+});
+
+describe("what the path names comes before what the request holds", () => {
+  const below = allRoutes().filter(
+    ({ follow, template }) => !follow && /^.accounts.{account_id}.*{/.test(template),
+  );
+
+  test.each(below.map((route) => [`${route.method} ${route.template}`, route]))("%s", async (_, route) => {
+    const { projectId, environmentId, E } = await home();
+    const names = { projectId, environmentId, service: "web" };
+    for (const { name } of route.pathMembers.slice(1))
+      for (const nobody of ["nobody", "no%00body"]) {
+        const path = pathOf(route, { ...names, [name]: nobody });
+        for (const [query, body] of badInputs(route))
+          expect([query, body, refusal(await world.call(route.method, path + query, body))]).toEqual([
+            query,
+            body,
+            "404 not_found",
+          ]);
+      }
+    const stream = { headers: { accept: "text/event-stream" } };
+    const logs = `${E}/services/nobody/logs?limit=0`;
+    expect(refusal(await world.call("GET", logs, undefined, stream))).toBe("404 not_found");
+  });
+
+  test("an environment of another project, and a member of another account", async () => {
+    const [mine, other] = [await home(), await world.environment()];
+    const crossed = `${mine.P}/environments/${other.environmentId}`;
+    expect(refusal(await world.call("POST", `${crossed}/services`, { nope: 1 }))).toBe("404 not_found");
+    expect(refusal(await world.call("POST", `${mine.E}/services`, { nope: 1 }))).toBe("422 unknown_field");
+    const account = await world.must<{ id: string }>("POST", "/accounts", { handle: handle() });
+    const { userId } = await world.member("reader");
+    const member = (id: string) => world.call("PATCH", `/accounts/${id}/members/${userId}`, { role: "king" });
+    expect(refusal(await member(account.id))).toBe("404 not_found");
+    expect(refusal(await member(world.accountId))).toBe("422 invalid_choice");
+    expect(await world.must("GET", `${world.A}/members/${userId}`)).toMatchObject({ userId, role: "reader" });
+  });
+
+  let made: ReturnType<World["environment"]> | undefined;
+  /** An environment with a service, made once. */
+  function home() {
+    made ??= world.environment().then(async (place) => {
+      await world.must("POST", `${place.E}/services`, { name: "web", type: "web" });
+      return place;
+    });
+    return made;
+  }
+
+  function pathOf(route: Route, names: Record<string, string>): string {
+    const all: Record<string, string> = { accountId: world.accountId, ...names };
+    return route.pattern.replaceAll(/:(\w+)/g, (_, name: string) => all[name] ?? "1");
+  }
+
+  /** Queries and bodies that are wrong, at the gateway and at the service. */
+  function badInputs(route: Route): [query: string, body: unknown][] {
+    const wrong = route.queryMembers.has("limit") ? ["?limit=0", "?limit=x", "?cursor=forged"] : [];
+    const queries = ["?nope=1", ...wrong].map((query): [string, unknown] => [query, undefined]);
+    if (route.method === "GET") return queries;
+    const typed = Object.fromEntries([...route.bodyMembers.keys()].map((name) => [name, [[]]]));
+    const texts = Object.fromEntries([...route.bodyMembers.keys()].map((name) => [name, "\0"]));
+    return [
+      ...queries,
+      ...[{ nope: 1 }, typed, texts, {}, "[]", "{"].map((body): [string, unknown] => ["", body]),
+    ];
+  }
 });
 
 describe("Idempotency-Key", () => {

@@ -85,6 +85,12 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
       return cursors.page(`members:${accountId}`, found, limit, (row) => row.id);
     },
 
+    async getMember({ accountId, userId }) {
+      const member = await sql.memberOf(pool, accountId, userId);
+      if (!member) throw notFound("member");
+      return member;
+    },
+
     async addMember(req, ctx) {
       const { accountId, role, password } = req;
       const email = req.email.toLowerCase();

@@ -109,12 +109,8 @@ function validate(method: DescMethod, message: Parameters<typeof validator.valid
  * Everything that holds for each RPC of each service: request id, caller signature, role, validation,
  * trace, metrics, one log line, and errors that say nothing the caller may not read.
  */
-export function serverInterceptor(options: {
-  keys: Buffer[];
-  log: Logger;
-  requireScope?: ((message: Record<string, unknown>) => Promise<unknown>) | undefined;
-}): Interceptor {
-  const { log, requireScope } = options;
+export function serverInterceptor(options: { keys: Buffer[]; log: Logger }): Interceptor {
+  const { log } = options;
   const verify = callerVerifier(options.keys);
   const rules = new Map<DescMethod, Http>();
   const ruleOf = (method: DescMethod) => {
@@ -146,11 +142,9 @@ export function serverInterceptor(options: {
       finish(canceled ? "canceled" : (Code[error.code]?.toLowerCase() ?? "unknown"));
       return error;
     };
-    const admit = async (message: UnaryRequest["message"]) => {
-      const members = message as Record<string, unknown>;
-      authorize(ruleOf(req.method), caller, members);
+    const admit = (message: UnaryRequest["message"]) => {
+      authorize(ruleOf(req.method), caller, message as Record<string, unknown>);
       const refusal = validate(req.method, message);
-      if (refusal) await requireScope?.(members);
       if (refusal) throw refusal;
     };
     try {
@@ -158,7 +152,7 @@ export function serverInterceptor(options: {
       const response = await traced(method, SpanKind.SERVER, carrier, async () => {
         // Of a server-streaming method the request is one message; other streams have no annotation.
         const message = req.stream ? await single(req.message) : req.message;
-        await admit(message);
+        admit(message);
         req.contextValues.set(whoKey, { caller, requestId });
         return next(req.stream ? { ...req, message: once(message) } : req);
       });

@@ -20,11 +20,6 @@ export type ServerOptions = {
   routes: (router: ConnectRouter) => void;
   /** Whether the process can do its work now; answered at /readyz and by gRPC health checking. */
   ready: () => Promise<boolean>;
-  /**
-   * Throws 404 when what the path of a request names does not exist. Asked before a request is refused for
-   * its body, so that an unknown path is 404 whatever the body holds (decisions.md 1, order of checks).
-   */
-  requireScope?: (message: Record<string, unknown>) => Promise<unknown>;
   /** Takes requests that are not RPCs; `false` leaves them to a 404. */
   other?: (req: http.IncomingMessage, res: http.ServerResponse) => boolean;
 };

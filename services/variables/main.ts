@@ -17,7 +17,6 @@ import { createDataKeys } from "./data-keys.ts";
 import { deployerHandlers } from "./events.ts";
 import { createResolvedSets } from "./resolved.ts";
 import { createScopes } from "./scopes.ts";
-import type { Path } from "./sql-scopes.ts";
 import { variableService } from "./variable-service.ts";
 
 /** Starts variables: database first (tried for a minute), then the server, then events out and in. */
@@ -45,9 +44,6 @@ export async function start(config: Config, log: Logger) {
     services: [VariablesService],
     routes: (router) => {
       router.service(VariablesService, variableService({ pool, cursors, scopes, keys, addons, sets }));
-    },
-    requireScope: async (message) => {
-      if (typeof message.projectId === "string") await scopes.find(message as Path);
     },
     ready: async () => (await pool.query("select 1")).rowCount === 1,
   });
