@@ -1,15 +1,16 @@
 import { createHash } from "node:crypto";
 import { isIPv6 } from "node:net";
 
-/** Failed sign-ins that one e-mail may have from one network within the window. */
-export const MAX_FAILURES = 10;
-export const WINDOW_SECONDS = 15 * 60;
-
 /** The key under which failures of an e-mail from an address are counted; it holds neither in the clear. */
 export function attemptKey(email: string, ip: string): Buffer {
   return createHash("sha256")
     .update(`${email}\n${network(ip)}`)
     .digest();
+}
+
+/** The key under which failures of an e-mail from anywhere are counted. */
+export function emailKey(email: string): Buffer {
+  return createHash("sha256").update(email).digest();
 }
 
 /** An IPv4 address as it is; of an IPv6 address its /64, all of which one household or server has. */

@@ -38,6 +38,11 @@ table inbox
   at timestamp with time zone not null default now()
   constraint inbox_pkey PRIMARY KEY (consumer, event_id)
   CREATE INDEX inbox_at ON inbox USING btree (at)
+table known_networks
+  key bytea not null
+  expires_at timestamp with time zone not null
+  constraint known_networks_pkey PRIMARY KEY (key)
+  CREATE INDEX known_networks_end ON known_networks USING btree (expires_at)
 table memberships
   id text not null
   account_id text not null

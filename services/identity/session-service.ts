@@ -11,10 +11,11 @@ import { conflict, notFound, refuse } from "../kit/errors.ts";
 import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
-import { attemptKey, createTurns, MAX_FAILURES, WINDOW_SECONDS } from "./attempts.ts";
+import { attemptKey, createTurns } from "./attempts.ts";
 import { currentToken, DAY_MS, SESSION_DAYS, SESSION_IDLE_SECONDS } from "./current-token.ts";
 import { covers } from "./limits.ts";
 import type { PasswordCheck } from "./passwords.ts";
+import { type Attempt, admitSignIn, forgiveSignIn } from "./sign-in-limits.ts";
 import { accountsOf, memberOf } from "./sql.ts";
 import * as sql from "./sql-sessions.ts";
 import { hashToken, lastFour, makeToken } from "./tokens.ts";
@@ -33,12 +34,12 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
   return {
     async signIn(req, ctx) {
       const email = req.email.trim().toLowerCase();
-      const key = attemptKey(email, who(ctx).caller.ip);
-      return inTurn(key.toString("hex"), async () => {
-        await takeAttempt(pool, key, now());
+      const { ip } = who(ctx).caller;
+      return inTurn(attemptKey(email, ip).toString("hex"), async () => {
+        const attempt = await admitSignIn(pool, email, ip, now());
         const user = await sql.credentialsOf(pool, email);
         const matches = await passwords(user?.passwordHash ?? undefined, req.password);
-        if (user && matches && !user.disabled) return openSession(deps, who(ctx), user, key);
+        if (user && matches && !user.disabled) return openSession(deps, who(ctx), user, attempt);
         await auditFailure(pool, who(ctx), user?.id);
         throw refuse(401, "unauthenticated", "The e-mail or the password is wrong.");
       });
@@ -113,17 +114,7 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
   };
 }
 
-/** 429 rate_limited when the e-mail had 10 failures from this network within 15 minutes. */
-async function takeAttempt(pool: Pool, key: Buffer, ms: number): Promise<void> {
-  const attempt = { key, now: new Date(ms), windowSeconds: WINDOW_SECONDS };
-  if ((await sql.takeAttempt(pool, { ...attempt, max: MAX_FAILURES })) === 1) return;
-  const retryAfter = await sql.secondsUntilAttempt(pool, attempt);
-  throw refuse(429, "rate_limited", "Too many failed sign-ins. Wait, then try again.", {
-    context: { retryAfter },
-  });
-}
-
-async function openSession({ pool, now }: SessionDeps, by: Who, user: sql.UserRow, key: Buffer) {
+async function openSession({ pool, now }: SessionDeps, by: Who, user: sql.UserRow, attempt: Attempt) {
   const text = makeToken("ses");
   const id = newId("tok");
   const session = {
@@ -138,7 +129,7 @@ async function openSession({ pool, now }: SessionDeps, by: Who, user: sql.UserRo
   };
   return transaction(pool, async (tx) => {
     const { expiresAt } = (await sql.insertToken(tx, session))!;
-    await sql.clearAttempts(tx, key);
+    await forgiveSignIn(tx, attempt);
     await emit(tx, UserSignedInSchema, "", { userId: user.id, ip: by.caller.ip });
     const caller = { ...by.caller, kind: "user" as const, id: user.id, tokenId: id };
     const entry = { service: "identity", accountId: "", action: "auth.sign_in", target: user.id };

@@ -91,6 +91,52 @@ test("failures count for an e-mail and an address together, whatever the case", 
   await signIn("owner@example.com", OWNER_PASSWORD, "198.51.100.1");
 });
 
+/** Fifty wrong passwords for an e-mail, each from an address of its own. */
+async function guessFromEverywhere(email: string) {
+  const guess = (n: number) => refused(signIn(email, "wrong-password", `198.51.100.${n}`));
+  const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => guess(n)));
+  expect(new Set(answers)).toEqual(new Set([WRONG]));
+}
+
+test("50 failures of an e-mail from all addresses together close it for the addresses that were never let in", async () => {
+  const { email, password } = await it.member("reader");
+  await guessFromEverywhere(email);
+  const { status, context } = await refusal(signIn(email, password, "203.0.113.200"));
+  expect([status, context]).toEqual([429, { retryAfter: 15 * 60 }]);
+  await signIn("owner@example.com", OWNER_PASSWORD, "203.0.113.200");
+  it.clock.ms += 15 * MINUTE;
+  await signIn(email, password, "203.0.113.200");
+});
+
+test("who signed in from an address before can do so while others guess, and keeps only his own tries", async () => {
+  const { email, password, token } = await it.member("reader");
+  await signIn(email, password, "203.0.113.50");
+  await guessFromEverywhere(email);
+  await signIn(email, password, "203.0.113.50");
+  await it.lookup(token);
+  for (let i = 0; i < 10; i++)
+    expect(await refused(signIn(email, "wrong-password", "203.0.113.50"))).toBe(WRONG);
+  expect(await refused(signIn(email, password, "203.0.113.50"))).toBe("429 rate_limited");
+});
+
+test("an address from which nobody signed in for 30 days has no tries of its own any more", async () => {
+  const { email, password } = await it.member("reader");
+  await signIn(email, password, "203.0.113.51");
+  it.clock.ms += 30 * DAY;
+  await sweep(it.pool, new Date(it.clock.ms));
+  await guessFromEverywhere(email);
+  expect(await refused(signIn(email, password, "203.0.113.51"))).toBe("429 rate_limited");
+});
+
+test("neither a success nor a try that was refused unseen counts against an e-mail", async () => {
+  const { email, password } = await it.member("reader");
+  for (let i = 0; i < 60; i++) await refused(signIn(email, "wrong-password", "198.51.100.7"));
+  for (let i = 0; i < 39; i++) await refused(signIn(email, "wrong-password", `198.51.101.${i}`));
+  for (let i = 0; i < 3; i++) await signIn(email, password, `203.0.113.${100 + i}`);
+  expect(await refused(signIn(email, "wrong-password", "203.0.113.110"))).toBe(WRONG);
+  expect(await refused(signIn(email, password, "203.0.113.111"))).toBe("429 rate_limited");
+});
+
 test("a success forgets the failures before it", async () => {
   const { email, password } = await it.member("reader");
   for (let round = 0; round < 2; round++) {

@@ -39,44 +39,6 @@ export function credentialsOf(db: Db, email: string) {
   );
 }
 
-/**
- * Counts one failure against the key; 0 when the window is full already. Taken before the password
- * is looked at and given back on success, so that parallel guesses cannot pass the limit.
- */
-export function takeAttempt(db: Db, attempt: { key: Buffer; now: Date; windowSeconds: number; max: number }) {
-  const recent = `from unnest(a.failed_at) t where t > $2::timestamptz - make_interval(secs => $3)`;
-  return count(
-    db,
-    "attempt_take",
-    `insert into sign_in_attempts as a (key, failed_at, expires_at)
-     values ($1, array[$2::timestamptz], $2::timestamptz + make_interval(secs => $3))
-     on conflict (key) do update
-     set failed_at = array(select t ${recent}) || $2::timestamptz, expires_at = excluded.expires_at
-     where (select count(*) ${recent}) < $4`,
-    [attempt.key, attempt.now, attempt.windowSeconds, attempt.max],
-  );
-}
-
-/** Seconds until a full window takes another attempt, at least 1. */
-export async function secondsUntilAttempt(
-  db: Db,
-  attempt: { key: Buffer; now: Date; windowSeconds: number },
-): Promise<number> {
-  const row = await maybe<{ seconds: number }>(
-    db,
-    "attempt_wait",
-    `select ceil(extract(epoch from min(t) - $2::timestamptz) + $3)::int as seconds
-     from sign_in_attempts a, unnest(a.failed_at) t
-     where a.key = $1 and t > $2::timestamptz - make_interval(secs => $3)`,
-    [attempt.key, attempt.now, attempt.windowSeconds],
-  );
-  return Math.max(row?.seconds ?? 1, 1);
-}
-
-export function clearAttempts(db: Db, key: Buffer) {
-  return count(db, "attempts_clear", "delete from sign_in_attempts where key = $1", [key]);
-}
-
 /** What is absent arrives as null, which a message takes as absent. */
 export type TokenRow = {
   id: string;
@@ -214,7 +176,7 @@ export function lookupToken(db: Db, lookup: { hash: Buffer; now: Date; idleSecon
   );
 }
 
-/** Forgets sessions a day after their end, and attempts whose window is over. */
+/** Forgets sessions a day after their end, attempts whose window is over, and networks of long ago. */
 export async function sweep(db: Db, now: Date): Promise<void> {
   await count(
     db,
@@ -223,4 +185,5 @@ export async function sweep(db: Db, now: Date): Promise<void> {
     [now],
   );
   await count(db, "attempts_sweep", "delete from sign_in_attempts where expires_at < $1", [now]);
+  await count(db, "networks_sweep", "delete from known_networks where expires_at < $1", [now]);
 }

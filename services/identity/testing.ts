@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { inspect } from "node:util";
 import { ConnectError } from "@connectrpc/connect";
 import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
@@ -113,7 +114,7 @@ export type TestIdentity = Awaited<ReturnType<typeof startIdentity>>;
 /** What a refused call answered. Throws when it was not refused. */
 export async function refusal(call: Promise<unknown>) {
   const error = await call.then(
-    (answer) => new Error(`was not refused, but answered ${JSON.stringify(answer)}`),
+    (answer) => new Error(`was not refused, but answered ${inspect(answer)}`),
     (thrown: unknown) => thrown,
   );
   const problem = error instanceof ConnectError ? error.findDetails(ProblemSchema)[0] : undefined;
