@@ -163,7 +163,7 @@ test("a launcher killed with everything under way goes on at the next start", as
   const archiveRef = await upload(S, await slowApp());
   expect((await platform.patiently("POST", `${S}/deploy-from-archive`, { archiveRef })).status).toBe(202);
   await end(platform.child, "SIGKILL");
-  platform = await launch(platform.data);
+  platform = await launch({ dir: platform.data });
   await eventually("it is healthy", async () => (await deployment(S, 1)).healthyAt !== undefined);
   const { body } = await platform.patiently("GET", S);
   expect((await open((body as { url: string }).url)).body).toBe("ready");

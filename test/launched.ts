@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { eventually } from "../services/kit/testing.ts";
@@ -10,16 +10,25 @@ const root = resolve(import.meta.dirname, "..");
 
 export type Local = { origin: string; baseUrl: string; ownerToken: string; accountId: string; pid: number };
 
+/** A file system of its own, of so many bytes, at a folder of the data folder. */
+export type Disk = { at: string; bytes: number };
+
 /** The platform as `npm start` runs it, in a folder of its own: real processes that can be killed. */
 export type Launched = Awaited<ReturnType<typeof launch>>;
 
-export async function launch(dir?: string) {
-  const data = dir ?? (await mkdtemp(join(tmpdir(), "berth-launched-")));
-  const child = spawn(process.execPath, ["deploy/local/main.ts", "--data", data], {
+export async function launch(options: { dir?: string; disk?: Disk; env?: NodeJS.ProcessEnv } = {}) {
+  const data = options.dir ?? (await mkdtemp(join(tmpdir(), "berth-launched-")));
+  const command = [process.execPath, "deploy/local/main.ts", "--data", data];
+  const { disk } = options;
+  if (disk) await mkdir(join(data, disk.at), { recursive: true });
+  const [program, ...args] = disk ? [...onSmallDisk(join(data, disk.at), disk.bytes), ...command] : command;
+  const child = spawn(program!, args, {
     cwd: root,
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, RATE_LIMITS: "off" },
+    env: { ...process.env, RATE_LIMITS: "off", ...options.env },
   });
+  // A disk of its own is mounted for the platform alone.
+  const localFile = join(`/proc/${child.pid}/root`, data, "local.json");
   let output = "";
   for (const stream of [child.stdout!, child.stderr!])
     stream.on("data", (chunk) => {
@@ -27,7 +36,7 @@ export async function launch(dir?: string) {
     });
   const local = await eventually("the platform is ready", async () => {
     if (child.exitCode !== null) throw new Error(`the launcher ended with ${child.exitCode}:\n${output}`);
-    const text = await readFile(join(data, "local.json"), "utf8").catch(() => undefined);
+    const text = await readFile(localFile, "utf8").catch(() => undefined);
     const found = text ? (JSON.parse(text) as Local) : undefined;
     return found?.pid === child.pid && found;
   });
@@ -53,6 +62,12 @@ export async function launch(dir?: string) {
       await rm(data, { recursive: true, force: true });
     },
   };
+}
+
+/** What comes before a command that shall have a file system of its own, of so many bytes, at a folder. */
+export function onSmallDisk(dir: string, bytes: number): string[] {
+  const mount = `mount -t tmpfs -o size=${bytes},mode=711 tmpfs "$0" && exec "$@"`;
+  return ["unshare", ...(process.getuid?.() === 0 ? [] : ["-r"]), "-m", "sh", "-c", mount, dir];
 }
 
 async function request(local: Local, method: string, path: string, body?: unknown) {

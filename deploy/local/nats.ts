@@ -25,6 +25,8 @@ export type NatsServer = {
   /** With the user and password that the server asks for. */
   url: string;
   port: number;
+  /** Where it answers about itself (`/healthz`), on 127.0.0.1 and without a password. */
+  monitorUrl: string;
   pid: number;
   /** Resolves when the server's process is gone, whoever ended it. */
   exited: Promise<Exit>;
@@ -75,8 +77,9 @@ async function start(options: NatsOptions): Promise<NatsServer> {
     throw error;
   }
   const url = `nats://${user}:${password}@127.0.0.1:${port}`;
+  const monitorUrl = await monitorUrlOf(dir, child.pid);
   const kill = () => child.kill("SIGKILL");
-  return { url, port, pid: child.pid, exited: child.exited, stop, kill };
+  return { url, port, monitorUrl, pid: child.pid, exited: child.exited, stop, kill };
 }
 
 const user = "berth";
@@ -87,6 +90,7 @@ function configuration(dir: string, port: number, password: string): string {
     "server_name: berth",
     `pid_file: ${JSON.stringify(join(dir, "nats.pid"))}`,
     `ports_file_dir: ${JSON.stringify(dir)}`,
+    'http: "127.0.0.1:-1"',
     `authorization { user: ${user}, password: "${password}" }`,
     "jetstream {",
     `  store_dir: ${JSON.stringify(join(dir, "data"))}`,
@@ -131,6 +135,12 @@ async function untilReady(child: Child, about: About): Promise<void> {
     if (child.exit()) throw await startFailure(about);
     await pause(20);
   }
+}
+
+async function monitorUrlOf(dir: string, pid: number): Promise<string> {
+  const name = (await readdir(dir)).find((file) => file.endsWith(`_${pid}.ports`))!;
+  const ports = JSON.parse(await readFile(join(dir, name), "utf8")) as { monitoring: string[] };
+  return ports.monitoring[0]!;
 }
 
 /** What servers that were killed left of these. */

@@ -15,6 +15,7 @@ import { httpGet } from "./http-get.ts";
 import { type Kept, keepRunning, type Running } from "./keep.ts";
 import { rotateLogs } from "./logs.ts";
 import { findNatsServer, startNats } from "./nats.ts";
+import { endWhenStorageFailed } from "./nats-storage.ts";
 import { type Options, projectDir } from "./options.ts";
 import { startPostgres } from "./postgres.ts";
 import { endLeftoverPrograms, startProgram } from "./program-process.ts";
@@ -79,7 +80,9 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
     const nats = startPart("nats", "nats", async () => {
       const note = (text: string) => display.note("nats", text);
       const binary = await findNatsServer(join(projectDir, ".cache/bin"), note, stopping.signal);
-      return startNats({ binary, dir: folder.nats, port: ports.nats, log: folder.log("nats") });
+      const server = await startNats({ binary, dir: folder.nats, port: ports.nats, log: folder.log("nats") });
+      void endWhenStorageFailed(server, folder.nats).catch(() => {});
+      return server;
     });
     return allOrFirstFailure([postgres, nats] as const);
   }

@@ -1,4 +1,4 @@
-import { type Logger, pino } from "pino";
+import { destination, type Logger, pino } from "pino";
 
 export type { Logger };
 
@@ -10,11 +10,23 @@ export function redact(line: string): string {
   return line.replace(TOKEN, "berth_$1_[redacted]").replace(URL_PASSWORD, "$1:[redacted]@");
 }
 
+const MAX_WAITING_BYTES = 1024 * 1024;
+
+/**
+ * Writes lines to stdout at once. What it does not take, as a file on a full disk, waits up to a size and is
+ * dropped beyond that: a process does not die of its log.
+ */
+function toStdout(): (line: string) => void {
+  const stdout = destination({ dest: 1, sync: true, maxLength: MAX_WAITING_BYTES });
+  stdout.on("error", () => {});
+  return (line) => void stdout.write(line);
+}
+
 /** JSON logs on stdout, one object a line; known secret members and token-shaped texts are removed. */
 export function createLog(
   service: string,
   level: string,
-  write: (line: string) => void = (line) => void process.stdout.write(line),
+  write: (line: string) => void = toStdout(),
 ): Logger {
   return pino(
     {

@@ -92,8 +92,8 @@ export function clientAs<S extends DescService>(
 export async function eventually<T>(
   what: string,
   probe: () => Promise<T | undefined | null | false>,
+  patience = inject("patienceMs") ?? 20_000,
 ): Promise<T> {
-  const patience = inject("patienceMs") ?? 20_000;
   const until = Date.now() + patience;
   while (Date.now() < until) {
     const found = await probe();
