@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
-import { redisProgram } from "../services/deployer/redis-servers.ts";
 import { eventually } from "../services/kit/testing.ts";
 import { deployArchive, open, settled } from "./apps.ts";
 import { refusal } from "./door.ts";
@@ -14,8 +13,7 @@ afterAll(() => world?.stop());
 
 type Service = { status: string; statusMessage?: string; url: string; credentialsRotatedAt?: string };
 
-const withRedis = inject("platform") !== undefined || redisProgram(process.env.PATH) !== undefined;
-if (!withRedis) console.warn("A test with a redis server is skipped: none is on the PATH.");
+const withRedis = inject("platform") !== undefined || inject("redisProgram") !== undefined;
 
 /** Counts visits in redis, and asks postgres how it wants to be told the password: 10 is SCRAM. */
 const app = `

@@ -1,6 +1,5 @@
 import pg from "pg";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { redisProgram } from "../services/deployer/redis-servers.ts";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { eventually } from "../services/kit/testing.ts";
 import { archiveOf, deployArchive, open, settled } from "./apps.ts";
 import { refusal } from "./door.ts";
@@ -22,8 +21,7 @@ type Service = {
 };
 type Resolved = { data: { name: string }[]; dangling: { name: string; reason: string }[] };
 
-const found = redisProgram(process.env.PATH) !== undefined;
-if (!found) console.warn("A test with a redis server is skipped: none is on the PATH.");
+const found = inject("redisProgram") !== undefined;
 
 const secret = async (E: string, name: string) => {
   const answer = await world.call<{ value: string }>("POST", `${E}/variables/${name}/reveal`);

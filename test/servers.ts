@@ -3,8 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
 import { findNatsServer, startNats } from "../deploy/local/nats.ts";
+import { programsDir } from "../deploy/local/options.ts";
 import { startPostgres } from "../deploy/local/postgres.ts";
 import { isAlive } from "../deploy/local/process-table.ts";
+import { fetchRedisServer, findRedisServer } from "../services/deployer/redis-program.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -12,6 +14,8 @@ declare module "vitest" {
     postgresAdminUrl: string;
     /** URL, with credentials, of the run's NATS with JetStream. */
     natsUrl: string;
+    /** A redis-server or valkey-server, where one was found or could be fetched. */
+    redisProgram?: string;
     /** How long a test waits for what must happen; 20 s where a run does not say. */
     patienceMs?: number;
   }
@@ -22,11 +26,15 @@ declare module "vitest" {
  * BERTH_TEST_NATS_URL. A test makes its own database and streams in them.
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const redis = provideRedis(project);
   const postgresUrl = process.env.BERTH_TEST_POSTGRES_URL;
   const natsUrl = process.env.BERTH_TEST_NATS_URL;
   if (postgresUrl) project.provide("postgresAdminUrl", postgresUrl);
   if (natsUrl) project.provide("natsUrl", natsUrl);
-  if (postgresUrl && natsUrl) return async () => {};
+  if (postgresUrl && natsUrl) {
+    await redis;
+    return async () => {};
+  }
 
   await removeLeftovers();
   const dir = await mkdtemp(join(tmpdir(), `${prefix}${process.pid}-`));
@@ -34,6 +42,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const started = await Promise.allSettled([
     postgresUrl ? undefined : startPostgres({ dir: join(dir, "postgres"), durable: false }),
     natsUrl ? undefined : startTestNats(join(dir, "nats")),
+    redis,
   ]);
   const stop = async () => {
     await Promise.all(started.map((server) => server.status === "fulfilled" && server.value?.stop()));
@@ -53,9 +62,19 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 }
 
 async function startTestNats(dir: string) {
-  const cache = join(import.meta.dirname, "../.cache/bin");
-  const binary = await findNatsServer(cache, (line) => console.log(line));
+  const binary = await findNatsServer(programsDir, (line) => console.log(line));
   return startNats({ binary, dir });
+}
+
+async function provideRedis(project: TestProject): Promise<void> {
+  try {
+    const found = await findRedisServer({ folder: programsDir, path: process.env.PATH });
+    const program = found ?? (await fetchRedisServer(programsDir, (line) => console.log(line)));
+    project.provide("redisProgram", program);
+  } catch (error) {
+    const why = (error as Error).message;
+    console.warn(`Tests with a redis server are skipped: none is on the PATH or could be fetched (${why}).`);
+  }
 }
 
 const prefix = "berth-test-";

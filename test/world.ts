@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CoreV1Api } from "@kubernetes/client-node";
 import { inject } from "vitest";
+import { programsDir } from "../deploy/local/options.ts";
 import { freePort } from "../deploy/local/ports.ts";
 import { fields as gatewayFields } from "../gateway/config.ts";
 import { start as startGateway } from "../gateway/main.ts";
@@ -58,6 +59,7 @@ export async function startWorld(extra: Record<string, string> = {}) {
     BOOTSTRAP_OWNER_PASSWORD: "a-password-of-the-owner",
     BOOTSTRAP_OWNER_TOKEN: ownerToken,
     DATA_DIR: join(dir, "deployer"),
+    PROGRAMS_DIR: programsDir,
     ROUTER_PORT: String(routerPort),
     ADDON_POSTGRES_URL: inject("postgresAdminUrl"),
     RATE_LIMITS: "off",

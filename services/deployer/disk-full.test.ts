@@ -3,10 +3,9 @@ import { closeSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 
 import { readdir, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, inject, test } from "vitest";
 import { newId } from "../kit/ids.ts";
 import { eventually } from "../kit/testing.ts";
-import { redisProgram } from "./redis-servers.ts";
 import {
   actAs,
   archiveOf,
@@ -183,7 +182,7 @@ onSmallDisk(
     const first = await answers(calm!.path, "one");
     const doomed = await answers(dying!.path, "one");
     await answers(rolled!.path, "one");
-    const withRedis = redisProgram(process.env.PATH) !== undefined;
+    const withRedis = inject("redisProgram") !== undefined;
     if (withRedis) {
       await catalog.createService({ ...environment, name: "store", type: "redis" });
       await acting.untilService(environment.at("store"), "running");

@@ -7,6 +7,7 @@ import { createLocalBuilder } from "./builder/local.ts";
 import type { Builder } from "./builder/port.ts";
 import type { LocalConfig } from "./config.ts";
 import { beOnlyDeployer } from "./only-deployer.ts";
+import { createRedisProgram } from "./redis-program.ts";
 import { createRedisServers } from "./redis-servers.ts";
 import { createLocalRuntime } from "./runtime/local.ts";
 import type { Runtime } from "./runtime/port.ts";
@@ -58,10 +59,12 @@ export async function startLocalEngine(
     logger,
   });
   await runtime.start();
-  const redis = createRedisServers({ folder: folder("redis"), logger, path: () => process.env.PATH });
+  const path = () => process.env.PATH;
+  const redis = createRedisServers({ folder: folder("redis"), logger, path });
+  const redisProgram = createRedisProgram({ folder: config.programsDir, path, logger });
   await redis.start();
   return {
-    addonServers: createLocalAddons({ adminUrl: config.addonPostgresUrl, redis }),
+    addonServers: createLocalAddons({ adminUrl: config.addonPostgresUrl, redis, redisProgram }),
     runtime,
     builder,
     store,

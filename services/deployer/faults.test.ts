@@ -1,9 +1,8 @@
 import { connect, createServer, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from "vitest";
 import { newId } from "../kit/ids.ts";
 import { eventually, type TestNats } from "../kit/testing.ts";
-import { redisProgram } from "./redis-servers.ts";
 import { actAs, archiveOf, refusal, type Surroundings, startSurroundings, visit } from "./testing.ts";
 import {
   collectEvents,
@@ -108,9 +107,7 @@ const app = (edition: string) =>
       ".listen(process.env.PORT)",
   });
 
-const addonTypes = redisProgram(process.env.PATH) ? ["postgres", "redis"] : ["postgres"];
-if (addonTypes.length === 1)
-  console.warn("Faults are tested without a redis addon: no server is on the PATH.");
+const addonTypes = inject("redisProgram") ? ["postgres", "redis"] : ["postgres"];
 
 /** Services with something going on in each part of the deployer. */
 async function startLoad() {

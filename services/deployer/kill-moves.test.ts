@@ -1,9 +1,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { newId } from "../kit/ids.ts";
 import { eventually } from "../kit/testing.ts";
-import { redisProgram } from "./redis-servers.ts";
 import { actAs, archiveOf, type Surroundings, startSurroundings, visit } from "./testing.ts";
 import {
   collectEvents,
@@ -217,8 +216,7 @@ for (const outcome of ["lost", "kept"] as const)
     },
   );
 
-const types = redisProgram(process.env.PATH) ? ["postgres", "redis"] : ["postgres"];
-if (types.length === 1) console.warn("Tests with a redis server are skipped: none is on the PATH.");
+const types = inject("redisProgram") ? ["postgres", "redis"] : ["postgres"];
 const addonMoves: [string, string][] = [
   ["is given its password", "old.addon_secret is null and new.addon_secret is not null"],
   ["is ready", "new.addon_state = 'ready' and old.addon_state <> 'ready'"],

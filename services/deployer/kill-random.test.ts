@@ -3,10 +3,9 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { newId } from "../kit/ids.ts";
 import { eventually } from "../kit/testing.ts";
-import { redisProgram } from "./redis-servers.ts";
 import { actAs, archiveOf, exampleApp, type Surroundings, startSurroundings, visit } from "./testing.ts";
 import {
   collectEvents,
@@ -65,7 +64,7 @@ test(`killed at ${ROUNDS} random moments of all that it does: everything ends, o
   );
   const webs = (await Promise.all(made)).map(({ id, name }) => ({ id, path: environment.at(name) }));
   const files = await exampleApp("node");
-  const addons = redisProgram(process.env.PATH) ? ["redis", "postgres"] : ["postgres"];
+  const addons = inject("redisProgram") ? ["redis", "postgres"] : ["postgres"];
   const versions = new Map(webs.map(({ id }) => [id, 0]));
 
   /** What users do in a round: deploy, roll back, change variables, make, rotate and delete addons. */

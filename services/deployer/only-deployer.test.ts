@@ -1,11 +1,10 @@
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { freePort } from "../../deploy/local/ports.ts";
 import { newId } from "../kit/ids.ts";
 import { eventually } from "../kit/testing.ts";
-import { redisProgram } from "./redis-servers.ts";
 import { findMarked } from "./runtime/processes.ts";
 import { actAs, archiveOf, exampleApp, type Surroundings, startSurroundings } from "./testing.ts";
 import { type DeployerProcess, deployerProcess, runningPlaces } from "./testing-process.ts";
@@ -31,7 +30,7 @@ test("a second deployer with a folder of its own does not start, and nothing run
   await first.run();
   const acting = actAs(around.port, newId("acc"));
   const environment = await acting.environment();
-  const types = redisProgram(process.env.PATH) ? ["web", "redis"] : ["web"];
+  const types = inject("redisProgram") ? ["web", "redis"] : ["web"];
   for (const type of types) await acting.catalog.createService({ ...environment, name: type, type });
   await acting.deployArchive(environment.at("web"), await archiveOf(await exampleApp("node")));
   for (const type of types) await acting.untilService(environment.at(type), "running");

@@ -1,8 +1,6 @@
 import { spawn } from "node:child_process";
 import {
-  accessSync,
   closeSync,
-  constants,
   mkdirSync,
   openSync,
   readdirSync,
@@ -12,7 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { rm } from "node:fs/promises";
-import { delimiter, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../kit/log.ts";
 import { RedisRefusal, tellRedis } from "./redis-client.ts";
@@ -31,7 +29,6 @@ export type RedisServers = ReturnType<typeof createRedisServers>;
 /** All that outlives the deployer's process, besides the server's own files. No secret. */
 type Record = ProcessRef & { port: number; size: ServiceSize; usage: UsageChange[] };
 
-const PROGRAMS = ["redis-server", "valkey-server"];
 const MEBIBYTES = { nano: 256, small: 512, medium: 1024, large: 4096 };
 const WATCH_MS = 200;
 /** A server with much data needs long to read it. */
@@ -41,7 +38,7 @@ const GRACE_MS = 5_000;
 /**
  * Servers of redis addons, one process group for each, with everything in a folder of its own: they outlive
  * this process, and the next one takes them over. Starting one again that ended is the caller's. `path` is
- * where the program is looked for.
+ * their PATH.
  */
 export function createRedisServers(given: {
   folder: string;
@@ -173,8 +170,6 @@ export function createRedisServers(given: {
       await Promise.all(orphans.map((orphan) => endProcesses(orphan, orphan.place, () => deadline)));
       watching = setInterval(watch, WATCH_MS).unref();
     },
-    /** Where the program is, or undefined. */
-    program: () => redisProgram(given.path()),
     /**
      * Brings a server to what is wanted: starts it, or changes it while it runs. Resolves with its port once
      * it answers; the port stays the same unless another program has taken it. Can be repeated.
@@ -260,19 +255,6 @@ function answers(port: number, password: string): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-/** The first redis-server on a PATH, or else valkey-server. */
-export function redisProgram(path: string | undefined): string | undefined {
-  const places = (path ?? "").split(delimiter).filter((folder) => folder !== "");
-  return PROGRAMS.flatMap((name) => places.map((folder) => join(folder, name))).find((file) => {
-    try {
-      accessSync(file, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
 }
 
 /** Written beside and renamed, for nobody else to read. */

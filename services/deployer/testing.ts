@@ -8,6 +8,7 @@ import type { DescMessage, MessageInitShape } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
 import tar from "tar-stream";
 import { inject } from "vitest";
+import { programsDir } from "../../deploy/local/options.ts";
 import { freePort } from "../../deploy/local/ports.ts";
 import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import {
@@ -119,6 +120,7 @@ export async function startSurroundings() {
     INTERNAL_KEYS: testKeys.map((one) => one.toString("base64")).join(","),
     LOG_LEVEL: "silent",
     DATA_DIR: dataDir,
+    PROGRAMS_DIR: programsDir,
     ROUTER_PORT: String(await freePort()),
     PUBLIC_ORIGIN: `http://127.0.0.1:${port}`,
     ADDON_POSTGRES_URL: inject("postgresAdminUrl"),

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, inject, test } from "vitest";
 import {
   UsageHeartbeatSchema,
   UsageResizedSchema,
@@ -17,7 +17,6 @@ import { newId } from "../kit/ids.ts";
 import { createLog } from "../kit/log.ts";
 import { connectBus } from "../kit/nats.ts";
 import { eventually } from "../kit/testing.ts";
-import { redisProgram } from "./redis-servers.ts";
 import type { UsageChange } from "./runtime/port.ts";
 import { noteUsage } from "./runtime/usage.ts";
 import { actAs, archiveOf, type Surroundings, startSurroundings, visit } from "./testing.ts";
@@ -254,9 +253,7 @@ test("a postgres addon is paid for while it exists, by its size", async () => {
   ]);
 });
 
-const withRedis = test.skipIf(!redisProgram(process.env.PATH));
-if (!redisProgram(process.env.PATH))
-  console.warn("A test with a redis server is skipped: none is on the PATH.");
+const withRedis = test.skipIf(!inject("redisProgram"));
 withRedis("a redis addon is paid for while its server runs", async () => {
   await run();
   const acting = actAs(around.port, newId("acc"));

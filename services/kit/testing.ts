@@ -1,13 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import type { DescService } from "@bufbuild/protobuf";
 import { type Client, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import pg from "pg";
 import { inject } from "vitest";
 import { findNatsServer, startNats } from "../../deploy/local/nats.ts";
+import { programsDir } from "../../deploy/local/options.ts";
 import { freePort } from "../../deploy/local/ports.ts";
 import { CALLER_HEADER, type Caller, signCaller } from "./caller.ts";
 
@@ -46,7 +47,7 @@ async function asAdmin(url: URL, statements: string[]): Promise<void> {
 /** A NATS server of its own on a free port; `restart` brings it back with its data. */
 export async function testNats(kept?: { dir: string; port: number }): Promise<TestNats> {
   const dir = kept?.dir ?? (await mkdtemp(join(tmpdir(), "berth-nats-")));
-  const binary = await findNatsServer(resolve(import.meta.dirname, "../../.cache/bin"), () => {});
+  const binary = await findNatsServer(programsDir, () => {});
   const server = await startNats({ binary, dir, port: kept?.port ?? (await freePort()) });
   return {
     url: server.url,

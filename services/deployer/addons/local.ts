@@ -1,9 +1,7 @@
+import type { RedisProgram } from "../redis-program.ts";
 import type { RedisServers } from "../redis-servers.ts";
 import type { Addon, AddonOutcome, AddonServers } from "./port.ts";
 import { dropDatabase, ensureDatabase } from "./shared-postgres.ts";
-
-const NO_REDIS =
-  "This installation has no redis server: neither redis-server nor valkey-server is on the PATH.";
 
 /**
  * Addons on one machine. Of type postgres: a role and a database of their own in the server of `adminUrl`. Of
@@ -12,21 +10,25 @@ const NO_REDIS =
 export function createLocalAddons({
   adminUrl,
   redis,
+  redisProgram,
 }: {
   adminUrl: string;
   redis: RedisServers;
+  redisProgram: RedisProgram;
 }): AddonServers {
   const { hostname, port } = new URL(adminUrl);
+  let changed = (_serviceId: string) => {};
   const postgres = { host: hostname, port: port === "" ? 5432 : Number(port) };
 
   async function ensureRedis(addon: Addon, password: string): Promise<AddonOutcome> {
     const { serviceId, size, port } = addon;
-    const program = redis.program();
-    if (program)
-      return { state: "ready", port: await redis.ensure(serviceId, program, { password, size, port }) };
+    const found = await redisProgram.find(() => changed(serviceId));
+    if ("program" in found)
+      return { state: "ready", port: await redis.ensure(serviceId, found.program, { password, size, port }) };
+    if ("fetching" in found) return { state: "waiting", message: found.fetching };
     // One that has run before waits for the program to come back.
-    if (port !== undefined) throw new Error(NO_REDIS);
-    return { state: "failed", message: NO_REDIS };
+    if (port !== undefined) throw new Error(found.missing);
+    return { state: "failed", message: found.missing };
   }
 
   return {
@@ -44,6 +46,9 @@ export function createLocalAddons({
       return server && { ...server, type: "redis" };
     },
     list: async () => redis.list().map((server) => ({ ...server, type: "redis" as const })),
-    watch: redis.watch,
+    watch(listener) {
+      changed = listener;
+      redis.watch(listener);
+    },
   };
 }
