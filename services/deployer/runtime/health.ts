@@ -84,13 +84,14 @@ function accepts(host: string, port: number): Promise<boolean> {
 function answers(host: string, port: number, path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const headers = { host: `localhost:${port}`, "user-agent": "berth-health-check" };
-    const request = get({ host, port, path, headers, agent: false, timeout: probeTimeoutMs });
+    const signal = AbortSignal.timeout(probeTimeoutMs);
+    const request = get({ host, port, path, headers, agent: false, signal });
     const done = (healthy: boolean) => {
       request.destroy();
       resolve(healthy);
     };
     request.once("response", (response) => done(response.statusCode! >= 200 && response.statusCode! < 400));
-    request.once("timeout", () => done(false));
-    request.once("error", () => done(false));
+    request.on("error", () => done(false));
+    request.once("close", () => done(false)); // also without an error, after a 101
   });
 }

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { closeSync, type FSWatcher, fstatSync, openSync, readSync, truncateSync, watch } from "node:fs";
+import { closeSync, type FSWatcher, fstatSync, ftruncateSync, openSync, readSync, watch } from "node:fs";
 import { join } from "node:path";
 import type { OutputLine } from "./log-segments.ts";
 import type { LogStore } from "./log-store.ts";
@@ -108,7 +108,7 @@ function openSource(path: string, stream: LogStream, instance: string, taken: nu
     freed = at;
     execFile("fallocate", ["--punch-hole", "--offset", "0", "--length", String(at), path], (error) => {
       if (!error || closed || fstatSync(file).size !== at) return;
-      truncateSync(path, 0);
+      ftruncateSync(file, 0);
       at = freed = 0;
     });
   }

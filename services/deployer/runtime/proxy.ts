@@ -6,7 +6,10 @@ export interface Address {
   port: number;
 }
 
-/** Why a request did not reach the app. `refused`: nothing was sent, another replica may be asked. */
+/**
+ * Why there is no answer of the app. `refused`: nothing was sent, another replica may be asked. `failed`: it
+ * ended before it answered, or what it sent is no answer.
+ */
 export type Unreached = "refused" | "failed";
 
 const idle = new Agent({ keepAlive: true, maxFreeSockets: 64, timeout: 4000 });
@@ -38,22 +41,28 @@ function attempt(
     const agent = repeatable ? idle : false;
     const upstream = request({ ...to, method: req.method, path: req.url, headers, agent, setHost: false });
     let connected = false;
+    let answer: IncomingMessage | undefined;
     upstream.on("socket", (socket) => {
       if (upstream.reusedSocket) connected = true;
       else socket.once("connect", () => (connected = true));
     });
     upstream.on("error", () => {
-      if (res.headersSent) res.destroy();
-      if (res.headersSent || res.destroyed) resolve(undefined);
-      else if (repeatable && upstream.reusedSocket) resolve(attempt(req, res, to, repeatable));
+      // What goes wrong after a whole answer is of no matter.
+      if (res.headersSent) return void (answer?.complete || res.destroy());
+      if (res.destroyed) resolve(undefined);
+      else if (repeatable && upstream.reusedSocket && !answer) resolve(attempt(req, res, to, repeatable));
       else resolve(connected ? "failed" : "refused");
     });
-    upstream.on("response", (answer) => {
+    upstream.on("response", (came) => {
+      answer = came;
+      if (!isProper(answer)) return void upstream.destroy();
       res.writeHead(answer.statusCode!, answer.statusMessage, endToEnd(answer.rawHeaders));
       res.flushHeaders();
       answer.pipe(res);
       answer.on("error", () => res.destroy());
     });
+    // Without an error as well: after a 101 that nobody asked for.
+    upstream.on("close", () => res.headersSent || resolve("failed"));
     res.on("close", () => {
       upstream.destroy();
       resolve(undefined);
@@ -93,12 +102,17 @@ export function forwardUpgrade(
       resolve();
     };
     socket.on("error", over).on("end", over).on("close", over);
-    upstream.on("error", () => {
+    let answered = false;
+    upstream.on("error", () => {});
+    upstream.on("close", () => {
+      if (answered) return;
       if (socket.writable)
         socket.write("HTTP/1.1 502 Bad Gateway\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
       over();
     });
     upstream.on("upgrade", (answer, peer, first) => {
+      if (!isPrintable(answer)) return void peer.destroy();
+      answered = true;
       const both = () => {
         finish(peer);
         finish(socket);
@@ -112,11 +126,24 @@ export function forwardUpgrade(
       socket.pipe(peer).pipe(socket);
     });
     upstream.on("response", (answer) => {
+      if (!isProper(answer)) return void upstream.destroy();
+      answered = true;
       socket.write(headText(answer, [...endToEnd(answer.rawHeaders), "connection", "close"]));
       answer.on("error", over).on("end", over).pipe(socket, { end: false });
     });
     upstream.end();
   });
+}
+
+/** Whether it is a final answer that can be passed on (RFC 9110 section 15): an app may write anything. */
+function isProper(answer: IncomingMessage): boolean {
+  const { statusCode = 0 } = answer;
+  return statusCode >= 200 && statusCode <= 599 && isPrintable(answer);
+}
+
+/** Node reads more in the line of the status than it writes. */
+function isPrintable({ statusMessage = "", rawHeaders }: IncomingMessage): boolean {
+  return [statusMessage, ...rawHeaders].every((text) => /^[\t\x20-\x7e\x80-\xff]*$/.test(text));
 }
 
 /** Closes a connection after what has been written to it has left. */

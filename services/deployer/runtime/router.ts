@@ -56,7 +56,7 @@ export async function startRouter(options: { port: number; logger: Logger }): Pr
       const unreached = await forward(req, res, target).finally(() => give(target!));
       if (unreached === undefined) return;
       if (unreached === "failed")
-        return refuse(req, res, 502, "bad_gateway", "The service ended before it answered.");
+        return refuse(req, res, 502, "bad_gateway", "The service gave no proper answer.");
       tried.add(keyOf(target));
     }
     refuse(req, res, 503, "unavailable", "This service has no healthy release at the moment.");
@@ -70,9 +70,13 @@ export async function startRouter(options: { port: number; logger: Logger }): Pr
     socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
   }
 
+  const broke = (error: unknown, connection: ServerResponse | Duplex) => {
+    options.logger.error({ err: error }, "a request could not be passed on");
+    connection.destroy();
+  };
   const server = createServer(
     { requestTimeout: 0, keepAliveTimeout: 60_000 },
-    (req, res) => void serve(req, res),
+    (req, res) => void serve(req, res).catch((error) => broke(error, res)),
   );
   const sockets = new Set<Duplex>();
   server.on("connection", (socket: Duplex) => {
@@ -81,7 +85,7 @@ export async function startRouter(options: { port: number; logger: Logger }): Pr
   });
   server.on("upgrade", (req: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on("error", () => {});
-    void upgrade(req, socket, head);
+    void upgrade(req, socket, head).catch((error) => broke(error, socket));
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject).listen({ port: options.port, host: "127.0.0.1" }, resolve);
