@@ -1,8 +1,8 @@
-import { connect, createServer, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from "vitest";
 import { newId } from "../kit/ids.ts";
 import { eventually, type TestNats } from "../kit/testing.ts";
+import { type Outcome, openProxy, type TcpProxy } from "../kit/testing-proxy.ts";
 import { actAs, archiveOf, refusal, type Surroundings, startSurroundings, visit } from "./testing.ts";
 import {
   collectEvents,
@@ -15,21 +15,21 @@ import {
 const OUTAGE_MS = 10_000;
 
 let around: Surroundings;
-let door: Door;
+let proxy: TcpProxy;
 let deployer: DeployerProcess;
 let events: ReturnType<typeof collectEvents>;
 let nats: TestNats | undefined;
 
 beforeAll(async () => {
   around = await startSurroundings();
-  door = await openDoor(new URL(around.env.DATABASE_URL!));
+  proxy = await openProxy(new URL(around.env.DATABASE_URL!));
   deployer = deployerProcess(around);
   events = collectEvents(around);
 });
 beforeEach(() =>
   deployer.run({
-    DATABASE_URL: door.of(around.env.DATABASE_URL!),
-    ADDON_POSTGRES_URL: door.of(around.env.ADDON_POSTGRES_URL!),
+    DATABASE_URL: proxy.of(around.env.DATABASE_URL!),
+    ADDON_POSTGRES_URL: proxy.of(around.env.ADDON_POSTGRES_URL!),
   }),
 );
 afterEach(() => deployer.end("SIGTERM"));
@@ -38,63 +38,8 @@ afterAll(async () => {
   await events?.stop();
   await around?.stop();
   await nats?.stop();
-  door?.shut();
+  proxy?.shut();
 });
-
-type Door = Awaited<ReturnType<typeof openDoor>>;
-
-/** What becomes of connections that hung: they go on, they break, or those begun meanwhile stay silent. */
-type Outcome = "kept" | "lost" | "silent";
-
-/** A way to a TCP server that can be shut (connections end, none is let in) or can hang (nothing moves). */
-async function openDoor(server: URL) {
-  const sockets = new Map<Socket, { late: boolean }>();
-  let hanging = false;
-  const listener = createServer((near) => {
-    const far = connect(Number(server.port), server.hostname);
-    const pass = (from: Socket, to: Socket) => {
-      sockets.set(from, { late: hanging });
-      from.on("data", (part) => to.write(part));
-      from
-        .on("error", () => {})
-        .on("close", () => {
-          sockets.delete(from);
-          to.destroy();
-        });
-      if (hanging) from.pause();
-    };
-    pass(near, far);
-    pass(far, near);
-  });
-  const open = (port: number) => new Promise<void>((done) => listener.listen(port, "127.0.0.1", done));
-  await open(0);
-  const { port } = listener.address() as { port: number };
-  const endAll = () => {
-    for (const socket of sockets.keys()) socket.destroy();
-  };
-  return {
-    of(url: string): string {
-      const through = new URL(url);
-      through.host = `127.0.0.1:${port}`;
-      return through.href;
-    },
-    shut() {
-      listener.close();
-      endAll();
-    },
-    open: () => open(port),
-    hang(outcome: Outcome) {
-      if (outcome === "silent") endAll();
-      hanging = true;
-      for (const socket of sockets.keys()) socket.pause();
-    },
-    goOn(outcome: Outcome) {
-      hanging = false;
-      if (outcome === "lost") endAll();
-      for (const [socket, { late }] of sockets) if (!(late && outcome === "silent")) socket.resume();
-    },
-  };
-}
 
 const app = (edition: string) =>
   archiveOf({
@@ -199,12 +144,12 @@ test("the database refuses for 10 s under load: apps answer, calls are refused, 
   const load = await startLoad();
   await load.begin();
   await during(load, async () => {
-    door.shut();
+    proxy.shut();
     const until = delay(OUTAGE_MS);
     const said = await refusal(load.catalog.getService(load.deployed.path));
     expect([said.status, said.code]).toEqual([503, "unavailable"]);
     await until;
-    await door.open();
+    await proxy.open();
   });
   await load.settles("two");
 });
@@ -219,13 +164,13 @@ test.each<[string, Outcome]>([
     const load = await startLoad();
     await load.begin();
     await during(load, async () => {
-      door.hang(outcome);
+      proxy.hang(outcome);
       const asked = load.catalog.getService(load.deployed.path).then(
         () => "answered",
         (error) => refusal(Promise.reject(error)).then(({ status, code }) => `${status} ${code}`),
       );
       await delay(OUTAGE_MS);
-      door.goOn(outcome);
+      proxy.goOn(outcome);
       expect(["answered", "503 unavailable"]).toContain(await asked);
     });
     await load.settles("two");
