@@ -184,6 +184,32 @@ describe("every refusal names its code and reason", () => {
     expect(refusal(answer)).toBe("422 alias_cycle");
   });
 
+  test("a cycle that only a service's own variables close is allowed, and the answer names the service", async () => {
+    const { P, E, web } = await fresh();
+    const { id: serviceId } = await world.must<{ id: string }>("GET", web);
+    await world.must("POST", `${web}/variables`, { name: "TWO", aliasTarget: "ONE" });
+    const made = await world.must("POST", `${P}/variables`, { name: "ONE", aliasTarget: "TWO" });
+    const environmentId = E.split("/").at(-1);
+    const warning = {
+      reason: "alias_cycle",
+      serviceId,
+      name: "web",
+      environmentId,
+      cycle: ["ONE", "TWO"],
+    };
+    expect(made.warnings).toEqual([warning]);
+    expect(await world.must("GET", `${P}/variables/ONE`)).not.toHaveProperty("warnings");
+    const patched = await world.must("PATCH", `${P}/variables/ONE`, { aliasTarget: "THREE" });
+    expect(patched.warnings).toEqual([]);
+    const set = [{ name: "ONE", aliasTarget: "TWO" }];
+    expect((await world.must("POST", `${P}/variables/batch`, { set })).warnings).toEqual([warning]);
+    const { dangling } = await world.must("GET", `${web}/resolved-variables`);
+    expect(dangling).toEqual([
+      { name: "ONE", aliasTarget: "TWO", reason: "alias_cycle" },
+      { name: "TWO", aliasTarget: "ONE", reason: "alias_cycle" },
+    ]);
+  });
+
   test("deletes at wider scopes need confirmation and tell the impact; at service scope never", async () => {
     const { P, E, web } = await fresh();
     await world.must("POST", `${P}/variables`, { name: "A", value: "x" });

@@ -38,5 +38,6 @@ export async function batchAnswer(tx: Tx, scope: Scope, req: BatchVariablesReque
   const position = new Map(req.set.map((entry, index) => [entry.name, index]));
   const data = await present(tx, scope, written.rows);
   data.sort((a, b) => position.get(a.name!)! - position.get(b.name!)!);
-  return { data, applied: data.length, removed: written.removed };
+  const { removed, warnings } = written;
+  return { data, applied: data.length, removed, warnings };
 }

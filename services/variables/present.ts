@@ -1,4 +1,4 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Message, MessageInitShape } from "@bufbuild/protobuf";
 import type { VariableSchema } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Db } from "../kit/db.ts";
 import type { Vault } from "./data-keys.ts";
@@ -8,7 +8,7 @@ import { chainOf, type Scope } from "./scopes.ts";
 import { type ChainRow, chainRows, type SealedVariable, type StoredVariable } from "./sql.ts";
 import { addonRows } from "./sql-scopes.ts";
 
-export type VariableMessage = MessageInitShape<typeof VariableSchema>;
+export type VariableMessage = Exclude<MessageInitShape<typeof VariableSchema>, Message>;
 
 /** Stored rows of a scope as their messages, without values; sensitivity is derived where it has to be. */
 export async function present(db: Db, scope: Scope, rows: StoredVariable[]): Promise<VariableMessage[]> {

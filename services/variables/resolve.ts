@@ -200,20 +200,30 @@ export function aliasCycle(rows: readonly AliasRow[], ...candidates: AliasRow[])
     const other = nearest.get(row.name);
     if (other === undefined || NEARNESS[row.scope] <= NEARNESS[other.scope]) nearest.set(row.name, row);
   }
-  const written = new Set(candidates.map(({ name }) => name));
+  return cycleThrough(new Set(candidates.map(({ name }) => name)), (name) => nearest.get(name)?.aliasTarget);
+}
+
+/**
+ * The names of a cycle that one of `starts` is in, in the order they point to each other, or undefined.
+ * `targetOf` gives what a name points to, if it is an alias.
+ */
+export function cycleThrough(
+  starts: ReadonlySet<string>,
+  targetOf: (name: string) => string | null | undefined,
+): string[] | undefined {
   const followed = new Set<string>();
-  for (const start of written) {
+  for (const start of starts) {
     const way = new Set<string>();
     let name: string | null | undefined = start;
     while (name != null && !followed.has(name)) {
       followed.add(name);
       way.add(name);
-      name = nearest.get(name)?.aliasTarget;
+      name = targetOf(name);
     }
     if (name == null || !way.has(name)) continue;
     const steps = [...way];
     const cycle = steps.slice(steps.indexOf(name));
-    if (cycle.some((member) => written.has(member))) return cycle;
+    if (cycle.some((member) => starts.has(member))) return cycle;
   }
   return undefined;
 }

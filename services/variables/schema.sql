@@ -66,4 +66,5 @@ table variables
   constraint variables_check1 CHECK (((connection_service IS NULL) = (connection_key IS NULL)))
   constraint variables_check2 CHECK (((sealed IS NOT NULL) OR ((NOT sensitive) AND (size = 0))))
   constraint variables_pkey PRIMARY KEY (scope_id, name)
+  CREATE INDEX variables_aliases ON variables USING btree (scope_id) INCLUDE (name, alias_target) WHERE (alias_target IS NOT NULL)
   CREATE UNIQUE INDEX variables_newest ON variables USING btree (scope_id, id DESC)

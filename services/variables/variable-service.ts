@@ -61,7 +61,10 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
             throw conflict("variable_exists", `${req.name} exists in this ${scope.kind} already.`);
           return { action: "variable.create", target: req.name, set: [row], unset: [], replaced };
         },
-        async (tx) => (await presentOpen(tx, scope, [await requireVariable(tx, scope, req.name)], vault))[0]!,
+        async (tx, { warnings }) => {
+          const [message] = await presentOpen(tx, scope, [await requireVariable(tx, scope, req.name)], vault);
+          return { ...message, warnings };
+        },
       );
     },
 
@@ -112,11 +115,11 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
             replaced: [{ ...old, literal: isLiteral(old) }],
           };
         },
-        async (tx) => {
+        async (tx, { warnings }) => {
           const row = await requireVariable(tx, scope, name);
           const [message] = await presentOpen(tx, scope, [row], vault);
           setTag(ctx, tagOf(row, message!.sensitive));
-          return message!;
+          return { ...message, warnings };
         },
       );
     },

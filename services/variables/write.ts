@@ -3,6 +3,7 @@ import type { Caller } from "../kit/caller.ts";
 import { type Pool, type Tx, transaction } from "../kit/db.ts";
 import { invalid, notFound, refuse } from "../kit/errors.ts";
 import { audit, emit } from "../kit/outbox.ts";
+import { type AliasWarning, aliasWarnings } from "./alias-warnings.ts";
 import { aliasCycle } from "./resolve.ts";
 import { addonsByName, connectedServices, referenced } from "./resolved.ts";
 import { chainOf, knownScope, type Scope } from "./scopes.ts";
@@ -14,7 +15,7 @@ export const MAX_VARIABLES = 1000;
 
 /** What a write does, decided under the lock; nothing at all when it has nothing to store or remove. */
 export type Decision = Write & { action: string; target: string; metadata?: Record<string, string> };
-export type Written = { rows: sql.StoredVariable[]; removed: number };
+export type Written = { rows: sql.StoredVariable[]; removed: number; warnings: AliasWarning[] };
 
 /**
  * One write to one scope: `decide` under the project's lock, then rows, revision, audit record and event in
@@ -32,7 +33,8 @@ export async function write<T>(
     const scope = await knownScope(tx, at.path);
     if (scope?.id !== at.scope.id) throw notFound(at.scope.kind);
     const decision = await decide(tx);
-    if (decision.set.length === 0 && decision.unset.length === 0) return answer(tx, { rows: [], removed: 0 });
+    if (decision.set.length === 0 && decision.unset.length === 0)
+      return answer(tx, { rows: [], removed: 0, warnings: [] });
     await refuseCycle(tx, scope, decision);
     await refuseLargeSets(tx, scope, decision);
     const written = await store(tx, scope, decision);
@@ -72,7 +74,8 @@ async function store(tx: Tx, scope: Scope, { set, unset }: Write): Promise<Writt
     throw refuse(403, "quota_exceeded", `A scope holds at most ${MAX_VARIABLES} variables.`, {
       context: { limit: MAX_VARIABLES },
     });
-  return { rows, removed };
+  const aliases = set.filter((row) => row.aliasTarget !== null).map((row) => row.name);
+  return { rows, removed, warnings: await aliasWarnings(tx, scope, aliases) };
 }
 
 async function refuseCycle(tx: Tx, scope: Scope, { set, unset, action }: Decision): Promise<void> {
