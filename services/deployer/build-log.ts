@@ -9,6 +9,8 @@ const PIECE_BYTES = 64 * 1024;
 
 export type BuildLogWriter = {
   line: (text: string) => void;
+  /** Waits for pieces that are being written: before a transaction, which waits for nothing outside it. */
+  settle: () => Promise<void>;
   /** Writes what is left; into the transaction `tx` if there is one, and then rejects when it cannot. */
   close: (tx?: Db) => Promise<void>;
 };
@@ -58,6 +60,10 @@ export function writeBuildLog(
       waiting += line;
       waitingBytes += Buffer.byteLength(line);
       if (waitingBytes >= PIECE_BYTES) void flush();
+    },
+    async settle() {
+      clearInterval(timer);
+      await writing;
     },
     async close(tx) {
       clearInterval(timer);

@@ -107,6 +107,7 @@ export function createBuilds(deps: BuildsDeps) {
     output: BuildLogWriter,
   ): Promise<void> {
     const built = { deploymentId, artifact, image: imageRef(artifact), commit };
+    await output.settle();
     const moved = await transaction(pool, async (tx) => {
       await output.close(tx);
       const row = await finishBuild(tx, owner, built);

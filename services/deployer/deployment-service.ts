@@ -86,15 +86,17 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         refuseAddon(type);
         await requireArchive(request.accountId, id, archiveRef);
       };
+      const checked = deployable(await requireService(pool, request));
       if (request.dryRun) {
+        await checked.catch(() => {});
         const value = await dryRun(deps, request, async (_, service) => {
-          await deployable(service);
+          await checked;
           if (service.deleting) throw serviceDeleting();
           return { archiveRef };
         });
         return { result: { case: "dryRun", value } };
       }
-      await deployable(await requireService(pool, request));
+      await checked;
       return transaction(pool, async (tx) => {
         const service = await requireLocked(tx, request);
         if (service.deleting) throw serviceDeleting();

@@ -1,3 +1,4 @@
+import { AsyncResource } from "node:async_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
@@ -117,15 +118,18 @@ export function startWorklist(deps: WorklistDeps) {
   }
   const looping = loop();
 
+  // Whoever notifies may be inside a transaction, which this is no part of.
+  const poke = AsyncResource.bind((serviceId: string): void => {
+    if (stopping) return;
+    if (inHand.has(serviceId)) return void again.add(serviceId);
+    sql.poke(pool, [serviceId]).catch((error) => log.warn({ err: error }, "a service waits for its turn"));
+  });
+
   return {
     /** Looks for due services now. */
     wake,
     /** Makes a service due, for whoever holds it; one that is in hand here needs no word to others. */
-    poke(serviceId: string): void {
-      if (stopping) return;
-      if (inHand.has(serviceId)) return void again.add(serviceId);
-      sql.poke(pool, [serviceId]).catch((error) => log.warn({ err: error }, "a service waits for its turn"));
-    },
+    poke,
     /** What went on in the background of a service is over; `broken`: after a pause it is tried again. */
     ended(serviceId: string, broken: boolean): void {
       const wakeIn = broken ? pauseAfterFailure(serviceId) : 0;

@@ -8,15 +8,33 @@ import { type Bus, type Connected, STREAM } from "./nats.ts";
 import { EVENT_ID } from "./outbox.ts";
 import { traced } from "./telemetry.ts";
 
-/** What a consumer does with one kind of event, in the transaction that also remembers the event. */
-export type Handler = { event: string; handle: (tx: Tx, payload: Uint8Array) => Promise<void> };
+/** What a consumer does with one kind of event: `begin` decodes and prepares, its result is the effect. */
+export type Handler = { event: string; begin: (payload: Uint8Array) => Promise<Effect> };
 
-/** A typed handler of one event message. */
-export function on<S extends DescMessage>(
+/** The effect of one event, in the transaction that also remembers the event. */
+type Effect = (tx: Tx) => Promise<void>;
+
+/** A handler of an event that needs more than the event tells. */
+export type Phases<Event, Prepared> = {
+  /** Runs before any transaction, once for each delivery: here other services and the pool can be asked. */
+  prepare: (event: Event) => Promise<Prepared>;
+  handle: (tx: Tx, event: Event, prepared: Prepared) => Promise<void>;
+};
+
+/** A typed handler of one event message. What has an effect gets the transaction, and nothing else works in it. */
+export function on<S extends DescMessage, Prepared = undefined>(
   schema: S,
-  handle: (tx: Tx, event: MessageShape<S>) => Promise<void>,
+  handler: Phases<MessageShape<S>, Prepared> | ((tx: Tx, event: MessageShape<S>) => Promise<void>),
 ): Handler {
-  return { event: schema.name, handle: (tx, payload) => handle(tx, fromBinary(schema, payload)) };
+  return {
+    event: schema.name,
+    async begin(payload) {
+      const event = fromBinary(schema, payload);
+      if (typeof handler === "function") return (tx) => handler(tx, event);
+      const prepared = await handler.prepare(event);
+      return (tx) => handler.handle(tx, event, prepared);
+    },
+  };
 }
 
 export type ConsumerOptions = {
@@ -114,44 +132,54 @@ async function ensureConsumer({ manager }: Connected, name: string, from: string
   });
 }
 
-/**
- * What arrived together is handled in one transaction, which pays for one commit; when any of it fails,
- * each event is handled alone.
- */
+type Begun = { message: JsMsg; effect: Effect | undefined };
+
+/** Prepares what arrived together; what cannot be prepared is given back alone. */
 async function handle(connected: Connected, options: ConsumerOptions, messages: JsMsg[]): Promise<void> {
-  const { pool, log, name } = options;
+  const begun = await Promise.allSettled(messages.map((message) => begin(options, message)));
+  const ready: Begun[] = [];
+  for (const [index, outcome] of begun.entries()) {
+    const message = messages[index]!;
+    if (outcome.status === "fulfilled") ready.push({ message, effect: outcome.value });
+    else await giveBack(connected, options, message, outcome.reason as Error);
+  }
+  if (ready.length > 0) await commit(connected, options, ready);
+}
+
+function begin({ handlers }: ConsumerOptions, message: JsMsg): Promise<Effect | undefined> {
+  const event = message.subject.split(".")[3]!;
+  return handlers.find((h) => h.event === event)?.begin(message.data) ?? Promise.resolve(undefined);
+}
+
+/**
+ * The effects of several events are one transaction, which pays for one commit; when any of it fails, each
+ * event is handled alone.
+ */
+async function commit(connected: Connected, options: ConsumerOptions, ready: Begun[]): Promise<void> {
   try {
-    await transaction(pool, async (tx) => {
-      for (const message of messages) await effect(tx, options, message);
+    await transaction(options.pool, async (tx) => {
+      for (const one of ready) await once(tx, options, one);
     });
-    for (const message of messages) message.ack();
+    for (const { message } of ready) message.ack();
   } catch (error) {
-    if (messages.length > 1) {
-      for (const message of messages) await handle(connected, options, [message]);
-      return;
-    }
-    const [message] = messages as [JsMsg];
-    const [id, tries] = [message.headers?.get(EVENT_ID), message.info.deliveryCount];
-    log.error({ err: error, consumer: name, subject: message.subject, eventId: id, tries }, "event failed");
-    await giveBack(connected, options, message, error as Error);
+    if (ready.length === 1) return giveBack(connected, options, ready[0]!.message, error as Error);
+    for (const one of ready) await commit(connected, options, [one]);
   }
 }
 
 /** The handler's effect and the inbox row, unless the event was handled before. */
-async function effect(tx: Tx, { name, handlers }: ConsumerOptions, message: JsMsg): Promise<void> {
-  const event = message.subject.split(".")[3]!;
-  const handler = handlers.find((h) => h.event === event);
+async function once(tx: Tx, { name }: ConsumerOptions, { message, effect }: Begun): Promise<void> {
   const id = message.headers?.get(EVENT_ID) ?? "";
-  if (!handler || !id) return;
+  if (!effect || !id) return;
   const carrier = { traceparent: message.headers?.get("traceparent") || undefined };
-  await traced(`consume ${event}`, SpanKind.CONSUMER, carrier, async () => {
+  await traced(`consume ${message.subject.split(".")[3]}`, SpanKind.CONSUMER, carrier, async () => {
     const fresh = await count(
       tx,
       "inbox_insert",
       "insert into inbox (consumer, event_id) values ($1, $2) on conflict do nothing",
       [name, id],
     );
-    if (fresh === 1) await handler.handle(tx, message.data);
+    if (fresh === 1) await effect(tx);
   });
 }
 
@@ -161,7 +189,11 @@ async function giveBack(
   message: JsMsg,
   error: Error,
 ): Promise<void> {
-  const tries = message.info.deliveryCount;
+  const [eventId, tries] = [message.headers?.get(EVENT_ID), message.info.deliveryCount];
+  options.log.error(
+    { err: error, consumer: options.name, subject: message.subject, eventId, tries },
+    "event failed",
+  );
   if (tries < MAX_TRIES) {
     message.nak(Math.min((options.retryMs ?? 500) * 2 ** (tries - 1), 30_000));
     return;

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import pg from "pg";
@@ -29,9 +30,32 @@ export const vigilant = {
   keepAliveInitialDelayMillis: 10_000,
 };
 
+/** The open transactions that the running code is inside of, the innermost first. */
+type Inside = { pool: Pool; open: boolean; outer: Inside | undefined };
+const inside = new AsyncLocalStorage<Inside>();
+
+/**
+ * A pool that code within one of its own transactions cannot reach: that would wait for a connection, or for a
+ * lock, that the transaction itself holds, and PostgreSQL does not see such a circle.
+ */
+class WalledPool extends pg.Pool {
+  override connect(): Promise<Tx>;
+  override connect(done: Connected): void;
+  override connect(done?: Connected): unknown {
+    for (let at = inside.getStore(); at; at = at.outer) {
+      if (!at.open || at.pool !== this) continue;
+      const error = new Error("Code inside a transaction may use only its tx, not the pool it came from.");
+      return done ? process.nextTick(done, error) : Promise.reject(error);
+    }
+    return done ? super.connect(done) : super.connect();
+  }
+}
+
+type Connected = Parameters<pg.Pool["connect"]>[0];
+
 /** A pool of connections to one service's database. */
 export function createPool(url: string, options: { max?: number; name?: string } = {}): Pool {
-  const pool = new pg.Pool({
+  const pool = new WalledPool({
     connectionString: url,
     types,
     max: options.max ?? 10,
@@ -68,13 +92,18 @@ export async function count(db: Db, name: string, text: string, values: unknown[
   return result.rowCount ?? 0;
 }
 
-/** Runs `work` in one transaction: committed when it returns, rolled back when it throws. */
+/**
+ * Runs `work` in one transaction: committed when it returns, rolled back when it throws. Until it ends, what
+ * `work` does may use `tx` alone: the pool itself and a second transaction throw at once.
+ */
 export async function transaction<T>(pool: Pool, work: (tx: Tx) => Promise<T>): Promise<T> {
   const tx = await pool.connect();
+  const outer = inside.getStore();
+  const here: Inside = { pool, open: true, outer: outer?.open ? outer : undefined };
   let broken: Error | undefined;
   try {
     await tx.query("begin");
-    const result = await work(tx);
+    const result = await inside.run(here, () => work(tx));
     await tx.query("commit");
     return result;
   } catch (error) {
@@ -83,6 +112,7 @@ export async function transaction<T>(pool: Pool, work: (tx: Tx) => Promise<T>): 
     });
     throw error;
   } finally {
+    here.open = false;
     tx.release(broken);
   }
 }

@@ -15,10 +15,13 @@ export function keyPlace(accountId: string, serviceId: string, key: string): Pla
 type Deps = { pool: Pool; catalog: Catalog; keys: DataKeys; log: Logger };
 export type Addons = ReturnType<typeof createAddons>;
 type AddonScope = Pick<Scope, "accountId" | "projectId" | "environmentId" | "serviceId">;
+/** What an addon publishes, sealed and not stored yet. */
+export type Published = { addon: AddonScope; ready: boolean; revision: number; keys: sql.KeyRow[] };
 
 /** Keeps what managed addons publish: fetched from the deployer, sealed under the account's data key. */
 export function createAddons({ pool, catalog, keys, log }: Deps) {
-  async function prepare(addon: AddonScope) {
+  /** What the deployer says that an addon publishes now; undefined when there is no such addon any more. */
+  async function fetch(addon: AddonScope): Promise<Published | undefined> {
     const { accountId, serviceId } = addon as Required<AddonScope>;
     const published = await catalog.getAddonKeys({ serviceId }).catch(unlessNotFound);
     if (!published) return undefined;
@@ -30,18 +33,17 @@ export function createAddons({ pool, catalog, keys, log }: Deps) {
       size: Buffer.byteLength(value),
       sealed: vault.seal(keyPlace(accountId, serviceId!, key), value),
     }));
-    return { ready, revision: Number(revision), keys: list };
+    return { addon, ready, revision: Number(revision), keys: list };
   }
 
   /** Fetches the keys of an addon and stores them, unless they are known; gives whether anything changed. */
-  async function refresh(addon: AddonScope, within?: Tx): Promise<boolean> {
-    const published = await prepare(addon);
-    if (!published) return false;
-    if (within) return store(within, addon, published);
-    return transaction(pool, (tx) => store(tx, addon, published));
+  async function refresh(addon: AddonScope): Promise<boolean> {
+    const published = await fetch(addon);
+    return published !== undefined && transaction(pool, (tx) => storePublished(tx, published));
   }
 
   return {
+    fetch,
     refresh,
     /** As `refresh`, for a reader that can go on without: what fails is made good by the addon's event. */
     async tryRefresh(addon: AddonScope): Promise<void> {
@@ -52,11 +54,9 @@ export function createAddons({ pool, catalog, keys, log }: Deps) {
   };
 }
 
-async function store(
-  tx: Tx,
-  { accountId, projectId, environmentId, serviceId }: AddonScope,
-  published: { ready: boolean; revision: number; keys: sql.KeyRow[] },
-): Promise<boolean> {
+/** Stores what an addon publishes, unless it is known; gives whether anything changed. */
+export async function storePublished(tx: Tx, { addon, ...published }: Published): Promise<boolean> {
+  const { accountId, projectId, environmentId, serviceId } = addon;
   await sql.lockProject(tx, projectId);
   const { ready, revision } = published;
   if (!(await sql.markPublished(tx, { serviceId: serviceId!, ready, revision }))) return false;

@@ -8,7 +8,7 @@ import {
   ServiceDeletedSchema,
 } from "../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { type Handler, on } from "../kit/consume.ts";
-import type { Addons } from "./addons.ts";
+import { type Addons, storePublished } from "./addons.ts";
 import { type Scopes, unlessNotFound } from "./scopes.ts";
 import { forget, learn } from "./tree.ts";
 
@@ -29,9 +29,14 @@ export function deployerHandlers({ scopes, addons }: { scopes: Scopes; addons: A
     on(ServiceDeletedSchema, (tx, { accountId, projectId, environmentId, serviceId }) =>
       forget(tx, { accountId, projectId, id: serviceId, kind: "service", parentId: environmentId }),
     ),
-    on(AddonKeysPublishedSchema, async (tx, { serviceId }) => {
-      const addon = await scopes.ofService(serviceId).catch(unlessNotFound);
-      if (addon) await addons.refresh(addon, tx);
+    on(AddonKeysPublishedSchema, {
+      async prepare({ serviceId }) {
+        const addon = await scopes.ofService(serviceId).catch(unlessNotFound);
+        return addon && addons.fetch(addon);
+      },
+      async handle(tx, _event, published) {
+        if (published) await storePublished(tx, published);
+      },
     }),
   ];
 }
