@@ -151,6 +151,57 @@ describe("what is wrong with a request is said before anything runs", () => {
     );
   });
 
+  test.each([
+    ["2026-02-30T00:00:00Z", "day must be from 01 to 28"],
+    ["2100-02-29T00:00:00Z", "day must be from 01 to 28"],
+    ["2028-02-30T00:00:00Z", "day must be from 01 to 29"],
+    ["2026-04-31T00:00:00Z", "day must be from 01 to 30"],
+    ["2026-11-00T00:00:00Z", "day must be from 01 to 30"],
+    ["2026-00-10T00:00:00Z", "month must be from 01 to 12"],
+    ["2026-13-10T00:00:00Z", "month must be from 01 to 12"],
+    ["2026-11-20T24:00:00Z", "hour must be from 00 to 23"],
+    ["2026-11-20T23:60:00Z", "minute must be from 00 to 59"],
+    ["2026-06-30T23:59:60Z", "second must be from 00 to 59"],
+    ["2026-11-20T10:00:00+24:00", "offset's hour must be from 00 to 23"],
+    ["2026-11-20T10:00:00-99:99", "offset's hour must be from 00 to 23"],
+    ["2026-11-20T10:00:00+01:60", "offset's minute must be from 00 to 59"],
+    ["0000-11-20T10:00:00Z", "year must be from 0001 to 9999"],
+    ["0001-01-01T00:00:00+00:01", "must be in the years 0001 to 9999"],
+    ["9999-12-31T23:59:59-00:01", "must be in the years 0001 to 9999"],
+  ])("the time %s does not exist: its %s", async (time, sentence) => {
+    for (const path of [`${S()}/logs`, `${A}/audit-events`]) {
+      const answer = await call("GET", `${path}?since=${encodeURIComponent(time)}`);
+      expect(refusalOf(answer)).toBe("422 out_of_range");
+      expect(answer.body.error.message).toContain(sentence);
+      expect(answer.body.error.details[0]!.path).toBe("since");
+    }
+  });
+
+  test("times that exist are taken, also at the ends of what there is, and others are none", async () => {
+    const status = async (time: string) => {
+      const answers = [`${S()}/logs`, `${A}/audit-events`].map((path) =>
+        call("GET", `${path}?since=${encodeURIComponent(time)}`),
+      );
+      return [...new Set((await Promise.all(answers)).map(refusalOf))];
+    };
+    for (const time of [
+      "2028-02-29T23:59:59.999999999+23:59",
+      "2000-02-29T00:00:00-00:00",
+      "0001-01-01T00:00:00Z",
+      "9999-12-31T23:59:59.999999999Z",
+    ])
+      expect([time, await status(time)]).toEqual([time, ["200 "]]);
+    for (const time of [
+      "10000-01-01T00:00:00Z",
+      "2026-11-20",
+      "1795168800",
+      "2026-11-20T10:00:00",
+      "tomorrow",
+      "",
+    ])
+      expect([time, await status(time)]).toEqual([time, ["422 invalid_type"]]);
+  });
+
   test("a body that is not JSON, not an object, not UTF-8, compressed, of another type, or too large", async () => {
     const post = async (body: string | Uint8Array, headers = {}) => {
       const answer = await fetch(`${gateway.baseUrl}${P()}/variables`, {

@@ -1,5 +1,6 @@
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import type { Detail } from "../services/kit/errors.ts";
+import { wrongTime } from "./time.ts";
 
 /** Looks at one JSON value; what is wrong with it goes to `found`. Values are never quoted. */
 export type Check = (value: unknown, path: string, found: Detail[]) => void;
@@ -8,8 +9,6 @@ export type Members = Map<string, Check>;
 /** How many mistakes of one request are listed. */
 export const MAX_FOUND = 20;
 const INT32 = 2 ** 31;
-
-const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;
 
 const wrong = (found: Detail[], path: string, message: string) =>
   void found.push({ path, reason: "invalid_type", message });
@@ -24,10 +23,10 @@ const isString = simple((value) => typeof value === "string", "must be a string"
 const isBoolean = simple((value) => typeof value === "boolean", "must be true or false");
 const isNumber = simple((value) => typeof value === "number", "must be a number");
 const isText64 = simple((value) => /^-?\d{1,20}$/.test(String(value)), "must be a whole number");
-const isTime = simple(
-  (value) => typeof value === "string" && RFC3339.test(value) && !Number.isNaN(Date.parse(value)),
-  "must be a time such as 2026-11-20T10:00:00Z",
-);
+const isTime: Check = (value, path, found) => {
+  const problem = wrongTime(typeof value === "string" ? value : "");
+  if (problem) found.push({ path, ...problem });
+};
 
 const isInt32: Check = (value, path, found) => {
   if (!Number.isInteger(value)) wrong(found, path, "must be a whole number");
