@@ -58,5 +58,5 @@ export const lastEventId: Schema = {
   name: "Last-Event-ID",
   in: "header",
   description: "Of streams: the `id:` of the last event that arrived; those after it come.",
-  schema: { type: "string", maxLength: 64 },
+  schema: { type: "string", maxLength: 128 },
 };

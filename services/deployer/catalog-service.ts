@@ -52,9 +52,9 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     },
 
     async listProjects({ accountId, limit = 20, cursor }) {
-      const before = cursors.decode("projects", cursor);
-      const found = await sql.projectsPage(pool, accountId, before, limit + 1);
-      return cursors.page("projects", found, limit, (row) => row.id);
+      const list = `projects ${accountId}`;
+      const found = await sql.projectsPage(pool, accountId, cursors.decode(list, cursor), limit + 1);
+      return cursors.page(list, found, limit, (row) => row.id);
     },
 
     async getProject({ accountId, projectId }) {

@@ -35,6 +35,11 @@ test("projects, environments and services are created, read, listed newest first
     { hasMore: false, nextCursor: "" },
   ]);
 
+  const other = actAs(berth.port, newId("acc"));
+  expect(await refused(other.catalog.listProjects({ accountId: other.accountId, cursor }))).toBe(
+    "400 malformed_request",
+  );
+
   const projectId = rest.data[0]!.id;
   expect((await catalog.updateProject({ accountId, projectId, name: "uno" })).name).toBe("uno");
   expect((await catalog.getProject({ accountId, projectId })).name).toBe("uno");

@@ -13,7 +13,7 @@ import { accept, type Wanted } from "./accept.ts";
 import { entitlementsFor } from "./accounts.ts";
 import { keepNewest } from "./builder/log.ts";
 import { type Choose, dryRun } from "./dry-run.ts";
-import { type FollowDeps, following } from "./follow-service.ts";
+import { type FollowDeps, following, logList } from "./follow-service.ts";
 import { UPLOAD_LIVES_MS, UPLOAD_SECONDS, UPLOAD_TYPE } from "./limits.ts";
 import { requireLocked, requireService, serviceDeleting } from "./lookup.ts";
 import type { Resolve } from "./resolve.ts";
@@ -141,12 +141,14 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         stream: request.stream as "stdout" | "stderr" | undefined,
         since: since && timestampDate(since),
       };
-      const page = await runtime.logs({ ...query, limit, cursor: cursor || undefined }).catch(refuseCursor);
-      const data = page.lines.map((line) => ({
-        ...line,
-        timestamp: timestampFromMs(Date.parse(line.timestamp)),
-      }));
-      return { data, page: { nextCursor: page.nextCursor ?? "", hasMore: page.nextCursor !== undefined } };
+      const list = logList(id);
+      const before = cursors.decode(list, cursor);
+      const { lines, nextCursor: next } = await runtime
+        .logs({ ...query, limit, cursor: before })
+        .catch(refuseCursor);
+      const data = lines.map((line) => ({ ...line, timestamp: timestampFromMs(Date.parse(line.timestamp)) }));
+      const nextCursor = next === undefined ? "" : cursors.encode(list, next);
+      return { data, page: { nextCursor, hasMore: next !== undefined } };
     },
 
     async rollback(request, ctx) {

@@ -7,7 +7,7 @@ import type {
   DeploymentService,
   LogEventSchema,
 } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
-import type { Pool } from "../kit/db.ts";
+import type { Cursors, Pool } from "../kit/db.ts";
 import { notFound, refuse, unavailable } from "../kit/errors.ts";
 import type { Changes } from "./change-listener.ts";
 import { requireService } from "./lookup.ts";
@@ -17,6 +17,7 @@ import * as sql from "./sql-follow.ts";
 
 export type FollowDeps = {
   pool: Pool;
+  cursors: Cursors;
   changes: Pick<Changes, "bell">;
   runtime: Pick<Runtime, "logs" | "followLogs">;
 };
@@ -28,6 +29,9 @@ type Following = Pick<
 
 type Events<S extends DescMessage> = AsyncGenerator<MessageInitShape<S>>;
 
+/** What cursors into a service's runtime log are bound to: its pages' and its streams'. */
+export const logList = (serviceId: string) => `logs ${serviceId}`;
+
 const UNAPPLIED_MS = 500;
 /** More lines than a log holds. */
 const ALL = Number.MAX_SAFE_INTEGER;
@@ -37,7 +41,7 @@ const ALL = Number.MAX_SAFE_INTEGER;
  * request is found to be good; each resumes after `lastEventId`. The state in the database is the truth, and
  * followers look at it when the triggers of the schema say that it changed, in whichever process.
  */
-export function following({ pool, changes, runtime }: FollowDeps): Following {
+export function following({ pool, cursors, changes, runtime }: FollowDeps): Following {
   return {
     async *followBuildLogs(request, ctx): Events<typeof BuildLogEventSchema> {
       const { id, buildId } = await requireDeployment(request);
@@ -67,10 +71,11 @@ export function following({ pool, changes, runtime }: FollowDeps): Following {
     },
 
     async *followLogs(request, ctx): Events<typeof LogEventSchema> {
-      const { version, since, limit = 200, lastEventId: after } = request;
+      const { version, since, limit = 200, lastEventId } = request;
       const { id: serviceId } = await requireService(pool, request);
       const stream = request.stream as "stdout" | "stderr" | undefined;
       const query = { serviceId, version, stream, since: since && timestampDate(since) };
+      const after = positionIn(serviceId, lastEventId);
       if (after) await runtime.logs({ serviceId, limit: 1, cursor: after }).catch(refuseCursor);
       let from: { after: string } | { tail: number } = after ? { after } : { tail: limit };
       yield {};
@@ -79,7 +84,7 @@ export function following({ pool, changes, runtime }: FollowDeps): Following {
           const { cursor, ...rest } = line;
           from = { after: cursor };
           const value = { ...rest, timestamp: timestampFromMs(Date.parse(line.timestamp)) };
-          yield { id: cursor, event: { case: "line", value } };
+          yield { id: cursors.encode(logList(serviceId), cursor), event: { case: "line", value } };
         }
         if (ctx.signal.aborted) throw unavailable();
         // The runtime does not know the service yet: whatever it will write is new.
@@ -133,6 +138,14 @@ export function following({ pool, changes, runtime }: FollowDeps): Following {
       yield* runtime.followLogs(...asked);
     } catch (error) {
       refuseCursor(error);
+    }
+  }
+
+  function positionIn(serviceId: string, id: string | undefined): string | undefined {
+    try {
+      return cursors.decode(logList(serviceId), id);
+    } catch {
+      throw foreign();
     }
   }
 

@@ -50,6 +50,8 @@ async function echoing(more: object = {}, variables: { name: string; value: stri
   return { ...acting, environment, path, id: made.id, url: url! };
 }
 
+const beginning = (stream: AsyncIterable<unknown>) => stream[Symbol.asyncIterator]().next();
+
 const environmentAt = async (url: string) => JSON.parse((await visit(url)).text) as Record<string, string>;
 
 test("an archive is built, applied and answers at the service's URL with its variables", async () => {
@@ -205,7 +207,17 @@ test("what an app writes can be read by stream and version, newest first, in pag
   expect([...first.data, ...rest.data]).toEqual(all);
   expect((await deployments.listLogs({ ...path, stream: "stderr" })).data).toEqual([]);
   expect((await deployments.listLogs({ ...path, version: 9 })).data).toEqual([]);
-  expect(await refused(deployments.listLogs({ ...path, cursor: "nonsense" }))).toBe("400 malformed_request");
+  const other = await echoing();
+  const forged = Buffer.from("log:0").toString("base64url");
+  for (const cursor of ["nonsense", forged])
+    expect(await refused(deployments.listLogs({ ...path, cursor }))).toBe("400 malformed_request");
+  const cursor = first.page!.nextCursor;
+  expect(await refused(other.deployments.listLogs({ ...other.path, cursor }))).toBe("400 malformed_request");
+  for (const stream of [
+    deployments.followLogs({ ...path, lastEventId: forged }),
+    other.deployments.followLogs({ ...other.path, lastEventId: cursor }),
+  ])
+    expect(await refused(beginning(stream))).toBe("400 malformed_request");
   expect(await refused(deployments.listLogs({ ...path, limit: 1001 }))).toBe(
     "422 validation_failed out_of_range",
   );

@@ -136,6 +136,8 @@ export function createCursors(keys: Buffer[]) {
   const encode = (list: string, value: string) =>
     Buffer.concat([mac(keys[0]!, list, value), Buffer.from(value)]).toString("base64url");
   return {
+    /** The cursor of a place in this list. */
+    encode,
     /** The sort key in a cursor of this list, or undefined for the first page. */
     decode(list: string, cursor: string | undefined): string | undefined {
       if (cursor === undefined || cursor === "") return undefined;

@@ -73,12 +73,11 @@ describe("a service's log", () => {
     store.close();
   });
 
-  test("is not led astray by a forged cursor", async () => {
+  test("is not led astray by a cursor of another log", async () => {
     const store = openLogStore(folder);
     store.append([line(1), line(2)]);
     for (const offset of [0, 1, 25, 60, 10 ** 12]) {
-      const cursor = Buffer.from(`log:${offset}`).toString("base64url");
-      for (const one of (await store.page({}, 10, cursor)).lines) expect(one.message).toMatch(/^l/);
+      for (const one of (await store.page({}, 10, `log:${offset}`)).lines) expect(one.message).toMatch(/^l/);
     }
     store.close();
   });

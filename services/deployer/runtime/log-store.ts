@@ -165,12 +165,12 @@ function toLine(entry: Entry): LogLine {
 }
 
 function writeCursor(offset: number): string {
-  return Buffer.from(`log:${offset}`).toString("base64url");
+  return `log:${offset}`;
 }
 
 function readCursor(cursor: string | undefined): number | undefined {
   if (cursor === undefined) return undefined;
-  const match = /^log:(\d{1,15})$/.exec(Buffer.from(cursor, "base64url").toString("latin1"));
+  const match = /^log:(\d{1,15})$/.exec(cursor);
   if (!match) throw new RuntimeRefusal("invalid_cursor", "The cursor is not one that this log gave out.");
   return Number(match[1]);
 }

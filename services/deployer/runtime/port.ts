@@ -113,7 +113,7 @@ export interface LogLine {
   stream: LogStream;
   replica: string;
   version: number;
-  /** Opaque position after this line: `after` of a later `followLogs` goes on exactly there. */
+  /** The position after this line, up to 80 characters: `after` of a later `followLogs` goes on exactly there. */
   cursor: string;
 }
 

@@ -1,4 +1,6 @@
+import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { createCursors } from "../../../kit/db.ts";
 import { compare, matches, numbering, parseLine, readCursor, toLogLine, writeCursor } from "./log-lines.ts";
 
 const line = (changes = {}) => ({
@@ -24,12 +26,13 @@ describe("lines of a pod's log", () => {
     expect(parseLine("unable to retrieve container logs")).toBeUndefined();
   });
 
-  test("have a position that a cursor brings back, short enough for a client to send", () => {
+  test("have a position that a cursor brings back, short enough for a client to send when it is signed", () => {
     const told = toLogLine(line());
     expect(told).toMatchObject({ timestamp: "2026-01-02T03:04:05.000Z", replica: "abcde", version: 3 });
     expect(readCursor(told.cursor)).toEqual({ time: line().time, pod: "abcde", nth: 0 });
-    expect(writeCursor(line({ nth: 99_999 })).length).toBeLessThanOrEqual(64);
-    for (const foreign of ["nonsense", "", Buffer.from("log:12").toString("base64url")])
+    const signed = createCursors([randomBytes(32)]).encode("log", writeCursor(line({ nth: 99_999 })));
+    expect(signed.length).toBeLessThanOrEqual(128);
+    for (const foreign of ["nonsense", "", "log:12"])
       expect(() => readCursor(foreign)).toThrow(expect.objectContaining({ code: "invalid_cursor" }));
     expect(readCursor(undefined)).toBeUndefined();
   });

@@ -39,12 +39,12 @@ export function toLogLine(line: Line, cursor: Position = line): LogLine {
 }
 
 export function writeCursor({ time, pod, nth }: Position): string {
-  return Buffer.from(`${time} ${pod} ${nth}`).toString("base64url");
+  return `${time} ${pod} ${nth}`;
 }
 
 export function readCursor(cursor: string | undefined): Position | undefined {
   if (cursor === undefined) return undefined;
-  const [, time, pod, nth] = CURSOR.exec(Buffer.from(cursor, "base64url").toString("latin1")) ?? [];
+  const [, time, pod, nth] = CURSOR.exec(cursor) ?? [];
   if (!time || !pod || !nth)
     throw new RuntimeRefusal("invalid_cursor", "The cursor is not one that this log gave out.");
   return { time, pod, nth: Number(nth) };
