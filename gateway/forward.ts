@@ -1,3 +1,4 @@
+import { IDEMPOTENCY_HEADER, REPLAYED_HEADER } from "../services/kit/idempotency.ts";
 import type { Logger } from "../services/kit/log.ts";
 import { type Answer, refusal } from "./answer.ts";
 import { fromConnectError, internal, unavailable } from "./problem.ts";
@@ -13,6 +14,8 @@ export type Outbound = {
   traceparent: string | undefined;
   ifMatch?: string | undefined;
   ifNoneMatch?: string | undefined;
+  /** Tells the service of the caller's Idempotency-Key. */
+  idempotency?: string;
 };
 
 /** Calls the RPC of a route as Connect JSON, and makes its answer the route's. Never rejects. */
@@ -29,7 +32,10 @@ export function createForward(pools: Record<Upstream, UpstreamPool>, log: Logger
       );
       return refusal(unavailable(), out.requestId);
     }
-    if (answered.status === 200) return succeeded(route, answered, out.requestId);
+    if (answered.status === 200) {
+      const answer = succeeded(route, answered, out.requestId);
+      return answered.headers[REPLAYED_HEADER] === "1" ? { ...answer, replayed: true } : answer;
+    }
     return refusal(fromConnectError(answered.body, out.requestId), out.requestId);
   };
 }
@@ -37,6 +43,7 @@ export function createForward(pools: Record<Upstream, UpstreamPool>, log: Logger
 function headersOf(out: Outbound): string[] {
   const headers = ["content-type", "application/json", "connect-timeout-ms", String(DEADLINE_MS)];
   headers.push(...commonHeadersOf(out));
+  if (out.idempotency !== undefined) headers.push(IDEMPOTENCY_HEADER, out.idempotency);
   if (out.ifMatch !== undefined) headers.push("if-match", out.ifMatch);
   if (out.ifNoneMatch !== undefined) headers.push("if-none-match", out.ifNoneMatch);
   return headers;

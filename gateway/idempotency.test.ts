@@ -15,12 +15,13 @@ let made = 0;
 /** Set while a test wants creations to wait: told when one waits, and ended by `release`. */
 let held: { waiting: () => void; release: Promise<void> } | undefined;
 let failing = false;
+let refusing = false;
 
 beforeAll(async () => {
   around = await surroundings({
     catalog: {
       createProject: async (request) => {
-        if (request.name === "refused") throw invalid("name", "invalid_name", "must be another");
+        if (request.name === "refused" || refusing) throw invalid("name", "invalid_name", "must be another");
         held?.waiting();
         await held?.release;
         if (failing) throw new Error("broken");
@@ -28,7 +29,11 @@ beforeAll(async () => {
         return { id: `prj_${made}`, name: request.name };
       },
     },
-    variables: { revealVariable: () => ({ name: "X", value: "marker-of-a-revealed-value" }) },
+    variables: {
+      createVariable: ({ name }) => ({ id: anyName("var_"), name }),
+      revealVariable: () => ({ name: "X", value: "marker-of-a-revealed-value" }),
+    },
+    deployments: { createUpload: () => ({ archiveRef: anyName("arc_") }) },
   });
   gateway = await around.gateway();
   call = gateway.call;
@@ -133,17 +138,61 @@ describe("the same key", () => {
   });
 });
 
-test("a refusal is replayed, an error of ours is not", async () => {
-  const refused = anyName("k");
-  await post(refused, { name: "refused" });
-  const again = await post(refused, { name: "refused" });
+test("a refusal does not use the key up: the next request may be another", async () => {
+  const key = anyName("k");
+  expect(refusalOf(await post(key, { name: "refused" }))).toBe("422 invalid_name");
+  const again = await post(key, { name: "refused" });
   expect(refusalOf(again)).toBe("422 invalid_name");
-  expect(again.headers.get("idempotent-replayed")).toBe("true");
-  const broken = anyName("k");
+  expect(again.headers.get("idempotent-replayed")).toBeNull();
+  expect((await post(key, { name: "better" })).status).toBe(201);
+});
+
+test("where the outcome is not known the key stays with its request, which may be made again at once", async () => {
+  const key = anyName("k");
   failing = true;
-  expect((await post(broken, { name: "x" })).status).toBe(500);
+  expect((await post(key, { name: "x" })).status).toBe(500);
+  expect(refusalOf(await post(key, { name: "y" }))).toBe("409 idempotency_key_reused");
+  expect((await post(key, { name: "x" })).status).toBe(500);
   failing = false;
-  expect((await post(broken, { name: "x" })).status).toBe(201);
+  expect((await post(key, { name: "x" })).status).toBe(201);
+  expect((await post(key, { name: "x" })).headers.get("idempotent-replayed")).toBe("true");
+});
+
+test("a refusal after an attempt whose outcome is not known does not free the key for another request", async () => {
+  const key = anyName("k");
+  failing = true;
+  await post(key, { name: "refused-later" });
+  failing = false;
+  refusing = true;
+  expect(refusalOf(await post(key, { name: "refused-later" }))).toBe("422 invalid_name");
+  refusing = false;
+  expect(refusalOf(await post(key, { name: "another" }))).toBe("409 idempotency_key_reused");
+  expect((await post(key, { name: "refused-later" })).status).toBe(201);
+});
+
+test("requests are the same when their bodies say the same as JSON", async () => {
+  const key = anyName("k");
+  const path = `${A}/projects/p/variables`;
+  const first = await post(key, '{"name":"A","connection":{"service":"db","key":"URL"}}', { path });
+  expect(first.status).toBe(200);
+  const again = await post(key, ' { "connection": {"key":"\\u0055RL", "service":"db"},\n"name" : "A" } ', {
+    path,
+  });
+  expect([again.text, again.headers.get("idempotent-replayed")]).toEqual([first.text, "true"]);
+  const other = await post(key, '{"name":"A","connection":{"service":"URL","key":"db"}}', { path });
+  expect(refusalOf(other)).toBe("409 idempotency_key_reused");
+  const upload = `${A}/projects/p/environments/e/services/s/uploads`;
+  const [empty, object] = [anyName("k"), "{}"];
+  expect((await post(empty, undefined, { path: upload })).status).toBe(200);
+  expect((await post(empty, object, { path: upload })).headers.get("idempotent-replayed")).toBe("true");
+});
+
+test("a key that an older gateway took is compared by the bytes of its request", async () => {
+  const key = anyName("k");
+  const first = await post(key, { name: "one" });
+  await db.query("update idempotency_keys set request_json = null");
+  expect((await post(key, { name: "one" })).text).toBe(first.text);
+  expect(refusalOf(await post(key, ' {"name":"one"}'))).toBe("409 idempotency_key_reused");
 });
 
 test("a key is 1 to 255 visible characters", async () => {
@@ -173,7 +222,7 @@ test("what is stored shows neither answers nor bodies, and opens with the caller
     expect(text).not.toContain(secret);
 });
 
-test("a key whose gateway was killed is free again when its lease ends, and not before", async () => {
+test("a request whose gateway was killed can be made again when its lease ends, and not before", async () => {
   const child = spawn(process.execPath, [join(import.meta.dirname, "main.ts")], {
     env: { ...process.env, ...around.gatewayEnv, PORT: "0", LOG_LEVEL: "info", NODE_OPTIONS: "" },
     stdio: ["ignore", "pipe", "inherit"],

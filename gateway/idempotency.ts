@@ -1,13 +1,22 @@
 import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
 import type { Pool } from "../services/kit/db.ts";
+import { idempotencyHeader } from "../services/kit/idempotency.ts";
 import { newId } from "../services/kit/ids.ts";
 import type { Logger } from "../services/kit/log.ts";
 import type { Answer } from "./answer.ts";
 import type { Identified } from "./auth.ts";
 import { type Problem, problem, unavailable, validationFailed } from "./problem.ts";
-import { beginIdempotent, findIdempotent, finishIdempotent, type Kept, releaseIdempotent } from "./sql.ts";
+import { isObject } from "./shape.ts";
+import {
+  beginIdempotent,
+  findIdempotent,
+  finishIdempotent,
+  releaseIdempotent,
+  resumeIdempotent,
+  yieldIdempotent,
+} from "./sql.ts";
 
-/** How long a request may be under way before its key is free again; above the deadline of every call. */
+/** How long a request may be under way before it may be made again; above the deadline of every call. */
 export const LEASE_MS = 60_000;
 
 const KEY = /^[\x21-\x7e]{1,255}$/;
@@ -18,19 +27,26 @@ export type KeyedRequest = { by: Identified; key: string; method: string; url: s
 export type Idempotency = ReturnType<typeof createIdempotency>;
 
 /**
- * Runs a request once per caller and key within 24 hours and replays its answer after that. An answer
- * of 500 and above is not kept. What is stored is sealed under a key made of the installation's key and
- * the caller's token, and the request's fingerprint is a MAC under another: the database alone reveals
- * neither answers nor bodies.
+ * Ties a caller's key to one request for 24 hours and replays its answer. The service that owns the route learns
+ * of the key and keeps it with what it changes, so where an outcome is not known the same request is forwarded
+ * again and the service decides; another one is refused. A refusal gives the key back. What is stored is sealed
+ * under a key made of the installation's key and the caller's token, and requests are MACs under another: the
+ * database alone reveals neither answers nor bodies.
  */
 export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Logger; leaseMs?: number }) {
   const { pool, keys, log, leaseMs = LEASE_MS } = options;
 
-  async function perform(id: Buffer, holder: string, secret: Secret, work: () => Promise<Answer>) {
+  /** Whether the answer tells what became of the request: a change, or for certain none. */
+  const isKnown = ({ status, retryAfter }: Answer) => status < 500 && retryAfter === undefined;
+
+  async function perform({ id, holder, first }: Attempt, secret: Secret, work: () => Promise<Answer>) {
     const answer = await work();
     try {
-      if (answer.status >= 500) await releaseIdempotent(pool, id, holder);
-      else await finishIdempotent(pool, id, holder, answer.status, seal(secret, id, answer));
+      if (answer.status < 400)
+        await finishIdempotent(pool, id, holder, answer.status, seal(secret, id, answer));
+      // An attempt before it may still have its effect, so only the first one's refusal frees the key.
+      else if (first && isKnown(answer)) await releaseIdempotent(pool, id, holder);
+      else await yieldIdempotent(pool, id, holder);
     } catch (error) {
       // The work is done: its answer goes out. The key stays taken until its lease ends.
       log.warn({ err: error }, "an answer could not be kept for its Idempotency-Key");
@@ -39,30 +55,44 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
   }
 
   return {
-    /** The answer of `work`, which runs at most once at a time, or the one that is kept. */
-    async run(request: KeyedRequest, work: () => Promise<Answer>): Promise<Answer | Problem> {
+    /**
+     * The answer of `work`, which runs at most once at a time and tells the service of the key by the header it is
+     * given, or the answer that is kept.
+     */
+    async run(request: KeyedRequest, work: (header: string) => Promise<Answer>): Promise<Answer | Problem> {
       if (!KEY.test(request.key)) return badKey();
       const id = idOf(request);
       const secrets = keys.map((key) => secretOf(key, request.by.token));
-      const requests = secrets.map((secret) => fingerprint(secret, request));
+      const [current] = secrets as [Secret];
+      const prints = secrets.map((secret) => fingerprintsOf(secret, request));
+      const header = idempotencyHeader(
+        id,
+        secrets.map(({ effect }, at) => ({ request: prints[at]!.json, seal: effect })),
+      );
       const holder = newId("run");
-      let kept: Kept | undefined;
+      const attempt = (first: boolean) => perform({ id, holder, first }, current, () => work(header));
       try {
-        if (await beginIdempotent(pool, { id, requests, holder, leaseMs }))
-          return await perform(id, holder, secrets[0]!, work);
-        kept = await findIdempotent(pool, id);
+        const { bytes, json } = prints[0]!;
+        if (await beginIdempotent(pool, { id, bytes, json, holder, leaseMs })) return await attempt(true);
+        const kept = await findIdempotent(pool, id);
+        if (!kept) return underWay();
+        const match = prints.findIndex(
+          (own) => own.bytes.equals(kept.request) || (kept.json && own.json.equals(kept.json)),
+        );
+        if (match < 0) return reused();
+        if (kept.status !== null) return unseal(secrets[match]!, id, kept.status, kept.answer!);
+        if (await resumeIdempotent(pool, { id, request: kept.request, holder, leaseMs }))
+          return await attempt(false);
+        return underWay();
       } catch (error) {
         log.warn({ err: error }, "Idempotency-Key can not be honoured");
         return unavailable();
       }
-      if (!kept) return underWay();
-      const match = requests.findIndex((candidate) => candidate.equals(kept.request));
-      if (match < 0) return reused();
-      if (kept.status === null) return underWay();
-      return unseal(secrets[match]!, id, kept.status, kept.answer!);
     },
   };
 }
+
+type Attempt = { id: Buffer; holder: string; first: boolean };
 
 const badKey = () =>
   validationFailed([
@@ -81,11 +111,13 @@ const underWay = () =>
     retryAfter: 1,
   });
 
-type Secret = { seal: Buffer; mac: Buffer };
+/** `seal` and `mac` stay here; the service seals its answer with `effect`. */
+type Secret = { seal: Buffer; mac: Buffer; effect: Buffer };
 
 function secretOf(key: Buffer, token: string): Secret {
-  const bytes = Buffer.from(hkdfSync("sha256", key, token, "berth idempotent requests", 64));
-  return { seal: bytes.subarray(0, 32), mac: bytes.subarray(32) };
+  const derive = (use: string, bytes: number) => Buffer.from(hkdfSync("sha256", key, token, use, bytes));
+  const own = derive("berth idempotent requests", 64);
+  return { seal: own.subarray(0, 32), mac: own.subarray(32), effect: derive("berth idempotent effects", 32) };
 }
 
 function idOf({ by, key }: KeyedRequest): Buffer {
@@ -93,8 +125,18 @@ function idOf({ by, key }: KeyedRequest): Buffer {
   return createHash("sha256").update(scope).digest();
 }
 
-function fingerprint(secret: Secret, { method, url, body }: KeyedRequest): Buffer {
-  return createHmac("sha256", secret.mac).update(`${method} ${url}\n`).update(body).digest();
+/** MACs of a request: of its bytes, which is all that an older gateway compares, and of what its JSON says. */
+function fingerprintsOf({ mac }: Secret, { method, url, body }: KeyedRequest) {
+  const print = (content: Buffer | string) =>
+    createHmac("sha256", mac).update(`${method} ${url}\n`).update(content).digest();
+  return { bytes: print(body), json: print(`json ${canonical(body)}`) };
+}
+
+/** One text for all bodies that are equal as JSON. The body was checked before; none is an empty object. */
+function canonical(body: Buffer): string {
+  const sorted = (_: string, value: unknown) =>
+    isObject(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value;
+  return body.length === 0 ? "{}" : JSON.stringify(JSON.parse(body.toString()), sorted);
 }
 
 const NONCE = 12;

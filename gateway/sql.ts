@@ -28,54 +28,80 @@ export function sweepRateCounts(db: Db): Promise<number> {
   );
 }
 
-export type Begin = { id: Buffer; requests: Buffer[]; holder: string; leaseMs: number };
+/** A request that begins under a key: the MACs of its bytes and of its JSON, and who works on it. */
+export type Begin = { id: Buffer; bytes: Buffer; json: Buffer; holder: string; leaseMs: number };
 
-/**
- * Takes a key for a request: a new one, one whose day is over, or one whose holder died with the same
- * request (`requests` holds its fingerprint under each key of the installation, the current one first).
- */
+/** Takes a key that is new, or whose day is over. */
 export async function beginIdempotent(db: Db, begin: Begin): Promise<boolean> {
   const taken = await count(
     db,
     "idempotent_begin",
-    `insert into idempotency_keys as r (id, request, holder, lease_until, expires_at)
-     values ($1, ($2::bytea[])[1], $3, now() + make_interval(secs => $4::float8 / 1000), now() + interval '24 hours')
-     on conflict (id) do update set request = excluded.request, holder = excluded.holder,
-       lease_until = excluded.lease_until, expires_at = excluded.expires_at, status = null, answer = null
-     where r.expires_at <= now()
-        or (r.status is null and r.lease_until <= now() and r.request = any($2::bytea[]))`,
-    [begin.id, begin.requests, begin.holder, begin.leaseMs],
+    `insert into idempotency_keys as r (id, request, request_json, holder, lease_until, expires_at)
+     values ($1, $2, $3, $4, now() + make_interval(secs => $5::float8 / 1000), now() + interval '24 hours')
+     on conflict (id) do update set request = excluded.request, request_json = excluded.request_json,
+       holder = excluded.holder, lease_until = excluded.lease_until, expires_at = excluded.expires_at,
+       status = null, answer = null
+     where r.expires_at <= now()`,
+    [begin.id, begin.bytes, begin.json, begin.holder, begin.leaseMs],
   );
   return taken === 1;
 }
 
-export type Kept = { request: Buffer; status: number | null; answer: Buffer | null };
+/** Takes the key of a request that nobody works on and whose outcome is not known, for the same request. */
+export async function resumeIdempotent(
+  db: Db,
+  resume: { id: Buffer; request: Buffer; holder: string; leaseMs: number },
+): Promise<boolean> {
+  const taken = await count(
+    db,
+    "idempotent_resume",
+    `update idempotency_keys set holder = $3, expires_at = now() + interval '24 hours',
+       lease_until = now() + make_interval(secs => $4::float8 / 1000)
+     where id = $1 and request = $2 and status is null and lease_until <= now()`,
+    [resume.id, resume.request, resume.holder, resume.leaseMs],
+  );
+  return taken === 1;
+}
+
+/** `json` is null where an older gateway took the key. */
+export type Kept = { request: Buffer; json: Buffer | null; status: number | null; answer: Buffer | null };
 
 export function findIdempotent(db: Db, id: Buffer): Promise<Kept | undefined> {
   return maybe<Kept>(
     db,
     "idempotent_find",
-    "select request, status, answer from idempotency_keys where id = $1",
+    "select request, request_json as json, status, answer from idempotency_keys where id = $1",
     [id],
   );
 }
 
-/** Keeps the answer, unless the lease went to somebody else meanwhile. */
+/** Keeps the answer for a day from now, unless the lease went to somebody else meanwhile. */
 export function finishIdempotent(db: Db, id: Buffer, holder: string, status: number, answer: Buffer) {
   return count(
     db,
     "idempotent_finish",
-    "update idempotency_keys set status = $3, answer = $4 where id = $1 and holder = $2",
+    `update idempotency_keys set status = $3, answer = $4, expires_at = now() + interval '24 hours'
+     where id = $1 and holder = $2`,
     [id, holder, status, answer],
   );
 }
 
-/** Gives a key back, so that the request can be made again. */
+/** Frees a key: nothing came of its request. */
 export function releaseIdempotent(db: Db, id: Buffer, holder: string): Promise<number> {
   return count(db, "idempotent_release", "delete from idempotency_keys where id = $1 and holder = $2", [
     id,
     holder,
   ]);
+}
+
+/** Lets the same request be made again at once; the key stays tied to it. */
+export function yieldIdempotent(db: Db, id: Buffer, holder: string): Promise<number> {
+  return count(
+    db,
+    "idempotent_yield",
+    "update idempotency_keys set lease_until = now() where id = $1 and holder = $2",
+    [id, holder],
+  );
 }
 
 /** Removes keys whose day is over, some at a time. */

@@ -216,7 +216,9 @@ async function attempt(
     return made;
   }
   const keyed = { by, key: String(key), method: "POST", url, body: body ?? Buffer.alloc(0) };
-  const made = await deps.idempotency.run(keyed, () => deps.forward(route, message, out));
+  const made = await deps.idempotency.run(keyed, (idempotency) =>
+    deps.forward(route, message, { ...out, idempotency }),
+  );
   return isProblem(made) ? refusal(made, request.id) : made;
 }
 

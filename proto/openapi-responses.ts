@@ -112,7 +112,8 @@ export const fixedComponents = {
       in: "header",
       description:
         "The same key with the same request within 24 hours answers what the first request was answered, " +
-        "with `Idempotent-Replayed: true`; with another request it is `409 idempotency_key_reused`.",
+        "with `Idempotent-Replayed: true`; with another request it is `409 idempotency_key_reused`, and " +
+        "while the first is under way `409 conflict`. A refusal does not use the key up: repeat after a 5xx.",
       schema: { type: "string", pattern: "^[!-~]{1,255}$" },
     },
     IfNoneMatch: {

@@ -9,6 +9,7 @@ import {
 } from "../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { type Cursors, isDuplicate, type Pool, type Tx, transaction } from "../kit/db.ts";
 import { conflict, invalid, notFound } from "../kit/errors.ts";
+import { effect } from "../kit/idempotency.ts";
 import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
@@ -42,7 +43,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
   const { pool, cursors } = deps;
   return {
     async createProject({ accountId, name }, ctx) {
-      return transaction(pool, async (tx) => {
+      return effect(pool, ctx, async (tx) => {
         const project = await sql.insertProject(tx, newId("prj"), accountId, name);
         if (!project) throw nameTaken("project");
         await emit(tx, ProjectCreatedSchema, accountId, { accountId, projectId: project.id });
@@ -88,7 +89,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     },
 
     async createEnvironment({ accountId, projectId, name }, ctx) {
-      return transaction(pool, async (tx) => {
+      return effect(pool, ctx, async (tx) => {
         if (!(await sql.holdProject(tx, accountId, projectId))) throw notFound("project");
         const environment = await sql.insertEnvironment(tx, newId("env"), accountId, projectId, name);
         if (!environment) throw nameTaken("environment");
@@ -131,7 +132,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const addonState = isDeployable(type) || staged ? undefined : "provisioning";
       const id = newId("svc");
       const path = { accountId, projectId, environmentId };
-      await transaction(pool, async (tx) => {
+      return effect(pool, ctx, async (tx) => {
         if (!(await sql.holdEnvironment(tx, accountId, projectId, environmentId)))
           throw notFound("environment");
         const added = { id, ...path, name, type, source, config, staged, addonState } as const;
@@ -139,8 +140,8 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         await emit(tx, ServiceCreatedSchema, accountId, { ...path, serviceId: id, name, type });
         await record(tx, ctx, accountId, "service.create", { id, name });
         await wakeReconcilers(tx);
+        return told(await requireService(tx, { ...path, service: name }));
       });
-      return told(await requireService(pool, { ...path, service: name }));
     },
 
     async listServices({ accountId, projectId, environmentId, limit = 20, cursor }) {
@@ -187,7 +188,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
 
     async applyEnvironment(path, ctx) {
       await requireEnvironment(pool, path);
-      return transaction(pool, async (tx) => {
+      return effect(pool, ctx, async (tx) => {
         if (!(await sql.holdEnvironment(tx, path.accountId, path.projectId, path.environmentId)))
           throw notFound("environment");
         const staged = await services.lockStaged(tx, path.environmentId);
@@ -234,7 +235,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     },
 
     async rotateCredentials(request, ctx) {
-      await transaction(pool, async (tx) => {
+      return effect(pool, ctx, async (tx) => {
         const service = await requireLocked(tx, request);
         if (isDeployable(service.type))
           throw invalid("service", "not_addon", `A ${service.type} service has no credentials.`);
@@ -244,8 +245,8 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
           throw conflict("service_not_ready", "The addon has no credentials yet.");
         await record(tx, ctx, request.accountId, "service.rotate_credentials", service);
         await poke(tx, [service.id]);
+        return told(await requireService(tx, request));
       });
-      return told(await requireService(pool, request));
     },
   };
 }

@@ -1,12 +1,13 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampDate, timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
-import type { ServiceImpl } from "@connectrpc/connect";
+import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type {
   DeploymentService,
   DeployResultSchema,
 } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
-import { type Cursors, type Db, type Pool, transaction } from "../kit/db.ts";
+import type { Cursors, Db, Pool } from "../kit/db.ts";
 import { conflict, invalid, notFound, refuse } from "../kit/errors.ts";
+import { answered, effect } from "../kit/idempotency.ts";
 import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { accept, type Wanted } from "./accept.ts";
@@ -55,10 +56,10 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
           throw conflict("service_staged", "The service is staged: POST to the environment's apply first.");
         return wanted;
       };
-      return deployOrTry(request, who(ctx), choose);
+      return deployOrTry(request, ctx, choose);
     },
 
-    async createUpload(request) {
+    async createUpload(request, ctx) {
       const service = await requireService(pool, request);
       refuseAddon(service.type);
       const { uploadBytes: maxBytes } = await entitlementsFor(pool, request.accountId);
@@ -77,7 +78,8 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       });
       const archiveRef = secrets.archiveRef(service.id, id);
       const { url: uploadUrl, method, contentType } = target;
-      return { uploadUrl, archiveRef, method, contentType, expiresInSeconds: UPLOAD_SECONDS };
+      const expiresInSeconds = UPLOAD_SECONDS;
+      return answered(pool, ctx, { uploadUrl, archiveRef, method, contentType, expiresInSeconds });
     },
 
     async deployFromArchive(request, ctx) {
@@ -94,10 +96,10 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
           if (service.deleting) throw serviceDeleting();
           return { archiveRef };
         });
-        return { result: { case: "dryRun", value } };
+        return answered(pool, ctx, { result: { case: "dryRun", value } });
       }
       await checked;
-      return transaction(pool, async (tx) => {
+      return effect(pool, ctx, async (tx) => {
         const service = await requireLocked(tx, request);
         if (service.deleting) throw serviceDeleting();
         if (service.staged) {
@@ -152,7 +154,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     },
 
     async rollback(request, ctx) {
-      return deployOrTry(request, who(ctx), async (tx, service) => {
+      return deployOrTry(request, ctx, async (tx, service) => {
         refuseAddon(service.type);
         return toRestore(tx, service, request.version);
       });
@@ -163,13 +165,16 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
   /** Accepts what `choose` chooses for the locked service; with dryRun only says what that would do. */
   async function deployOrTry(
     request: ServicePath & { dryRun?: boolean },
-    by: ReturnType<typeof who>,
+    ctx: HandlerContext,
     choose: Choose,
   ): Promise<MessageInitShape<typeof DeployResultSchema>> {
-    if (request.dryRun) return { result: { case: "dryRun", value: await dryRun(deps, request, choose) } };
-    return transaction(pool, async (tx) => {
+    if (request.dryRun) {
+      const value = await dryRun(deps, request, choose);
+      return answered(pool, ctx, { result: { case: "dryRun", value } });
+    }
+    return effect(pool, ctx, async (tx) => {
       const service = await requireLocked(tx, request);
-      const value = await accept(tx, by, service, await choose(tx, service));
+      const value = await accept(tx, who(ctx), service, await choose(tx, service));
       return { result: { case: "deployment", value } };
     });
   }

@@ -52,6 +52,7 @@ export async function start(config: Config, log: Logger) {
       router.service(CatalogService, catalog);
       router.service(DeploymentService, deployments);
     },
+    answers: pool,
     ready: async () => (await pool.query("select 1")).rowCount === 1,
     other: engine.other,
   });

@@ -10,6 +10,7 @@ import type { AccountService } from "../../proto/gen/berth/identity/v1/identity_
 import { capped } from "../kit/caller.ts";
 import { type Cursors, isDuplicate, type Pool, type Tx, transaction } from "../kit/db.ts";
 import { conflict, invalid, notFound, refuse } from "../kit/errors.ts";
+import { effect } from "../kit/idempotency.ts";
 import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
@@ -31,7 +32,7 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
     async createAccount(req, ctx) {
       const { limits, userId } = await currentToken(pool, ctx, now());
       if (!covers(limits, {})) throw refuse(403, "forbidden", "A limited token cannot create an account.");
-      return transaction(pool, async (tx) => {
+      return effect(pool, ctx, async (tx) => {
         const { handle, displayName = handle } = req;
         const account = await sql.insertAccount(tx, { id: newId("acc"), handle, displayName });
         if (!account) throw handleTaken();
@@ -97,7 +98,7 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
       if (password !== undefined && isWeak(password))
         throw invalid("password", "weak_password", "A password has 12 characters or more.");
       const passwordHash = password === undefined ? undefined : await hashPassword(password);
-      return transaction(pool, async (tx) => {
+      return effect(pool, ctx, async (tx) => {
         const { displayName = email.split("@")[0]! } = req;
         const added =
           passwordHash && (await insertUser(tx, { id: newId("usr"), email, displayName, passwordHash }));

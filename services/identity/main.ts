@@ -43,6 +43,7 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       router.service(AccountService, accountService({ pool, cursors, now }));
       router.service(SessionService, sessionService({ pool, cursors, now, passwords }));
     },
+    answers: pool,
     ready: async () => (await pool.query("select 1")).rowCount === 1,
   });
   const relay = startRelay({ url: config.databaseUrl, bus, log });

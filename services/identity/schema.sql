@@ -38,6 +38,13 @@ table inbox
   at timestamp with time zone not null default now()
   constraint inbox_pkey PRIMARY KEY (consumer, event_id)
   CREATE INDEX inbox_at ON inbox USING btree (at)
+table kept_answers
+  id bytea not null
+  request bytea not null
+  answer bytea
+  at timestamp with time zone not null default now()
+  constraint kept_answers_pkey PRIMARY KEY (id)
+  CREATE INDEX kept_answers_at ON kept_answers USING btree (at)
 table known_networks
   key bytea not null
   expires_at timestamp with time zone not null

@@ -8,6 +8,7 @@ import type { SessionService } from "../../proto/gen/berth/identity/v1/identity_
 import { capped, type RoleName } from "../kit/caller.ts";
 import { type Cursors, type Pool, type Tx, transaction } from "../kit/db.ts";
 import { conflict, notFound, refuse } from "../kit/errors.ts";
+import { effect } from "../kit/idempotency.ts";
 import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
@@ -81,7 +82,7 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
       const createdAt = new Date(now());
       const expiresAt = new Date(now() + expiresInDays * DAY_MS);
       const more = { name, roleCap, accountId, createdAt, expiresAt };
-      return transaction(pool, (tx) => addToken(tx, who(ctx), userId, makeToken("pat"), more));
+      return effect(pool, ctx, (tx) => addToken(tx, who(ctx), userId, makeToken("pat"), more));
     },
 
     async listTokens(req, ctx) {

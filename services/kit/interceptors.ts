@@ -24,7 +24,7 @@ const ANONYMOUS: Caller = { kind: "anonymous", id: "", ip: "" };
 const whoKey = createContextKey<Who>({ caller: ANONYMOUS, requestId: "" });
 
 /** Who asks, and under which request id: for handlers and audit records. */
-export function who(ctx: HandlerContext): Who {
+export function who(ctx: Pick<HandlerContext, "values">): Who {
   return ctx.values.get(whoKey);
 }
 

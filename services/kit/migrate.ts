@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Pool, Tx } from "./db.ts";
 import { isAway } from "./errors.ts";
 
-/** Tables that every service has: what leaves it, and what it has already handled. */
+/** Tables that every service has: what leaves it, what it has handled, and what it answered to whom. */
 const KIT_TABLES = `
 create table if not exists outbox (
   seq bigint generated always as identity primary key,
@@ -20,6 +20,14 @@ create table if not exists inbox (
   primary key (consumer, event_id)
 );
 create index if not exists inbox_at on inbox (at);
+create table if not exists kept_answers (
+  id bytea primary key,
+  request bytea not null,
+  -- Null only within the transaction that gives it.
+  answer bytea,
+  at timestamptz not null default now()
+);
+create index if not exists kept_answers_at on kept_answers (at);
 `;
 
 /**

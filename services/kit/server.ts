@@ -4,7 +4,9 @@ import type { AddressInfo } from "node:net";
 import type { DescService } from "@bufbuild/protobuf";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
+import type { Pool } from "./db.ts";
 import { closeWhenLeaving } from "./drain.ts";
+import { idempotencyInterceptor, sweepAnswers } from "./idempotency.ts";
 import { annotation, serverInterceptor } from "./interceptors.ts";
 import type { Logger } from "./log.ts";
 import { health, reflection } from "./reflection.ts";
@@ -18,6 +20,8 @@ export type ServerOptions = {
   log: Logger;
   services: DescService[];
   routes: (router: ConnectRouter) => void;
+  /** Where answers to POSTs are kept for their Idempotency-Key; without it keys mean nothing. */
+  answers?: Pool;
   /** Whether the process can do its work now; answered at /readyz and by gRPC health checking. */
   ready: () => Promise<boolean>;
   /** Takes requests that are not RPCs; `false` leaves them to a 404. */
@@ -34,6 +38,7 @@ const MAX_MESSAGE = 8 * 1024 * 1024;
  */
 export async function serve(options: ServerOptions): Promise<RunningServer> {
   for (const service of options.services) for (const method of service.methods) annotation(method);
+  const { answers } = options;
   const names = options.services.map((service) => service.typeName);
   const stopping = new AbortController();
   const rpc = connectNodeAdapter({
@@ -42,7 +47,7 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
       health(router, names, options.ready);
       reflection(router, [...new Set(options.services.map((service) => service.file))]);
     },
-    interceptors: [serverInterceptor(options)],
+    interceptors: [serverInterceptor(options), ...(answers ? [idempotencyInterceptor(answers)] : [])],
     jsonOptions: { ignoreUnknownFields: false, alwaysEmitImplicit: true },
     acceptCompression: [],
     readMaxBytes: MAX_MESSAGE,
@@ -67,10 +72,12 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
   });
   const port = await listen(plain, options.port, options.host);
   const grpcPort = await listen(h2c, options.grpcPort, options.host);
+  const stopSweep = answers && sweepAnswers(answers, options.log);
   return {
     port,
     grpcPort,
     stop: async () => {
+      stopSweep?.();
       const closed = Promise.all([close(plain), close(h2c)]);
       stopping.abort();
       // A keep-alive connection becomes idle only after the answer that is under way.

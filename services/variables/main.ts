@@ -45,6 +45,7 @@ export async function start(config: Config, log: Logger) {
     routes: (router) => {
       router.service(VariablesService, variableService({ pool, cursors, scopes, keys, addons, sets }));
     },
+    answers: pool,
     ready: async () => (await pool.query("select 1")).rowCount === 1,
   });
   const relay = startRelay({ url: config.databaseUrl, bus, log });

@@ -1,7 +1,8 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
-import { type Cursors, type Pool, transaction } from "../kit/db.ts";
+import type { Cursors, Pool } from "../kit/db.ts";
 import { conflict, refuse } from "../kit/errors.ts";
+import { effect } from "../kit/idempotency.ts";
 import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { audit } from "../kit/outbox.ts";
@@ -51,7 +52,7 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       const vault = await keys.forWriting(scope.accountId);
       await scopes.meet(scope, source.kind === "connection" ? [source.service] : []);
       const row = rowOf(vault, scope, { id: newId("var"), name: req.name, sensitive: req.sensitive }, source);
-      const at = { path: req, scope, who: who(ctx) };
+      const at = { path: req, scope, ctx };
       return write(
         deps,
         at,
@@ -77,7 +78,7 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       const drafts = sealBatch(vault, scope, req, sources);
       return write(
         deps,
-        { path: req, scope, who: who(ctx) },
+        { path: req, scope, ctx },
         (tx) => decideBatch(tx, scope, req, drafts),
         (tx, written) => batchAnswer(tx, scope, req, written),
       );
@@ -99,7 +100,7 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       const patch = patchOf(name, req);
       const vault = await keys.forWriting(scope.accountId);
       await scopes.meet(scope, patch.source?.kind === "connection" ? [patch.source.service] : []);
-      const at = { path: req, scope, who: who(ctx) };
+      const at = { path: req, scope, ctx };
       return write(
         deps,
         at,
@@ -127,7 +128,7 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
     async deleteVariable(req, ctx) {
       const scope = await scopes.find(req);
       const { variableName: name } = req;
-      const at = { path: req, scope, who: who(ctx) };
+      const at = { path: req, scope, ctx };
       return write(
         deps,
         at,
@@ -153,8 +154,8 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       await requireVariable(pool, scope, name);
       const vault = await keys.of(scope.accountId);
       // The value leaves only after the record of it is committed.
-      const value = await transaction(pool, async (tx) => {
-        const plaintext = await reveal(tx, vault, scope, name);
+      return effect(pool, ctx, async (tx) => {
+        const value = await reveal(tx, vault, scope, name);
         await audit(tx, who(ctx), {
           service: "variables",
           accountId: scope.accountId,
@@ -162,9 +163,8 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
           target: name,
           metadata: placeOf(scope),
         });
-        return plaintext;
+        return { name, value };
       });
-      return { name, value };
     },
 
     async getResolvedVariables(req, ctx) {

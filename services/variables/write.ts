@@ -1,7 +1,9 @@
+import type { HandlerContext } from "@connectrpc/connect";
 import { VariablesChangedSchema } from "../../proto/gen/berth/variables/v1/events_pb.ts";
-import type { Caller } from "../kit/caller.ts";
-import { type Pool, type Tx, transaction } from "../kit/db.ts";
+import type { Pool, Tx } from "../kit/db.ts";
 import { invalid, notFound, refuse } from "../kit/errors.ts";
+import { effect } from "../kit/idempotency.ts";
+import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
 import { type AliasWarning, aliasWarnings } from "./alias-warnings.ts";
 import { aliasCycle } from "./resolve.ts";
@@ -22,13 +24,13 @@ export type Written = { rows: sql.StoredVariable[]; removed: number; warnings: A
  * one transaction. Throws what `decide` throws, 404 when the scope went away, 403 quota_exceeded, 422
  * alias_cycle and resolved_set_too_large.
  */
-export async function write<T>(
+export async function write<T extends object>(
   deps: { pool: Pool },
-  at: { path: Path; scope: Scope; who: { caller: Caller; requestId: string } },
+  at: { path: Path; scope: Scope; ctx: HandlerContext },
   decide: (tx: Tx) => Promise<Decision>,
   answer: (tx: Tx, written: Written) => Promise<T>,
 ): Promise<T> {
-  return transaction(deps.pool, async (tx) => {
+  return effect(deps.pool, at.ctx, async (tx) => {
     await lockProject(tx, at.scope.projectId);
     const scope = await knownScope(tx, at.path);
     if (scope?.id !== at.scope.id) throw notFound(at.scope.kind);
@@ -40,7 +42,7 @@ export async function write<T>(
     const written = await store(tx, scope, decision);
     const names = [...decision.set.map((row) => row.name), ...decision.unset];
     const { accountId, kind, id } = scope;
-    await audit(tx, at.who, {
+    await audit(tx, who(at.ctx), {
       service: "variables",
       accountId,
       action: decision.action,
