@@ -136,6 +136,29 @@ describe("what is wrong with a request is said before anything runs", () => {
     expect(answer.text).not.toContain("7777");
   });
 
+  test("an unknown member is told the ones that there are, and the nearest", async () => {
+    const said = async (method: string, path: string, body?: unknown) =>
+      (await call(method, path, body)).body.error.details[0]!.message;
+    const members = "There are: name, value, connection, aliasTarget, sensitive.";
+    expect(await said("POST", `${P()}/variables`, { alias_target: "B" })).toBe(
+      `alias_target is not known here; did you mean aliasTarget? ${members}`,
+    );
+    expect(await said("POST", `${P()}/variables`, { colour: "red" })).toBe(
+      `colour is not known here. ${members}`,
+    );
+    expect(await said("POST", `${P()}/variables`, { connection: { servise: "db" } })).toBe(
+      "connection.servise is not known here; did you mean service? There are: service, key.",
+    );
+    expect(await said("GET", `${P()}/variables?limt=3`)).toBe(
+      "limt is not known here; did you mean limit? There are: limit, cursor.",
+    );
+    expect(await said("GET", `${S()}?x=1`)).toBe("x is not known here. There are none.");
+    expect(await said("POST", `${P()}/variables`, { ["n".repeat(500_000)]: 1 })).toHaveLength(
+      `${"n".repeat(200)} is not known here. ${members}`.length,
+    );
+    expect(await said("POST", `${P()}/variables`, "[]")).toBe("The body must be an object.");
+  });
+
   test("query members that are unknown, of the wrong type, or given twice", async () => {
     const refused = async (query: string) => refusalOf(await call("GET", `${P()}/variables?${query}`));
     expect(await refused("limt=3")).toBe("422 unknown_field");

@@ -4,7 +4,7 @@ import { type DescField, ScalarType } from "@bufbuild/protobuf";
 import type { Detail } from "../services/kit/errors.ts";
 import { type Problem, problem, validationFailed } from "./problem.ts";
 import type { Route } from "./routes.ts";
-import { checkMembers, checkOf, isObject, MAX_FOUND } from "./shape.ts";
+import { checkMembers, checkOf, isObject, MAX_FOUND, unknownField } from "./shape.ts";
 
 const WHOLE = /^-?\d{1,15}$/;
 
@@ -44,8 +44,7 @@ function spliced(route: Route, head: string, body: Buffer): Buffer | Problem {
     return problem(400, "malformed_request", "The body is not valid JSON in UTF-8.");
   }
   const found: Detail[] = [];
-  if (!isObject(value))
-    found.push({ path: "", reason: "invalid_type", message: "The body must be an object" });
+  if (!isObject(value)) found.push({ path: "", reason: "invalid_type", message: "must be an object" });
   else checkMembers(route.bodyMembers, value, "", found);
   if (found.length > 0) return validationFailed(found);
   if (head === "") return body;
@@ -60,7 +59,7 @@ function readQuery(route: Route, query: string, found: Detail[]): Record<string,
     if (found.length >= MAX_FOUND) break;
     const field = route.queryMembers.get(name);
     if (!field) {
-      found.push({ path: name.slice(0, 200), reason: "unknown_field", message: "is not known here" });
+      found.push(unknownField(name, name, route.queryMembers.keys()));
       continue;
     }
     const texts = Array.isArray(given) ? given : [given ?? ""];

@@ -1,6 +1,6 @@
 import { fromBinary, type JsonObject } from "@bufbuild/protobuf";
 import { ProblemSchema } from "../proto/gen/berth/options/v1/options_pb.ts";
-import type { Detail } from "../services/kit/errors.ts";
+import { type Detail, sentence } from "../services/kit/errors.ts";
 
 /** A refusal on its way out: HTTP status, code of decisions.md 1, and what the envelope says. */
 export type Problem = {
@@ -18,11 +18,10 @@ export function problem(status: number, code: string, message: string, more: Par
   return { status, code, message, ...more };
 }
 
-/** 422 with the reasons found. */
-export function validationFailed(details: Detail[]): Problem {
-  const [first] = details;
-  const message = `${first!.path} ${first!.message}`.trim();
-  return { status: 422, code: "validation_failed", message, details };
+/** 422 with what was found: the words about each member become a sentence. */
+export function validationFailed(found: Detail[]): Problem {
+  const details = found.map((detail) => ({ ...detail, message: sentence(detail.path, detail.message) }));
+  return { status: 422, code: "validation_failed", message: details[0]!.message, details };
 }
 
 export function unavailable(message = "The service is not available right now. Try again."): Problem {

@@ -23,6 +23,21 @@ test("the document is served at the origin and below the prefix, with this insta
   expect((await get("/api/v9/me")).status).toBe(401);
 });
 
+test("the origin leads a browser to the reference page, and who asks for JSON to the document", async () => {
+  const lead = async (method: string, accept?: string) => {
+    const headers: Record<string, string> = accept === undefined ? {} : { accept };
+    const answer = await fetch(`http://127.0.0.1:${gateway.port}/`, { method, headers, redirect: "manual" });
+    return `${answer.status} ${answer.headers.get("location") ?? answer.headers.get("allow")}`;
+  };
+  const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+  expect(await lead("GET", browser)).toBe("302 /docs");
+  expect(await lead("HEAD", browser)).toBe("302 /docs");
+  expect(await lead("GET")).toBe("302 /docs");
+  expect(await lead("GET", "application/json")).toBe("302 /openapi.json");
+  expect(await lead("POST")).toBe("405 GET, HEAD");
+  expect((await get("/")).headers.get("content-type")).toMatch(/^text\/html/);
+});
+
 test("the reference page loads all it needs from the gateway itself", async () => {
   const page = await get("/docs");
   expect(page.headers.get("content-type")).toMatch(/^text\/html/);

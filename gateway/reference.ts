@@ -7,7 +7,8 @@ const CSP =
 
 /**
  * GET /openapi.json (and below the prefix), with this installation's base URL as its server, and the
- * reference page at /docs, which loads nothing from elsewhere.
+ * reference page at /docs, which loads nothing from elsewhere. The origin leads to the page, and who asks it for
+ * JSON to the document.
  */
 export async function reference(app: FastifyInstance, baseUrl: () => string, prefix: string): Promise<void> {
   const document = JSON.parse(await readFile(join(import.meta.dirname, "openapi.json"), "utf8"));
@@ -22,6 +23,12 @@ export async function reference(app: FastifyInstance, baseUrl: () => string, pre
     json ||= JSON.stringify({ ...document, servers: [{ url: baseUrl() }] });
     return json;
   };
+  app.get("/", (request, reply) => {
+    const wantsJson = /json/.test(request.headers.accept ?? "") && !/html/.test(request.headers.accept ?? "");
+    reply
+      .headers({ "cache-control": "no-cache", vary: "accept", "x-request-id": request.id })
+      .redirect(wantsJson ? "/openapi.json" : "/docs");
+  });
   for (const path of new Set(["/openapi.json", `${prefix}/openapi.json`]))
     files.push([path, "application/json; charset=utf-8", text]);
   for (const [path, type, body] of files)

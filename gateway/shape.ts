@@ -1,4 +1,5 @@
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
+import { distance } from "fastest-levenshtein";
 import type { Detail } from "../services/kit/errors.ts";
 import { wrongTime } from "./time.ts";
 
@@ -8,6 +9,8 @@ export type Members = Map<string, Check>;
 
 /** How many mistakes of one request are listed. */
 export const MAX_FOUND = 20;
+/** Longer than any member: a name above it is not compared with them. */
+const MAX_NAME = 40;
 const INT32 = 2 ** 31;
 
 const wrong = (found: Detail[], path: string, message: string) =>
@@ -110,8 +113,30 @@ export function checkMembers(members: Members, value: object, path: string, foun
     const at = path === "" ? key : `${path}.${key}`;
     const check = members.get(key);
     if (check) check(entry, at, found);
-    else found.push({ path: at.slice(0, 200), reason: "unknown_field", message: "is not known here" });
+    else found.push(unknownField(at, key, members.keys()));
   }
+}
+
+/** How long a path may be that is told; names in it are the caller's. */
+const MAX_PATH = 200;
+
+/** A name that is no member, with those that there are and the one that was most likely meant. */
+export function unknownField(path: string, name: string, members: Iterable<string>): Detail {
+  const all = [...members];
+  const near = nearest(name, all);
+  const meant = near === undefined ? "" : `; did you mean ${near}?`;
+  const there = all.length === 0 ? "There are none." : `There are: ${all.join(", ")}.`;
+  const message = `is not known here${meant || "."} ${there}`;
+  return { path: path.slice(0, MAX_PATH), reason: "unknown_field", message };
+}
+
+function nearest(name: string, members: string[]): string | undefined {
+  if (members.length === 0 || name.length > MAX_NAME) return undefined;
+  const plain = (text: string) => text.replaceAll(/[_-]/g, "").toLowerCase();
+  const near = members.toSorted(
+    (a, b) => distance(plain(name), plain(a)) - distance(plain(name), plain(b)),
+  )[0]!;
+  return distance(plain(name), plain(near)) <= Math.max(1, near.length / 3) ? near : undefined;
 }
 
 export function isObject(value: unknown): value is object {

@@ -312,6 +312,41 @@ describe("projects, environments and services", () => {
     await refusedSoon("404 not_found", () => world.call("GET", S("web")));
   });
 
+  test("what is wrong with a request is said in a sentence that names the member", async () => {
+    const { E, S } = await world.environment();
+    await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+    const said = async (method: string, path: string, body?: unknown) => {
+      const { error } = (await world.call(method, path, body)).body;
+      expect(error!.details[0]!.message).toBe(error!.message);
+      return `${error!.details[0]!.reason}: ${error!.message}`;
+    };
+    const create = (more: object) => said("POST", `${E}/services`, { name: "x", type: "web", ...more });
+    const git = { repository: "https://git.example.com/a.git" };
+    expect(await create({ source: { git } })).toBe("required: source.git.branch is required.");
+    expect(await create({ source: { image: "" } })).toBe("required: source.image must not be empty.");
+    expect(await create({ source: { image: "x".repeat(513) } })).toBe(
+      "too_long: source.image may have at most 512 characters.",
+    );
+    expect(await create({ type: "cron" })).toBe(
+      "invalid_choice: type must be web, worker, postgres, or redis.",
+    );
+    expect(await create({ config: { port: 0 } })).toBe("out_of_range: config.port must be from 1 to 65535.");
+    expect(await create({ config: { replicas: "2" } })).toBe(
+      "invalid_type: config.replicas must be a whole number.",
+    );
+    expect(await create({ name: "1" })).toBe(
+      "invalid_name: name must be 1-40 of a-z, 0-9 and -, and start with a letter.",
+    );
+    expect(await said("PATCH", S("web"), { unsetEnv: Array(101).fill("A") })).toBe(
+      "too_long: unsetEnv may have at most 100 entries.",
+    );
+    expect(await said("POST", `${S("web")}/uploads`, { sizeBytes: -1 })).toBe(
+      "out_of_range: sizeBytes must be 0 or more.",
+    );
+    expect(await said("POST", `${S("web")}/rollback`, {})).toBe("required: version is required.");
+    expect(await said("POST", "/me/tokens", { name: "" })).toBe("required: name is required.");
+  });
+
   test("deploying what cannot be deployed says why", async () => {
     const { E, S } = await world.environment();
     await world.must("POST", `${E}/services`, { name: "web", type: "web" });

@@ -80,7 +80,11 @@ function checkTexts(config: StoredConfig): void {
     throw invalid("config.command", "value_invalid", "A command cannot hold a NUL character.");
   const { dockerfile } = config;
   if (dockerfile && (dockerfile.startsWith("/") || dockerfile.split("/").includes("..")))
-    throw invalid("config.dockerfile", "invalid_path", "must be a path inside the archive");
+    throw invalid(
+      "config.dockerfile",
+      "invalid_path",
+      "config.dockerfile must be a path inside the archive.",
+    );
   if (dockerfile && /\p{Cc}/u.test(dockerfile))
     throw invalid("config.dockerfile", "invalid_path", "A path cannot hold control characters.");
 }

@@ -39,6 +39,11 @@ export function invalid(path: string, reason: string, message: string): ConnectE
   return refuse(422, "validation_failed", message, { details: [{ path, reason, message }] });
 }
 
+/** What is wrong with a request member, as a sentence: `port must be a whole number.` No path is the whole body. */
+export function sentence(path: string, words: string): string {
+  return `${path || "The body"} ${words}${/[.?]$/.test(words) ? "" : "."}`;
+}
+
 /** 404 not_found. `what` names the resource: "project". */
 export function notFound(what: string): ConnectError {
   return refuse(404, "not_found", `There is no such ${what}.`);

@@ -1,5 +1,4 @@
 import { type DescMethod, getOption } from "@bufbuild/protobuf";
-import { createValidator } from "@bufbuild/protovalidate";
 import {
   Code,
   createContextKey,
@@ -15,6 +14,7 @@ import { newId } from "./ids.ts";
 import type { Logger } from "./log.ts";
 import { once, single, watched } from "./streams.ts";
 import { internalErrors, rpcDuration, traced } from "./telemetry.ts";
+import { violations } from "./violations.ts";
 
 export const REQUEST_ID_HEADER = "x-request-id";
 
@@ -72,39 +72,6 @@ function authorize(rule: Http, caller: Caller, message: Record<string, unknown>)
   );
 }
 
-const validator = createValidator();
-
-// Reasons as decisions.md names them, where the rule itself does not carry one.
-const REASONS: [RegExp, string][] = [
-  [/^(required|string\.min_len|repeated\.min_items)$/, "required"],
-  [/^(string\.max_(len|bytes)|repeated\.max_items|map\.max_pairs)$/, "too_long"],
-  [/^string\.in$/, "invalid_choice"],
-  [/^int32\./, "out_of_range"],
-  [/^string\.email/, "invalid_email"],
-  [/^string\.uri/, "invalid_url"],
-];
-
-function validate(method: DescMethod, message: Parameters<typeof validator.validate>[1]) {
-  const result = validator.validate(method.input, message);
-  if (result.kind === "valid") return undefined;
-  if (result.kind === "error") throw result.error;
-  const details = result.violations.map((violation) => {
-    const reason =
-      REASONS.find(([rule]) => rule.test(violation.ruleId))?.[1] ?? violation.ruleId.replaceAll(".", "_");
-    const path = violation.field
-      .map((part) => {
-        if ("jsonName" in part) return `.${part.jsonName}`;
-        if (part.kind === "list_sub") return `[${part.index}]`;
-        return part.kind === "map_sub" ? `[${part.key}]` : "";
-      })
-      .join("")
-      .slice(1);
-    return { path, reason, message: violation.message };
-  });
-  const first = details[0]!;
-  return refuse(422, "validation_failed", `${first.path} ${first.message}`.trim(), { details });
-}
-
 /**
  * Everything that holds for each RPC of each service: request id, caller signature, role, validation,
  * trace, metrics, one log line, and errors that say nothing the caller may not read.
@@ -144,7 +111,7 @@ export function serverInterceptor(options: { keys: Buffer[]; log: Logger }): Int
     };
     const admit = (message: UnaryRequest["message"]) => {
       authorize(ruleOf(req.method), caller, message as Record<string, unknown>);
-      const refusal = validate(req.method, message);
+      const refusal = violations(req.method, message);
       if (refusal) throw refusal;
     };
     try {
