@@ -102,6 +102,8 @@ export function createActions(deps: ActionDeps) {
         return releases.refresh(serviceId);
       case "scale":
         return releases.scale(serviceId);
+      case "roll":
+        return releases.roll(serviceId);
       case "record":
         await releases.record(action.status);
         return true;

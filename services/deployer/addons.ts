@@ -6,6 +6,7 @@ import { emit } from "../kit/outbox.ts";
 import type { AddonRef, AddonServers } from "./addons/port.ts";
 import type { Secrets } from "./secrets.ts";
 import * as sql from "./sql-addons.ts";
+import { wakeAwaiting } from "./sql-moves.ts";
 import { startUsage } from "./usage.ts";
 
 export type Addons = ReturnType<typeof createAddons>;
@@ -36,10 +37,15 @@ export function createAddons(deps: { pool: Pool; secrets: Secrets; servers: Addo
     });
     // The watch tells when it goes on.
     if (outcome.state === "waiting") await sql.addonWaiting(pool, serviceId, outcome.message);
-    if (outcome.state === "failed") await sql.addonFailed(pool, serviceId, outcome.message);
+    if (outcome.state === "failed")
+      await transaction(pool, async (tx) => {
+        if ((await sql.addonFailed(tx, serviceId, outcome.message)) > 0) await wakeAwaiting(tx, serviceId);
+      });
     if (outcome.state !== "ready") return false;
     await transaction(pool, async (tx) => {
-      await publish(tx, serviceId, await sql.addonReady(tx, serviceId, outcome.port));
+      const ready = await sql.addonReady(tx, serviceId, outcome.port);
+      await publish(tx, serviceId, ready);
+      if (ready) await wakeAwaiting(tx, serviceId);
       // Of a server of its own the changes that are watched tell.
       if (!servers.ownServer.includes(kept.type)) await startUsage(tx, serviceId);
     });

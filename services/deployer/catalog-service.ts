@@ -19,11 +19,13 @@ import type { AddonServers } from "./addons/port.ts";
 import { newPassword } from "./addons.ts";
 import { deleteServices } from "./deletion.ts";
 import {
+  refuseAddon,
   requireEnvironment,
   requireLocked,
   requireProject,
   requireService,
   serviceDeleting,
+  serviceStaged,
 } from "./lookup.ts";
 import { imageArtifact } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
@@ -232,6 +234,20 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const address = deps.addonServers.address({ ...addon, port: addon.port ?? undefined });
       const keys = addonKeys(addon.type, address, addon.id, password);
       return { ready: true, keys, revision };
+    },
+
+    async restartService(request, ctx) {
+      return effect(pool, ctx, async (tx) => {
+        const service = await requireLocked(tx, request);
+        refuseAddon(service.type, "restarted");
+        if (service.deleting) throw serviceDeleting();
+        if (service.staged) throw serviceStaged();
+        if ((await services.rollLive(tx, service.id)) === 0)
+          throw conflict("service_not_live", "Nothing of the service is live yet: deploy it first.");
+        await record(tx, ctx, request.accountId, "service.restart", service);
+        await poke(tx, [service.id]);
+        return told(await requireService(tx, request));
+      });
     },
 
     async rotateCredentials(request, ctx) {

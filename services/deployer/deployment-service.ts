@@ -10,20 +10,23 @@ import { conflict, invalid, notFound, refuse } from "../kit/errors.ts";
 import { answered, effect } from "../kit/idempotency.ts";
 import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
+import { audit } from "../kit/outbox.ts";
 import { accept, type Wanted } from "./accept.ts";
 import { entitlementsFor } from "./accounts.ts";
 import { keepNewest } from "./builder/log.ts";
 import { type Choose, dryRun } from "./dry-run.ts";
 import { type FollowDeps, following, logList } from "./follow-service.ts";
 import { UPLOAD_LIVES_MS, UPLOAD_SECONDS, UPLOAD_TYPE } from "./limits.ts";
-import { requireLocked, requireService, serviceDeleting } from "./lookup.ts";
+import { refuseAddon, requireLocked, requireService, serviceDeleting, serviceStaged } from "./lookup.ts";
+import { cancel } from "./outcome.ts";
 import type { Resolve } from "./resolve.ts";
 import { toRestore } from "./rollback.ts";
 import { imageArtifact, type Runtime, RuntimeRefusal } from "./runtime/port.ts";
 import { archiveKey, type Secrets } from "./secrets.ts";
-import { checkImage, isDeployable } from "./service-config.ts";
+import { checkImage } from "./service-config.ts";
 import * as sql from "./sql-deployments.ts";
 import { type LockedService, type ServicePath, stageArchive } from "./sql-services.ts";
+import { poke } from "./sql-work.ts";
 import type { ObjectStore } from "./store/port.ts";
 
 export type DeploymentDeps = {
@@ -52,8 +55,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
             "The service has no image yet: give one, configure source.image or source.git, or deploy an archive.",
           );
         if (service.deleting) throw serviceDeleting();
-        if (service.staged)
-          throw conflict("service_staged", "The service is staged: POST to the environment's apply first.");
+        if (service.staged) throw serviceStaged();
         return wanted;
       };
       return deployOrTry(request, ctx, choose);
@@ -159,6 +161,30 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         return toRestore(tx, service, request.version);
       });
     },
+
+    async cancelDeployment(request, ctx) {
+      const { version } = request;
+      return effect(pool, ctx, async (tx) => {
+        const service = await requireLocked(tx, request);
+        const found = await sql.deploymentByVersion(tx, service.id, version);
+        if (!found) throw notFound("version");
+        if (service.deleting) throw serviceDeleting();
+        if (!(await cancel(tx, found)))
+          throw conflict("deployment_finished", `Version ${version} has ended already.`);
+        const metadata = { service: service.name, version: String(version) };
+        const { accountId } = service;
+        const target = found.id;
+        await audit(tx, who(ctx), {
+          service: "deployer",
+          accountId,
+          action: "deployment.cancel",
+          target,
+          metadata,
+        });
+        await poke(tx, [service.id]);
+        return (await sql.deploymentByVersion(tx, service.id, version))!;
+      });
+    },
     ...following(deps),
   };
 
@@ -220,11 +246,6 @@ async function ownSource(tx: Db, service: LockedService): Promise<Wanted | undef
 function imageWanted(path: string, image: string): Wanted {
   checkImage(path, image);
   return { artifact: imageArtifact(image), image };
-}
-
-function refuseAddon(type: string): void {
-  if (!isDeployable(type))
-    throw invalid("service", "not_deployable", `A ${type} addon cannot be deployed; web and worker can.`);
 }
 
 function refuseCursor(error: unknown): never {

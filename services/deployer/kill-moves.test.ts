@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
@@ -177,6 +178,63 @@ test.each(["lost", "kept"] as const)(
       "the one before it has ended",
       async () => runningPlaces(around).filter((place) => place.includes(id)).length === 1,
     );
+  },
+);
+
+test.each(["lost", "kept"] as const)(
+  "killed when a restart is asked for, and the change is %s: it is rolled as often as was asked",
+  async (outcome) => {
+    await ready();
+    const web = await webService();
+    const { id, path, catalog, deployArchive } = web;
+    await deployArchive(path, await app("one"));
+    const before = await runs(web, "one");
+    const held = await holdCommits(around, "update", "services", "new.rolls > old.rolls");
+    const asked = catalog.restartService(path).then(
+      () => true,
+      () => false,
+    );
+    await held.reached();
+    await deployer.end("SIGKILL");
+    await held.release(outcome);
+    await deployer.run();
+    await asked;
+    if (outcome === "lost") await catalog.restartService(path);
+    await eventually("other processes answer", async () => (await runs(web, "one")) !== before);
+    await eventually(
+      "the ones before have ended",
+      async () => runningPlaces(around).filter((place) => place.includes(id)).length === 1,
+    );
+    expect(await everyDeploymentEnds(around, events.told, id)).toEqual(["applied"]);
+  },
+);
+
+test.each(["lost", "kept"] as const)(
+  "killed when a build is canceled, and the change is %s: it ends once, with all its processes",
+  async (outcome) => {
+    await ready();
+    const web = await webService();
+    const { id, path, deployArchive, deployments } = web;
+    const { buildId } = await deployArchive(path, await app("one", join(around.dataDir, "never")));
+    await eventually("it builds", async () => {
+      const { buildStage } = await deployments.getDeployment({ ...path, version: 1 });
+      return buildStage === "Building image";
+    });
+    const held = await holdCommits(around, "update", "deployments", "new.status = 'failed'");
+    const asked = deployments.cancelDeployment({ ...path, version: 1 });
+    asked.catch(() => {});
+    await held.reached();
+    await deployer.end("SIGKILL");
+    await held.release(outcome);
+    await deployer.run();
+    if (outcome === "lost") await deployments.cancelDeployment({ ...path, version: 1 });
+    expect(await everyDeploymentEnds(around, events.told, id)).toEqual(["failed"]);
+    const { errors } = await deployments.getDeployment({ ...path, version: 1 });
+    expect(errors.map(({ code }) => code)).toEqual(["canceled"]);
+    await eventually("nothing of the build is left", async () => {
+      const marked = runningPlaces(around).some((place) => place.includes(buildId!));
+      return !marked && !existsSync(join(around.dataDir, "artifacts", buildId!));
+    });
   },
 );
 

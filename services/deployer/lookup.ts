@@ -1,5 +1,6 @@
 import type { Db } from "../kit/db.ts";
-import { conflict, notFound } from "../kit/errors.ts";
+import { conflict, invalid, notFound } from "../kit/errors.ts";
+import { isDeployable } from "./service-config.ts";
 import { environmentById, projectById } from "./sql-catalog.ts";
 import { lockService, type ServicePath, serviceByPath } from "./sql-services.ts";
 
@@ -36,6 +37,17 @@ export async function requireLocked(tx: Db, path: ServicePath) {
   if (service) return service;
   await requireEnvironment(tx, path);
   throw notFound("service");
+}
+
+/** 422 for what only web and worker have. */
+export function refuseAddon(type: string, what = "deployed"): void {
+  if (!isDeployable(type))
+    throw invalid("service", "not_deployable", `A ${type} addon cannot be ${what}; web and worker can.`);
+}
+
+/** 409 for what a service can do once it is off the canvas. */
+export function serviceStaged() {
+  return conflict("service_staged", "The service is staged: POST to the environment's apply first.");
 }
 
 /** 409 for changes to a service that is being deleted. */

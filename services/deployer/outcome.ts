@@ -1,5 +1,5 @@
 import { DeploymentFailedSchema } from "../../proto/gen/berth/deployer/v1/events_pb.ts";
-import { type Pool, transaction } from "../kit/db.ts";
+import { type Pool, type Tx, transaction } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { emit } from "../kit/outbox.ts";
 import type { StoredNotice } from "./sql-deployments.ts";
@@ -22,12 +22,22 @@ export async function fail(
   deploymentId: string,
   error: StoredNotice,
 ): Promise<boolean> {
+  const moved = await transaction(pool, (tx) => end(tx, deploymentId, error));
   const { stage, code } = error;
-  const moved = await transaction(pool, async (tx) => {
-    const row = await failDeployment(tx, deploymentId, error);
-    if (row) await emit(tx, DeploymentFailedSchema, row.accountId, { ...row, deploymentId, stage, code });
-    return row;
-  });
   if (moved) log.info({ deploymentId, stage, code }, "deployment failed");
-  return moved !== undefined;
+  return moved;
+}
+
+const STAGES: Record<string, string> = { queued: "queue", building: "build", built: "apply" };
+
+/** Ends a deployment because a user does not want it any more; `false` when it had ended already. */
+export function cancel(tx: Tx, { id, status }: { id: string; status: string }): Promise<boolean> {
+  return end(tx, id, notice(STAGES[status] ?? "queue", "canceled", "It was canceled."));
+}
+
+async function end(tx: Tx, deploymentId: string, error: StoredNotice): Promise<boolean> {
+  const { stage, code } = error;
+  const row = await failDeployment(tx, deploymentId, error);
+  if (row) await emit(tx, DeploymentFailedSchema, row.accountId, { ...row, deploymentId, stage, code });
+  return row !== undefined;
 }

@@ -149,6 +149,32 @@ test("what runs with other replicas or another size than configured is scaled, w
   expect(doings(want, { runtime: other })).toEqual(["restore"]);
 });
 
+test("a release is rolled as often as it was asked for, and by what is applied anyway", () => {
+  const seen = { state: "running" };
+  const want = { live: { ...live, rolls: 2 }, seen };
+  expect(doings(want, { runtime: running() })).toEqual(["roll"]);
+  expect(doings(want, { runtime: running({ rolls: 1 }) })).toEqual(["roll"]);
+  expect(doings(want, { runtime: running({ rolls: 2 }) })).toEqual([]);
+  expect(doings(want, { runtime: running({ version: 0, rolls: 1 }) })).toEqual(["restore"]);
+  const changed = { ...want, dirtyAt: NOW - times.debounceMs, dirtySince: NOW - times.debounceMs };
+  expect(doings(changed, { runtime: running() })).toEqual(["refresh"]);
+  const soon = plan(desired({ ...want, dirtyAt: NOW }), { ...idle, runtime: running() }, times);
+  expect(soon).toEqual({ actions: [{ do: "roll" }], wakeAt: NOW + times.debounceMs });
+  const applying = { ...want, active: active({ fromSource: false }) };
+  expect(doings(applying, { runtime: running() })).toEqual(["apply"]);
+});
+
+test("a deployment waits for addons that are being made, and no longer than told", () => {
+  for (const one of [active({ status: "built" }), active({ fromSource: false })]) {
+    const waiting = desired({ active: { ...one, applyStartedAt: NOW, waitsUntil: NOW + 60_000 } });
+    expect(plan(waiting, idle, times)).toEqual({ actions: [], wakeAt: NOW + 60_000 });
+    expect(doings({ active: { ...one, waitsUntil: NOW } })).toEqual(["apply"]);
+    expect(doings({ active: { ...one, waitsUntil: null } })).toEqual(["apply"]);
+    const late = { ...one, applyStartedAt: NOW - times.applyMs, waitsUntil: NOW + 60_000 };
+    expect(failure({ active: late })).toBe("apply apply_deadline_exceeded");
+  }
+});
+
 test("a redis addon whose server is away or has another size is brought back to what it should be", () => {
   const ready = { type: "redis", addonState: "ready", size: "nano", seen: { usageAt: 5 } };
   const usage = [{ at: 5, replicas: 1 }];
@@ -175,6 +201,7 @@ const anyActive = fc.record({
   createdAt: moment,
   buildStartedAt: fc.option(moment),
   applyStartedAt: fc.option(moment),
+  waitsUntil: fc.option(fc.integer({ min: NOW - 60_000, max: NOW + 60_000 })),
 });
 
 test("no deployment waits without an action, a build under way or a time to look again", () => {

@@ -13,6 +13,8 @@ export type ActiveDeployment = {
   createdAt: number;
   buildStartedAt?: number | null;
   applyStartedAt?: number | null;
+  /** Until then it waits for addons that its variables name and that are still being made. */
+  waitsUntil?: number | null;
 };
 
 /** What the database says about one service. */
@@ -30,7 +32,7 @@ export type Desired = {
   size?: string;
   active?: ActiveDeployment | null;
   /** The applied release. */
-  live?: { version: number; revision: number; healthy: boolean; scale?: Scale } | null;
+  live?: { version: number; revision: number; healthy: boolean; scale?: Scale; rolls?: number } | null;
   /** Builds that ended without a release, and releases that are not retained: they may have left something. */
   leftovers: { deploymentId: string; buildId?: string | null; artifact?: string | null }[];
   /** Variables may have changed: last and first time since they were compared. */
@@ -82,6 +84,8 @@ export type Action =
   | { do: "refresh" }
   /** Brings the live release to the configured replicas and size. */
   | { do: "scale" }
+  /** Rolls the live release as often as users asked for it. */
+  | { do: "roll" }
   | { do: "record"; status: RuntimeStatus };
 
 export type Plan = { actions: Action[]; wakeAt?: number };
@@ -159,6 +163,8 @@ function planDeployment(active: ActiveDeployment, now: number, observed: Observe
       "apply_deadline_exceeded",
       `It could not be applied within ${minutes(times.applyMs)}.`,
     );
+  const { waitsUntil } = active;
+  if (waitsUntil && now < waitsUntil) return { actions: [], wakeAt: Math.min(waitsUntil, deadline) };
   return { actions: [{ do: "apply", deploymentId: id }], wakeAt: deadline };
 }
 
@@ -174,16 +180,18 @@ function planRelease(desired: Desired, observed: Observed, times: Times): Plan {
   const actions: Action[] = [];
   if (differs(desired, runtime)) actions.push({ do: "record", status: runtime });
   if (misscaled(live, runtime)) actions.push({ do: "scale" });
-  if (!desired.dirtyAt) {
-    if (runtime.version === live.version && runtime.revision > live.revision) actions.push({ do: "refresh" });
-    return { actions };
-  }
-  const due = Math.min(
-    desired.dirtyAt + times.debounceMs,
-    (desired.dirtySince ?? desired.dirtyAt) + times.debounceMaxMs,
-  );
-  if (now < due) return { actions, wakeAt: due };
-  return { actions: [...actions, { do: "refresh" }] };
+  const current = runtime.version === live.version;
+  const due = desired.dirtyAt
+    ? Math.min(
+        desired.dirtyAt + times.debounceMs,
+        (desired.dirtySince ?? desired.dirtyAt) + times.debounceMaxMs,
+      )
+    : undefined;
+  if (due === undefined ? current && runtime.revision > live.revision : now >= due)
+    return { actions: [...actions, { do: "refresh" }] };
+  // After a refresh it may be done: what is applied again is rolled by that.
+  if (current && (runtime.rolls ?? 0) < (live.rolls ?? 0)) actions.push({ do: "roll" });
+  return { actions, wakeAt: due };
 }
 
 /** Whether the runtime's status has not been recorded yet. */

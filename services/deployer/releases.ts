@@ -43,6 +43,7 @@ export function createReleases(deps: ReleasesDeps) {
       resolveFor(serviceId, deploymentId),
     ]);
     if (begun === 0) return false;
+    if (await waitsFor(row, resolved)) return true;
     const revision = await revisionOf(row, resolved);
     if (revision === undefined) return false;
     const applied = await underLock(serviceId, revision, async (tx) => {
@@ -60,6 +61,16 @@ export function createReleases(deps: ReleasesDeps) {
     });
     if (applied) log.info({ deploymentId, version: row.version, revision }, "applied");
     return applied !== false;
+  }
+
+  /** Whether it is to wait for addons that are still being made: the plan looks again when they are there. */
+  async function waitsFor({ deploymentId }: sql.ReleaseRow, { missing }: Resolved): Promise<boolean> {
+    const awaits = missing.length > 0 && (await sql.awaitAddons(pool, owner, deploymentId, missing));
+    if (!awaits) return false;
+    const message = `It waits for addons that its variables name and that are being made: ${awaits.join(", ")}.`;
+    const waits = notice("resolve", "waiting_for_addon", message);
+    await moves.setWarnings(pool, deploymentId, "resolve", [waits]);
+    return true;
   }
 
   /** Applies the live release again with the variables of now. */
@@ -88,6 +99,17 @@ export function createReleases(deps: ReleasesDeps) {
       const { replicas = 1, size } = row.config;
       await runtime.scale(serviceId, row.version, { replicas, size });
       log.info({ serviceId, replicas, size }, "scaled");
+      return true;
+    });
+  }
+
+  /** Rolls the live release as often as users asked for it. */
+  function roll(serviceId: string): Promise<boolean> {
+    return underLock(serviceId, undefined, async (tx, liveVersion) => {
+      const row = await sql.liveReleaseOf(tx, serviceId);
+      if (!row || row.version !== liveVersion) return false;
+      await runtime.roll(serviceId, row.version, row.rolls);
+      log.info({ serviceId, version: row.version, rolls: row.rolls }, "rolled");
       return true;
     });
   }
@@ -185,6 +207,7 @@ export function createReleases(deps: ReleasesDeps) {
       type: row.type,
       version: row.version,
       revision,
+      ...(row.rolls > 0 && { rolls: row.rolls }),
       artifact: row.artifact ?? "",
       command: config.command,
       port,
@@ -202,5 +225,5 @@ export function createReleases(deps: ReleasesDeps) {
     };
   }
 
-  return { apply, restore, refresh, scale, record };
+  return { apply, restore, refresh, scale, roll, record };
 }

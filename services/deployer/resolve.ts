@@ -14,6 +14,8 @@ export type Resolved = {
   dangling: StoredNotice[];
   /** The same, for programs. */
   unresolved: { name: string; reason: string }[];
+  /** Services that connections name and that publish nothing yet. */
+  missing: string[];
 };
 
 export type Resolve = (serviceId: string) => Promise<Resolved>;
@@ -45,6 +47,7 @@ export function createResolve(client: Pick<Client<typeof VariablesService>, "res
         code: reason,
       })),
       unresolved: dangling.map(({ name, reason }) => ({ name, reason })),
+      missing: dangling.flatMap(({ connection }) => (connection ? [connection.service] : [])),
     };
   };
 }

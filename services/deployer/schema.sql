@@ -43,6 +43,8 @@ table deployments
   healthy_at timestamp with time zone
   finished_at timestamp with time zone
   leftover boolean not null default false
+  awaits text[]
+  awaits_until timestamp with time zone
   constraint deployments_pkey PRIMARY KEY (id)
   constraint deployments_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id)
   constraint deployments_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text, 'applied'::text, 'failed'::text, 'superseded'::text])))
@@ -132,6 +134,7 @@ table services
   addon_next_secret bytea
   addon_rotated_at timestamp with time zone
   usage_at timestamp with time zone
+  rolls integer not null default 0
   constraint services_addon_state_check CHECK ((addon_state = ANY (ARRAY['provisioning'::text, 'ready'::text, 'failed'::text])))
   constraint services_environment_id_fkey FOREIGN KEY (environment_id) REFERENCES environments(id)
   constraint services_name UNIQUE (environment_id, name)

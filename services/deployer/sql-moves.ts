@@ -1,6 +1,6 @@
 import { count, type Db, maybe, rows } from "../kit/db.ts";
 import type { StoredNotice } from "./sql-deployments.ts";
-import { RELAXED } from "./sql-work.ts";
+import { poke, RELAXED } from "./sql-work.ts";
 
 // How deployments move: each statement compares the state it leaves, so a late one moves nothing.
 
@@ -81,6 +81,22 @@ export function beginApply(db: Db, deploymentId: string) {
   );
 }
 
+/** Makes due what waits for an addon: it has come, or does not. */
+export async function wakeAwaiting(db: Db, addonId: string): Promise<void> {
+  const found = await rows<{ serviceId: string }>(
+    db,
+    "deployment_awaiting",
+    `select s.id as "serviceId" from services a join services s on s.environment_id = a.environment_id
+     join deployments d on d.service_id = s.id
+     where a.id = $1 and d.status in ('queued', 'built') and a.name = any(d.awaits)`,
+    [addonId],
+  );
+  await poke(
+    db,
+    found.map((row) => row.serviceId),
+  );
+}
+
 /** Only the newest deployment of the service, and only from a state that is not final. */
 export function markApplied(db: Db, deploymentId: string) {
   return maybe<Moved>(
@@ -104,14 +120,14 @@ export function markHealthy(db: Db, serviceId: string, version: number, at: stri
   );
 }
 
-/** Replaces the notes of a stage by the ones of now. */
+/** Replaces the notes of a stage by the ones of now; what failed or was superseded keeps its own. */
 export function setWarnings(db: Db, deploymentId: string, stage: string, warnings: StoredNotice[]) {
   return count(
     db,
     "deployment_warnings",
     `update deployments set warnings = $3::jsonb || coalesce(
        (select jsonb_agg(w) from jsonb_array_elements(warnings) w where w ->> 'stage' <> $2), '[]')
-     where id = $1`,
+     where id = $1 and status not in ('failed', 'superseded')`,
     [deploymentId, stage, JSON.stringify(warnings)],
   );
 }

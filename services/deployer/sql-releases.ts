@@ -3,6 +3,9 @@ import type { Desired, Seen } from "./pipeline.ts";
 import type { RuntimeStatus } from "./runtime/port.ts";
 import type { StoredConfig, StoredSource } from "./service-config.ts";
 
+/** Of a service `a`: an addon that is not there yet, and comes by itself. */
+const BEING_MADE = "a.addon_state = 'provisioning' and a.deleting_at is null";
+
 const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`;
 
 /** All that `plan` has to know of a service; undefined when it is no more. */
@@ -18,10 +21,12 @@ export function loadDesired(db: Db, serviceId: string) {
        s.config ->> 'size' as size, s.addon_next_secret is not null as rotating,
        (select jsonb_build_object('id', d.id, 'version', d.version, 'status', d.status,
           'fromSource', d.build_id is not null, 'createdAt', ${ms("d.created_at")},
-          'buildStartedAt', ${ms("d.build_started_at")}, 'applyStartedAt', ${ms("d.apply_started_at")})
+          'buildStartedAt', ${ms("d.build_started_at")}, 'applyStartedAt', ${ms("d.apply_started_at")},
+          'waitsUntil', case when exists (select from services a where a.environment_id = s.environment_id
+            and a.name = any(d.awaits) and ${BEING_MADE}) then ${ms("d.awaits_until")} end)
         from deployments d where d.service_id = s.id and d.status in ('queued', 'building', 'built')) as active,
        (select jsonb_build_object('version', d.version, 'revision', s.applied_revision,
-          'healthy', d.healthy_at is not null,
+          'healthy', d.healthy_at is not null, 'rolls', s.rolls,
           'scale', jsonb_build_object('replicas', coalesce(d.config -> 'replicas', '1'), 'size', d.config -> 'size'))
         from deployments d where d.service_id = s.id and d.version = s.live_version) as live,
        (select coalesce(jsonb_agg(jsonb_build_object('deploymentId', d.id, 'buildId', d.build_id,
@@ -56,6 +61,8 @@ export type ReleaseRow = {
   fingerprint?: string;
   revision: number;
   appliedRevision?: number;
+  /** How often users asked to roll the live release. */
+  rolls: number;
   dirtyAt?: string;
   tier?: string;
   /** It has warnings about variables. */
@@ -68,7 +75,7 @@ const RELEASE = `
     coalesce((s.config -> 'autoApply')::boolean, true) as "autoApply",
     d.id as "deploymentId", d.version, d.status, d.config, d.source, d.artifact, d.build_id as "buildId",
     d.archive_ref as "archiveRef", ${ms("d.build_started_at")} as "buildStartedMs", s.fingerprint,
-    s.variables_revision as revision, s.applied_revision as "appliedRevision", s.dirty_at::text as "dirtyAt",
+    s.variables_revision as revision, s.applied_revision as "appliedRevision", s.rolls, s.dirty_at::text as "dirtyAt",
     d.warnings @> '[{"stage": "resolve"}]' as noted,
     (select a.tier from accounts a where a.id = s.account_id) as tier
   from services s join environments e on e.id = s.environment_id join projects p on p.id = s.project_id
@@ -113,6 +120,30 @@ export async function revisionFor(db: Db, owner: number, serviceId: string, fing
     [owner, serviceId, fingerprint],
   );
   return row?.revision;
+}
+
+/** How long a deployment waits for addons that its variables name, from when it is about to be applied. */
+const ADDON_WAIT = "interval '60 seconds'";
+
+/**
+ * Lets a deployment wait for those of the named addons that are still being made, and gives them; undefined when
+ * there are none, or it has waited long enough. One that has just come counts once: its keys are asked for again.
+ */
+export async function awaitAddons(db: Db, owner: number, deploymentId: string, names: string[]) {
+  const row = await maybe<{ awaits: string[] }>(
+    db,
+    "release_await_addons",
+    `with made as (
+       select d.id, array_agg(a.name order by a.name) as names from deployments d
+       join services s on s.id = d.service_id join work w on w.service_id = s.id and w.lease_owner = $1
+       join services a on a.environment_id = s.environment_id and a.name = any($3)
+         and (${BEING_MADE} or (a.addon_state = 'ready' and d.awaits_until is null))
+       where d.id = $2 and (d.awaits_until is null or d.awaits_until > now()) group by d.id)
+     update deployments d set awaits = made.names, awaits_until = coalesce(d.awaits_until, now() + ${ADDON_WAIT})
+     from made where d.id = made.id and d.status in ('queued', 'built') returning d.awaits`,
+    [owner, deploymentId, names],
+  );
+  return row?.awaits;
 }
 
 /**

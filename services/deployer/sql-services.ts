@@ -154,6 +154,16 @@ export function rescale(db: Db, id: string, config: StoredConfig) {
   );
 }
 
+/** Asks for one more roll of the live release; 0 when nothing is live. */
+export function rollLive(db: Db, id: string) {
+  return count(
+    db,
+    "service_roll",
+    "update services set rolls = rolls + 1 where id = $1 and live_version is not null",
+    [id],
+  );
+}
+
 /** Takes services off the canvas; addons begin to be provisioned. */
 export function unstage(db: Db, ids: string[]) {
   return count(

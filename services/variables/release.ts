@@ -24,13 +24,15 @@ export async function resolveForRelease(
   const set = await deps.sets.release(scope);
   const doubtful = set.dangling.filter((entry) => entry.connection && PASSING.has(entry.reason));
   const names = [...new Set(doubtful.map((entry) => entry.connection!.service))].slice(0, MAX_ASKED);
-  const news = await Promise.all(names.map((name) => hasNews(deps, scope, name)));
-  return { scope, set: news.includes(true) ? await deps.sets.release(scope) : set };
+  if (names.length === 0) return { scope, set };
+  await Promise.all(names.map((name) => askAgain(deps, scope, name)));
+  // Also without news: an event may have brought them after the set was read.
+  return { scope, set: await deps.sets.release(scope) };
 }
 
-async function hasNews(deps: Deps, { accountId, projectId, environmentId }: Scope, service: string) {
+async function askAgain(deps: Deps, { accountId, projectId, environmentId }: Scope, service: string) {
   const path = { accountId, projectId, environmentId, service };
   const known = await knownScope(deps.pool, path);
-  if (known) return isAddon(known.type) && (await deps.addons.refresh(known));
-  return (await deps.scopes.find(path).catch(unlessNotFound)) !== undefined;
+  if (!known) await deps.scopes.find(path).catch(unlessNotFound);
+  else if (isAddon(known.type)) await deps.addons.refresh(known);
 }

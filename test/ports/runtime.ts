@@ -271,6 +271,32 @@ export function runtimeContract(name: string, open: () => Promise<RuntimeHarness
       await answersWith(status, 200);
     });
 
+    test("rolling starts new replicas of the same release once, without a refused request", async () => {
+      const one = release(namedApp);
+      await runtime.apply(one);
+      const first = await running(one);
+      const { body } = await get(first);
+      await runtime.roll(one.serviceId, 1, 1);
+      const answers: { status: number; body: string }[] = [];
+      do answers.push(await get(first));
+      while (answers.at(-1)!.body === body && answers.length < 20_000);
+      expect(answers.filter((answer) => answer.status !== 200)).toEqual([]);
+      const rolled = await statusOf(
+        runtime,
+        one.serviceId,
+        (status) => status.rolls === 1 && isRunning(status),
+      );
+      await soon(async () => expect((await get(rolled)).body).not.toBe(body));
+      expect(rolled).toMatchObject({ version: 1, revision: 1, serving: { version: 1, revision: 1 } });
+      const after = (await get(rolled)).body;
+      await runtime.roll(one.serviceId, 1, 1);
+      await runtime.roll(one.serviceId, 7, 2); // not the version that is applied
+      await runtime.roll(`${one.serviceId}x`, 1, 1); // not there
+      await runtime.apply({ ...one, rolls: 1 });
+      expect((await running(one)).rolls).toBe(1);
+      expect((await get(rolled)).body).toBe(after);
+    });
+
     test("an older version than the applied one is refused, whenever it arrives", async () => {
       const one = release(answeringApp, { version: 5 });
       await runtime.apply(one);

@@ -151,6 +151,8 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
       }),
     scale: (serviceId, version, wanted) =>
       inTurn(serviceId, async () => services.get(serviceId)?.scale(version, wanted)),
+    roll: (serviceId, version, rolls) =>
+      inTurn(serviceId, async () => services.get(serviceId)?.roll(version, rolls)),
     status: async (serviceId) => services.get(serviceId)?.status(),
     list: async () => [...services.values()].map((service) => service.status()),
     watch(listener) {

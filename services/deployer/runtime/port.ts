@@ -25,6 +25,8 @@ export interface Release {
   command?: string;
   /** The port the app listens on where it has an address of its own. The app is always told by PORT. */
   port: number;
+  /** How often a user asked to roll the service's releases; grows. A release with more is rolled over to. */
+  rolls?: number;
   /** 0 stops the service and keeps its address. */
   replicas: number;
   size: ServiceSize;
@@ -79,6 +81,8 @@ export interface RuntimeStatus {
   usage?: UsageChange[];
   /** What the applied release should have. */
   scale?: Scale;
+  /** The applied release's. */
+  rolls?: number;
   /** Somebody changed or removed what was applied: it has to be applied again. */
   drifted?: boolean;
 }
@@ -153,6 +157,11 @@ export interface Runtime {
    * Does nothing unless this version is the one applied. Idempotent.
    */
   scale(serviceId: string, version: number, scale: Scale): Promise<void>;
+  /**
+   * Rolls over to new replicas of the applied release, with the variables it has, until that was done `rolls`
+   * times. Does nothing unless this version is the one applied. Idempotent.
+   */
+  roll(serviceId: string, version: number, rolls: number): Promise<void>;
   /** Ids of the environments for which it keeps a place, services or none; where it keeps one at all. */
   environments?(): Promise<string[]>;
   /** Gives up the place of an environment that is no more, with all that is in it. Idempotent. */

@@ -55,9 +55,10 @@ export function refuseOlder(current: Release, release: Release): void {
 
 /** Whether the processes of `current` cannot go on as those of `release`. */
 export function needsProcesses(current: Release, release: Release): boolean {
-  const part = ({ version, revision, artifact, command, type, env }: Release) => [
+  const part = ({ version, revision, rolls = 0, artifact, command, type, env }: Release) => [
     version,
     revision,
+    rolls,
     artifact,
     command,
     type,

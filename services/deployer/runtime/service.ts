@@ -199,7 +199,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   }
 
   function status(): RuntimeStatus {
-    const { type, replicas, size } = desired.record.release;
+    const { type, replicas, size, rolls } = desired.record.release;
     const seen = {
       serviceId: record.serviceId,
       url: type === "web" ? router.urlOf(label) : undefined,
@@ -207,7 +207,35 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       desired: seenOf(desired),
       live: live && seenOf(live),
     };
-    return { ...describeStatus(seen, times, Date.now()), usage, scale: { replicas, size } };
+    const status = describeStatus(seen, times, Date.now());
+    return { ...status, usage, scale: { replicas, size }, ...(rolls && { rolls }) };
+  }
+
+  /** Rolls over to the release, or only scales when nothing of its processes changes. */
+  function apply(release: Release, newLabel: string): void {
+    const current = desired.record.release;
+    if (isDeepStrictEqual(current, release) && label === newLabel) return;
+    refuseOlder(current, release);
+    const before = { label, desired };
+    label = newLabel;
+    if (!needsProcesses(current, release)) {
+      desired.record.release = release;
+      scale(desired);
+    } else {
+      const generation = desired.record.generation + 1;
+      desired = { record: { generation, release, appliedAt: Date.now(), restarts: 0 }, replicas: [] };
+      const replaced = live === before.desired ? [] : before.desired.replicas;
+      try {
+        save(undefined, replaced); // what is started next must belong to something after a hard kill
+      } catch (error) {
+        ({ label, desired } = before); // there is no room: nothing has been applied
+        throw error;
+      }
+      for (const replica of replaced) retire(replica);
+      scale(desired);
+    }
+    if (label !== before.label) router.forget(before.label);
+    changed();
   }
 
   return {
@@ -215,32 +243,13 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     status,
     label: () => label,
     names: () => desired.record.release.names,
+    apply,
 
-    /** Rolls over to the release, or only scales when nothing of its processes changes. */
-    apply(release: Release, newLabel: string): void {
-      const current = desired.record.release;
-      if (isDeepStrictEqual(current, release) && label === newLabel) return;
-      refuseOlder(current, release);
-      const before = { label, desired };
-      label = newLabel;
-      if (!needsProcesses(current, release)) {
-        desired.record.release = release;
-        scale(desired);
-      } else {
-        const generation = desired.record.generation + 1;
-        desired = { record: { generation, release, appliedAt: Date.now(), restarts: 0 }, replicas: [] };
-        const replaced = live === before.desired ? [] : before.desired.replicas;
-        try {
-          save(undefined, replaced); // what is started next must belong to something after a hard kill
-        } catch (error) {
-          ({ label, desired } = before); // there is no room: nothing has been applied
-          throw error;
-        }
-        for (const replica of replaced) retire(replica);
-        scale(desired);
-      }
-      if (label !== before.label) router.forget(before.label);
-      changed();
+    /** New processes for the same release. */
+    roll(version: number, rolls: number): void {
+      const { release } = desired.record;
+      if (release.version !== version || (release.rolls ?? 0) >= rolls || stopping) return;
+      apply({ ...release, rolls }, label);
     },
 
     /** Other replicas or another size for the same processes. */

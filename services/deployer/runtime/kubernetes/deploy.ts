@@ -165,23 +165,40 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
   }
 
   /** Other replicas or another size, if this version is the one applied. */
-  async function scale({ namespace, name }: Place, version: number, scale: Scale): Promise<void> {
+  function scale(place: Place, version: number, scale: Scale): Promise<V1Deployment | undefined> {
+    return change(place, version, () => scale);
+  }
+
+  /** New pods of the same release, if this version is the one applied and was not rolled as often yet. */
+  function roll(place: Place, version: number, rolls: number): Promise<V1Deployment | undefined> {
+    return change(place, version, (release) => ({ rolls: Math.max(rolls, release.rolls ?? 0) }));
+  }
+
+  /** Gives the Deployment as it was written; undefined when there was nothing to change. */
+  async function change(
+    { namespace, name }: Place,
+    version: number,
+    how: (release: AppRelease) => Partial<AppRelease>,
+  ): Promise<V1Deployment | undefined> {
     for (let attempt = 0; attempt < TRIES; attempt++) {
       const live = await kube.get(Deployment, name, namespace);
       const before = live && notesOf(live);
-      if (!live || before?.release.version !== version) return;
-      const release = { ...before.release, ...scale };
-      if (isDeepStrictEqual(release, before.release)) return;
+      if (!live || before?.release.version !== version) return undefined;
+      const release = { ...before.release, ...how(before.release) };
+      if (isDeepStrictEqual(release, before.release)) return undefined;
       const host = before.manifests.ingress?.spec.rules?.[0]?.host;
       const manifests = manifestsOf(release, {
         ...options,
         host,
         pullSecret: options.registryAuth !== undefined,
       });
-      const usage = usageWanted(before.usage, scale.replicas, Date.now());
-      if (await swap(live, { ...before, release, manifests, usage }, before)) return;
+      const now = Date.now();
+      const usage = usageWanted(before.usage, release.replicas, now);
+      const since = isSame(before.release, release) ? before : { appliedAt: now };
+      const written = await swap(live, { ...since, release, manifests, usage }, before);
+      if (written) return written;
     }
-    throw new Error(`the Deployment ${name} changes too often to be scaled`);
+    throw new Error(`the Deployment ${name} changes too often to be written`);
   }
 
   /** Removes everything of a service; resolves when none of its pods is left. */
@@ -210,6 +227,7 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
   return {
     apply: (namespace: string, release: Release) => apply(namespace, release).catch(refuseInvalid),
     scale,
+    roll,
     remove,
   };
 }
@@ -229,7 +247,8 @@ function stored({ release, manifests, usage }: Notes) {
 
 /** The same processes: a release that was scaled is the same. */
 function isSame(one: AppRelease, other: AppRelease): boolean {
-  return one.version === other.version && one.revision === other.revision;
+  const { version, revision, rolls = 0 } = one;
+  return version === other.version && revision === other.revision && rolls === (other.rolls ?? 0);
 }
 
 function refuseOlder(current: AppRelease | undefined, release: Release): void {

@@ -129,11 +129,17 @@ function templateOf(release: AppRelease, options: ManifestOptions): V1PodTemplat
     [label("revision")]: String(release.revision),
   };
   const spec = podOf(release, options);
+  // Absent where nobody asked for it, so that what ran before there were any is not rolled.
+  const rolls = release.rolls ? { [annotation("rolls")]: String(release.rolls) } : {};
   const hash = createHash("sha256")
-    .update(JSON.stringify([labels, spec]))
+    .update(JSON.stringify([labels, spec, ...Object.values(rolls)]))
     .digest("hex")
     .slice(0, 16);
-  const annotations = { [annotation("template")]: hash, [annotation("size")]: release.size };
+  const annotations = {
+    [annotation("template")]: hash,
+    [annotation("size")]: release.size,
+    ...rolls,
+  };
   return { metadata: { labels, annotations }, spec };
 }
 

@@ -219,6 +219,13 @@ export function createKubernetesRuntime(
       const place = cache.place(serviceId);
       if (place) await deploy.scale(place, version, wanted);
     },
+    async roll(serviceId, version, rolls) {
+      const place = cache.place(serviceId);
+      const rolled = place && (await deploy.roll(place, version, rolls));
+      if (!rolled) return;
+      cache.remember(rolled);
+      noticed(serviceId);
+    },
     environments: async () => environments.list(),
     removeEnvironment: environments.remove,
     async stop() {

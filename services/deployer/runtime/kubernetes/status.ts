@@ -64,7 +64,7 @@ export function healthyAt(seen: Observation, now: number): number | undefined {
 /** The status that users see, without what a crashed replica said last; pure. */
 export function describe(seen: Observation, now: number, url?: string): RuntimeStatus & Judgement {
   const { release, usage } = seen.notes;
-  const { serviceId, version, revision, replicas, size } = release;
+  const { serviceId, version, revision, replicas, size, rolls } = release;
   const { applied, older } = replicasOf(seen);
   const healthy = healthyAt(seen, now);
   const serving = servingOf(seen, now);
@@ -78,6 +78,7 @@ export function describe(seen: Observation, now: number, url?: string): RuntimeS
     ...(url && { url }),
     usage,
     scale: { replicas, size },
+    ...(rolls && { rolls }),
     ...judge(seen, { applied, older }, healthy, now),
   };
 }
