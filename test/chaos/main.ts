@@ -1,0 +1,130 @@
+import { spawnSync } from "node:child_process";
+import { closeSync, openSync, rmSync, writeSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { judge, print } from "../bench/row.ts";
+import { onSmallDisk } from "../launched.ts";
+import { check } from "./checks.ts";
+import { createRecord } from "./clients.ts";
+import { inflictFaults } from "./faults.ts";
+import { startPlatform } from "./platform.ts";
+import { createRandom } from "./random.ts";
+import { prepareGround, work } from "./work.ts";
+
+const help = `npm run chaos -- [--minutes 10] [--clients 20] [--seed N] [--disk-full SECONDS] [--json FILE]
+
+Runs the platform in a folder of its own, lets clients work on it while its processes are killed, stopped and held
+and their connections cut, and checks afterwards what must hold whatever happened. --disk-full takes all room on
+its disk for so long, halfway (Linux). The exit code is 1 when anything did not hold.`;
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: "string", default: "10" },
+    clients: { type: "string", default: "20" },
+    seed: { type: "string", default: String(Date.now() % 1_000_000) },
+    "disk-full": { type: "string", default: "0" },
+    json: { type: "string" },
+    help: { type: "boolean", default: false },
+    /** The folder, which is a small disk: set by this program for itself. */
+    dir: { type: "string" },
+  },
+});
+if (values.help) {
+  console.log(help);
+  process.exit(0);
+}
+const DISK_BYTES = 4 * 1024 ** 3;
+const diskFullMs = Number(values["disk-full"]) * 1_000;
+
+async function run(dir: string): Promise<boolean> {
+  const seed = Number(values.seed);
+  const began = Date.now();
+  const say = (text: string) =>
+    console.log(`${((Date.now() - began) / 1000).toFixed(0).padStart(4)} s  ${text}`);
+  say(`seed ${seed}, ${values.clients} clients, ${values.minutes} minutes`);
+  const platform = await startPlatform(dir);
+  const record = createRecord();
+  const progress = setInterval(() => say(`answers by status: ${counts(record.statuses)}`), 30_000);
+  try {
+    const ground = await prepareGround(platform, record);
+    const until = Date.now() + Number(values.minutes) * 60_000;
+    const random = (n: number) => createRandom(seed * 1_000 + n);
+    const [faults] = await Promise.all([
+      inflictFaults(platform, random(999), until),
+      work(platform, ground, record, { clients: Number(values.clients), random, until }),
+      fullDisk(dir, until, say),
+    ]);
+    say(`faults: ${counts(faults)}; started again: ${counts(platform.restarts)}`);
+    say(
+      `answers by status: ${counts(record.statuses)}; ${record.effects.length} effects under keys; ` +
+        `${record.history.length} reads and writes of registers`,
+    );
+    const rows = (await check(platform, ground, record, say)).map(judge);
+    print(rows);
+    if (values.json) await writeFile(values.json, `${JSON.stringify(rows, null, 2)}\n`);
+    return rows.every(({ ok }) => ok);
+  } finally {
+    clearInterval(progress);
+    await platform.stop();
+  }
+}
+
+const counts = (map: Map<string | number, number>) =>
+  [...map]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, n]) => `${name} ${n}`)
+    .join(", ");
+
+/** Takes all room on the disk, and what others free, halfway for the time asked for. */
+async function fullDisk(dir: string, until: number, say: (text: string) => void): Promise<void> {
+  if (diskFullMs === 0) return;
+  await delay((until - Date.now() - diskFullMs) / 2);
+  const ballast = join(dir, "ballast");
+  say("the disk is full");
+  for (const end = Date.now() + diskFullMs; Date.now() < end; await delay(250)) fill(ballast);
+  rmSync(ballast);
+  say("the disk has room again");
+}
+
+function fill(ballast: string): void {
+  const file = openSync(ballast, "a");
+  try {
+    for (const size of [1024 ** 2, 4096]) takeAll(file, Buffer.alloc(size));
+  } finally {
+    closeSync(file);
+  }
+}
+
+function takeAll(file: number, part: Buffer): void {
+  try {
+    for (;;) writeSync(file, part);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
+  }
+}
+
+async function main(): Promise<number> {
+  if (values.dir !== undefined) return (await run(values.dir)) ? 0 : 1;
+  const dir = await mkdtemp(join(tmpdir(), "berth-chaos-"));
+  const own = [
+    ...process.execArgv,
+    import.meta.filename,
+    ...process.argv.slice(2),
+    "--seed",
+    values.seed,
+    "--dir",
+    dir,
+  ];
+  const command = [process.execPath, ...own];
+  // A small disk is mounted for this run and its platform alone, and goes with them.
+  const [program, ...args] = diskFullMs > 0 ? [...onSmallDisk(dir, DISK_BYTES), ...command] : command;
+  const { status } = spawnSync(program!, args, { stdio: "inherit" });
+  if (status === 0) await rm(dir, { recursive: true, force: true });
+  else console.log(`The logs are in ${dir}/logs, unless that was a small disk.`);
+  return status ?? 1;
+}
+
+process.exit(await main());

@@ -1,0 +1,124 @@
+import { join } from "node:path";
+import { choosePorts, makeFolder, takeDataFolder } from "../../deploy/local/data-folder.ts";
+import { addonRole, database, prepareDatabase } from "../../deploy/local/database.ts";
+import { type Kept, keepRunning, type Running } from "../../deploy/local/keep.ts";
+import { rotateLogs } from "../../deploy/local/logs.ts";
+import { findNatsServer, startNats } from "../../deploy/local/nats.ts";
+import { endWhenStorageFailed } from "../../deploy/local/nats-storage.ts";
+import { programsDir } from "../../deploy/local/options.ts";
+import { startPostgres } from "../../deploy/local/postgres.ts";
+import { startProgram } from "../../deploy/local/program-process.ts";
+import { environmentOf, grpcPortOf, programs, roles } from "../../deploy/local/programs.ts";
+import { readSecrets } from "../../deploy/local/secrets.ts";
+import { openProxy, type TcpProxy } from "../../services/kit/testing-proxy.ts";
+
+/** A process that can be killed or stopped; it is started again when it ends. */
+export type Victim = { name: string; pid: () => number | undefined };
+
+export type Platform = Awaited<ReturnType<typeof startPlatform>>;
+
+/**
+ * The platform as `npm start` composes it, each program reaching database, NATS and the other services through
+ * proxies of its own, which can be cut.
+ */
+export async function startPlatform(dir: string) {
+  const { folder, lock } = await takeDataFolder(dir);
+  await rotateLogs(folder.logs);
+  await makeFolder(folder.deployer);
+  const secrets = await readSecrets(folder.dir, [...roles, addonRole], true);
+  const services = programs.filter(({ kind }) => kind === "service").map(({ name }) => name);
+  const names = ["gateway", "router", "postgres", "nats", ...services, ...services.map(grpcPortOf)];
+  const ports = await choosePorts(folder, names, {});
+  const kept: Kept<Running>[] = [];
+  const victims: Victim[] = [];
+  const restarts = new Map<string, number>();
+
+  async function keep<R extends Running>(
+    name: string,
+    start: (signal: AbortSignal) => Promise<R>,
+  ): Promise<R> {
+    let pid: number | undefined;
+    const part = keepRunning(
+      {
+        name,
+        start: async (signal) => {
+          const running = await start(signal);
+          pid = running.pid;
+          void running.exited.then(() => {
+            pid = undefined;
+          });
+          return running;
+        },
+      },
+      (line) => line.endsWith("runs again") && restarts.set(name, (restarts.get(name) ?? 0) + 1),
+    );
+    kept.unshift(part);
+    victims.push({ name, pid: () => pid });
+    return part.ready;
+  }
+
+  const postgres = await keep("postgres", () =>
+    startPostgres({ dir: folder.postgres, port: ports.postgres, durable: true, log: folder.log("postgres") }),
+  );
+  await prepareDatabase(postgres, roles, secrets, folder.dir);
+  const binary = await findNatsServer(programsDir, () => {});
+  const nats = await keep("nats", async () => {
+    const server = await startNats({ binary, dir: folder.nats, port: ports.nats, log: folder.log("nats") });
+    void endWhenStorageFailed(server, folder.nats).catch(() => {});
+    return server;
+  });
+
+  const proxies = new Map<string, TcpProxy>();
+  const through = async (name: string, url: string) => {
+    const proxy = proxies.get(name) ?? (await openProxy(new URL(url)));
+    proxies.set(name, proxy);
+    return proxy.of(url);
+  };
+  const origin = `http://127.0.0.1:${ports.gateway}`;
+  const around = {
+    secrets,
+    ports,
+    origin,
+    natsUrl: nats.url,
+    databaseUrl: postgres.url,
+    programsDir,
+    deployerDir: folder.deployer,
+  };
+  for (const program of programs) {
+    const { name, folder: place } = program;
+    const env = environmentOf(program, around);
+    env.DATABASE_URL = await through(`${name} to postgres`, env.DATABASE_URL!);
+    env.NATS_URL = await through(`${name} to nats`, env.NATS_URL!);
+    for (const other of services) {
+      const key = `${other.toUpperCase()}_URL`;
+      env[key] = (await through(`${name} to ${other}`, env[key]!)).replace(/\/$/, "");
+    }
+    const own = {
+      name,
+      folder: place,
+      env: { ...env, RATE_LIMITS: "off" },
+      port: ports[name]!,
+      graceMs: 4_000,
+    };
+    await keep(name, (signal) => startProgram({ ...own, data: folder.dir, log: folder.log(name) }, signal));
+  }
+  return {
+    dir: folder.dir,
+    deployerDir: folder.deployer,
+    baseUrl: `${origin}/v1`,
+    token: secrets.ownerToken,
+    natsUrl: nats.url,
+    adminUrl: postgres.url(database),
+    victims,
+    proxies,
+    restarts,
+    logs: ["postgres", "nats", ...programs.map(({ name }) => name)].map((name) =>
+      join(folder.logs, `${name}.log`),
+    ),
+    async stop() {
+      for (const part of kept) await part.stop();
+      for (const proxy of proxies.values()) proxy.shut();
+      lock.release();
+    },
+  };
+}
