@@ -4,6 +4,7 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     globalSetup: ["test/servers.ts"],
+    setupFiles: ["test/seed.ts"],
     include: [
       "services/**/*.test.ts",
       "gateway/**/*.test.ts",

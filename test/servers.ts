@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,6 +17,8 @@ declare module "vitest" {
     natsUrl: string;
     /** A redis-server or valkey-server, where one was found or could be fetched. */
     redisProgram?: string;
+    /** What random tests begin with: another one in each run, or that of TEST_SEED. */
+    seed: number;
     /** How long a test waits for what must happen; 20 s where a run does not say. */
     patienceMs?: number;
   }
@@ -26,6 +29,9 @@ declare module "vitest" {
  * BERTH_TEST_NATS_URL. A test makes its own database and streams in them.
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const seed = Number(process.env.TEST_SEED || randomInt(2 ** 31));
+  console.log(`Random tests begin with the seed ${seed}; TEST_SEED=${seed} repeats them.`);
+  project.provide("seed", seed);
   const redis = provideRedis(project);
   const postgresUrl = process.env.BERTH_TEST_POSTGRES_URL;
   const natsUrl = process.env.BERTH_TEST_NATS_URL;

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
+import type { Random } from "../../services/kit/testing-random.ts";
 import type { Access } from "./history.ts";
-import type { Random } from "./random.ts";
 
 /** An answer; status 0 where none came. */
 export type Answer = { status: number; body: unknown };

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
+import type { Random } from "../../services/kit/testing-random.ts";
 import { familyOf } from "../processes.ts";
 import type { Platform } from "./platform.ts";
-import type { Random } from "./random.ts";
 
 /** One way to hurt the platform: does it, and resolves when it is over. */
 type Fault = { name: string; inflict: (platform: Platform, random: Random) => Promise<void> };

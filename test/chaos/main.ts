@@ -5,13 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { createRandom } from "../../services/kit/testing-random.ts";
 import { judge, print } from "../bench/row.ts";
 import { onSmallDisk } from "../launched.ts";
 import { check } from "./checks.ts";
 import { createRecord } from "./clients.ts";
 import { inflictFaults } from "./faults.ts";
 import { startPlatform } from "./platform.ts";
-import { createRandom } from "./random.ts";
 import { prepareGround, work } from "./work.ts";
 
 const help = `npm run chaos -- [--minutes 10] [--clients 20] [--seed N] [--disk-full SECONDS] [--json FILE]

@@ -12,6 +12,8 @@ export function createRandom(seed: number) {
   };
   return {
     next,
+    /** A whole number from 0 up to a bound, without it. */
+    below: (bound: number): number => Math.floor(next() * bound),
     /** A whole number, both bounds included. */
     between: (low: number, high: number): number => low + Math.floor(next() * (high - low + 1)),
     of: <T>(choices: readonly T[]): T => choices[Math.floor(next() * choices.length)]!,
