@@ -76,7 +76,7 @@ export function fromConnectError(body: Buffer, requestId: string): Problem {
 // The gateway checks shapes itself (shape.ts), so a service that cannot decode is the exception. Its
 // sentence may quote the value and is not passed on.
 function fromDecodeError(code: string, message: string): Problem | undefined {
-  if (code !== "invalid_argument" || !/cannot decode .* from JSON/.test(message)) return undefined;
+  if (code !== "invalid_argument" || !/cannot decode /.test(message)) return undefined;
   const unknown = /key "([A-Za-z0-9_]{1,64})" is unknown/.exec(message);
   if (unknown)
     return validationFailed([{ path: unknown[1]!, reason: "unknown_field", message: "is not known" }]);

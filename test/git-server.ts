@@ -13,8 +13,8 @@ export type GitServer = Awaited<ReturnType<typeof startGitServer>>;
 
 /**
  * Starts `git http-backend` behind an HTTP server. Paths: `/NAME.git` answers anybody, or after `protect`
- * only who knows the password; `/hangs/…` takes requests and never answers; `/moved/…` redirects to
- * `redirectTo`.
+ * only who knows the password; `/hangs/…` takes requests and never answers; `/fails/…` refuses with the
+ * text given to `fail`; `/moved/…` redirects to `redirectTo`.
  */
 export async function startGitServer(host = "127.0.0.1") {
   const root = mkdtempSync(join(tmpdir(), "berth-git-"));
@@ -22,6 +22,7 @@ export async function startGitServer(host = "127.0.0.1") {
   const requests: { url: string; authorization?: string }[] = [];
   const watchers: ((request: { url: string; authorization?: string }) => void)[] = [];
   let redirectTo = "";
+  let failure = "";
 
   const server = http.createServer((request, response) => {
     const { url = "/", headers } = request;
@@ -29,6 +30,10 @@ export async function startGitServer(host = "127.0.0.1") {
     requests.push(seen);
     for (const watch of watchers) watch(seen);
     if (url.startsWith("/hangs/")) return;
+    if (url.startsWith("/fails/")) {
+      response.writeHead(400, { "content-type": "text/plain" }).end(failure);
+      return;
+    }
     if (url.startsWith("/moved/")) {
       response.writeHead(301, { location: redirectTo + url.slice("/moved".length) }).end();
       return;
@@ -99,6 +104,10 @@ export async function startGitServer(host = "127.0.0.1") {
     },
     /** From now on a repository wants this password. */
     protect: (name: string, password: string) => void passwords.set(name, password),
+    /** What `/fails/…` says. */
+    fail(text: string) {
+      failure = text;
+    },
     /** Where `/moved/…` leads. */
     redirect(origin: string) {
       redirectTo = origin;

@@ -43,7 +43,10 @@ function npmPackages(): Component[] {
 function debianPackages(): Component[] {
   if (!existsSync(debianRecord)) return [];
   const field = (paragraph: string, name: string) =>
-    paragraph.match(new RegExp(`^${name}: (.*)$`, "m"))?.[1] ?? "";
+    paragraph
+      .split("\n")
+      .find((line) => line.startsWith(`${name}: `))
+      ?.slice(name.length + 2) ?? "";
   return readFileSync(debianRecord, "utf8")
     .split("\n\n")
     .filter((paragraph) => field(paragraph, "Status").endsWith(" installed"))

@@ -1,6 +1,7 @@
 import type { Db, Pool } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
-import { buildLogBytes, clipLine, maskSecrets } from "./builder/log.ts";
+import { buildLogBytes, clipLine } from "./builder/log.ts";
+import { maskSecrets } from "./builder/mask-secrets.ts";
 import { appendLog, dropLog } from "./sql-deployments.ts";
 
 const FLUSH_MS = 500;

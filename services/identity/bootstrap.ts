@@ -65,7 +65,7 @@ export function* handlesFor(email: string): Generator<string> {
     .split("@")[0]!
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-");
-  const trimmed = local.slice(0, 32).replace(/^-+|-+$/g, "");
+  const trimmed = local.slice(0, 32).replace(/^-+|(?<!-)-+$/g, "");
   const base = trimmed.length >= 3 ? trimmed : `${trimmed}-account`.replace(/^-/, "");
   yield base;
   for (let n = 2; ; n++) yield `${base}-${n}`;

@@ -3,7 +3,7 @@ import { destination, type Logger, pino } from "pino";
 export type { Logger };
 
 const TOKEN = /\bberth_(pat|ses)_[0-9A-Za-z]{36}\b/g;
-const URL_PASSWORD = /(\w+:\/\/[^\s:/@"]*):[^\s@/"]+@/g;
+const URL_PASSWORD = /(:\/\/[^\s:/@"]*):[^\s@/"]+@/g;
 
 /** Removes bearer tokens and passwords in URLs from a text that leaves the process. */
 export function redact(line: string): string {

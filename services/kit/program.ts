@@ -143,7 +143,9 @@ export function debianPackage(packages: string[], names: string[]): Source {
     const root = join(work, "root");
     for (const one of downloaded) await run("dpkg-deb", ["-x", join(work, one), root], { timeout: 60_000 });
     const files = await readdir(root, { recursive: true });
-    const file = files.find((one) => names.some((name) => new RegExp(`^usr/s?bin/${name}$`).test(one)));
+    const file = files.find((one) =>
+      names.some((name) => one === `usr/bin/${name}` || one === `usr/sbin/${name}`),
+    );
     if (!file) throw new Error(`the package has no ${names[0]}`);
     const libraries = files.filter((one) => /\.so\.[\d.]+$/.test(one)).map((one) => dirname(one));
     const digest = createHash("sha256").update(downloaded.sort().join("\n")).digest("hex");

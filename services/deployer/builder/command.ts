@@ -51,14 +51,15 @@ async function readLines(stream: Readable, log: (line: string) => void): Promise
   let rest = "";
   try {
     for await (const chunk of stream.setEncoding("utf8")) {
-      const lines = (rest + chunk).split("\n");
+      const lines = chunk.split("\n");
+      lines[0] = rest + lines[0];
       rest = lines.pop()!;
+      for (const line of lines) emit(line);
       // Nobody reads a line this long; it must not fill the memory.
       if (rest.length > 1024 * 1024) {
         emit(rest.slice(0, 64 * 1024));
         rest = "";
       }
-      for (const line of lines) emit(line);
     }
   } catch {
     // the process was killed

@@ -59,11 +59,11 @@ export function nodeDependencies(tree: SourceTree): Dependencies | undefined {
 /** The `.venv` of plain requirements; undefined when one is a path, a URL, an editable or another file. */
 export function pythonDependencies(requirements: string | undefined): Dependencies | undefined {
   if (requirements === undefined) return undefined;
-  const lines = requirements.split(/\r?\n/).map((line) => line.replace(/(^|\s)#.*$/, "").trim());
+  const lines = requirements.split(/\r?\n/).map((line) => line.replace(/(^|\s)#.*$/s, "").trim());
   const plain = (line: string) =>
     line === "" ||
     /^--(hash|index-url|extra-index-url)\b/.test(line) ||
-    /^[A-Za-z0-9][^/@:\\]*(\\|--hash.*)?$/.test(line);
+    /^[A-Za-z0-9][^/@:\\]*(\\|--hash.*)?$/s.test(line);
   const isFile = (line: string) => /\.(whl|zip|tgz|tar(\.\w+)?)\b/.test(line);
   if (!lines.every(plain) || lines.some(isFile)) return undefined;
   return { kind: "python", folder: ".venv", files: ["requirements.txt"], afterRestore: [] };

@@ -188,7 +188,7 @@ function detectPython(tree: SourceTree, wanted: Wanted): BuildPlan | undefined {
   if (requirements?.split("\n").some((line) => /^\s*[^#\s]/.test(line)))
     install.push("-r", "requirements.txt");
   // Many projects keep only settings of tools there.
-  if (/^\s*\[(project|build-system|tool\.poetry)\]/m.test(project ?? "")) install.push(".");
+  if (/^[ \t]*\[(project|build-system|tool\.poetry)\]/m.test(project ?? "")) install.push(".");
   const bare = install.length === 0 ? ["--without-pip"] : [];
   const steps: BuildStep[] = [
     { run: ["python3", "-m", "venv", "--clear", ...bare, ".venv"], failure: "install_failed" },

@@ -33,7 +33,7 @@ export function buildEnvironment(own: NodeJS.ProcessEnv, tmp: string): Record<st
 export function toolPath(path: string): string {
   const folders = path
     .split(delimiter)
-    .filter((one) => one !== "" && !/node_modules\/(\.bin|.*node-gyp-bin)$/.test(one));
+    .filter((one) => one !== "" && !(one.includes("node_modules/") && /\/(\.bin|node-gyp-bin)$/.test(one)));
   return [...new Set([dirname(process.execPath), ...folders, "/usr/local/bin", "/usr/bin", "/bin"])].join(
     delimiter,
   );

@@ -164,6 +164,14 @@ test("a private repository opens with its token alone, and nothing that others s
   );
 });
 
+test("a server's error page, however long and odd, is no more than a refusal", async () => {
+  // A backtracking pattern took minutes for as much as this.
+  server.fail(`${"repository '".repeat(10_000)}\n`.repeat(12));
+  const failure = await failureOf({ repository: `${server.origin}/fails/x.git`, branch: "main" });
+  expect(failure.code).toBe("git_failed");
+  expect(failure.message).toMatch(/^git could not fetch the repository: .*error: 400/);
+});
+
 test("a redirect takes no token to another host", async (context) => {
   const other = await startGitServer("127.0.0.2").catch(() => undefined);
   if (!other) return context.skip("this machine has one loopback address");

@@ -7,7 +7,7 @@ import { endProcesses, startedOf } from "../runtime/processes.ts";
 import { runCommand } from "./command.ts";
 import { hasProgram } from "./environment.ts";
 import { checkGitSource, normalizeContextDir } from "./git-source.ts";
-import { maskSecrets } from "./log.ts";
+import { maskSecrets } from "./mask-secrets.ts";
 import { BuildFailure, type BuildFailureCode, type BuildLimits, type GitBuildSource } from "./port.ts";
 import { unpackArchive } from "./unpack.ts";
 
@@ -32,6 +32,8 @@ export interface GitFetched {
 
 /** A fetch takes at most this long, and at most half of the time of its build. */
 const fetchMs = 5 * 60_000;
+/** What is read of a line that git, or the server through it, says. */
+const LINE_LENGTH = 4096;
 const notFoundOrPrivate =
   "Check its URL. If it is private, put an access token into a sensitive variable and name that in the source's tokenVariable.";
 
@@ -169,7 +171,9 @@ function explain(lines: string[], source: GitBuildSource, limits: BuildLimits): 
         ? `The repository ${repository} does not exist, or is private. ${notFoundOrPrivate}`
         : `${new URL(repository).host} refused the token for ${repository}: it is wrong, has expired or may not read this repository.`,
     );
-  if (/repository '.*' not found|returned error: 404\b|not valid: is this a git repository/.test(said))
+  if (
+    /^fatal: repository '.*' not found|returned error: 404\b|not valid: is this a git repository/m.test(said)
+  )
     return failure(
       "git_repository_not_found",
       `There is no repository at ${repository}. ${notFoundOrPrivate}`,
@@ -249,7 +253,8 @@ async function ask(place: Place, args: string[], signal: AbortSignal): Promise<s
 
 async function collect(place: Place, run: string[], signal: AbortSignal) {
   const lines: string[] = [];
-  const code = await runCommand(run, place, (line) => void (lines.length < 200 && lines.push(line)), signal);
+  const keep = (line: string) => void (lines.length < 200 && lines.push(line.slice(0, LINE_LENGTH)));
+  const code = await runCommand(run, place, keep, signal);
   return { code, lines };
 }
 

@@ -36,7 +36,7 @@ export function normalizeContextDir(path: string | undefined): string | undefine
 }
 
 function repositoryProblem(repository: string, withToken: boolean): string | undefined {
-  if (/^ssh:/i.test(repository) || /^[^/:]+@[^/:]+:/.test(repository))
+  if (/^ssh:/i.test(repository) || /^[^/:@]+@[^/:]+:/.test(repository))
     return "cannot be reached over ssh: give its https:// URL, and for a private repository a tokenVariable";
   if (!/^https?:\/\//i.test(repository)) return "must begin with https:// or http://";
   // Neither has a place in the URL of a repository, and programs differ in what they make of them.

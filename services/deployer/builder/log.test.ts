@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { clipLine, keepNewest, maskSecrets } from "./log.ts";
+import { clipLine, keepNewest } from "./log.ts";
+import { maskSecrets } from "./mask-secrets.ts";
 
 describe("masking", () => {
   test("replaces every value wherever it stands, the longest first, and each line of one with several", () => {
@@ -8,6 +9,13 @@ describe("masking", () => {
     expect(mask("x abcdef y abc a.*b axxb")).toBe("x *** y *** *** axxb");
     expect(mask("-----BEGIN and line two")).toBe("*** and ***");
     expect(maskSecrets([])("nothing to hide")).toBe("nothing to hide");
+  });
+
+  test("replaces values that overlap together, so that no end of one is left", () => {
+    expect(maskSecrets(["abcd", "cdef"])("x abcdef y")).toBe("x *** y");
+    expect(maskSecrets(["b", "abcde"])("abcd abcde b")).toBe("a***cd *** ***");
+    expect(maskSecrets(["abab"])("ababab abab")).toBe("*** ***");
+    expect(maskSecrets(["abcd", "bc", "cx"])("abcx")).toBe("a***");
   });
 
   test("leaves no value in any text", () => {

@@ -2,23 +2,7 @@
 export const buildLogBytes = 1024 * 1024;
 export const buildLogLineBytes = 16 * 1024;
 
-const mask = "***";
 const cutMark = " … (line cut)";
-
-/** Replaces each of the values wherever it occurs; the lines of a value with several count as values too. */
-export function maskSecrets(values: readonly string[]): (text: string) => string {
-  const parts = values
-    .flatMap((value) => [value, ...value.split(/\r?\n/)])
-    .filter((part) => part.trim() !== "");
-  if (parts.length === 0) return (text) => text;
-  // Longest first: a value that contains another must not leave its other half.
-  const ordered = [...new Set(parts)].sort((one, other) => other.length - one.length);
-  const pattern = new RegExp(
-    ordered.map((part) => part.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")).join("|"),
-    "g",
-  );
-  return (text) => text.replace(pattern, mask);
-}
 
 /** Cuts a line that is longer than `maxBytes`, between characters. */
 export function clipLine(line: string, maxBytes: number = buildLogLineBytes): string {

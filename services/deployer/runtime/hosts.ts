@@ -19,7 +19,7 @@ export function chooseLabel(
   if (valid.test(plain) && !taken(plain)) return plain;
   const hash = createHash("sha256").update(serviceId).digest("hex");
   for (let digits = 8; ; digits += 8) {
-    const label = `${plain.slice(0, 62 - digits).replace(/-+$/, "")}-${hash.slice(0, digits)}`;
+    const label = `${plain.slice(0, 62 - digits).replace(/(?<!-)-+$/, "")}-${hash.slice(0, digits)}`;
     if (!taken(label)) return label;
   }
 }

@@ -157,7 +157,7 @@ const shellOwn = new Set([
 
 /** A single command takes the shell's place: one process less for each replica, and its own exit code. */
 export function inPlace(command: string): string {
-  const [, first] = /^\s*([\w./-]+)(?:[^;&|\n]*)$/.exec(command.trim()) ?? [];
+  const [, first] = /^([\w./-]+)(?![\w./-])[^;&|\n]*$/.exec(command.trim()) ?? [];
   const plain = first !== undefined && !shellOwn.has(first) && !/^[\w./-]+=/.test(command.trim());
   return plain ? `exec ${command.trim()}` : command;
 }

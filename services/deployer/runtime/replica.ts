@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { maskSecrets } from "../builder/log.ts";
+import { maskSecrets } from "../builder/mask-secrets.ts";
 import { waitUntilHealthy, watchHealth } from "./health.ts";
 import { type Instance, type InstanceHome, startInstance } from "./instance.ts";
 import type { GenerationRecord, InstanceRecord } from "./state.ts";

@@ -1,5 +1,6 @@
 import { writeFileSync } from "node:fs";
-import { clipLine, maskSecrets } from "../log.ts";
+import { clipLine } from "../log.ts";
+import { maskSecrets } from "../mask-secrets.ts";
 import { BuildFailure } from "../port.ts";
 import { buildImage } from "./build-image.ts";
 import { type JobEnd, type JobRecord, type JobRequest, places, requestVariable } from "./request.ts";

@@ -105,7 +105,7 @@ function basicAuth(config: string | undefined, host: string): string | undefined
   const { auths = {} } = JSON.parse(config) as {
     auths?: Record<string, { auth?: string; username?: string; password?: string }>;
   };
-  const name = (key: string) => key.replace(/^https?:\/\//, "").replace(/\/.*$/, "");
+  const name = (key: string) => key.replace(/^https?:\/\//, "").split("/")[0];
   const entry = Object.entries(auths).find(([key]) => name(key) === host)?.[1];
   if (!entry) return undefined;
   const pair = entry.auth ?? Buffer.from(`${entry.username}:${entry.password}`).toString("base64");
@@ -120,7 +120,7 @@ async function tokenFor(
 ): Promise<string | undefined> {
   if (!/^bearer /i.test(challenge)) return undefined;
   const terms = Object.fromEntries(
-    [...challenge.matchAll(/(\w+)="([^"]*)"/g)].map(([, key, value]) => [key!, value!]),
+    [...challenge.matchAll(/\b(\w+)="([^"]*)"/g)].map(([, key, value]) => [key!, value!]),
   );
   if (!URL.canParse(terms.realm ?? "")) return undefined;
   const url = new URL(terms.realm!);

@@ -73,7 +73,7 @@ export function ownLabels(release: AppRelease): Record<string, string> {
 export function objectName({ names, serviceId }: Pick<AppRelease, "names" | "serviceId">): string {
   if (!names.service.endsWith("-")) return names.service;
   const hash = createHash("sha256").update(serviceId).digest("hex").slice(0, 8);
-  return `${names.service.replace(/-+$/, "")}-${hash}`;
+  return `${names.service.replace(/(?<!-)-+$/, "")}-${hash}`;
 }
 
 export function secretName(release: AppRelease): string {

@@ -1,4 +1,4 @@
-import { maskSecrets } from "../../builder/log.ts";
+import { maskSecrets } from "../../builder/mask-secrets.ts";
 import type { Kube } from "../../kube/client.ts";
 import { Secret } from "../../kube/kinds.ts";
 import { readPodLog } from "../../kube/pod-log.ts";
