@@ -26,11 +26,14 @@ export type World = Awaited<ReturnType<typeof startWorld>>;
 
 const base64Key = () => randomBytes(32).toString("base64");
 
+/** What the environment of a process becomes before it starts: other addresses, say. */
+export type Rewire = (service: string, env: Record<string, string>) => Promise<Record<string, string>>;
+
 /**
- * Starts identity, variables, deployer and gateway with their real configuration readers. `extra` adds
- * environment variables. Rate limits are off unless `extra` sets them.
+ * What the platform runs on, for one test: servers and folders of its own, ports, and `env` of each of its
+ * processes. `extra` adds environment variables. Rate limits are off unless `extra` sets them.
  */
-export async function startWorld(extra: Record<string, string> = {}) {
+export async function surroundings(extra: Record<string, string> = {}) {
   const services = ["identity", "variables", "deployer", "gateway"];
   const [database, nats, dir] = await Promise.all([
     testDatabase(services),
@@ -41,7 +44,9 @@ export async function startWorld(extra: Record<string, string> = {}) {
   const gatewayPort = await freePort();
   const origin = `http://127.0.0.1:${gatewayPort}`;
   const ownerToken = makeToken("pat");
-  const logLines: string[] = [];
+  const [internalKeys, secretKeys] = [base64Key(), base64Key()];
+  const encryptionKeys = `k1:${base64Key()}`;
+  const routerPort = await freePort();
   const env = (service: string): Record<string, string> => ({
     DATABASE_URL: database.url(service),
     NATS_URL: nats.url,
@@ -65,24 +70,45 @@ export async function startWorld(extra: Record<string, string> = {}) {
     RATE_LIMITS: "off",
     ...extra,
   });
-  const [internalKeys, secretKeys] = [base64Key(), base64Key()];
-  const encryptionKeys = `k1:${base64Key()}`;
-  const routerPort = await freePort();
+  return {
+    env,
+    ports,
+    origin,
+    ownerToken,
+    internalKeys: internalKeys.split(",").map((key) => Buffer.from(key, "base64")),
+    routerPort,
+    dir,
+    database,
+    nats,
+    remove: () =>
+      Promise.all([database.drop(), nats.remove(), rm(dir, { recursive: true, force: true })]).then(() => {}),
+  };
+}
+
+/** Starts identity, variables, deployer and gateway with their real configuration readers. */
+export async function startWorld(
+  extra: Record<string, string> = {},
+  rewire: Rewire = async (_service, env) => env,
+) {
+  const around = await surroundings(extra);
+  const { ports, origin, ownerToken, internalKeys, routerPort, dir, database, nats } = around;
+  const logLines: string[] = [];
+  const env = (service: string) => rewire(service, around.env(service));
   const log = (service: string) => createLog(service, "debug", (line) => void logLines.push(line));
 
   const [identity, variables, deployer] = await Promise.all([
-    startIdentity(readConfig(env("identity"), identityFields), log("identity")),
-    startVariables(readConfig(env("variables"), variablesFields), log("variables")),
-    startDeployer(readConfig(env("deployer"), deployerFields), log("deployer")),
+    startIdentity(readConfig(await env("identity"), identityFields), log("identity")),
+    startVariables(readConfig(await env("variables"), variablesFields), log("variables")),
+    startDeployer(readConfig(await env("deployer"), deployerFields), log("deployer")),
   ]);
-  const gateway = await startGateway(readConfig(env("gateway"), gatewayFields), log("gateway"));
+  const gateway = await startGateway(readConfig(await env("gateway"), gatewayFields), log("gateway"));
   const door = await openDoor(origin, ownerToken);
   return {
     ...door,
     ports,
     /** Ports of the services' gRPC servers, and the keys that sign a caller for them. */
     grpcPorts: { identity: identity.grpcPort, variables: variables.grpcPort, deployer: deployer.grpcPort },
-    internalKeys: internalKeys.split(",").map((key) => Buffer.from(key, "base64")),
+    internalKeys,
     routerPort,
     dir,
     logLines,
@@ -93,7 +119,7 @@ export async function startWorld(extra: Record<string, string> = {}) {
     async stop() {
       await gateway.stop();
       await Promise.all([identity, variables, deployer].map((service) => service.stop()));
-      await Promise.all([database.drop(), nats.remove(), rm(dir, { recursive: true, force: true })]);
+      await around.remove();
     },
   };
 }

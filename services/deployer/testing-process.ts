@@ -133,7 +133,7 @@ export function runningPlaces(around: Surroundings): string[] {
  * until the test decides about it: the moment before a state lasts, at which a process can be killed.
  */
 export async function holdCommits(
-  around: Surroundings,
+  around: Pick<Surroundings, "pool">,
   on: "insert" | "update" | "delete",
   table: string,
   when: string,
@@ -154,7 +154,12 @@ export async function holdCommits(
       )
       .then(({ rows }) => rows.map(({ pid }) => pid));
   return {
-    reached: () => eventually(`a commit is held on ${table}`, async () => (await waiting()).length > 0),
+    /** Waits until so many are held; gives the pids of their backends. */
+    reached: (commits = 1) =>
+      eventually(`a commit is held on ${table}`, async () => {
+        const pids = await waiting();
+        return pids.length >= commits && pids;
+      }),
     /** Decides about the commits that are held, and holds no more. */
     async release(outcome: "kept" | "lost"): Promise<void> {
       const held = await waiting();

@@ -10,9 +10,10 @@ export type TcpProxy = Awaited<ReturnType<typeof openProxy>>;
 export async function openProxy(server: URL) {
   const sockets = new Map<Socket, { late: boolean }>();
   let hanging = false;
-  const pass = (from: Socket, to: Socket) => {
+  let losing: { mark: string; lost: (answer: string) => void } | undefined;
+  const pass = (from: Socket, to: Socket, keep: (part: Buffer) => boolean = () => false) => {
     sockets.set(from, { late: hanging });
-    from.on("data", (part) => to.write(part));
+    from.on("data", (part) => keep(part) || to.write(part));
     from
       .on("error", () => {})
       .on("close", () => {
@@ -23,8 +24,20 @@ export async function openProxy(server: URL) {
   };
   const listener = createServer((near) => {
     const far = connect(Number(server.port), server.hostname);
-    pass(near, far);
-    pass(far, near);
+    let doomed: typeof losing;
+    let answer = "";
+    pass(near, far, (part) => {
+      if (!doomed && losing && part.includes(losing.mark)) [doomed, losing] = [losing, undefined];
+      return false;
+    });
+    pass(far, near, (part) => {
+      if (!doomed) return false;
+      answer += part.toString();
+      if (!isWhole(answer)) return true;
+      near.destroy();
+      doomed.lost(answer);
+      return true;
+    });
   });
   const listen = (port: number) => once(listener.listen(port, "127.0.0.1"), "listening");
   await listen(0);
@@ -39,6 +52,18 @@ export async function openProxy(server: URL) {
       const through = new URL(url);
       through.host = `127.0.0.1:${port}`;
       return through.href;
+    },
+    /**
+     * Ends the connection of the next HTTP request whose head holds `mark` once its answer is whole, and passes
+     * nothing of it on. Gives what was lost.
+     */
+    loseAnswer: (mark: string) =>
+      new Promise<string>((lost) => {
+        losing = { mark, lost };
+      }),
+    /** Ends the connection that the server knows by this port of its peer. */
+    cutFrom(port: number) {
+      for (const socket of sockets.keys()) if (socket.localPort === port) socket.destroy();
     },
     /** Ends all connections; new ones are let in. */
     cut: endAll,
@@ -58,4 +83,11 @@ export async function openProxy(server: URL) {
       for (const [socket, { late }] of sockets) if (!(late && outcome === "silent")) socket.resume();
     },
   };
+}
+
+function isWhole(answer: string): boolean {
+  const [head = "", ...rest] = answer.split("\r\n\r\n");
+  const length = /^content-length: (\d+)$/im.exec(head)?.[1];
+  if (length !== undefined) return Buffer.byteLength(rest.join("\r\n\r\n")) >= Number(length);
+  return /^transfer-encoding: chunked$/im.test(head) && answer.endsWith("\r\n0\r\n\r\n");
 }
