@@ -1,5 +1,13 @@
 import { isIP } from "node:net";
-import { choice, type Field, integer, port, serviceFields, url } from "../services/kit/config.ts";
+import {
+  choice,
+  databaseFields,
+  type Field,
+  integer,
+  port,
+  serviceFields,
+  url,
+} from "../services/kit/config.ts";
 
 const web = ["http", "https"] as const;
 
@@ -44,7 +52,7 @@ export const fields = {
   port: port("PORT", 0),
   /** A port of its own for /metrics, which then is not at the public one; 0 takes a free one. */
   metricsPort,
-  databaseUrl: serviceFields.databaseUrl,
+  ...databaseFields,
   natsUrl: serviceFields.natsUrl,
   internalKeys: serviceFields.internalKeys,
   logLevel: serviceFields.logLevel,

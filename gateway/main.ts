@@ -37,7 +37,7 @@ const LOOKUP_MS = 5_000;
 export async function start(config: GatewayConfig, log: Logger) {
   const keys = config.internalKeys;
   const telemetry = await startTelemetry("gateway", config.otlpUrl);
-  const pool = createPool(config.databaseUrl, { name: "gateway", max: 10 });
+  const pool = createPool(config.databaseUrl, { name: "gateway", max: 10, timeouts: config });
   await migrate(pool, join(import.meta.dirname, "migrations"));
   const bus = connectBus(config.natsUrl, "gateway", log);
 

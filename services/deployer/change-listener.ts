@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import pg from "pg";
-import { vigilant } from "../kit/db.ts";
+import type pg from "pg";
 import type { Logger } from "../kit/log.ts";
+import { sessionOpener } from "../kit/session.ts";
 import { FOLLOW_CHANNEL } from "./sql-follow.ts";
 
 const RETRY_MS = 500;
@@ -25,6 +25,7 @@ export async function listenForChanges(options: { url: string; log: Logger; fall
   const { url, log, fallbackMs = FALLBACK_MS } = options;
   const bells = new Map<string, Set<() => void>>();
   let stopped = false;
+  const open = sessionOpener(url, "deployer-followers");
   let client: pg.Client | undefined;
 
   const ring = (key: string) => {
@@ -32,14 +33,9 @@ export async function listenForChanges(options: { url: string; log: Logger; fall
   };
 
   async function connect(): Promise<void> {
-    const next = new pg.Client({
-      connectionString: url,
-      application_name: "deployer-followers",
-      ...vigilant,
-    });
-    next.on("error", () => {}).on("notification", ({ payload }) => ring(payload ?? ""));
+    const next = await open();
+    next.on("notification", ({ payload }) => ring(payload ?? ""));
     try {
-      await next.connect();
       const { rows } = await next.query<{ channel: string }>(`select ${FOLLOW_CHANNEL} as channel`);
       await next.query(`listen "${rows[0]!.channel}"`);
     } catch (error) {

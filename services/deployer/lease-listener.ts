@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import pg from "pg";
-import { vigilant } from "../kit/db.ts";
+import type pg from "pg";
 import type { Logger } from "../kit/log.ts";
+import { sessionOpener } from "../kit/session.ts";
 import { CHANNEL, OWNER_CLASS } from "./sql-work.ts";
 
 const RETRY_MS = 500;
@@ -14,17 +14,13 @@ const RETRY_MS = 500;
 export async function listenAsOwner(options: { url: string; owner: number; wake: () => void; log: Logger }) {
   const { url, owner, wake, log } = options;
   let stopped = false;
+  const open = sessionOpener(url, "deployer-leases");
   let client: pg.Client;
 
   async function connect(): Promise<void> {
-    const next = new pg.Client({
-      connectionString: url,
-      application_name: "deployer-leases",
-      ...vigilant,
-    });
-    next.on("error", () => {}).on("notification", wake);
+    const next = await open();
+    next.on("notification", wake);
     try {
-      await next.connect();
       await next.query("select pg_advisory_lock($1::int, $2::int)", [OWNER_CLASS, owner]);
       const { rows } = await next.query<{ channel: string }>(`select ${CHANNEL} as channel`);
       await next.query(`listen "${rows[0]!.channel}"`);

@@ -28,7 +28,7 @@ import { createSecrets, type Secrets } from "./secrets.ts";
 export async function start(config: Config, log: Logger) {
   const { databaseUrl, internalKeys } = config;
   const telemetry = await startTelemetry("deployer", config.otlpUrl);
-  const pool = createPool(databaseUrl, { name: "deployer", max: 16 });
+  const pool = createPool(databaseUrl, { name: "deployer", max: 16, timeouts: config });
   await migrate(pool, join(import.meta.dirname, "migrations"));
   const secrets = createSecrets(config.secretKeys);
   const engine = await startEngine(config, secrets, log);

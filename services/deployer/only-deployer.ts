@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import pg from "pg";
-import { vigilant } from "../kit/db.ts";
+import type pg from "pg";
 import type { Logger } from "../kit/log.ts";
+import { sessionOpener } from "../kit/session.ts";
 
 /** Advisory locks of this class, one per schema, are held by the deployer that runs apps on its machine. */
 const CLASS = 1_111_839_317;
@@ -17,15 +17,14 @@ const RETRY_MS = 500;
 export async function beOnlyDeployer(options: { url: string; log: Logger; patienceMs?: number }) {
   const { url, log, patienceMs = PATIENCE_MS } = options;
   let stopped = false;
+  const open = sessionOpener(url, "deployer-only");
   let client: pg.Client | undefined;
 
   /** Whether the place could be taken. */
   async function take(): Promise<boolean> {
-    const next = new pg.Client({ ...vigilant, connectionString: url, application_name: "deployer-only" });
-    next.on("error", () => {});
+    const next = await open();
     let held = false;
     try {
-      await next.connect();
       const text = "select pg_try_advisory_lock($1::int, hashtext(current_schema())) as held";
       held = (await next.query<{ held: boolean }>(text, [CLASS])).rows[0]!.held;
       if (held && !stopped) client = next.once("end", () => void again());

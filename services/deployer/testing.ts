@@ -127,6 +127,9 @@ export async function startSurroundings() {
     VARIABLES_URL: variables.url,
     SECRET_KEYS: key(),
     UPLOAD_KEYS: key(),
+    // Tests hold commits for as long as they need.
+    DATABASE_LOCK_TIMEOUT_MS: "0",
+    DATABASE_STATEMENT_TIMEOUT_MS: "0",
   };
   const pool = createPool(database.url("deployer"));
   return {

@@ -26,7 +26,7 @@ const SWEEP_MS = 15 * 60_000;
 export async function start(config: Config, log: Logger, now: () => number = Date.now) {
   const owner = bootstrapOf(config);
   const telemetry = await startTelemetry("identity", config.otlpUrl);
-  const pool = createPool(config.databaseUrl, { name: "identity" });
+  const pool = createPool(config.databaseUrl, { name: "identity", timeouts: config });
   await migrate(pool, join(import.meta.dirname, "migrations"));
   if (owner) await bootstrap(pool, owner, log, now());
   const bus = connectBus(config.natsUrl, "identity", log);

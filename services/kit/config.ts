@@ -1,3 +1,5 @@
+import { defaultTimeouts } from "./db.ts";
+
 /** One environment variable: its name, and how its text becomes a value. */
 export type Field<T> = { name: string; parse: (text: string | undefined) => T };
 
@@ -98,9 +100,21 @@ export function keys(name: string): Field<Buffer[]> {
   );
 }
 
+/** A database, and the ends of what its statements wait for; 0 is none. */
+export const databaseFields = {
+  databaseUrl: url("DATABASE_URL", ["postgres", "postgresql"]),
+  lockTimeoutMs: integer("DATABASE_LOCK_TIMEOUT_MS", { fallback: defaultTimeouts.lockTimeoutMs }),
+  statementTimeoutMs: integer("DATABASE_STATEMENT_TIMEOUT_MS", {
+    fallback: defaultTimeouts.statementTimeoutMs,
+  }),
+  idleTransactionTimeoutMs: integer("DATABASE_IDLE_TRANSACTION_TIMEOUT_MS", {
+    fallback: defaultTimeouts.idleTransactionTimeoutMs,
+  }),
+};
+
 /** What every service reads. */
 export const serviceFields = {
-  databaseUrl: url("DATABASE_URL", ["postgres", "postgresql"]),
+  ...databaseFields,
   natsUrl: url("NATS_URL", ["nats", "tls"]),
   host: text("HOST", "127.0.0.1"),
   port: port("PORT", 0),

@@ -1,7 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
+import type pg from "pg";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { createPool, type Pool, rows, transaction } from "./db.ts";
+import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { createPool, defaultTimeouts, type Pool, rows, type Timeouts, type Tx, transaction } from "./db.ts";
+import { isRefusal, toPublic } from "./errors.ts";
 import { testDatabase } from "./testing.ts";
+import { openProxy } from "./testing-proxy.ts";
 
 let database: Awaited<ReturnType<typeof testDatabase>>;
 let pools: Pool[] = [];
@@ -17,23 +21,88 @@ afterEach(async () => {
 
 afterAll(() => database.drop());
 
-function open(max = 2): Pool {
-  const pool = createPool(database.url("one"), { max });
+function open(max = 2, timeouts?: Partial<Timeouts>, url = database.url("one")): Pool {
+  const pool = createPool(url, { max, timeouts: { ...defaultTimeouts, ...timeouts } });
   pools.push(pool);
   return pool;
 }
 
-test("a connection that breaks within a transaction fails that work alone", async () => {
-  const [pool, other] = [open(), open()];
-  const work = transaction(pool, async (tx) => {
-    const { rows } = await tx.query("select pg_backend_pid() as pid");
-    const broken = new Promise((resolve) => tx.once("end", resolve));
-    await other.query("select pg_terminate_backend($1)", [rows[0].pid]);
-    await broken;
+/** What a caller is told of work that fails: status and code. */
+async function told(work: Promise<unknown>): Promise<string> {
+  const thrown = await work.then(
+    () => expect.unreachable("it did not fail"),
+    (error: unknown) => error,
+  );
+  const { error } = toPublic(thrown, "req_1");
+  const problem = isRefusal(error) ? error.findDetails(ProblemSchema)[0] : undefined;
+  return `${problem?.status} ${problem?.code}`;
+}
+
+const breaks: [string, (tx: Tx, pid: number, other: Pool) => Promise<unknown>][] = [
+  ["between two statements", (_tx, pid, other) => other.query("select pg_terminate_backend($1)", [pid])],
+  ["during a statement", (tx, pid) => tx.query("select pg_terminate_backend($1)", [pid])],
+  ["because it was closed", (tx) => (tx as unknown as pg.Client).end()],
+  ["on the way", async (tx) => (tx as unknown as { connection: pg.Connection }).connection.stream.destroy()],
+];
+test.each(breaks)(
+  "a connection that breaks within a transaction, %s, fails that work alone, with 503",
+  async (_, end) => {
+    const [pool, other] = [open(), open()];
+    const work = transaction(pool, async (tx) => {
+      const { rows } = await tx.query("select pg_backend_pid() as pid");
+      const broken = new Promise((resolve) => tx.once("end", resolve));
+      await end(tx, rows[0].pid, other);
+      await broken;
+      await tx.query("select 1");
+    });
+    expect(await told(work)).toBe("503 unavailable");
+    expect((await pool.query("select 7 as n")).rows).toEqual([{ n: 7 }]);
+  },
+);
+
+const waits: [string, Partial<Timeouts>, (tx: Tx) => Promise<unknown>][] = [
+  ["for a lock", { lockTimeoutMs: 100 }, (tx) => tx.query("lock table held")],
+  ["for a statement", { statementTimeoutMs: 100 }, (tx) => tx.query("select pg_sleep(600)")],
+  [
+    "while its transaction is idle",
+    { idleTransactionTimeoutMs: 100 },
+    async (tx) => {
+      await new Promise((resolve) => tx.once("end", resolve));
+      await tx.query("select 1");
+    },
+  ],
+];
+test.each(waits)("a wait %s ends by setting, with 503, and the pool goes on", async (_, timeouts, wait) => {
+  const [pool, other] = [open(1, timeouts), open()];
+  await other.query("create table if not exists held ()");
+  await transaction(other, async (tx) => {
+    await tx.query("lock table held");
+    expect(await told(transaction(pool, wait))).toBe("503 unavailable");
+  });
+  expect((await pool.query("select 7 as n")).rows).toEqual([{ n: 7 }]);
+});
+
+test("a server that falls silent without a word fails what waits for it, with 503, and the pool goes on", async () => {
+  const proxy = await openProxy(new URL(database.url("one")));
+  const pool = open(2, { statementTimeoutMs: 100 }, proxy.of(database.url("one")));
+  const inTransaction = transaction(pool, async (tx) => {
+    await tx.query("select 1");
+    proxy.silence();
     await tx.query("select 1");
   });
-  await expect(work).rejects.toThrow();
+  expect(await told(inTransaction)).toBe("503 unavailable");
   expect((await pool.query("select 7 as n")).rows).toEqual([{ n: 7 }]);
+  proxy.silence();
+  expect(await told(pool.query("select 1"))).toBe("503 unavailable");
+  expect((await pool.query("select 7 as n")).rows).toEqual([{ n: 7 }]);
+  proxy.shut();
+});
+
+test("settings that the URL has win over those of the process", async () => {
+  const url = new URL(database.url("one"));
+  url.searchParams.set("options", "-c search_path=one -c lock_timeout=123");
+  const { rows } = await open(1, {}, url.href).query("select current_setting('lock_timeout') as text");
+  expect(rows).toEqual([{ text: "123ms" }]);
 });
 
 test.each<[string, (pool: Pool) => Promise<unknown>]>([

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import pg from "pg";
-import { refuse } from "./errors.ts";
+import { isSilence, refuse } from "./errors.ts";
 
 export type Pool = pg.Pool;
 export type Tx = pg.PoolClient;
@@ -24,11 +24,52 @@ const types = {
  * What every connection to PostgreSQL has: an end to waiting for a server that never answers, and signs of
  * life, by which one that vanished without a word is found out within half a minute.
  */
-export const vigilant = {
+const vigilant = {
   connectionTimeoutMillis: 5_000,
   keepAlive: true,
   keepAliveInitialDelayMillis: 10_000,
 };
+
+// The same, asked of the server, so that it ends the session and frees the locks of a process that vanished.
+const VIGILANT_SERVER = {
+  tcp_user_timeout: 20_000,
+  tcp_keepalives_idle: 10,
+  tcp_keepalives_interval: 3,
+  tcp_keepalives_count: 3,
+};
+
+/** Ends of what a connection of a pool waits for, in milliseconds; 0 is none. */
+export type Timeouts = {
+  /** For a lock that another transaction holds. */
+  lockTimeoutMs: number;
+  /** For a statement. */
+  statementTimeoutMs: number;
+  /** Between two statements of one transaction. */
+  idleTransactionTimeoutMs: number;
+};
+
+export const defaultTimeouts: Timeouts = {
+  lockTimeoutMs: 10_000,
+  statementTimeoutMs: 20_000,
+  idleTransactionTimeoutMs: 60_000,
+};
+
+// The server ends a statement; where it does not answer either, the connection is given up after this more.
+const SILENCE_MS = 5_000;
+
+/** The URL with settings of the session; those that it has itself win. */
+function withSettings(url: string, settings: Record<string, number>): string {
+  const target = new URL(url);
+  const ours = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
+  const options = [...ours, target.searchParams.get("options") ?? ""];
+  target.searchParams.set("options", options.join(" ").trim());
+  return target.href;
+}
+
+/** How a session that is kept connects: without timeouts of the server's, as it waits for others by design. */
+export function sessionOptions(url: string, name: string): pg.ClientConfig {
+  return { connectionString: withSettings(url, VIGILANT_SERVER), application_name: name, ...vigilant };
+}
 
 /** The open transactions that the running code is inside of, the innermost first. */
 type Inside = { pool: Pool; open: boolean; outer: Inside | undefined };
@@ -54,13 +95,23 @@ class WalledPool extends pg.Pool {
 type Connected = Parameters<pg.Pool["connect"]>[0];
 
 /** A pool of connections to one service's database. */
-export function createPool(url: string, options: { max?: number; name?: string } = {}): Pool {
+export function createPool(
+  url: string,
+  options: { max?: number; name?: string; timeouts?: Timeouts } = {},
+): Pool {
+  const timeouts = options.timeouts ?? defaultTimeouts;
   const pool = new WalledPool({
-    connectionString: url,
+    connectionString: withSettings(url, {
+      ...VIGILANT_SERVER,
+      lock_timeout: timeouts.lockTimeoutMs,
+      statement_timeout: timeouts.statementTimeoutMs,
+      idle_in_transaction_session_timeout: timeouts.idleTransactionTimeoutMs,
+    }),
     types,
     max: options.max ?? 10,
     application_name: options.name,
     ...vigilant,
+    query_timeout: timeouts.statementTimeoutMs && timeouts.statementTimeoutMs + SILENCE_MS,
     idleTimeoutMillis: 30_000,
   });
   // A connection that breaks while nothing runs on it, idle or within a transaction, would end the process
@@ -68,6 +119,17 @@ export function createPool(url: string, options: { max?: number; name?: string }
   pool.on("error", () => {});
   pool.on("connect", (client) => client.on("error", () => {}));
   return pool;
+}
+
+/** A connection of its own to a pool's database, for work that may take and wait as long as it needs. */
+export async function connectPatiently(pool: Pool): Promise<pg.Client> {
+  const client = new pg.Client({ ...pool.options, query_timeout: 0 });
+  client.on("error", () => {});
+  await client.connect();
+  await client.query(
+    "set lock_timeout = 0; set statement_timeout = 0; set idle_in_transaction_session_timeout = 0",
+  );
+  return client;
 }
 
 /** Runs one named, prepared statement and gives its rows. */
@@ -107,9 +169,12 @@ export async function transaction<T>(pool: Pool, work: (tx: Tx) => Promise<T>): 
     await tx.query("commit");
     return result;
   } catch (error) {
-    await tx.query("rollback").catch((failure: Error) => {
-      broken = failure;
-    });
+    // A connection that did not answer would not answer that either.
+    if (isSilence(error)) broken = error;
+    else
+      await tx.query("rollback").catch((failure: Error) => {
+        broken = failure;
+      });
     throw error;
   } finally {
     here.open = false;

@@ -64,17 +64,59 @@ export function isRefusal(error: unknown): error is ConnectError {
   return error instanceof ConnectError && error.findDetails(ProblemSchema).length > 0;
 }
 
-// Connection failures, and the classes of PostgreSQL that say "not now": 08 connection, 53 resources,
-// 57P shutdown and start-up.
-const DATABASE_AWAY = /^(08|53|57P)/;
-const SOCKET_AWAY = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOTFOUND", "EAI_AGAIN"]);
+// What PostgreSQL says when it cannot serve now: classes 08 connection, 53 resources and 57P shutdown, start-up
+// and ended sessions; 25006 a former primary that only reads.
+const DATABASE_AWAY = /^(08...|53...|57P..|25006)$/;
+// What it says when it ended a wait: 55P03 for a lock, 57014 of a statement, 25P03 and 25P04 of a transaction.
+const DATABASE_TIMEOUT = /^(55P03|57014|25P0[34])$/;
+const SOCKET_AWAY = new Set([
+  ...[
+    "ECONNREFUSED",
+    "ECONNRESET",
+    "ECONNABORTED",
+    "EPIPE",
+    "ETIMEDOUT",
+    "ENOTFOUND",
+    "EAI_AGAIN",
+    "ENOTCONN",
+  ],
+  ...["EHOSTUNREACH", "EHOSTDOWN", "ENETUNREACH", "ENETDOWN"],
+  ...["ERR_STREAM_DESTROYED", "ERR_STREAM_WRITE_AFTER_END", "ERR_STREAM_PREMATURE_CLOSE"],
+]);
+// pg and pg-pool give these no code.
+const SILENCE = "Query read timeout";
+const CONNECTION_BROKEN = new RegExp(
+  [
+    "^Connection terminated",
+    "^timeout exceeded when trying to connect$",
+    "^timeout expired$",
+    "^Client has encountered a connection error and is not queryable$",
+    "^Client was closed and is not queryable$",
+    `^${SILENCE}$`,
+    "^Cannot use a pool after calling end on the pool$",
+    "^The server does not support SSL connections$",
+    "^There was an error establishing an SSL connection$",
+    "^Received unexpected \\w+ message from backend",
+    "^received invalid response: ",
+  ].join("|"),
+);
+
+/** Whether a connection to the database did not answer a statement in time. */
+export function isSilence(error: unknown): error is Error {
+  return error instanceof Error && error.message === SILENCE;
+}
 
 /** Whether a database or another service cannot be reached, however deep the error says so. */
 export function isAway(error: unknown): boolean {
   const { code, message, cause } = (error ?? {}) as { code?: unknown; message?: unknown; cause?: unknown };
   if (typeof code === "string" && (DATABASE_AWAY.test(code) || SOCKET_AWAY.has(code))) return true;
-  if (/Connection terminated|timeout exceeded when trying to connect/.test(String(message))) return true;
+  if (CONNECTION_BROKEN.test(String(message))) return true;
   return cause !== undefined && cause !== error && isAway(cause);
+}
+
+/** Whether the database ended a wait by its settings: the same may succeed at another time. */
+export function isTimeout(error: unknown): boolean {
+  return DATABASE_TIMEOUT.test(String((error as { code?: unknown } | null)?.code));
 }
 
 // PostgreSQL stores no U+0000, and says so with this code wherever one arrives in a text.
@@ -83,7 +125,7 @@ const NUL_IN_TEXT = "22021";
 /** Turns whatever a handler threw into what may leave the service; `true` when it was unforeseen. */
 export function toPublic(error: unknown, requestId: string): { error: ConnectError; unforeseen: boolean } {
   if (isRefusal(error)) return { error, unforeseen: false };
-  if (isAway(error)) return { error: unavailable(), unforeseen: true };
+  if (isAway(error) || isTimeout(error)) return { error: unavailable(), unforeseen: true };
   if ((error as { code?: unknown } | null)?.code === NUL_IN_TEXT)
     return {
       error: invalid("", "invalid_text", "A text may not hold the character U+0000."),

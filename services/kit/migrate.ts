@@ -1,7 +1,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Pool, Tx } from "./db.ts";
+import type pg from "pg";
+import { connectPatiently, type Pool } from "./db.ts";
 import { isAway } from "./errors.ts";
 
 /** Tables that every service has: what leaves it, what it has handled, and what it answered to whom. */
@@ -36,24 +37,23 @@ create index if not exists kept_answers_at on kept_answers (at);
  * missing or out of order stops the start. A database that is away is tried again for a minute.
  */
 export async function migrate(pool: Pool, dir: string): Promise<string[]> {
-  const tx = await connectWithin(pool, 60_000);
+  const client = await connectWithin(pool, 60_000);
   try {
-    await tx.query("select pg_advisory_lock(hashtext('berth-migrate:' || current_schema()))");
-    await tx.query(
+    await client.query("select pg_advisory_lock(hashtext('berth-migrate:' || current_schema()))");
+    await client.query(
       "create table if not exists schema_migrations (name text primary key, at timestamptz not null default now())",
     );
-    await tx.query(KIT_TABLES);
-    return await applyMissing(tx, dir);
+    await client.query(KIT_TABLES);
+    return await applyMissing(client, dir);
   } finally {
-    await tx.query("select pg_advisory_unlock_all()").catch(() => {});
-    tx.release();
+    await client.end();
   }
 }
 
-async function connectWithin(pool: Pool, ms: number): Promise<Tx> {
+async function connectWithin(pool: Pool, ms: number): Promise<pg.Client> {
   for (const until = Date.now() + ms; ; ) {
     try {
-      return await pool.connect();
+      return await connectPatiently(pool);
     } catch (error) {
       if (!isAway(error) || Date.now() >= until) throw error;
       await pause(250);
@@ -61,21 +61,22 @@ async function connectWithin(pool: Pool, ms: number): Promise<Tx> {
   }
 }
 
-async function applyMissing(tx: Tx, dir: string): Promise<string[]> {
+async function applyMissing(client: pg.Client, dir: string): Promise<string[]> {
   const files = (await readdir(dir)).filter((name) => /^\d{4}-[a-z0-9-]+\.sql$/.test(name)).sort();
-  const done = (await tx.query<{ name: string }>("select name from schema_migrations order by name")).rows;
+  const done = (await client.query<{ name: string }>("select name from schema_migrations order by name"))
+    .rows;
   const stray = done.find((row, index) => files[index] !== row.name);
   if (stray)
     throw new Error(`Migration ${stray.name} was applied, but this version does not have it in that place.`);
   const missing = files.slice(done.length);
   for (const name of missing) {
-    await tx.query("begin");
+    await client.query("begin");
     try {
-      await tx.query(await readFile(join(dir, name), "utf8"));
-      await tx.query("insert into schema_migrations (name) values ($1)", [name]);
-      await tx.query("commit");
+      await client.query(await readFile(join(dir, name), "utf8"));
+      await client.query("insert into schema_migrations (name) values ($1)", [name]);
+      await client.query("commit");
     } catch (error) {
-      await tx.query("rollback");
+      await client.query("rollback");
       throw new Error(`Migration ${name} failed: ${(error as Error).message}`);
     }
   }

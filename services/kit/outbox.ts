@@ -2,13 +2,14 @@ import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufb
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { headers as natsHeaders } from "@nats-io/transport-node";
 import { context, propagation } from "@opentelemetry/api";
-import pg from "pg";
+import type pg from "pg";
 import { AuditRecordedSchema } from "../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { Caller } from "./caller.ts";
-import { count, type Db, rows, vigilant } from "./db.ts";
+import { count, type Db, rows } from "./db.ts";
 import { newId } from "./ids.ts";
 import type { Logger } from "./log.ts";
 import type { Bus } from "./nats.ts";
+import { sessionOpener } from "./session.ts";
 
 /** Header with the id under which consumers remember that they have handled an event. */
 export const EVENT_ID = "Berth-Event-Id";
@@ -79,6 +80,7 @@ export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
   const { url, bus, log } = options;
   const stop = new AbortController();
   let wake = () => {};
+  const open = sessionOpener(url, "outbox");
   let leader: pg.Client | undefined;
 
   const sleep = (ms: number) =>
@@ -92,7 +94,7 @@ export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
     });
 
   async function lead(): Promise<void> {
-    leader = new pg.Client({ ...vigilant, connectionString: url, application_name: "outbox" });
+    leader = await open();
     let lost = false;
     const gone = () => {
       lost = true;
@@ -104,8 +106,7 @@ export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
       news = true;
       wake();
     };
-    leader.on("error", gone).on("end", gone).on("notification", notified);
-    await leader.connect();
+    leader.on("end", gone).on("notification", notified);
     // A deletion that a crash undoes is made again: the row is published under the same id.
     await leader.query("set synchronous_commit = off");
     const lock =
@@ -132,7 +133,8 @@ export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
         log.warn({ err: error }, "events wait in the outbox");
         await sleep(LEADER_RETRY_MS);
       } finally {
-        await leader?.end().catch(() => {});
+        // Not waited for: a server that fell silent says no good-bye.
+        leader?.end().catch(() => {});
       }
     }
   }

@@ -67,6 +67,10 @@ export async function openProxy(server: URL) {
     },
     /** Ends all connections; new ones are let in. */
     cut: endAll,
+    /** Connections that there are fall silent for good, and neither side is told; new ones work. */
+    silence() {
+      for (const socket of sockets.keys()) socket.pause();
+    },
     shut() {
       listener.close();
       endAll();

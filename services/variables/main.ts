@@ -22,7 +22,7 @@ import { variableService } from "./variable-service.ts";
 /** Starts variables: database first (tried for a minute), then the server, then events out and in. */
 export async function start(config: Config, log: Logger) {
   const telemetry = await startTelemetry("variables", config.otlpUrl);
-  const pool = createPool(config.databaseUrl, { name: "variables" });
+  const pool = createPool(config.databaseUrl, { name: "variables", timeouts: config });
   await migrate(pool, join(import.meta.dirname, "migrations"));
   const bus = connectBus(config.natsUrl, "variables", log);
   const cursors = createCursors(config.internalKeys);

@@ -287,6 +287,23 @@ test("a scope of another account or project, or of nobody, is 404", async () => 
   );
 });
 
+test("a write that waits too long for another one is refused as unavailable, and leaves nothing", async () => {
+  const { P, accountId, editor, reader } = scene();
+  await editor.createVariable({ ...P, name: "KEPT", value: "1" });
+  const impatient = await world.startOne({ DATABASE_LOCK_TIMEOUT_MS: "100" });
+  const blocker = await world.pool.connect();
+  await blocker.query("begin");
+  await blocker.query("select from scopes where id = $1 for update", [P.projectId]);
+  const waiting = world
+    .as(accountId, "editor", impatient.port)
+    .createVariable({ ...P, name: "NEW", value: "2" });
+  expect(await refused(waiting)).toBe("503 unavailable");
+  await blocker.query("rollback");
+  blocker.release();
+  await impatient.stop();
+  expect((await reader.listVariables(P)).data.map(({ name }) => name)).toEqual(["KEPT"]);
+});
+
 test("each change is recorded once and told once, without a value; a reveal is recorded before it answers", async () => {
   const { P, accountId, editor, reader } = scene();
   const at = { ...P, variableName: "PIN" };

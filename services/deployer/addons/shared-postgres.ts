@@ -35,7 +35,11 @@ export function dropDatabase(adminUrl: string, serviceId: string): Promise<void>
 }
 
 async function asAdmin<T>(adminUrl: string, work: (admin: pg.Client) => Promise<T>): Promise<T> {
-  const admin = new pg.Client({ connectionString: adminUrl, connectionTimeoutMillis: 5_000 });
+  const admin = new pg.Client({
+    connectionString: adminUrl,
+    connectionTimeoutMillis: 5_000,
+    query_timeout: 60_000,
+  });
   admin.on("error", () => {});
   try {
     await admin.connect();
