@@ -17,7 +17,7 @@ import { accept } from "./accept.ts";
 import { addonKeys } from "./addon-keys.ts";
 import type { AddonServers } from "./addons/port.ts";
 import { newPassword } from "./addons.ts";
-import { deleteServices } from "./deletion.ts";
+import { type Announce, deleteServices } from "./deletion.ts";
 import {
   refuseAddon,
   requireEnvironment,
@@ -38,11 +38,17 @@ import * as services from "./sql-services.ts";
 import { poke, wakeReconcilers } from "./sql-work.ts";
 import { resizeUsage } from "./usage.ts";
 
-export type CatalogDeps = { pool: Pool; cursors: Cursors; secrets: Secrets; addonServers: AddonServers };
+export type CatalogDeps = {
+  pool: Pool;
+  cursors: Cursors;
+  secrets: Secrets;
+  addonServers: AddonServers;
+  announce: Announce;
+};
 
 /** Projects, environments and services (decisions.md 2). */
 export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogService> {
-  const { pool, cursors } = deps;
+  const { pool, cursors, announce } = deps;
   return {
     async createProject({ accountId, name }, ctx) {
       return effect(pool, ctx, async (tx) => {
@@ -77,6 +83,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
 
     async deleteProject({ accountId, projectId, confirmImpact }, ctx) {
       const project = await requireProject(pool, accountId, projectId);
+      const announced = await announce(projectId);
       return transaction(pool, async (tx) => {
         if ((await markProject(tx, projectId)) === 0) throw notFound("project");
         const environments = await markEnvironments(tx, "project_id", projectId);
@@ -86,6 +93,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         await emit(tx, ProjectDeletedSchema, accountId, { accountId, projectId });
         await record(tx, ctx, accountId, "project.delete", project);
         await pruneProject(tx, projectId);
+        announced.stillHolds();
         return {};
       });
     },
@@ -115,12 +123,14 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
 
     async deleteEnvironment({ accountId, projectId, environmentId, confirmImpact }, ctx) {
       const environment = await requireEnvironment(pool, { accountId, projectId, environmentId });
+      const announced = await announce(environmentId);
       return transaction(pool, async (tx) => {
         if ((await markEnvironments(tx, "id", environmentId)).length === 0) throw notFound("environment");
         await deleteServices(tx, "environment_id", environmentId, confirmImpact, { accountId, projectId });
         await emit(tx, EnvironmentDeletedSchema, accountId, { accountId, projectId, environmentId });
         await record(tx, ctx, accountId, "environment.delete", environment);
         await pruneProject(tx, projectId);
+        announced.stillHolds();
         return {};
       });
     },
@@ -179,11 +189,16 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
 
     async deleteService(request, ctx) {
       const { accountId, projectId, confirmImpact } = request;
+      const { id } = await requireService(pool, request);
+      const announced = await announce(id);
       return transaction(pool, async (tx) => {
         const service = await requireLocked(tx, request);
+        // One that was made meanwhile under its name is not the one that was meant.
+        if (service.id !== id) throw notFound("service");
         if (service.deleting) return {};
-        await deleteServices(tx, "id", service.id, confirmImpact, { accountId, projectId });
+        await deleteServices(tx, "id", id, confirmImpact, { accountId, projectId });
         await record(tx, ctx, accountId, "service.delete", service);
+        announced.stillHolds();
         return {};
       });
     },
@@ -223,6 +238,10 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       if (environmentId && !scope.environmentId) throw notFound("environment");
       if (service && !scope.serviceId) throw notFound("service");
       return scope;
+    },
+
+    async listScopeServices({ projectId, environmentId }) {
+      return { services: await sql.servicesUnder(pool, projectId, environmentId) };
     },
 
     async getAddonKeys({ serviceId }) {

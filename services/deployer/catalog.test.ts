@@ -130,6 +130,25 @@ test("bad names, types, sources and configurations are refused by their reason",
     expect([more, await create(more)]).toEqual([more, `422 validation_failed ${reason}`]);
 });
 
+test("nothing is deleted while variables cannot be told: 503, and all stays", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const base = await acting.environment();
+  const { accountId, projectId } = base;
+  const { catalog } = acting;
+  await catalog.createService({ ...base, name: "web", type: "web" });
+  berth.variables.setAway(true);
+  for (const call of [
+    () => catalog.deleteService(base.at("web")),
+    () => catalog.deleteEnvironment(base),
+    () => catalog.deleteProject({ accountId, projectId }),
+  ])
+    expect(await refused(call())).toBe("503 unavailable");
+  berth.variables.setAway(false);
+  expect(await catalog.getService(base.at("web"))).toMatchObject({ status: "pending" });
+  await catalog.deleteProject({ accountId, projectId });
+  expect(await refused(catalog.getService(base.at("web")))).toBe("404 not_found");
+});
+
 test("what is not in the caller's account or not under the path is not found", async () => {
   const acting = actAs(berth.port, newId("acc"));
   const mine = await acting.environment();

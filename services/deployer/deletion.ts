@@ -1,12 +1,44 @@
+import { type Client, Code, ConnectError } from "@connectrpc/connect";
 import { ServiceDeletedSchema } from "../../proto/gen/berth/deployer/v1/events_pb.ts";
+import type { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Tx } from "../kit/db.ts";
-import { conflict } from "../kit/errors.ts";
+import { conflict, unavailable } from "../kit/errors.ts";
 import { emit } from "../kit/outbox.ts";
 import { type Deletable, markServices } from "./sql-deletion.ts";
 import { wakeReconcilers } from "./sql-work.ts";
 import { stopUsage } from "./usage.ts";
 
 const SHOWN = 20;
+const ANNOUNCE_MS = 5_000;
+/** Half of the time for which variables remembers an announcement. */
+const HOLDS_MS = 60_000;
+
+/** Announces the deletion of a scope; to be awaited before the transaction that deletes it. */
+export type Announce = (scopeId: string) => Promise<{
+  /** Throws 503 when the transaction took too long: last of all in it. */
+  stillHolds: () => void;
+}>;
+
+/**
+ * Tells variables of deletions before they happen: it asks about the scope from then on, so that nothing below it
+ * is read or written once the deletion is answered. Throws 503 when it cannot be told: nothing is deleted then.
+ */
+export function createAnnounce(
+  variables: Pick<Client<typeof VariablesService>, "announceDeletion">,
+): Announce {
+  return async (scopeId) => {
+    const since = performance.now();
+    await variables.announceDeletion({ scopeId }, { timeoutMs: ANNOUNCE_MS }).catch((error) => {
+      // One of the version before, during an upgrade, learns of it by the event alone.
+      if (!(error instanceof ConnectError && error.code === Code.Unimplemented)) throw unavailable();
+    });
+    return {
+      stillHolds() {
+        if (performance.now() - since > HOLDS_MS) throw unavailable();
+      },
+    };
+  };
+}
 
 /**
  * Marks the services under a scope and tells of it. When some are live and that was not confirmed: 409

@@ -17,6 +17,7 @@ import { createAddons } from "./addons.ts";
 import { catalogService } from "./catalog-service.ts";
 import { listenForChanges } from "./change-listener.ts";
 import { type Config, fields, kubernetesFields } from "./config.ts";
+import { createAnnounce } from "./deletion.ts";
 import { deploymentService } from "./deployment-service.ts";
 import type { Engine } from "./engine.ts";
 import { variableHandlers } from "./events.ts";
@@ -36,9 +37,16 @@ export async function start(config: Config, log: Logger) {
   const bus = connectBus(config.natsUrl, "deployer", log);
   const cursors = createCursors(internalKeys);
   const variables = { url: config.variablesUrl, keys: internalKeys, name: "deployer" };
-  const resolve = createResolve(serviceClient(VariablesService, variables));
+  const variablesClient = serviceClient(VariablesService, variables);
+  const resolve = createResolve(variablesClient);
   const addons = createAddons({ pool, secrets, servers: addonServers, log });
-  const catalog = catalogService({ pool, cursors, secrets, addonServers });
+  const catalog = catalogService({
+    pool,
+    cursors,
+    secrets,
+    addonServers,
+    announce: createAnnounce(variablesClient),
+  });
   const changes = await listenForChanges({ url: databaseUrl, log });
   const deployments = deploymentService({ pool, cursors, secrets, store, runtime, resolve, changes });
   const server = await serve({

@@ -141,6 +141,18 @@ export function scopeByService(db: Db, serviceId: string) {
   );
 }
 
+/** The web and worker services of a project, or of one environment, that are not being deleted. */
+export function servicesUnder(db: Db, projectId: string, environmentId: string | undefined) {
+  return rows<{ id: string; name: string; environmentId: string }>(
+    db,
+    "services_under",
+    `select id, name, environment_id as "environmentId" from services
+     where project_id = $1 and ($2::text is null or environment_id = $2) and type in ('web', 'worker')
+       and deleting_at is null order by id desc`,
+    [projectId, environmentId],
+  );
+}
+
 export type AddonRow = {
   id: string;
   type: AddonType;

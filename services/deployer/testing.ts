@@ -67,6 +67,10 @@ async function startVariables(databaseUrl: string, natsUrl: string) {
           const { data, dangling } = sets.get(serviceId) ?? { data: [], dangling: [] };
           return { data, dangling, fingerprint: JSON.stringify(data) };
         },
+        async announceDeletion() {
+          if (away) throw unavailable();
+          return {};
+        },
       }),
     ready: async () => true,
   });

@@ -3,7 +3,7 @@ import type { Tx } from "../kit/db.ts";
 import type { Source } from "./checks.ts";
 import type { Vault } from "./data-keys.ts";
 import { overwriting, rowOf } from "./entry.ts";
-import { guardImpact } from "./guards.ts";
+import type { Guard } from "./guards.ts";
 import { present } from "./present.ts";
 import type { Scope } from "./scopes.ts";
 import { type NewVariable, replacedBy } from "./sql.ts";
@@ -16,14 +16,15 @@ export function sealBatch(vault: Vault, scope: Scope, req: BatchVariablesRequest
   );
 }
 
-/** What a batch does to the rows that are there. Throws 409 impact_confirmation_required. */
+/** What a batch does to the rows that are there. Throws what `guard` throws of what is unset. */
 export async function decideBatch(
   tx: Tx,
   scope: Scope,
   req: BatchVariablesRequest,
   drafts: NewVariable[],
+  guard: Guard,
 ): Promise<Decision> {
-  await guardImpact(tx, scope, req.unset, req.confirmImpact);
+  await guard(tx);
   const names = req.set.map((entry) => entry.name);
   const replaced = await replacedBy(tx, scope.id, [...names, ...req.unset]);
   const before = new Map(replaced.map((row) => [row.name, row]));

@@ -4,9 +4,9 @@ import { conflict, notFound } from "../kit/errors.ts";
 import { tagOf } from "./entry.ts";
 import { expectMatch } from "./etag.ts";
 import { present } from "./present.ts";
-import type { Scope } from "./scopes.ts";
+import type { Scope, Scopes } from "./scopes.ts";
 import { type SealedVariable, variableByName } from "./sql.ts";
-import { impactRows } from "./sql-scopes.ts";
+import { impactRows, type Neighbour } from "./sql-scopes.ts";
 
 const IMPACT_SHOWN = 20;
 
@@ -24,25 +24,39 @@ export async function expectCurrent(db: Db, ctx: HandlerContext, scope: Scope, r
   expectMatch(ctx, tagOf(row, message!.sensitive));
 }
 
-/** The services that resolve one of the names to this scope's variable: `limit` of them, and how many there are. */
-export async function impactOf(db: Db, scope: Scope, names: string[], limit: number | null) {
-  const found = await impactRows(db, scope.id, names, limit);
-  const services = found.map(({ id, name, environmentId }) => ({ id, name, environmentId }));
-  return { services, total: found[0]?.total ?? 0 };
-}
-
-/** 409 with the impact when variables of a project or environment go without `confirmImpact`. */
-export async function guardImpact(
+/** Those of the services that resolve one of the names to this scope's variable: `limit` of them, and how many. */
+export async function impactOf(
   db: Db,
   scope: Scope,
   names: string[],
+  services: Neighbour[],
+  limit: number | null,
+) {
+  const found = await impactRows(db, scope.id, names, services, limit);
+  const shown = found.map(({ id, name, environmentId }) => ({ id, name, environmentId }));
+  return { services: shown, total: found[0]?.total ?? 0 };
+}
+
+export type Guard = (db: Db) => Promise<void>;
+
+/**
+ * What refuses, within a write's transaction, that variables of a project or environment go without
+ * `confirmImpact`: 409 with the impact. The services are asked for before: 503 while nobody can tell them.
+ */
+export async function guardImpact(
+  scopes: Scopes,
+  scope: Scope,
+  names: string[],
   confirmed: boolean | undefined,
-): Promise<void> {
-  if (scope.kind === "service" || confirmed === true || names.length === 0) return;
-  const impact = await impactOf(db, scope, names, IMPACT_SHOWN);
-  throw conflict(
-    "impact_confirmation_required",
-    `Services lose the value or fall back to a wider scope. Repeat with confirmImpact: true.`,
-    { impact },
-  );
+): Promise<Guard> {
+  if (scope.kind === "service" || confirmed === true || names.length === 0) return async () => {};
+  const services = await scopes.servicesUnder(scope);
+  return async (db) => {
+    const impact = await impactOf(db, scope, names, services, IMPACT_SHOWN);
+    throw conflict(
+      "impact_confirmation_required",
+      `Services lose the value or fall back to a wider scope. Repeat with confirmImpact: true.`,
+      { impact },
+    );
+  };
 }

@@ -10,6 +10,10 @@ table data_keys
   kek_id text not null
   wrapped bytea not null
   constraint data_keys_pkey PRIMARY KEY (account_id)
+table doubts
+  scope_id text not null
+  at timestamp with time zone not null default now()
+  constraint doubts_pkey PRIMARY KEY (scope_id)
 table inbox
   consumer text not null
   event_id text not null

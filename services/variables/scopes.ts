@@ -2,9 +2,10 @@ import type { Client } from "@connectrpc/connect";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { CatalogService, ScopeChain } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { type Db, type Pool, transaction } from "../kit/db.ts";
-import { notFound } from "../kit/errors.ts";
+import { notFound, unavailable } from "../kit/errors.ts";
 import type { Scope as ScopeKind } from "./resolve.ts";
-import { knownServices, type Path, type PathRow, scopesOfPath, scopesOfService } from "./sql-scopes.ts";
+import type { Neighbour, Path, PathRow } from "./sql-scopes.ts";
+import * as sql from "./sql-scopes.ts";
 import { learn } from "./tree.ts";
 
 /** A project, an environment or a service, with what stands around it. */
@@ -22,7 +23,10 @@ export type Scope = {
   tag: string;
 };
 
-export type Catalog = Pick<Client<typeof CatalogService>, "resolveScope" | "getAddonKeys">;
+export type Catalog = Pick<
+  Client<typeof CatalogService>,
+  "resolveScope" | "getAddonKeys" | "listScopeServices"
+>;
 export type Scopes = ReturnType<typeof createScopes>;
 
 // Of the services that one write names; more are left to events.
@@ -46,7 +50,7 @@ export function unlessNotFound(error: unknown): undefined {
 
 /** The scope of a path as the projection knows it now, or undefined. */
 export async function knownScope(db: Db, path: Path): Promise<Scope | undefined> {
-  const row = await scopesOfPath(db, path);
+  const row = await sql.scopesOfPath(db, path);
   return row && missing(path, row) === undefined ? scopeOf(path, row) : undefined;
 }
 
@@ -61,21 +65,41 @@ export function createScopes(options: {
 }) {
   const { pool, catalog } = options;
 
-  async function readThrough(ask: Parameters<Catalog["resolveScope"]>[0]): Promise<ScopeChain | undefined> {
+  type Ask = Parameters<Catalog["resolveScope"]>[0];
+
+  async function readThrough(ask: Ask): Promise<ScopeChain | undefined> {
     const chain = await catalog.resolveScope(ask).catch(unlessNotFound);
     if (chain) await transaction(pool, (tx) => learn(tx, chainFacts(chain)));
+    return chain;
+  }
+
+  /** Asks the deployer about a scope whose deletion was announced. Throws 404 when it is no more, and 503. */
+  async function confirm(ask: Ask): Promise<ScopeChain> {
+    const chain = await catalog.resolveScope(ask);
+    await transaction(pool, (tx) => learn(tx, chainFacts(chain)));
+    const { projectId, environmentId, serviceId } = chain;
+    await sql.endDoubts(
+      pool,
+      [projectId, environmentId, serviceId].filter((id) => id !== undefined),
+    );
     return chain;
   }
 
   return {
     /** The scope of a path. Throws 404 naming what is missing, also for another account's or project's. */
     async find(path: Path): Promise<Scope> {
-      let row = await scopesOfPath(pool, path);
+      const { accountId, projectId, environmentId, service } = path;
+      const ask = { accountId, projectId, environmentId, service };
+      let row = await sql.scopesOfPath(pool, path);
+      if (row?.doubted) {
+        const { serviceId } = await confirm(ask);
+        // Made anew under its name it is another one.
+        if (serviceId !== (row.serviceId ?? undefined)) row = await sql.scopesOfPath(pool, path);
+      }
       let lacking = missing(path, row);
       if (lacking) {
-        const { accountId, projectId, environmentId, service } = path;
-        const chain = await readThrough({ accountId, projectId, environmentId, service });
-        if (chain) row = await scopesOfPath(pool, path);
+        const chain = await readThrough(ask);
+        if (chain) row = await sql.scopesOfPath(pool, path);
         lacking = missing(path, row);
         if (lacking) throw notFound(lacking);
         if (isAddon(row!.serviceType ?? undefined)) await options.welcome(scopeOf(path, row!));
@@ -90,16 +114,28 @@ export function createScopes(options: {
     async meet(scope: Scope, names: string[]): Promise<void> {
       const { accountId, projectId, environmentId } = scope;
       if (environmentId === undefined || names.length === 0) return;
-      const known = await knownServices(pool, environmentId, names);
+      const known = await sql.knownServices(pool, environmentId, names);
       const strangers = names.filter((name) => !known.has(name)).slice(0, MAX_MET);
       const paths = strangers.map((service) => ({ accountId, projectId, environmentId, service }));
       await Promise.allSettled(paths.map((path) => this.find(path)));
     },
 
+    /**
+     * The web and worker services below a scope, as they are now: asked for at the deployer, as events may be
+     * late. Throws 503 while it cannot tell.
+     */
+    async servicesUnder({ projectId, environmentId }: Scope): Promise<Neighbour[]> {
+      const { services } = await catalog.listScopeServices({ projectId, environmentId }).catch((error) => {
+        throw error instanceof ConnectError ? unavailable() : error;
+      });
+      return services;
+    },
+
     /** A service by its id. Throws 404. */
     async ofService(serviceId: string): Promise<Scope> {
-      let row = await scopesOfService(pool, serviceId);
-      if (!row && (await readThrough({ serviceId }))) row = await scopesOfService(pool, serviceId);
+      let row = await sql.scopesOfService(pool, serviceId);
+      if (row?.doubted) await confirm({ serviceId });
+      if (!row && (await readThrough({ serviceId }))) row = await sql.scopesOfService(pool, serviceId);
       if (!row) throw notFound("service");
       return scopeOf({ environmentId: row.environmentId!, service: "" }, row);
     },

@@ -20,11 +20,14 @@ export type PathRow = {
   serviceId: string | null;
   serviceRevision: number | null;
   serviceType: string | null;
+  /** A deletion of one of them was announced. */
+  doubted: boolean;
 };
 
 const PATH = `p.account_id as "accountId", p.id as "projectId", p.revision as "projectRevision",
   e.id as "environmentId", e.revision as "environmentRevision",
-  s.id as "serviceId", s.revision as "serviceRevision", s.type as "serviceType"`;
+  s.id as "serviceId", s.revision as "serviceRevision", s.type as "serviceType",
+  exists (select from doubts d where d.scope_id in (p.id, e.id, s.id)) as doubted`;
 
 export function scopesOfPath(db: Db, path: Path) {
   return maybe<PathRow>(
@@ -48,6 +51,26 @@ export function scopesOfService(db: Db, serviceId: string) {
      where s.id = $1 and s.kind = 'service' and s.deleted_at is null`,
     [serviceId],
   );
+}
+
+/** How long after its announcement a deletion may still be under way. */
+const DOUBT = "interval '2 minutes'";
+
+/** Notes that a scope may be deleted from now on, whoever has heard of it. */
+export function doubt(db: Db, scopeId: string) {
+  return count(
+    db,
+    "doubt",
+    "insert into doubts (scope_id) values ($1) on conflict (scope_id) do update set at = now()",
+    [scopeId],
+  );
+}
+
+/** Forgets announcements of deletions that did not happen: the scopes are there, long after. */
+export function endDoubts(db: Db, scopeIds: string[]) {
+  return count(db, "doubts_end", `delete from doubts where scope_id = any($1) and at < now() - ${DOUBT}`, [
+    scopeIds,
+  ]);
 }
 
 /**
@@ -126,6 +149,8 @@ export async function buryTree(db: Db, id: string): Promise<number> {
        update scopes set deleted_at = coalesce(deleted_at, now()), ready = false where id in (select id from tree)
      ), emptied as (
        delete from variables where scope_id in (select id from tree)
+     ), certain as (
+       delete from doubts where scope_id in (select id from tree)
      ), withdrawn as (
        delete from addon_keys where service_id in (select id from tree) returning 1
      ) select count(*)::int as keys from withdrawn`,
@@ -224,22 +249,36 @@ export function addonRows(db: Db, environmentIds: string[], names: string[]) {
 
 export type ImpactRow = { id: string; name: string; environmentId: string; total: number };
 
+/** A web or worker service, as the deployer tells it. */
+export type Neighbour = { id: string; name: string; environmentId: string };
+
 /**
- * The services that resolve one of the names to the variable of this scope: web and worker services
- * below it where no nearer scope has the name. At most `limit` of them, newest first; `total` counts all.
+ * Those of the services below a scope that resolve one of the names to its variable, as no nearer scope has the
+ * name. At most `limit` of them, newest first; `total` counts all.
  */
-export function impactRows(db: Db, scopeId: string, names: string[], limit: number | null) {
+export function impactRows(
+  db: Db,
+  scopeId: string,
+  names: string[],
+  services: Neighbour[],
+  limit: number | null,
+) {
   return rows<ImpactRow>(
     db,
     "scope_impact",
-    `select s.id, s.name, s.parent_id as "environmentId", count(*) over ()::int as total
-     from scopes s
-     where s.deleted_at is null and s.type in ('web', 'worker') and (s.parent_id = $1 or s.parent_id in (
-       select id from scopes where parent_id = $1 and kind = 'environment' and deleted_at is null))
-     and exists (select from variables v where v.scope_id = $1 and v.name = any($2) and not exists (
+    `select s.id, s.name, s.environment_id as "environmentId", count(*) over ()::int as total
+     from unnest($3::text[], $4::text[], $5::text[]) as s (id, name, environment_id)
+     where exists (select from variables v where v.scope_id = $1 and v.name = any($2) and not exists (
        select from variables nearer where nearer.name = v.name
-       and (nearer.scope_id = s.id or (nearer.scope_id = s.parent_id and s.parent_id <> $1))))
-     order by s.id desc limit $3`,
-    [scopeId, names, limit],
+       and (nearer.scope_id = s.id or (nearer.scope_id = s.environment_id and s.environment_id <> $1))))
+     order by s.id desc limit $6`,
+    [
+      scopeId,
+      names,
+      services.map((service) => service.id),
+      services.map((service) => service.name),
+      services.map((service) => service.environmentId),
+      limit,
+    ],
   );
 }

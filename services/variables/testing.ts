@@ -42,17 +42,17 @@ export async function startTree() {
   const asked = { scopes: 0, keys: 0 };
   const chain = (node: Node): Node[] =>
     node.parentId ? [...chain(nodes.get(node.parentId)!), node] : [node];
+  const childrenOf = (id: string) => [...nodes.values()].filter((node) => node.parentId === id);
   const handlers: Partial<ServiceImpl<typeof CatalogService>> = {
     resolveScope({ accountId, projectId, environmentId, service, serviceId }) {
       asked.scopes++;
-      const children = (id: string) => [...nodes.values()].filter((node) => node.parentId === id);
       const project = nodes.get(projectId ?? "");
       if (!serviceId && project?.accountId !== accountId) throw notFound("project");
       const environment = environmentId
-        ? children(projectId!).find((n) => n.id === environmentId)
+        ? childrenOf(projectId!).find((n) => n.id === environmentId)
         : undefined;
       if (environmentId && !environment) throw notFound("environment");
-      const named = service ? children(environmentId!).find((n) => n.name === service) : undefined;
+      const named = service ? childrenOf(environmentId!).find((n) => n.name === service) : undefined;
       if (service && !named) throw notFound("service");
       const end = serviceId ? nodes.get(serviceId) : (named ?? environment ?? project);
       if (!end) throw notFound("service");
@@ -65,6 +65,13 @@ export async function startTree() {
         serviceName: s?.name,
         serviceType: s?.type,
       };
+    },
+    listScopeServices({ projectId, environmentId }) {
+      const environments = environmentId ? [environmentId] : childrenOf(projectId).map((node) => node.id);
+      const services = environments.flatMap((id) =>
+        childrenOf(id).map((node) => ({ id: node.id, name: node.name!, environmentId: id, type: node.type })),
+      );
+      return { services: services.filter(({ type }) => type === "web" || type === "worker") };
     },
     getAddonKeys({ serviceId }) {
       asked.keys++;

@@ -104,6 +104,62 @@ describe("the scope tree", () => {
   });
 });
 
+describe("a scope whose deletion was announced", () => {
+  const doubted = async (id: string) =>
+    (await world.pool.query("select from doubts where scope_id = $1", [id])).rowCount === 1;
+
+  test("is asked for at each use until the deletion is certain, and stays when there was none", async () => {
+    const { P, E, S, editor, projectId } = scene();
+    for (const base of [P, E, S]) await editor.createVariable({ ...base, name: "A", value: "1" });
+    await world.service().announceDeletion({ scopeId: projectId });
+    const before = world.tree.asked.scopes;
+    for (const base of [P, E, S]) expect((await editor.listVariables(base)).data).toHaveLength(1);
+    expect([world.tree.asked.scopes - before, await doubted(projectId)]).toEqual([3, true]);
+    // Long after, the deletion cannot be under way any more.
+    await world.pool.query("update doubts set at = now() - interval '3 minutes'");
+    expect((await editor.listVariables(S)).data).toHaveLength(1);
+    expect(await doubted(projectId)).toBe(false);
+    const asked = world.tree.asked.scopes;
+    await editor.listVariables(S);
+    expect(world.tree.asked.scopes).toBe(asked);
+  });
+
+  test("is gone for reads, writes and releases before its event, and 503 while nobody can tell", async () => {
+    const { E, S, accountId, ids, environmentId, tell, editor } = scene();
+    await editor.createVariable({ ...S, name: "A", value: "1" });
+    await world.service().announceDeletion({ scopeId: environmentId });
+    const away = await startTree();
+    await away.stop();
+    const other = await world.startOne({ DEPLOYER_URL: away.url });
+    const there = world.as(accountId, "editor", other.port);
+    expect(await refused(there.listVariables(S))).toBe("503 unavailable");
+    expect(await refused(there.createVariable({ ...S, name: "B", value: "1" }))).toBe("503 unavailable");
+    await other.stop();
+    world.tree.remove(environmentId);
+    expect(await refused(editor.listVariables(S))).toBe("404 not_found");
+    expect(await refused(editor.createVariable({ ...E, name: "B", value: "1" }))).toBe("404 not_found");
+    expect(await refused(world.service().resolveRelease({ serviceId: ids.web! }))).toBe("404 not_found");
+    await tell.environmentGone();
+    await isGone(environmentId);
+    expect(await doubted(environmentId)).toBe(false);
+  });
+
+  test("its impact is never a wrong count: 503 while the deployer cannot tell the services", async () => {
+    const { P, accountId, editor } = scene();
+    await editor.createVariable({ ...P, name: "A", value: "1" });
+    const away = await startTree();
+    await away.stop();
+    const other = await world.startOne({ DEPLOYER_URL: away.url });
+    const there = world.as(accountId, "editor", other.port);
+    const variable = { ...P, variableName: "A" };
+    expect(await refused(there.getVariableImpact(variable))).toBe("503 unavailable");
+    expect(await refused(there.deleteVariable(variable))).toBe("503 unavailable");
+    expect(await refused(there.batchVariables({ ...P, unset: ["A"] }))).toBe("503 unavailable");
+    await there.deleteVariable({ ...variable, confirmImpact: true });
+    await other.stop();
+  });
+});
+
 describe("a deleted scope", () => {
   test("takes its variables and all below it along", async () => {
     const { P, E, S, ids, tell, editor, projectId, environmentId } = scene({ web: "web", api: "web" });

@@ -18,6 +18,7 @@ import { resolveForRelease } from "./release.ts";
 import { type ResolvedSets, reveal } from "./resolved.ts";
 import { isAddon, type Scopes } from "./scopes.ts";
 import * as sql from "./sql.ts";
+import { doubt } from "./sql-scopes.ts";
 import { placeOf, write } from "./write.ts";
 
 export type VariableDeps = {
@@ -75,11 +76,12 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       const vault = await keys.forWriting(scope.accountId);
       const services = sources.flatMap((source) => (source.kind === "connection" ? [source.service] : []));
       await scopes.meet(scope, [...new Set(services)]);
+      const guard = await guardImpact(scopes, scope, req.unset, req.confirmImpact);
       const drafts = sealBatch(vault, scope, req, sources);
       return write(
         deps,
         { path: req, scope, ctx },
-        (tx) => decideBatch(tx, scope, req, drafts),
+        (tx) => decideBatch(tx, scope, req, drafts, guard),
         (tx, written) => batchAnswer(tx, scope, req, written),
       );
     },
@@ -129,13 +131,14 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       const scope = await scopes.find(req);
       const { variableName: name } = req;
       const at = { path: req, scope, ctx };
+      const guard = await guardImpact(scopes, scope, [name], req.confirmImpact);
       return write(
         deps,
         at,
         async (tx) => {
           const old = await requireVariable(tx, scope, name);
           await expectCurrent(tx, ctx, scope, old);
-          await guardImpact(tx, scope, [name], req.confirmImpact);
+          await guard(tx);
           return { action: "variable.delete", target: name, set: [], unset: [name], replaced: [] };
         },
         async () => ({}),
@@ -145,7 +148,8 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
     async getVariableImpact(req) {
       const scope = await scopes.find(req);
       await requireVariable(pool, scope, req.variableName);
-      return impactOf(pool, scope, [req.variableName], null);
+      const services = await scopes.servicesUnder(scope);
+      return impactOf(pool, scope, [req.variableName], services, null);
     },
 
     async revealVariable(req, ctx) {
@@ -172,6 +176,11 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       if (isAddon(scope.type)) throw refuse(404, "not_found", "A managed addon resolves no variables.");
       if (unchanged(ctx, scope.tag)) return {};
       return sets.read(scope);
+    },
+
+    async announceDeletion({ scopeId }) {
+      await doubt(pool, scopeId);
+      return {};
     },
 
     async resolveRelease({ serviceId }) {
