@@ -1,5 +1,6 @@
 import { type Pool, transaction } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
+import { giveUpArtifact } from "./account-images.ts";
 import type { Addons } from "./addons.ts";
 import type { Builder } from "./builder/port.ts";
 import type { Builds } from "./builds.ts";
@@ -10,7 +11,7 @@ import type { Runtime } from "./runtime/port.ts";
 import { archivePrefix } from "./secrets.ts";
 import { recordAddon } from "./sql-addons.ts";
 import { buildsOf, pruneProject, removeService } from "./sql-deletion.ts";
-import { artifactInUse, markDiscarded } from "./sql-moves.ts";
+import { markDiscarded } from "./sql-moves.ts";
 import type { ObjectStore } from "./store/port.ts";
 import { recordUsage } from "./usage.ts";
 
@@ -35,20 +36,24 @@ export function createActions(deps: ActionDeps) {
 
   /** Removes what an ended build or an expired release left, unless another deployment runs it. */
   async function discard(serviceId: string, left: Extract<Action, { do: "discard" }>): Promise<void> {
-    const { deploymentId, buildId, artifact } = left;
-    if (!artifact || !(await artifactInUse(pool, serviceId, deploymentId, artifact))) {
-      if (buildId) await builder.discard(buildId);
-      if (artifact) await builder.removeArtifact(artifact);
-    }
-    await markDiscarded(pool, deploymentId);
+    await removeBuilt(serviceId, left, left.deploymentId);
+    await markDiscarded(pool, left.deploymentId);
+  }
+
+  async function removeBuilt(
+    serviceId: string,
+    { buildId, artifact }: { buildId?: string | null; artifact?: string | null },
+    deploymentId?: string,
+  ): Promise<void> {
+    const builtBy = artifact ? await giveUpArtifact(pool, serviceId, artifact, deploymentId) : serviceId;
+    if (builtBy === undefined) return;
+    if (buildId) await builder.discard(buildId);
+    if (artifact) await builder.removeArtifact(artifact, builtBy);
   }
 
   async function removeReleases(serviceId: string): Promise<void> {
     await runtime.remove(serviceId);
-    for (const { buildId, artifact } of await buildsOf(pool, serviceId)) {
-      if (buildId) await builder.discard(buildId);
-      if (artifact) await builder.removeArtifact(artifact);
-    }
+    for (const build of await buildsOf(pool, serviceId)) await removeBuilt(serviceId, build);
     await builder.removeCaches(serviceId);
     await deps.store.removePrefix(archivePrefix(serviceId));
   }

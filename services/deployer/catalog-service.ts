@@ -14,6 +14,7 @@ import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
 import { accept } from "./accept.ts";
+import type { AccountImages } from "./account-images.ts";
 import { addonKeys } from "./addon-keys.ts";
 import type { AddonServers } from "./addons/port.ts";
 import { newPassword } from "./addons.ts";
@@ -44,11 +45,12 @@ export type CatalogDeps = {
   secrets: Secrets;
   addonServers: AddonServers;
   announce: Announce;
+  images: AccountImages;
 };
 
 /** Projects, environments and services (decisions.md 2). */
 export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogService> {
-  const { pool, cursors, announce } = deps;
+  const { pool, cursors, announce, images } = deps;
   return {
     async createProject({ accountId, name }, ctx) {
       return effect(pool, ctx, async (tx) => {
@@ -147,6 +149,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       return effect(pool, ctx, async (tx) => {
         if (!(await sql.holdEnvironment(tx, accountId, projectId, environmentId)))
           throw notFound("environment");
+        await images.require(tx, accountId, "source.image", source.image);
         const added = { id, ...path, name, type, source, config, staged, addonState } as const;
         if (!(await services.insertService(tx, added))) throw nameTaken("service");
         await emit(tx, ServiceCreatedSchema, accountId, { ...path, serviceId: id, name, type });
@@ -176,6 +179,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
           throw invalid("", "empty_patch", "Give source, config or unsetEnv.");
         const newSource = source ? checkSource(service.type, source) : service.source;
         const newConfig = mergeConfig(service.type, service.config, config, unsetEnv);
+        if (source) await images.require(tx, request.accountId, "source.image", newSource.image);
         if (service.deleting) throw serviceDeleting();
         await services.updateService(tx, service.id, newSource, newConfig);
         if (!isDeployable(service.type)) {
@@ -215,11 +219,11 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
           const { stagedArchive: archiveRef, source } = service;
           if (archiveRef) await accept(tx, who(ctx), service, { archiveRef });
           else if (source.git) await accept(tx, who(ctx), service, { branch: source.git.branch });
-          else if (source.image)
-            await accept(tx, who(ctx), service, {
-              artifact: imageArtifact(source.image),
-              image: source.image,
-            });
+          else if (source.image) {
+            const { image } = source;
+            await images.require(tx, path.accountId, `${service.name}.source.image`, image);
+            await accept(tx, who(ctx), service, { artifact: imageArtifact(image), image });
+          }
         }
         const { environmentId: id } = path;
         if (applied.length > 0) await record(tx, ctx, path.accountId, "environment.apply", { id });

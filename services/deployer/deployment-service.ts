@@ -12,6 +12,7 @@ import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { audit } from "../kit/outbox.ts";
 import { accept, type Wanted } from "./accept.ts";
+import type { AccountImages } from "./account-images.ts";
 import { entitlementsFor } from "./accounts.ts";
 import { keepNewest } from "./builder/log.ts";
 import { type Choose, dryRun } from "./dry-run.ts";
@@ -37,11 +38,12 @@ export type DeploymentDeps = {
   runtime: Pick<Runtime, "logs" | "followLogs">;
   changes: FollowDeps["changes"];
   resolve: Resolve;
+  images: AccountImages;
 };
 
 /** Deploy, archive upload, history and logs (interface.md 4.4, decisions.md 4). */
 export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof DeploymentService> {
-  const { pool, cursors, secrets, store, runtime } = deps;
+  const { pool, cursors, secrets, store, runtime, images } = deps;
   return {
     async deploy(request, ctx) {
       const choose: Choose = async (tx, service) => {
@@ -54,6 +56,10 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
             "no_deployable_image",
             "The service has no image yet: give one, configure source.image or source.git, or deploy an archive.",
           );
+        if ("image" in wanted) {
+          const path = request.image !== undefined || !service.source.image ? "image" : "source.image";
+          await images.require(tx, service.accountId, path, wanted.image);
+        }
         if (service.deleting) throw serviceDeleting();
         if (service.staged) throw serviceStaged();
         return wanted;
@@ -158,7 +164,9 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     async rollback(request, ctx) {
       return deployOrTry(request, ctx, async (tx, service) => {
         refuseAddon(service.type);
-        return toRestore(tx, service, request.version);
+        const found = await toRestore(tx, service, request.version);
+        await images.require(tx, service.accountId, "version", found.image);
+        return { restores: found };
       });
     },
 

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import type { Logger } from "../kit/log.ts";
 import { createKubernetesAddons } from "./addons/kubernetes/adapter.ts";
+import { builtImages } from "./builder/job/built-images.ts";
 import { createJobBuilder } from "./builder/job/job-builder.ts";
 import type { KubernetesConfig } from "./config.ts";
 import type { Engine } from "./engine.ts";
@@ -72,6 +73,7 @@ export async function startKubernetesEngine(config: KubernetesConfig, logger: Lo
     builder,
     store,
     addonServers,
+    isBuiltImage: builtImages({ push: config.registryPush, pull: config.registryPull }),
     minReadySeconds: 10,
     buildsAtOnce: 5, // they run elsewhere, but the time that one waits for a node counts as its own
     other: () => false,

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import type { Logger } from "../kit/log.ts";
+import type { IsBuiltImage } from "./account-images.ts";
 import { createLocalAddons } from "./addons/local.ts";
 import type { AddonServers } from "./addons/port.ts";
 import { createLocalBuilder } from "./builder/local.ts";
@@ -22,6 +23,7 @@ export type Engine = {
   builder: Builder;
   store: ObjectStore;
   addonServers: AddonServers;
+  isBuiltImage: IsBuiltImage;
   /** How long a release must have been available, where its service does not say. */
   minReadySeconds: number;
   /** How many builds one process of the deployer has under way. */
@@ -70,6 +72,7 @@ export async function startLocalEngine(
     store,
     minReadySeconds: 1,
     buildsAtOnce: 2,
+    isBuiltImage: () => false,
     other(req, res) {
       if (!req.url?.startsWith("/uploads/")) return false;
       void store.handle(req, res);

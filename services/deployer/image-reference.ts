@@ -10,6 +10,7 @@ export type ImageReference = {
 
 export const MAX_IMAGE_LENGTH = 512;
 const DOCKER_HUB = "docker.io";
+const HUB_NAMES = ["index.docker.io", "registry-1.docker.io"];
 const EXAMPLE = "such as nginx:1.27 or registry.example.com:5000/shop/web:1.4";
 
 const HOST = /^(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:]+\])$/;
@@ -67,7 +68,7 @@ function cutHost(name: string): { host?: string; path: string } {
 function registryOf(given: string): string | undefined {
   const [, host = "", port] = /^(.*?)(?::(\d{1,5}))?$/.exec(given.toLowerCase())!;
   if (!HOST.test(host) || host.includes("..")) return undefined;
-  if (port === undefined) return host === "index.docker.io" ? DOCKER_HUB : host;
+  if (port === undefined) return HUB_NAMES.includes(host) ? DOCKER_HUB : host;
   const number = Number(port);
   if (number < 1 || number > 65535) return undefined;
   return number === 443 ? host : `${host}:${number}`;

@@ -12,6 +12,7 @@ import { startRelay } from "../kit/outbox.ts";
 import { main } from "../kit/process.ts";
 import { serve } from "../kit/server.ts";
 import { startTelemetry } from "../kit/telemetry.ts";
+import { accountImages } from "./account-images.ts";
 import { billingHandlers, identityHandlers } from "./accounts.ts";
 import { createAddons } from "./addons.ts";
 import { catalogService } from "./catalog-service.ts";
@@ -26,7 +27,7 @@ import { createResolve } from "./resolve.ts";
 import { createSecrets, type Secrets } from "./secrets.ts";
 
 /** Starts the deployer: database, what runs already, then the server and the reconciler. */
-export async function start(config: Config, log: Logger) {
+export async function start(config: Config, log: Logger, startEngine = chosenEngine) {
   const { databaseUrl, internalKeys } = config;
   const telemetry = await startTelemetry("deployer", config.otlpUrl);
   const pool = createPool(databaseUrl, { name: "deployer", max: 16, timeouts: config });
@@ -34,6 +35,7 @@ export async function start(config: Config, log: Logger) {
   const secrets = createSecrets(config.secretKeys);
   const engine = await startEngine(config, secrets, log);
   const { runtime, store, addonServers } = engine;
+  const images = accountImages(engine.isBuiltImage);
   const bus = connectBus(config.natsUrl, "deployer", log);
   const cursors = createCursors(internalKeys);
   const variables = { url: config.variablesUrl, keys: internalKeys, name: "deployer" };
@@ -45,10 +47,11 @@ export async function start(config: Config, log: Logger) {
     cursors,
     secrets,
     addonServers,
+    images,
     announce: createAnnounce(variablesClient),
   });
   const changes = await listenForChanges({ url: databaseUrl, log });
-  const deployments = deploymentService({ pool, cursors, secrets, store, runtime, resolve, changes });
+  const deployments = deploymentService({ pool, cursors, secrets, store, runtime, resolve, changes, images });
   const server = await serve({
     host: config.host,
     port: config.port,
@@ -64,7 +67,15 @@ export async function start(config: Config, log: Logger) {
     ready: async () => (await pool.query("select 1")).rowCount === 1,
     other: engine.other,
   });
-  const reconciler = await startReconciler({ ...engine, databaseUrl, pool, addons, secrets, resolve, log });
+  const reconciler = await startReconciler({
+    ...engine,
+    databaseUrl,
+    pool,
+    addons,
+    secrets,
+    resolve,
+    log,
+  });
   const relay = startRelay({ url: databaseUrl, bus, log });
   const listen = (from: string, handlers: Handler[]) =>
     startConsumer({ bus, pool, log, name: `deployer-${from}`, from, handlers });
@@ -91,7 +102,7 @@ export async function start(config: Config, log: Logger) {
 }
 
 /** Only the chosen one is loaded: the Kubernetes client takes as much memory as all the rest. */
-async function startEngine(config: Config, secrets: Secrets, log: Logger): Promise<Engine> {
+async function chosenEngine(config: Config, secrets: Secrets, log: Logger): Promise<Engine> {
   if (config.engine === "kubernetes")
     return (await import("./engine-kubernetes.ts")).startKubernetesEngine(config, log);
   return (await import("./engine.ts")).startLocalEngine(config, secrets, log);

@@ -2,6 +2,7 @@ import { randomInt } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
+import { accountImages, type IsBuiltImage } from "./account-images.ts";
 import { createActions } from "./actions.ts";
 import { ADDON_TYPES, type AddonServers, type AddonType } from "./addons/port.ts";
 import type { Addons } from "./addons.ts";
@@ -33,6 +34,7 @@ export type ReconcilerDeps = {
   addons: Addons;
   addonServers: AddonServers;
   secrets: Secrets;
+  isBuiltImage: IsBuiltImage;
   resolve: Resolve;
   log: Logger;
   minReadySeconds: number;
@@ -66,7 +68,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
       waitingForSlot.clear();
     },
   });
-  const releases = createReleases({ ...deps, owner });
+  const releases = createReleases({ ...deps, images: accountImages(deps.isBuiltImage), owner });
   const perform = createActions({ ...deps, builds, releases, owner });
 
   /** Plans and acts until nothing is left to do; gives the milliseconds until it has to look again. */

@@ -6,6 +6,7 @@ import {
 import { type Pool, type Tx, transaction } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { emit } from "../kit/outbox.ts";
+import type { AccountImages } from "./account-images.ts";
 import { fail, notice } from "./outcome.ts";
 import { type Resolve, type Resolved, Unresolved } from "./resolve.ts";
 import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "./runtime/port.ts";
@@ -21,6 +22,7 @@ export type ReleasesDeps = {
   runtime: Runtime;
   resolve: Resolve;
   secrets: Secrets;
+  images: AccountImages;
   log: Logger;
   owner: number;
   /** Where the runtime has no own idea: 1 s on one machine, 10 s on a cluster. */
@@ -52,7 +54,7 @@ export function createReleases(deps: ReleasesDeps) {
       await noteApplied(tx, row, resolved, revision);
       await emit(tx, DeploymentAppliedSchema, moved.accountId, { ...moved, deploymentId });
       // Last: what the runtime was told cannot be rolled back, but it is told again after a crash.
-      await runtime.apply(releaseFor(row, resolved, revision));
+      await tellRuntime(tx, row, resolved, revision);
       return true;
     }).catch(async (error) => {
       if (!(error instanceof RuntimeRefusal)) throw error;
@@ -121,7 +123,7 @@ export function createReleases(deps: ReleasesDeps) {
     return underLock(serviceId, revision, async (tx, liveVersion) => {
       if (liveVersion !== version) return false;
       await noteApplied(tx, row, resolved, revision);
-      await runtime.apply(releaseFor(row, resolved, revision));
+      await tellRuntime(tx, row, resolved, revision);
       log.info({ deploymentId, version, revision }, "applied again");
       return true;
     }).catch(async (error) => {
@@ -152,6 +154,11 @@ export function createReleases(deps: ReleasesDeps) {
       if (before.state !== state || before.reason !== (reason ?? null))
         await emit(tx, ReleaseUnhealthySchema, accountId, { accountId, serviceId, version, code });
     });
+  }
+
+  async function tellRuntime(tx: Tx, row: sql.ReleaseRow, resolved: Resolved, revision: number) {
+    await deps.images.requireToRun(tx, row.accountId, row.artifact);
+    await runtime.apply(releaseFor(row, resolved, revision));
   }
 
   /** Committed before the runtime hears of it; the same variables keep theirs. */

@@ -3,11 +3,10 @@ import { createValidator } from "@bufbuild/protovalidate";
 import { ServiceConfigSchema } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import type { Db } from "../kit/db.ts";
 import { conflict, invalid, isRefusal, notFound, refuse } from "../kit/errors.ts";
-import type { Wanted } from "./accept.ts";
 import { entitlementsFor } from "./accounts.ts";
 import { serviceDeleting } from "./lookup.ts";
 import { mergeConfig, type StoredConfig } from "./service-config.ts";
-import { retainedVersion } from "./sql-history.ts";
+import { type RetainedVersion, retainedVersion } from "./sql-history.ts";
 import type { LockedService } from "./sql-services.ts";
 
 /**
@@ -15,7 +14,7 @@ import type { LockedService } from "./sql-services.ts";
  * version_never_live, version_is_current → 403 quota_exceeded with `limit` → 422 configuration_frozen,
  * image_not_restorable.
  */
-export async function toRestore(db: Db, service: LockedService, version: number): Promise<Wanted> {
+export async function toRestore(db: Db, service: LockedService, version: number): Promise<RetainedVersion> {
   const found = await retainedVersion(db, service.id, version);
   if (!found) throw notFound("version");
   if (service.deleting) throw serviceDeleting();
@@ -41,7 +40,7 @@ export async function toRestore(db: Db, service: LockedService, version: number)
     );
   if (!found.artifact || found.expired)
     throw invalid("version", "image_not_restorable", `What version ${version} ran is not kept any more.`);
-  return { restores: found };
+  return found;
 }
 
 const validator = createValidator();

@@ -12,6 +12,11 @@ table build_logs
   constraint build_logs_pkey PRIMARY KEY (deployment_id, seq)
   CREATE INDEX build_logs_position ON build_logs USING btree (deployment_id, "position")
   CREATE TRIGGER build_log_grew AFTER INSERT ON build_logs FOR EACH ROW EXECUTE FUNCTION build_log_grew()
+table built_images
+  account_id text not null
+  digest text not null
+  service_id text not null
+  constraint built_images_pkey PRIMARY KEY (account_id, digest)
 table deployment_states
   deployment_id text not null
   seq integer not null
@@ -50,10 +55,12 @@ table deployments
   constraint deployments_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text, 'applied'::text, 'failed'::text, 'superseded'::text])))
   constraint deployments_version UNIQUE (service_id, version)
   CREATE UNIQUE INDEX deployments_active ON deployments USING btree (service_id) WHERE (status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text]))
+  CREATE INDEX deployments_digest ON deployments USING btree ("substring"(artifact, '@(sha256:[0-9a-f]{64})$'::text)) WHERE (artifact IS NOT NULL)
   CREATE INDEX deployments_kept ON deployments USING btree (service_id, version) WHERE ((status = 'applied'::text) AND (artifact IS NOT NULL) AND (NOT leftover))
   CREATE INDEX deployments_leftover ON deployments USING btree (service_id) WHERE leftover
   CREATE INDEX deployments_were_live ON deployments USING btree (service_id, version) WHERE (healthy_at IS NOT NULL)
   CREATE TRIGGER deployment_changed AFTER INSERT OR DELETE OR UPDATE ON deployments FOR EACH ROW EXECUTE FUNCTION deployment_changed()
+  CREATE TRIGGER image_built AFTER INSERT OR UPDATE OF artifact ON deployments FOR EACH ROW WHEN (((new.build_id IS NOT NULL) AND (new.artifact IS NOT NULL))) EXECUTE FUNCTION image_built()
 table environments
   id text not null
   account_id text not null

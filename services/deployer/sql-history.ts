@@ -2,6 +2,7 @@ import { type Db, maybe, type Pool, rows, transaction } from "../kit/db.ts";
 import { tiers } from "./limits.ts";
 import type { StoredConfig } from "./service-config.ts";
 import { DEPLOYMENT, type DeploymentRow, type Stored, told } from "./sql-deployments.ts";
+import { digestOf } from "./sql-images.ts";
 import { poke } from "./sql-work.ts";
 
 // Versions that can be rolled back to, and the end of their artifacts.
@@ -55,10 +56,10 @@ export async function insertRestored(
 }
 
 // Not retained: replaced before it was ever live, or older than as many live versions as the plan keeps.
-// Refs that no build made are nobody's to remove. Locks what it decides on: a rollback waits, or is waited for.
+// Refs that no build of the account made are not ours to remove. Locks what it decides on: a rollback waits, or is waited for.
 const expiring = (which: string) => `
   with held as (
-    select s.id, s.live_version, s.serving_version,
+    select s.id, s.account_id, s.live_version, s.serving_version,
       coalesce(($1::jsonb ->> (select a.tier from accounts a where a.id = s.account_id))::int,
         ($1::jsonb ->> 'free')::int) as depth
     from services s where s.deleting_at is null and ${which}),
@@ -70,8 +71,8 @@ const expiring = (which: string) => `
   where d.service_id = k.id and d.status = 'applied' and d.artifact is not null and not d.leftover
     and d.version < k.live_version and d.version is distinct from k.serving_version
     and (d.healthy_at is null or d.version <= k.beyond)
-    and (d.artifact not like 'image:%' or exists (select from deployments b
-      where b.service_id = d.service_id and b.build_id is not null and b.image = d.image))
+    and (d.artifact not like 'image:%' or exists (select from built_images b
+      where b.account_id = k.account_id and b.digest = ${digestOf("d.artifact")}))
   returning d.service_id as "serviceId"`;
 
 const DEPTHS = JSON.stringify(

@@ -143,18 +143,6 @@ export function addWarning(db: Db, serviceId: string, version: number, warning: 
   );
 }
 
-/** Whether another deployment, live or to be, runs this artifact. */
-export async function artifactInUse(db: Db, serviceId: string, deploymentId: string, artifact: string) {
-  const found = await rows(
-    db,
-    "artifact_in_use",
-    `select from deployments where service_id = $1 and id <> $2 and artifact = $3
-       and status not in ('failed', 'superseded') limit 1`,
-    [serviceId, deploymentId, artifact],
-  );
-  return found.length > 0;
-}
-
 export function markDiscarded(db: Db, deploymentId: string) {
   return count(
     db,

@@ -266,11 +266,11 @@ export async function visit(url: string, at = "/"): Promise<{ status: number; te
   });
 }
 
-/** A deployer in this process with all it needs, and an account in it. */
-export async function startDeployer(more: Record<string, string> = {}) {
+/** A deployer in this process with all it needs, and an account in it; `engine` instead of its own. */
+export async function startDeployer(more: Record<string, string> = {}, engine?: Parameters<typeof start>[2]) {
   const around = await startSurroundings();
   const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
-  const running = await start(readConfig({ ...around.env, ...more }, fields), log);
+  const running = await start(readConfig({ ...around.env, ...more }, fields), log, engine);
   return {
     ...around,
     ...actAs(around.port, newId("acc")),

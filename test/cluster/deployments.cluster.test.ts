@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type { V1Pod } from "@kubernetes/client-node";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
@@ -5,6 +6,7 @@ import { Job, Namespace, Pod } from "../../services/deployer/kube/kinds.ts";
 import { label, managed, selector } from "../../services/deployer/kube/names.ts";
 import { eventually } from "../../services/kit/testing.ts";
 import { type Deployment, deployArchive, open, settled } from "../apps.ts";
+import { refusal } from "../door.ts";
 import { archiveOf } from "../ports/builder.ts";
 import { openPlatform, type Platform } from "../world.ts";
 import { connectKubectl } from "./kubectl.ts";
@@ -145,6 +147,33 @@ test("an image is deployed as it is; one that no registry has is told, and the o
   await world.must("DELETE", S, { confirmImpact: true });
   await eventually("it is gone", async () => (await world.call("GET", S)).status === 404);
   expect((await world.must<{ data: object[] }>("GET", `${E}/services`)).data).toEqual([]);
+});
+
+test("what one account built no other account can use, and its other services can, as long as they do", async () => {
+  const { live, at, E, S } = await webService();
+  const { image } = await at(await live({ "package.json": "{}", "server.js": saying("built here") }));
+  const handle = `second-${randomBytes(4).toString("hex")}`;
+  const { id } = await world.must<{ id: string }>("POST", "/accounts", { handle });
+  const projects = `/accounts/${id}/projects`;
+  const project = await world.must<{ id: string }>("POST", projects, { name: "shop" });
+  const environments = `${projects}/${project.id}/environments`;
+  const environment = await world.must<{ id: string }>("POST", environments, { name: "production" });
+  const theirs = `${environments}/${environment.id}/services`;
+  const source = { image };
+  expect(refusal(await world.call("POST", theirs, { name: "copy", type: "web", source }))).toBe(
+    "422 image_not_allowed",
+  );
+  await world.must("POST", theirs, { name: "copy", type: "web" });
+  expect(refusal(await world.call("POST", `${theirs}/copy/deploy`, { image }))).toBe("422 image_not_allowed");
+
+  const copy = `${E}/services/copy`;
+  await world.must("POST", `${E}/services`, { name: "copy", type: "web", source });
+  await world.must("POST", `${copy}/deploy`, {});
+  expect(await settled(world, copy, 1)).toMatchObject({ status: "applied", image });
+  await world.must("DELETE", S, { confirmImpact: true });
+  await eventually("its builder is gone", async () => (await world.call("GET", S)).status === 404);
+  expect((await open((await world.must<Service>("GET", copy)).url)).body).toBe("built here");
+  expect(await world.must("POST", `${copy}/deploy`, { dryRun: true })).toMatchObject({ eligible: true });
 });
 
 test("a deleted project leaves no namespace, pod or Job in the cluster", async () => {

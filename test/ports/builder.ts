@@ -225,9 +225,9 @@ export function builderContract(name: string, open: () => Promise<BuilderHarness
         const { status, body } = await harness.ask(result, "/", { GREETING: "Ahoy" });
         expect(status).toBe(200);
         expect(body).toContain(answer);
-        await harness.builder.removeArtifact(result.artifact);
+        await harness.builder.removeArtifact(result.artifact, request.serviceId);
         expect(await harness.remains(request.buildId)).toEqual([]);
-        await harness.builder.removeArtifact(result.artifact);
+        await harness.builder.removeArtifact(result.artifact, request.serviceId);
       });
     }
 

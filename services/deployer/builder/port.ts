@@ -89,8 +89,8 @@ export interface Builder {
    * as well: for a deployment that will not be applied. Idempotent.
    */
   discard(buildId: string): Promise<void>;
-  /** Removes an artifact that nothing runs any more. Idempotent; not its own artifacts are left alone. */
-  removeArtifact(artifact: string): Promise<void>;
+  /** Removes what a build of this service made and nothing runs any more. Idempotent; all else is left alone. */
+  removeArtifact(artifact: string, serviceId: string): Promise<void>;
   /** Removes what is kept between builds of a service, which has no build any more. Idempotent. */
   removeCaches(serviceId: string): Promise<void>;
 }

@@ -170,6 +170,7 @@ export interface Runtime {
 
 export type RuntimeRefusalCode =
   | "image_needs_cluster"
+  | "image_not_allowed"
   | "artifact_missing"
   | "command_missing"
   | "release_superseded"

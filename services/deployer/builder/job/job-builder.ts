@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
+import { parseImageReference } from "../../image-reference.ts";
 import { isStatus, type Kube } from "../../kube/client.ts";
 import { Job, Pod, Secret } from "../../kube/kinds.ts";
 import { selector } from "../../kube/names.ts";
@@ -13,6 +14,7 @@ import {
   type BuildResult,
   type BuildRuntime,
 } from "../port.ts";
+import { builtImages } from "./built-images.ts";
 import { followJob } from "./follow.ts";
 import { buildLabels, type JobSettings, jobName, jobOf, ownedBy, secretOf } from "./manifest.ts";
 import { connectRegistry, repositoryOf } from "./registry.ts";
@@ -56,6 +58,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
     const auth = authFile === undefined ? undefined : await readFile(authFile, "utf8");
     return { push, pull, insecure, ...(auth !== undefined && { auth }) };
   };
+  const isBuilt = builtImages(options.registry);
   const registry = async () => connectRegistry(await place());
 
   async function finished(buildId: string): Promise<BuildResult | undefined> {
@@ -164,15 +167,15 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
       if (image?.labels[imageLabels.build] === buildId)
         await removeImage(`${repositoryOf(tag)}@${image.digest}`);
     },
-    async removeArtifact(artifact) {
-      const ref = imageRef(artifact) ?? "";
-      const own = `${pull}/apps@`;
-      if (!ref.startsWith(own)) return;
-      const reference = `${push}/apps@${ref.slice(own.length)}`;
+    async removeArtifact(artifact, serviceId) {
+      const ref = parseImageReference(imageRef(artifact) ?? "");
+      if ("problem" in ref || !ref.digest || !isBuilt(ref)) return;
+      const reference = `${push}/apps@${ref.digest}`;
       const image = await (await registry()).find(reference);
-      const buildId = image?.labels[imageLabels.build];
+      if (image?.labels[imageLabels.service] !== serviceId) return;
+      const buildId = image.labels[imageLabels.build];
       if (buildId !== undefined) await remove(buildId);
-      if (image) await removeImage(reference);
+      await removeImage(reference);
     },
     async removeCaches(serviceId) {
       const tag = cacheTag(push, serviceId);

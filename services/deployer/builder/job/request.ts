@@ -80,6 +80,9 @@ export const places = {
   terminationMessage: "/dev/termination-log",
 } as const;
 
+/** What builds push to, in the place that the operator names. */
+export const repositories = ["apps", "cache"] as const;
+
 /** The one tag under which an image is pushed, so that it is found again. */
 export function imageTag(push: string, buildId: string): string {
   return `${push}/apps:${buildId}`;
