@@ -14,7 +14,7 @@ class InOrder extends BaseSequencer {
 export default defineConfig({
   test: {
     globalSetup: ["test/servers.ts", "test/cluster/setup.ts"],
-    setupFiles: ["test/seed.ts", "test/cluster/setup-file.ts"],
+    setupFiles: ["test/seed.ts", "test/documented.ts", "test/cluster/setup-file.ts"],
     include: ["**/*.cluster.test.ts", "test/{chart,main-path,rollback,roll-over,scale,addon-app}.test.ts"],
     exclude: ["**/node_modules/**"],
     testTimeout: 300_000,

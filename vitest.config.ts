@@ -4,7 +4,7 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     globalSetup: ["test/servers.ts"],
-    setupFiles: ["test/seed.ts"],
+    setupFiles: ["test/seed.ts", "test/documented.ts"],
     include: [
       "services/**/*.test.ts",
       "gateway/**/*.test.ts",

@@ -1,6 +1,7 @@
 import type { Route } from "../gateway/routes.ts";
 import type { Http, Refusal } from "./gen/berth/options/v1/options_pb.ts";
 import { lastEventId } from "./openapi-events.ts";
+import { inputReasons } from "./openapi-reasons.ts";
 import type { Schema } from "./openapi-schemas.ts";
 
 type Said = Pick<Refusal, "status" | "code" | "reasons">;
@@ -15,15 +16,17 @@ export function refusalsOf(route: Route, rule: Http): Said[] {
       all[all.indexOf(known)] = { status, code, reasons: join(known.reasons, reasons) };
   };
   const hasBody = route.method !== "GET";
-  const hasInput = route.queryMembers.size > 0 || route.bodyMembers.size > 0;
-  if (hasBody || route.queryMembers.has("cursor") || route.follow?.resumes) add(400, "malformed_request");
+  const keyed = route.method === "POST" && !route.isPublic;
+  add(400, "malformed_request");
   if (!route.isPublic) add(401, "unauthenticated");
   if (route.needs) add(403, "forbidden");
   if (route.usersOnly) add(403, "machine_actor_forbidden");
+  add(408, "malformed_request");
   if (hasBody) add(413, "payload_too_large");
   if (hasBody) add(415, "unsupported_media_type");
-  if (hasInput) add(422, "validation_failed", reasonsOf(route));
-  if (hasBody && route.method === "POST" && !route.isPublic) {
+  add(422, "validation_failed", [...inputReasons(route), ...(keyed ? ["invalid_key"] : [])].join());
+  add(431, "malformed_request");
+  if (keyed) {
     add(409, "idempotency_key_reused");
     add(409, "conflict");
   }
@@ -31,11 +34,6 @@ export function refusalsOf(route: Route, rule: Http): Said[] {
   add(500, "internal");
   add(503, "unavailable");
   return all;
-}
-
-function reasonsOf(route: Route): string {
-  const bounded = [...route.queryMembers.keys()].includes("limit");
-  return `unknown_field,invalid_type${bounded ? ",out_of_range" : ""}`;
 }
 
 const join = (a: string, b: string) =>
@@ -52,33 +50,38 @@ export function errorResponses(route: Route, rule: Http): Schema {
 const notModified = [304, { description: "What If-None-Match names is still current; no body." }];
 
 // What means the same wherever it stands is written once.
-const COMMON: Record<string, string> = {
-  malformed_request: "The body is not valid JSON, or the cursor is not one that the list gave out.",
-  unauthenticated: "There is no bearer token, or it does not work.",
-  payload_too_large: "The body is larger than the endpoint takes.",
-  unsupported_media_type: "The body is not application/json.",
-  rate_limited: "Too many requests in this minute.",
-  internal: "Something went wrong on our side.",
-  unavailable: "Something that is needed is away. Try again.",
-};
+const COMMON: [status: number, code: string, sentence: string][] = [
+  [400, "malformed_request", "The path, the headers or the body can not be read, or a cursor is foreign."],
+  [401, "unauthenticated", "There is no bearer token, or it does not work."],
+  [408, "malformed_request", "The request took too long to arrive."],
+  [413, "payload_too_large", "The body is larger than the endpoint takes."],
+  [415, "unsupported_media_type", "The body is not application/json, or it is compressed."],
+  [429, "rate_limited", "Too many requests in this minute."],
+  [431, "malformed_request", "The headers are too large."],
+  [500, "internal", "Something went wrong on our side."],
+  [503, "unavailable", "Something that is needed is away. Try again."],
+];
 
 const pascal = (code: string) =>
   code.replaceAll(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
+const NAMES: Record<number, string> = { 408: "RequestTimeout", 431: "HeadersTooLarge" };
+const nameOf = (status: number, code: string) => NAMES[status] ?? pascal(code);
+
 function commonResponses(): Record<string, Schema> {
   return Object.fromEntries(
-    Object.entries(COMMON).map(([code, sentence]) => {
-      const status = code === "rate_limited" ? 429 : code === "unavailable" ? 503 : 0;
+    COMMON.map(([status, code, sentence]) => {
       const { description, ...rest } = errorResponse(status, [{ status, code, reasons: "" }]);
-      return [pascal(code), { description: `${description}: ${sentence}`, ...rest }];
+      return [nameOf(status, code), { description: `${description}: ${sentence}`, ...rest }];
     }),
   );
 }
 
 function referred(status: number, refusals: Said[]): Schema {
   const [only] = refusals;
-  if (refusals.length === 1 && only!.reasons === "" && only!.code in COMMON)
-    return { $ref: `#/components/responses/${pascal(only!.code)}` };
+  const common = COMMON.some(([at, code]) => at === status && code === only!.code);
+  if (refusals.length === 1 && only!.reasons === "" && common)
+    return { $ref: `#/components/responses/${nameOf(status, only!.code)}` };
   return errorResponse(status, refusals);
 }
 

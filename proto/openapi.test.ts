@@ -46,6 +46,28 @@ test("every reference leads somewhere", () => {
   }
 });
 
+test("what can happen to any request stands at every operation", () => {
+  for (const { operationId, responses } of operations)
+    for (const status of [400, 408, 422, 429, 431, 500, 503])
+      expect([operationId, responses]).toHaveProperty(`1.${status}`);
+});
+
+// Names of members whose words are a closed set wherever they stand.
+const CLOSED =
+  /^(status|stage|role|myRole|roleCap|type|scope|source|reason|outcome|stream|size|channel|frequency|category|cadence|method)$/;
+
+test("a closed set lists its words", () => {
+  const schemas = Object.entries(
+    committed.components.schemas as Record<string, { properties?: Record<string, Schema> }>,
+  );
+  const open = schemas
+    .flatMap(([name, { properties = {} }]) =>
+      Object.entries(properties).map(([member, schema]) => ({ name: `${name}.${member}`, member, schema })),
+    )
+    .filter(({ member, schema }) => CLOSED.test(member) && schema.type === "string" && !schema.enum);
+  expect(open.map(({ name }) => name)).toEqual([]);
+});
+
 test("every example fits its schema", () => {
   for (const { operationId, requestBody, responses } of operations)
     for (const content of [requestBody?.content, ...Object.values(responses).map((r) => r.content)]) {

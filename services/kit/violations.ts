@@ -18,18 +18,17 @@ export function violations(method: DescMethod, message: Message): ConnectError |
   return refuse(422, "validation_failed", details[0]!.message, { details });
 }
 
+/** The reason that a violated rule is answered with: `string.max_len` is `too_long`, a `cel` rule's its own id. */
+export function reasonOf(ruleId: string): string {
+  return TABLE.find(([rule]) => rule.test(ruleId))?.[1] ?? ruleId.replaceAll(".", "_");
+}
+
 function detailOf(violation: Violation): Detail {
   const path = pathOf(violation).slice(0, MAX_PATH);
-  const known = TABLE.find(([rule]) => rule.test(violation.ruleId));
-  if (!known)
-    return {
-      path,
-      reason: violation.ruleId.replaceAll(".", "_"),
-      message: sentence(path, violation.message),
-    };
-  const [, reason, words] = known;
   const field = violation.field.findLast((part): part is DescField => part.kind === "field");
-  return { path, reason, message: sentence(path, words(limitsOf(violation, field), field)) };
+  const words = TABLE.find(([rule]) => rule.test(violation.ruleId))?.[2];
+  const said = words ? words(limitsOf(violation, field), field) : violation.message;
+  return { path, reason: reasonOf(violation.ruleId), message: sentence(path, said) };
 }
 
 function pathOf({ field }: Violation): string {
