@@ -18,7 +18,7 @@ export async function openDoor(origin: string, ownerToken: string) {
     method: string,
     path: string,
     body?: unknown,
-    options: { token?: string; headers?: Record<string, string> } = {},
+    options: { token?: string; headers?: Record<string, string>; signal?: AbortSignal } = {},
   ): Promise<Answer<T>> {
     const headers: Record<string, string> = { ...options.headers };
     const token = options.token ?? ownerToken;
@@ -28,6 +28,7 @@ export async function openDoor(origin: string, ownerToken: string) {
       method,
       headers,
       body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
+      signal: options.signal ?? null,
     });
     const text = await answer.text();
     return { status: answer.status, headers: answer.headers, body: text ? JSON.parse(text) : {} };
