@@ -47,7 +47,10 @@ export async function check(platform: Platform, ground: Ground, record: Record, 
   const numberOf = async (statement: string) => Number((await database.query(statement)).rows[0].n);
   const figures: Figure[] = [];
   const none = (name: string, exceptions: string[]) => {
-    for (const one of exceptions.slice(0, 20)) say(`${name}: ${one}`);
+    // Of each kind one, and how many there are.
+    const kinds = Map.groupBy(exceptions, (one) => one.replace(/[a-z]+_[0-9a-z]{26}|\d+/g, "…"));
+    for (const [first, ...others] of kinds.values())
+      say(`${name}: ${first}${others.length > 0 ? ` (and ${others.length} like it)` : ""}`);
     figures.push({ name, value: exceptions.length, unit: "exceptions", goal: "<= 0" });
   };
 

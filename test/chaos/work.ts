@@ -123,6 +123,10 @@ const deployments: Work = async (client, { environment, webs }, random, n) => {
       web,
     );
   }
+  const choice = random.next();
+  if (choice < 0.15) await client.write("POST", `${S}/restart`, {});
+  else if (choice < 0.3 && live[0])
+    await client.write("POST", `${S}/deployments/${live[0].version + 1}/cancel`, {});
   await delay(random.between(500, 4_000));
 };
 
