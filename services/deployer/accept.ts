@@ -18,7 +18,7 @@ import { poke } from "./sql-work.ts";
  */
 export type Wanted =
   | { artifact: string; image?: string }
-  | { archiveRef: string }
+  | { archiveRef: string; archiveDigest?: string }
   | { branch: string }
   | { restores: RetainedVersion };
 

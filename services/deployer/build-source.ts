@@ -8,9 +8,9 @@ import type { ReleaseRow } from "./sql-releases.ts";
  * Throws `BuildFailure` when the variable that should hold the token does not, or shows it to readers.
  */
 export function sourceOf(release: ReleaseRow, resolved: Resolved, secrets: Secrets): BuildSource {
-  const { serviceId, archiveRef, source } = release;
+  const { serviceId, archiveRef, archiveDigest: digest, source } = release;
   if (archiveRef || !source.git)
-    return { kind: "archive", key: secrets.archiveKey(serviceId, archiveRef ?? "") ?? "" };
+    return { kind: "archive", key: secrets.archiveKey(serviceId, archiveRef ?? "") ?? "", digest };
   const { tokenVariable, ...git } = source.git;
   if (tokenVariable === undefined) return { kind: "git", ...git };
   const token = resolved.values[tokenVariable];

@@ -13,7 +13,7 @@ import { effect } from "../kit/idempotency.ts";
 import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
-import { accept } from "./accept.ts";
+import { accept, type Wanted } from "./accept.ts";
 import type { AccountImages } from "./account-images.ts";
 import { addonKeys } from "./addon-keys.ts";
 import type { AddonServers } from "./addons/port.ts";
@@ -216,14 +216,11 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         const applied = staged.map((service) => service.id);
         await services.unstage(tx, applied);
         for (const service of staged) {
-          const { stagedArchive: archiveRef, source } = service;
-          if (archiveRef) await accept(tx, who(ctx), service, { archiveRef });
-          else if (source.git) await accept(tx, who(ctx), service, { branch: source.git.branch });
-          else if (source.image) {
-            const { image } = source;
-            await images.require(tx, path.accountId, `${service.name}.source.image`, image);
-            await accept(tx, who(ctx), service, { artifact: imageArtifact(image), image });
-          }
+          const wanted = stagedWanted(service);
+          if (!wanted) continue;
+          if ("image" in wanted)
+            await images.require(tx, path.accountId, `${service.name}.source.image`, wanted.image);
+          await accept(tx, who(ctx), service, wanted);
         }
         const { environmentId: id } = path;
         if (applied.length > 0) await record(tx, ctx, path.accountId, "environment.apply", { id });
@@ -288,6 +285,14 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       });
     },
   };
+}
+
+/** What a service that leaves the canvas deploys: what was staged, else what its source says. */
+function stagedWanted({ toDeploy, source }: services.LockedService): Wanted | undefined {
+  const { archiveRef, archiveDigest, image = source.git ? undefined : source.image } = toDeploy;
+  if (archiveRef) return { archiveRef, archiveDigest };
+  if (image) return { artifact: imageArtifact(image), image };
+  return source.git && { branch: source.git.branch };
 }
 
 function told(row: services.ServiceRow) {

@@ -1,8 +1,11 @@
+import { rename } from "node:fs/promises";
+import { join } from "node:path";
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { newId } from "../kit/ids.ts";
-import { eventually } from "../kit/testing.ts";
-import { actAs, archiveOf, refused, startDeployer, type TestDeployer, upload } from "./testing.ts";
+import { clientAs, eventually } from "../kit/testing.ts";
+import { actAs, archiveOf, type Path, refused, startDeployer, type TestDeployer, upload } from "./testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -135,9 +138,92 @@ test("a staged service acknowledges an archive, and deploys it when the environm
     value: { staged: true, reason: "service_not_provisioned" },
   });
   expect((await deployments.listDeployments(path)).data).toEqual([]);
-  expect(await refused(deployments.deploy({ ...path, image: "a" }))).toBe("409 service_staged");
+  expect(await refused(deployments.rollback({ ...path, version: 1 }))).toBe("409 service_staged");
   expect(await catalog.applyEnvironment(environment)).toMatchObject({ applied: [id] });
   expect((await until(path, 1, "queued", "building", "built", "applied")).archiveRef).toBe(archiveRef);
+});
+
+test("a staged service acknowledges what it is to deploy: the last order counts once it is applied", async () => {
+  const source = { image: "shop/web:configured" };
+  const { accountId, catalog, environment, tryOut } = await webService();
+  const client = clientAs(DeploymentService, berth.port, { accountId, role: "editor" });
+  const acknowledged = {
+    case: "acknowledgement",
+    value: { staged: true, reason: "service_not_provisioned" },
+  };
+  type Order = (path: Path) => Promise<unknown>;
+  const configured: Order = async (path) => (await client.deploy(path)).result;
+  const given: Order = async (path) => (await client.deploy({ ...path, image: "shop/web:2" })).result;
+  const archive: Order = async (path) => {
+    const archiveRef = await upload(client.createUpload(path), await someArchive());
+    return (await client.deployFromArchive({ ...path, archiveRef })).result;
+  };
+  const anyArchive = { archiveRef: expect.stringMatching(/^arc_/) };
+  const cases: [string, Order[], object][] = [
+    ["none", [], { image: "shop/web:configured" }],
+    ["given", [archive, given], { image: "shop/web:2" }],
+    ["archive", [given, archive], anyArchive],
+    ["configured", [given, archive, configured], { image: "shop/web:configured" }],
+  ];
+  for (const [name, orders] of cases) {
+    const path = environment.at(name);
+    await catalog.createService({ ...environment, name, type: "web", staged: true, source });
+    for (const order of orders) expect(await order(path)).toMatchObject(acknowledged);
+    expect(await tryOut.deploy({ ...path, image: "shop/web:1" })).toMatchObject({ eligible: true });
+    expect(await refused(client.deploy({ ...path, image: "no image" }))).toBe(
+      "422 validation_failed invalid_image",
+    );
+    expect(await refused(client.rollback({ ...path, version: 1 }))).toBe("409 service_staged");
+    expect((await client.listDeployments(path)).data).toEqual([]);
+    expect((await catalog.getService(path)).status).toBe("staged");
+  }
+  await catalog.applyEnvironment(environment);
+  for (const [name, , expected] of cases)
+    expect((await client.listDeployments(environment.at(name))).data).toMatchObject([
+      { version: 1, ...expected },
+    ]);
+});
+
+test("an archive that was deployed takes no other bytes: neither by its URL nor under the build", async () => {
+  const { deployments, id, path, until } = await webService();
+  const target = await deployments.createUpload(path);
+  const archiveRef = await upload(Promise.resolve(target), await someArchive());
+  const open = berth.variables.hold(); // the build does not begin
+  await deployments.deployFromArchive({ ...path, archiveRef });
+  const body = new Uint8Array(await archiveOf({ "index.html": "<h1>other</h1>" }));
+  const put = await fetch(target.uploadUrl, {
+    method: "PUT",
+    headers: { "content-type": target.contentType },
+    body,
+  });
+  expect([put.status, await put.json()]).toMatchObject([409, { error: { code: "archive_deployed" } }]);
+  // As a store does that cannot refuse it.
+  const other = await upload(deployments.createUpload(path), Buffer.from(body));
+  const fileOf = (ref: string) =>
+    join(berth.dataDir, "store/objects", `archives+${id}+${ref.split("_").slice(0, 2).join("_")}`);
+  await rename(fileOf(other), fileOf(archiveRef));
+  open();
+  expect((await until(path, 1, "failed")).errors).toMatchObject([
+    { stage: "source", code: "archive_changed" },
+  ]);
+});
+
+test("a variable named PORT is left out with a warning, and the dry run says so", async () => {
+  const { deployments, deployArchive, id, path, tryOut, until } = await webService();
+  berth.variables.set(id, [
+    { name: "PORT", value: "1" },
+    { name: "GREETING", value: "hello" },
+  ]);
+  await deployArchive(path, await someArchive());
+  const applied = await until(path, 1, "applied");
+  expect(applied.warnings).toMatchObject([{ stage: "resolve", code: "port_reserved" }]);
+  expect(applied.warnings[0]!.message).toMatch(/PORT/);
+  await eventually("it answers all the same", async () => {
+    const { healthyAt } = await deployments.getDeployment({ ...path, version: 1 });
+    return healthyAt;
+  });
+  const tried = await tryOut.deploy({ ...path, image: "shop/web:1" });
+  expect(tried.dangling).toMatchObject([{ name: "PORT", reason: "port_reserved" }]);
 });
 
 test("a deployment that could not begin or apply in time fails at its stage", async () => {

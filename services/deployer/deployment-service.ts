@@ -1,10 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampDate, timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
-import type {
-  DeploymentService,
-  DeployResultSchema,
-} from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import type { DeploymentService, DryRunSchema } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import type { Cursors, Db, Pool } from "../kit/db.ts";
 import { conflict, invalid, notFound, refuse } from "../kit/errors.ts";
 import { answered, effect } from "../kit/idempotency.ts";
@@ -26,7 +23,7 @@ import { imageArtifact, type Runtime, RuntimeRefusal } from "./runtime/port.ts";
 import { archiveKey, type Secrets } from "./secrets.ts";
 import { checkImage } from "./service-config.ts";
 import * as sql from "./sql-deployments.ts";
-import { type LockedService, type ServicePath, stageArchive } from "./sql-services.ts";
+import { type LockedService, type ServicePath, type StagedSource, stage } from "./sql-services.ts";
 import { poke } from "./sql-work.ts";
 import type { ObjectStore } from "./store/port.ts";
 
@@ -41,15 +38,22 @@ export type DeploymentDeps = {
   images: AccountImages;
 };
 
+type Answer = {
+  result:
+    | { case: "deployment"; value: sql.DeploymentRow }
+    | { case: "acknowledgement"; value: { staged: boolean; reason: string } }
+    | { case: "dryRun"; value: MessageInitShape<typeof DryRunSchema> };
+};
+
 /** Deploy, archive upload, history and logs (interface.md 4.4, decisions.md 4). */
 export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof DeploymentService> {
   const { pool, cursors, secrets, store, runtime, images } = deps;
   return {
     async deploy(request, ctx) {
+      const { image } = request;
       const choose: Choose = async (tx, service) => {
         refuseAddon(service.type);
-        const wanted =
-          request.image === undefined ? await ownSource(tx, service) : imageWanted("image", request.image);
+        const wanted = image === undefined ? await ownSource(tx, service) : imageWanted("image", image);
         if (!wanted)
           throw invalid(
             "image",
@@ -61,10 +65,9 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
           await images.require(tx, service.accountId, path, wanted.image);
         }
         if (service.deleting) throw serviceDeleting();
-        if (service.staged) throw serviceStaged();
         return wanted;
       };
-      return deployOrTry(request, ctx, choose);
+      return deployOrTry(request, ctx, choose, { image });
     },
 
     async createUpload(request, ctx) {
@@ -92,32 +95,23 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
 
     async deployFromArchive(request, ctx) {
       const { archiveRef } = request;
-      const deployable = async ({ id, type }: { id: string; type: string }) => {
-        refuseAddon(type);
-        await requireArchive(request.accountId, id, archiveRef);
-      };
-      const checked = deployable(await requireService(pool, request));
-      if (request.dryRun) {
-        await checked.catch(() => {});
-        const value = await dryRun(deps, request, async (_, service) => {
-          await checked;
-          if (service.deleting) throw serviceDeleting();
-          return { archiveRef };
-        });
-        return answered(pool, ctx, { result: { case: "dryRun", value } });
-      }
-      await checked;
-      return effect(pool, ctx, async (tx) => {
-        const service = await requireLocked(tx, request);
-        if (service.deleting) throw serviceDeleting();
-        if (service.staged) {
-          await stageArchive(tx, service.id, archiveRef);
-          const value = { staged: true, reason: "service_not_provisioned" };
-          return { result: { case: "acknowledgement", value } };
-        }
-        const value = await accept(tx, who(ctx), service, { archiveRef });
-        return { result: { case: "deployment", value } };
+      const { id, type } = await requireService(pool, request);
+      const checked = requireArchive(request.accountId, { id, type }, archiveRef);
+      const { key, digest: archiveDigest } = await checked.catch((error) => {
+        if (!request.dryRun) throw error;
+        return { key: undefined, digest: undefined };
       });
+      const choose: Choose = async (_, service) => {
+        await checked;
+        // The archive is of the service that had the name before.
+        if (service.id !== id) throw notFound("service");
+        if (service.deleting) throw serviceDeleting();
+        return { archiveRef, archiveDigest };
+      };
+      const answer = await deployOrTry(request, ctx, choose, { archiveRef, archiveDigest });
+      // From here on the builds refuse other bytes; where the store can, uploads are refused as well.
+      if (key !== undefined && !request.dryRun) await store.freeze?.(key);
+      return answer;
     },
 
     async listDeployments(request) {
@@ -164,6 +158,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     async rollback(request, ctx) {
       return deployOrTry(request, ctx, async (tx, service) => {
         refuseAddon(service.type);
+        if (service.staged) throw serviceStaged();
         const found = await toRestore(tx, service, request.version);
         await images.require(tx, service.accountId, "version", found.image);
         return { restores: found };
@@ -196,19 +191,29 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     ...following(deps),
   };
 
-  /** Accepts what `choose` chooses for the locked service; with dryRun only says what that would do. */
+  /**
+   * Accepts what `choose` chooses for the locked service, or keeps `toStage` for the day it is applied; with dryRun
+   * only says what that would do.
+   */
   async function deployOrTry(
     request: ServicePath & { dryRun?: boolean },
     ctx: HandlerContext,
     choose: Choose,
-  ): Promise<MessageInitShape<typeof DeployResultSchema>> {
+    toStage: StagedSource = {},
+  ): Promise<Answer> {
     if (request.dryRun) {
       const value = await dryRun(deps, request, choose);
-      return answered(pool, ctx, { result: { case: "dryRun", value } });
+      return answered<Answer>(pool, ctx, { result: { case: "dryRun", value } });
     }
-    return effect(pool, ctx, async (tx) => {
+    return effect<Answer>(pool, ctx, async (tx) => {
       const service = await requireLocked(tx, request);
-      const value = await accept(tx, who(ctx), service, await choose(tx, service));
+      const wanted = await choose(tx, service);
+      if (service.staged) {
+        await stage(tx, service.id, toStage);
+        const value = { staged: true, reason: "service_not_provisioned" };
+        return { result: { case: "acknowledgement", value } };
+      }
+      const value = await accept(tx, who(ctx), service, wanted);
       return { result: { case: "deployment", value } };
     });
   }
@@ -220,8 +225,10 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     return deployment;
   }
 
-  async function requireArchive(accountId: string, serviceId: string, ref: string): Promise<void> {
-    const key = secrets.archiveKey(serviceId, ref);
+  /** Where an archive that can be deployed lies, and what tells its bytes from others. */
+  async function requireArchive(accountId: string, service: { id: string; type: string }, ref: string) {
+    refuseAddon(service.type);
+    const key = secrets.archiveKey(service.id, ref);
     if (!key)
       throw invalid(
         "archiveRef",
@@ -241,6 +248,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         "archive_too_large",
         `At most ${uploadBytes / 1024 ** 2} MiB can be deployed.`,
       );
+    return { key, digest: object.digest };
   }
 }
 

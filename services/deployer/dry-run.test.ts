@@ -114,7 +114,8 @@ test("a dry run tells the refusal that the real one answers", async () => {
   expect(await told(addon)).toBe("false 422 validation_failed not_deployable");
   await catalog.createService({ ...environment, name: "later", type: "web", staged: true });
   const staged = environment.at("later");
-  expect(await told(tryOut.deploy({ ...staged, image: "a" }))).toBe("false 409 service_staged");
+  expect(await tryOut.deploy({ ...staged, image: "a" })).toMatchObject({ eligible: true });
+  expect(await told(tryOut.rollback({ ...staged, version: 1 }))).toBe("false 409 service_staged");
   const ref = await upload(deployments.createUpload(staged), await page("later"));
   expect(await tryOut.deployFromArchive({ ...staged, archiveRef: ref })).toMatchObject({ eligible: true });
   expect(await catalog.getService(staged)).toMatchObject({ status: "staged" });

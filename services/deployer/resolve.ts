@@ -20,6 +20,12 @@ export type Resolved = {
 
 export type Resolve = (serviceId: string) => Promise<Resolved>;
 
+/** The platform says where a process listens. */
+const PORT = "PORT";
+const SENTENCES: Record<string, string> = {
+  port_reserved: "the platform sets it; config.port is what a container listens on",
+};
+
 /** Variables could not be asked for; it is worth trying again. */
 export class Unresolved extends Error {
   override name = "Unresolved";
@@ -34,19 +40,22 @@ export function createResolve(client: Pick<Client<typeof VariablesService>, "res
       });
     });
     const at = new Date().toISOString();
-    const sensitive = data.filter((entry) => entry.sensitive);
+    const taken = data.filter((entry) => entry.name !== PORT);
+    const sensitive = taken.filter((entry) => entry.sensitive);
+    const reserved = taken.length < data.length ? [{ name: PORT, reason: "port_reserved" }] : [];
+    const unresolved = [...dangling.map(({ name, reason }) => ({ name, reason })), ...reserved];
     return {
-      values: Object.fromEntries(data.map(({ name, value }) => [name, value])),
+      values: Object.fromEntries(taken.map(({ name, value }) => [name, value])),
       secrets: sensitive.map((entry) => entry.value),
       sensitive: sensitive.map((entry) => entry.name),
       fingerprint,
-      dangling: dangling.map(({ name, reason }) => ({
-        message: `The variable ${name} is left out: ${reason.replaceAll("_", " ")}.`,
+      dangling: unresolved.map(({ name, reason }) => ({
+        message: `The variable ${name} is left out: ${SENTENCES[reason] ?? reason.replaceAll("_", " ")}.`,
         at,
         stage: "resolve",
         code: reason,
       })),
-      unresolved: dangling.map(({ name, reason }) => ({ name, reason })),
+      unresolved,
       missing: dangling.flatMap(({ connection }) => (connection ? [connection.service] : [])),
     };
   };

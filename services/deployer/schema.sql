@@ -50,6 +50,7 @@ table deployments
   leftover boolean not null default false
   awaits text[]
   awaits_until timestamp with time zone
+  archive_digest text
   constraint deployments_pkey PRIMARY KEY (id)
   constraint deployments_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id)
   constraint deployments_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text, 'applied'::text, 'failed'::text, 'superseded'::text])))
@@ -142,6 +143,8 @@ table services
   addon_rotated_at timestamp with time zone
   usage_at timestamp with time zone
   rolls integer not null default 0
+  staged_image text
+  staged_digest text
   constraint services_addon_state_check CHECK ((addon_state = ANY (ARRAY['provisioning'::text, 'ready'::text, 'failed'::text])))
   constraint services_environment_id_fkey FOREIGN KEY (environment_id) REFERENCES environments(id)
   constraint services_name UNIQUE (environment_id, name)

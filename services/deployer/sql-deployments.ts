@@ -79,6 +79,7 @@ export type NewDeployment = {
   artifact?: string;
   buildId?: string;
   archiveRef?: string;
+  archiveDigest?: string;
   branch?: string;
 };
 
@@ -87,8 +88,8 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
     db,
     "deployment_insert",
     `insert into deployments as d
-       (id, service_id, version, status, config, source, image, artifact, build_id, archive_ref, branch)
-     values ($1, $2, $3, 'queued', $4, $5, $6, $7, $8, $9, $10) returning ${DEPLOYMENT}`,
+       (id, service_id, version, status, config, source, image, artifact, build_id, archive_ref, branch, archive_digest)
+     values ($1, $2, $3, 'queued', $4, $5, $6, $7, $8, $9, $10, $11) returning ${DEPLOYMENT}`,
     [
       deployment.id,
       deployment.serviceId,
@@ -100,6 +101,7 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
       deployment.buildId,
       deployment.archiveRef,
       deployment.branch,
+      deployment.archiveDigest,
     ],
   );
   return told(row!);

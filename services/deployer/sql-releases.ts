@@ -57,6 +57,7 @@ export type ReleaseRow = {
   artifact?: string;
   buildId?: string;
   archiveRef?: string;
+  archiveDigest?: string;
   buildStartedMs?: number;
   fingerprint?: string;
   revision: number;
@@ -74,7 +75,7 @@ const RELEASE = `
     s.environment_id as "environmentId", p.name as project, e.name as environment, s.name as service, s.type,
     coalesce((s.config -> 'autoApply')::boolean, true) as "autoApply",
     d.id as "deploymentId", d.version, d.status, d.config, d.source, d.artifact, d.build_id as "buildId",
-    d.archive_ref as "archiveRef", ${ms("d.build_started_at")} as "buildStartedMs", s.fingerprint,
+    d.archive_ref as "archiveRef", d.archive_digest as "archiveDigest", ${ms("d.build_started_at")} as "buildStartedMs", s.fingerprint,
     s.variables_revision as revision, s.applied_revision as "appliedRevision", s.rolls, s.dirty_at::text as "dirtyAt",
     d.warnings @> '[{"stage": "resolve"}]' as noted,
     (select a.tier from accounts a where a.id = s.account_id) as tier

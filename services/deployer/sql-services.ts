@@ -93,6 +93,8 @@ export function servicesPage(db: Db, environmentId: string, before: string | und
   );
 }
 
+export type StagedSource = { archiveRef?: string; archiveDigest?: string; image?: string };
+
 export type LockedService = {
   id: string;
   accountId: string;
@@ -102,13 +104,15 @@ export type LockedService = {
   source: StoredSource;
   config: StoredConfig;
   staged: boolean;
-  stagedArchive?: string;
+  toDeploy: StagedSource;
   deleting: boolean;
 };
 
 const LOCKED = `
   select s.id, s.account_id as "accountId", s.environment_id as "environmentId", s.name, s.type, s.source,
-    s.config, s.staged, s.staged_archive as "stagedArchive", s.deleting_at is not null as deleting
+    s.config, s.staged, s.deleting_at is not null as deleting,
+    jsonb_strip_nulls(jsonb_build_object('archiveRef', s.staged_archive, 'archiveDigest', s.staged_digest,
+      'image', s.staged_image)) as "toDeploy"
   from services s join environments e on e.id = s.environment_id and e.deleting_at is null`;
 
 /** A service by its path, locked: its deployments, configuration and deletion wait for each other. */
@@ -169,16 +173,19 @@ export function unstage(db: Db, ids: string[]) {
   return count(
     db,
     "service_unstage",
-    `update services set staged = false, staged_archive = null,
+    `update services set staged = false, staged_archive = null, staged_digest = null, staged_image = null,
        addon_state = case when type in ('postgres', 'redis') then 'provisioning' end
      where id = any($1)`,
     [ids],
   );
 }
 
-export function stageArchive(db: Db, id: string, archiveRef: string) {
-  return count(db, "service_stage_archive", "update services set staged_archive = $2 where id = $1", [
-    id,
-    archiveRef,
-  ]);
+/** What a staged service deploys once it is applied: an archive, an image, or what its source says. The last counts. */
+export function stage(db: Db, id: string, { archiveRef, archiveDigest, image }: StagedSource) {
+  return count(
+    db,
+    "service_stage",
+    "update services set staged_archive = $2, staged_digest = $3, staged_image = $4 where id = $1",
+    [id, archiveRef, archiveDigest, image],
+  );
 }

@@ -69,6 +69,19 @@ export function objectStoreContract(name: string, open: () => Promise<ObjectStor
     });
     afterAll(() => harness.close());
 
+    test("the digest tells other bytes from those that were there, and only they are given for it", async () => {
+      const digestOf = async (key: string) => (await store.stat(key))?.digest;
+      await store.put("bytes", Buffer.from("one"), "text/plain");
+      const one = await digestOf("bytes");
+      expect(one).toBeTruthy();
+      expect((await (await store.get("bytes", one)).toArray()).join("")).toBe("one");
+      await store.put("bytes", Buffer.from("two"), "text/plain");
+      expect(await digestOf("bytes")).not.toBe(one);
+      await expect(store.get("bytes", one)).rejects.toMatchObject({ code: "object_changed" });
+      await store.put("bytes", Buffer.from("one"), "text/plain");
+      expect(await digestOf("bytes")).toBe(one);
+    });
+
     test("what is put can be read back, with its size and type", async () => {
       await store.put("a/buffer.tgz", Buffer.from("one"), "application/gzip");
       await store.put("a/stream", Readable.from([Buffer.from("tw"), Buffer.from("o")]), "text/plain");

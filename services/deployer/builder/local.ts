@@ -9,7 +9,7 @@ import {
   readManifest,
 } from "../runtime/artifact.ts";
 import { endProcesses } from "../runtime/processes.ts";
-import type { ObjectStore } from "../store/port.ts";
+import { type ObjectStore, ObjectStoreError } from "../store/port.ts";
 import { type CommandPlace, runCommand } from "./command.ts";
 import { createDependencyCache, type DependencyCache } from "./dependency-cache.ts";
 import { type BuildPlan, type BuildStep, staticServerFile } from "./detect.ts";
@@ -18,6 +18,7 @@ import { fetchGit } from "./git-fetch.ts";
 import { asFailure, guarded, noRoom } from "./guard.ts";
 import {
   type ArchiveSource,
+  archiveChanged,
   type Builder,
   BuildFailure,
   type BuildRequest,
@@ -146,7 +147,7 @@ async function fetchSource(
 async function fetchArchive(
   store: ObjectStore,
   request: BuildRequest,
-  { key }: ArchiveSource,
+  { key, digest }: ArchiveSource,
   app: string,
   signal: AbortSignal,
 ): Promise<void> {
@@ -157,7 +158,10 @@ async function fetchArchive(
       "archive_missing",
       "The uploaded archive is no longer there; upload it again.",
     );
-  const { entries, bytes, skipped } = await unpackArchive(await store.get(key), app, request.limits, signal);
+  const archive = await store.get(key, digest).catch((error) => {
+    throw error instanceof ObjectStoreError && error.code === "object_changed" ? archiveChanged() : error;
+  });
+  const { entries, bytes, skipped } = await unpackArchive(archive, app, request.limits, signal);
   request.log(`Unpacked ${entries} entries, ${bytes} bytes, from an archive of ${stat.size} bytes.`);
   if (skipped > 0) request.log(`Left out ${skipped} “._” entries, which only macOS uses.`);
 }

@@ -12,8 +12,11 @@ export type BuildStage =
   | "Building image"
   | "Pushing image";
 
-/** An uploaded archive in the object store: a gzipped tarball of the working directory. */
-export type ArchiveSource = { kind: "archive"; key: string };
+/**
+ * An uploaded archive in the object store: a gzipped tarball of the working directory. Where `digest` is given, other
+ * bytes than those that `stat` gave it for are refused.
+ */
+export type ArchiveSource = { kind: "archive"; key: string; digest?: string };
 
 /**
  * The newest commit of a branch, as `checkGitSource` lets it pass. `token` is a secret (`token` or
@@ -104,6 +107,7 @@ export type BuildFailureStage = "source" | "detect" | "build" | "push";
 
 export type BuildFailureCode =
   | "archive_missing"
+  | "archive_changed"
   | "archive_not_gzip"
   | "archive_not_tar"
   | "archive_truncated"
@@ -141,6 +145,15 @@ export type BuildFailureCode =
   | "base_image_unavailable"
   | "out_of_memory"
   | "builder_unavailable";
+
+/** The archive is not the one that the deployment took. */
+export function archiveChanged(): BuildFailure {
+  return new BuildFailure(
+    "source",
+    "archive_changed",
+    "The archive was uploaded again after it was deployed; deploy it anew.",
+  );
+}
 
 /** A build that ended; trying again gives the same. `message` is a sentence for users. */
 export class BuildFailure extends Error {

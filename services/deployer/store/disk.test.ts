@@ -2,12 +2,12 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { createServer } from "node:http";
+import { createServer, request } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { cutUpload, objectStoreContract, send, textOf } from "../../../test/ports/object-store.ts";
 import { createDiskStore, type DiskStore } from "./disk.ts";
 import { signGrant } from "./signature.ts";
@@ -45,6 +45,30 @@ describe("the disk store", () => {
     cleanups.push(disk.close);
     return disk;
   }
+
+  test("an upload that was frozen is not replaced, not even by one that had begun", async () => {
+    const { store, folder } = await open();
+    const { url } = await store.presignPut("key", terms);
+    expect((await send(url, { body: "first" })).status).toBe(200);
+    const late = request(url, { method: "PUT", headers: { "content-type": terms.contentType } });
+    late.write("sec");
+    const answered = once(late, "response");
+    await vi.waitFor(() => expect(readdirSync(join(folder, "incoming"))).toHaveLength(1), 10_000);
+    await store.freeze!("key");
+    await store.freeze!("key");
+    await store.freeze!("never-there");
+    expect(await send(url, { body: "third" })).toMatchObject({
+      status: 409,
+      body: expect.stringContaining("archive_deployed"),
+    });
+    late.end("ond");
+    const [response] = await answered;
+    expect(response.statusCode).toBe(409);
+    response.resume();
+    expect(await textOf(store, "key")).toBe("first");
+    await store.remove("key");
+    expect((await send(url, { body: "fourth" })).status).toBe(200);
+  });
 
   test("refuses in the error envelope: what, with which status and code", async () => {
     const { store, baseUrl, folder } = await open();

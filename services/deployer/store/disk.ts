@@ -1,6 +1,15 @@
-import { randomBytes } from "node:crypto";
+import { createHash, type Hash, randomBytes } from "node:crypto";
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
-import { type FileHandle, open, readdir, rename, rm, stat as statFile, unlink } from "node:fs/promises";
+import {
+  chmod,
+  type FileHandle,
+  open,
+  readdir,
+  rename,
+  rm,
+  stat as statFile,
+  unlink,
+} from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { Readable } from "node:stream";
@@ -8,7 +17,7 @@ import { isAlive, startedOf } from "../runtime/processes.ts";
 import { checkedKey, isKey } from "./key.ts";
 import { type ObjectStat, type ObjectStore, ObjectStoreError } from "./port.ts";
 import { signGrant } from "./signature.ts";
-import { handleUpload, TooLarge } from "./upload.ts";
+import { Frozen, handleUpload, TooLarge } from "./upload.ts";
 
 export interface DiskStoreOptions {
   folder: string;
@@ -41,15 +50,23 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
     body: AsyncIterable<Buffer>,
     contentType: string,
     maxBytes: number,
+    replaces = false,
   ): Promise<void> {
     const path = pathOf(key);
+    const mayReplace = async () => {
+      if (!replaces && (await isFrozen(path))) throw new Frozen();
+    };
+    await mayReplace();
+    const digest = createHash("sha256");
     const temporary = join(incoming, incomingName());
     const file = await open(temporary, "wx", 0o600);
     try {
-      await file.writeFile(headerOf(contentType));
-      await file.writeFile(upTo(maxBytes, body));
+      await file.writeFile(headerOf(contentType, NO_DIGEST));
+      await file.writeFile(upTo(maxBytes, body, digest));
+      await file.write(headerOf(contentType, digest.digest("hex")), 0, undefined, 0);
       await file.sync();
       await file.close();
+      await mayReplace();
       await rename(temporary, path);
       await syncFolder(objects);
     } catch (error) {
@@ -64,8 +81,8 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
     if (!file) return undefined;
     try {
       const { size, mtime } = await file.stat();
-      const { contentType, length } = await readHeader(file);
-      return { size: size - length, contentType, lastModified: mtime };
+      const { contentType, digest, length } = await readHeader(file);
+      return { size: size - length, contentType, lastModified: mtime, ...(digest && { digest }) };
     } finally {
       await file.close();
     }
@@ -84,15 +101,22 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
       const query = signGrant({ method: "PUT", key, contentType, maxBytes, expiresAt }, options.secrets[0]!);
       return { url: `${options.baseUrl}/uploads/${key}?${query}`, method: "PUT", contentType };
     },
-    async get(key) {
+    async get(key, wanted) {
       const file = await openObject(pathOf(key));
       if (!file) throw new ObjectStoreError("object_not_found", `There is no object ${key}.`);
-      const { length } = await readHeader(file);
-      return file.createReadStream({ start: length });
+      const { digest, length } = await readHeader(file);
+      if (wanted === undefined || digest === wanted) return file.createReadStream({ start: length });
+      await file.close();
+      throw new ObjectStoreError("object_changed", `The object ${key} is another one now.`);
+    },
+    async freeze(key) {
+      await chmod(pathOf(key), FROZEN).catch((error) => {
+        if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      });
     },
     async put(key, body, contentType) {
       const stream = body instanceof Readable ? body : Readable.from([body]);
-      await write(key, stream, contentType, Number.POSITIVE_INFINITY);
+      await write(key, stream, contentType, Number.POSITIVE_INFINITY, true);
     },
     async remove(key) {
       await rm(pathOf(key), { force: true });
@@ -132,23 +156,37 @@ async function openObject(path: string): Promise<FileHandle | undefined> {
 
 const headerLimit = 1024;
 
-function headerOf(contentType: string): Buffer {
-  const header = Buffer.from(`${JSON.stringify({ contentType })}\n`);
+/** As long as one that is known once all is written. */
+const NO_DIGEST = "0".repeat(64);
+
+function headerOf(contentType: string, digest: string): Buffer {
+  const header = Buffer.from(`${JSON.stringify({ contentType, digest })}\n`);
   if (header.length > headerLimit) throw new Error("the content type is too long");
   return header;
 }
 
-async function readHeader(file: FileHandle): Promise<{ contentType: string; length: number }> {
+type Header = { contentType: string; digest?: string };
+
+async function readHeader(file: FileHandle): Promise<Header & { length: number }> {
   const { buffer, bytesRead } = await file.read(Buffer.alloc(headerLimit), 0, headerLimit, 0);
   const length = buffer.subarray(0, bytesRead).indexOf(10) + 1;
-  return { contentType: JSON.parse(buffer.toString("utf8", 0, length)).contentType, length };
+  return { ...(JSON.parse(buffer.toString("utf8", 0, length)) as Header), length };
 }
 
-async function* upTo(maxBytes: number, body: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+/** The mode of a file says whether its object may still be replaced by uploads. */
+const FROZEN = 0o400;
+
+async function isFrozen(path: string): Promise<boolean> {
+  const found = await statFile(path).catch(() => undefined);
+  return found !== undefined && (found.mode & 0o777) === FROZEN;
+}
+
+async function* upTo(maxBytes: number, body: AsyncIterable<Buffer>, digest: Hash): AsyncGenerator<Buffer> {
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
     if (size > maxBytes) throw new TooLarge();
+    digest.update(chunk);
     yield chunk;
   }
 }

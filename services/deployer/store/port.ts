@@ -22,6 +22,8 @@ export interface ObjectStat {
   size: number;
   contentType: string;
   lastModified: Date;
+  /** Another one for other bytes; absent where the store does not tell. */
+  digest?: string;
 }
 
 export interface ObjectStore {
@@ -29,8 +31,10 @@ export interface ObjectStore {
   presignPut(key: string, terms: UploadTerms): Promise<UploadTarget>;
   /** Undefined when there is no such object. An upload is visible only once it is complete. */
   stat(key: string): Promise<ObjectStat | undefined>;
-  /** Throws `ObjectStoreError` `object_not_found`. */
-  get(key: string): Promise<Readable>;
+  /** Throws `ObjectStoreError` `object_not_found`, and `object_changed` when its digest is not the given one. */
+  get(key: string, digest?: string): Promise<Readable>;
+  /** Refuses further uploads to this object, where the store can. Idempotent. */
+  freeze?(key: string): Promise<void>;
   /** Replaces what was there, in one step. */
   put(key: string, body: Readable | Buffer, contentType: string): Promise<void>;
   /** Idempotent. */
@@ -41,7 +45,7 @@ export interface ObjectStore {
   sweep(olderThan: Date, prefix: string): Promise<number>;
 }
 
-export type ObjectStoreErrorCode = "invalid_key" | "object_not_found";
+export type ObjectStoreErrorCode = "invalid_key" | "object_not_found" | "object_changed";
 
 export class ObjectStoreError extends Error {
   readonly code: ObjectStoreErrorCode;

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { IncomingMessage } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client, type ClientOptions } from "minio";
 import { checkedKey } from "./key.ts";
@@ -43,7 +44,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
     const found = await orNothing(inside.statObject(bucket, nameOf(key)));
     if (!found) return undefined;
     const contentType = String(found.metaData["content-type"] ?? "");
-    return { size: found.size, contentType, lastModified: found.lastModified };
+    return { size: found.size, contentType, lastModified: found.lastModified, digest: found.etag };
   }
 
   /** Removes what lies under a prefix and is older than the time, if one is given; gives how many. */
@@ -97,10 +98,13 @@ export function createS3Store(options: S3StoreOptions): S3Store {
     },
     presignGet: async (key, expiresInSeconds) =>
       inside.presignedGetObject(bucket, nameOf(key), expiresInSeconds),
-    async get(key) {
+    async get(key, digest) {
       const found = await orNothing(inside.getObject(bucket, nameOf(key)));
       if (!found) throw new ObjectStoreError("object_not_found", `There is no object ${key}.`);
-      return found;
+      const etag = (found as IncomingMessage).headers.etag?.replaceAll('"', "");
+      if (digest === undefined || etag === digest) return found;
+      found.destroy();
+      throw new ObjectStoreError("object_changed", `The object ${key} is another one now.`);
     },
     async put(key, body, contentType) {
       const name = nameOf(key);

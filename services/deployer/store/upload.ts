@@ -5,11 +5,14 @@ import { verifyGrant } from "./signature.ts";
 /** More came than `maxBytes`. */
 export class TooLarge extends Error {}
 
+/** The object may not be replaced any more. */
+export class Frozen extends Error {}
+
 export interface UploadDoor {
   secrets: readonly string[];
   logger: { warn(object: object, message: string): void };
   isKey(key: string): boolean;
-  /** Stores the whole body, or nothing; throws `TooLarge`. */
+  /** Stores the whole body, or nothing; throws `TooLarge` and `Frozen`. */
   write(key: string, body: AsyncIterable<Buffer>, contentType: string, maxBytes: number): Promise<void>;
 }
 
@@ -18,7 +21,7 @@ const root = "/uploads/";
 const lingerBytes = 8 * 1024 ** 2;
 const lingerMs = 2000;
 
-/** One upload to a signed URL. 200, 400, 403, 404, 405, 413, 415 or 503, the refusals in the error envelope. */
+/** One upload to a signed URL. 200, 400, 403, 404, 405, 409, 413, 415 or 503, the refusals in the error envelope. */
 export async function handleUpload(
   req: IncomingMessage,
   res: ServerResponse,
@@ -49,6 +52,8 @@ export async function handleUpload(
     await door.write(key, req.iterator({ destroyOnReturn: false }), grant.contentType, grant.maxBytes);
   } catch (error) {
     if (error instanceof TooLarge) return tooLarge();
+    if (error instanceof Frozen)
+      return refuse(409, "archive_deployed", "This archive was deployed; ask for a new upload URL.");
     if (req.destroyed && !req.complete) return; // the client has gone, there is nobody to answer
     door.logger.warn({ err: error, key }, "an upload could not be stored");
     return refuse(503, "unavailable", "The upload could not be stored; try again later.");

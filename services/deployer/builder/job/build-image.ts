@@ -6,7 +6,7 @@ import { imageArtifact } from "../../runtime/port.ts";
 import { type BuildPlan, staticServerFile } from "../detect.ts";
 import { fetchGit } from "../git-fetch.ts";
 import { asFailure, guarded } from "../guard.ts";
-import { BuildFailure, type BuildRequest, type BuildResult } from "../port.ts";
+import { archiveChanged, BuildFailure, type BuildRequest, type BuildResult } from "../port.ts";
 import { planFor, treeOf } from "../source-root.ts";
 import { unpackArchive } from "../unpack.ts";
 import { type Bud, type Buildah, type Called, certificates, setUpBuildah } from "./buildah.ts";
@@ -120,6 +120,12 @@ async function fetchSource(
       );
     if (!response.ok || !response.body)
       throw new Error(`the object store answers ${response.status} to the request for the archive`);
+    // The store's ETag, as its client writes it.
+    const etag = response.headers.get("etag")?.replaceAll('"', "");
+    if (source.digest !== undefined && etag !== source.digest) {
+      await response.body.cancel();
+      throw archiveChanged();
+    }
     const body = Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]);
     const { entries, bytes, skipped } = await unpackArchive(body, app, limits, signal);
     told.log(`Unpacked ${entries} entries, ${bytes} bytes.`);

@@ -83,7 +83,8 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
         "The uploaded archive is no longer there; upload it again.",
       );
     const seconds = Math.ceil(timeoutMs / 1000) + URL_SECONDS;
-    return { kind: "archive", url: await store.presignGet(source.key, seconds) };
+    const { key, digest } = source;
+    return { kind: "archive", url: await store.presignGet(key, seconds), digest };
   }
 
   async function begin(request: BuildRequest): Promise<void> {

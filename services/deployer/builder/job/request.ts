@@ -13,7 +13,7 @@ export interface JobRequest {
   buildId: string;
   serviceId: string;
   type: ServiceType;
-  source: { kind: "archive"; url: string } | GitBuildSource;
+  source: { kind: "archive"; url: string; digest?: string } | GitBuildSource;
   limits: BuildLimits;
   dockerfile?: string;
   command?: string;
