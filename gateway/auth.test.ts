@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
@@ -11,6 +10,7 @@ import { makeToken, parseToken } from "../services/identity/tokens.ts";
 import { createLog } from "../services/kit/log.ts";
 import { connectBus } from "../services/kit/nats.ts";
 import { eventually, testNats } from "../services/kit/testing.ts";
+import { bringIn } from "../test/door.ts";
 import { createAuth } from "./auth.ts";
 import { createCallers, type Known, keyOf } from "./callers.ts";
 import { forgetOnEvents } from "./events.ts";
@@ -33,13 +33,7 @@ beforeAll(async () => {
 
 afterAll(() => around.stop());
 
-async function member(role: string) {
-  const email = `${anyName("u")}@example.com`;
-  const password = randomBytes(12).toString("hex");
-  const made = await one.call("POST", `${A}/members`, { email, role, password });
-  const session = await one.call("POST", "/sessions", { email, password }, { token: "" });
-  return { userId: String(made.body.userId), token: String(session.body.token) };
-}
+const member = (role: "reader" | "editor" | "owner") => bringIn(one.call, A, role);
 
 async function token(options: object): Promise<{ id: string; token: string }> {
   const made = await one.call("POST", "/me/tokens", { name: "t", ...options });

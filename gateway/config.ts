@@ -4,6 +4,7 @@ import {
   databaseFields,
   type Field,
   integer,
+  optionalUrl,
   port,
   serviceFields,
   url,
@@ -37,11 +38,6 @@ const trustProxy: Field<string[] | undefined> = {
   },
 };
 
-const publicOrigin: Field<string | undefined> = {
-  name: "PUBLIC_ORIGIN",
-  parse: (value) => (value === undefined ? undefined : url("PUBLIC_ORIGIN", web).parse(value)),
-};
-
 const metricsPort: Field<number | undefined> = {
   name: "METRICS_PORT",
   parse: (value) => (value === undefined ? undefined : port("METRICS_PORT").parse(value)),
@@ -59,7 +55,7 @@ export const fields = {
   otlpUrl: serviceFields.otlpUrl,
   lingerMs: serviceFields.lingerMs,
   /** What clients reach the gateway at; its own address unless set. */
-  publicOrigin,
+  publicOrigin: optionalUrl("PUBLIC_ORIGIN", web),
   apiPrefix,
   trustProxy,
   identityUrl: url("IDENTITY_URL", web),

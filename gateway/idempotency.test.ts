@@ -4,6 +4,7 @@ import { join } from "node:path";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { invalid } from "../services/kit/errors.ts";
+import { bringIn } from "../test/door.ts";
 import { anyName, caller, refusalOf, type Surroundings, surroundings } from "./testing.ts";
 
 let around: Surroundings;
@@ -104,12 +105,7 @@ describe("the same key", () => {
 
   test("of another caller is another key", async () => {
     const key = anyName("k");
-    const member = { email: `${anyName("u")}@example.com`, role: "editor", password: "a-long-password-1" };
-    await call("POST", `${A}/members`, member);
-    const session = await call("POST", "/sessions", member, { token: "" });
-    expect(session.status).toBe(422); // A sign-in takes no role.
-    const { email, password } = member;
-    const token = String((await call("POST", "/sessions", { email, password }, { token: "" })).body.token);
+    const { token } = await bringIn(call, A, "editor");
     const mine = await post(key, { name: "one" });
     const theirs = await post(key, { name: "one" }, { token });
     expect(theirs.body.id).not.toBe(mine.body.id);

@@ -20,7 +20,7 @@ import { createForward } from "./forward.ts";
 import { createIdempotency } from "./idempotency.ts";
 import { startMetrics } from "./metrics.ts";
 import { createRateLimiter, type Limits, WINDOW_MS } from "./ratelimit.ts";
-import { reference } from "./reference.ts";
+import { pages, reference } from "./reference.ts";
 import { allRoutes } from "./routes.ts";
 import { addRateCounts, sweepIdempotent, sweepRateCounts } from "./sql.ts";
 import { sweepPlaces } from "./sql-streams.ts";
@@ -140,6 +140,7 @@ function limitsOf(config: GatewayConfig): Limits {
 
 async function listen(app: App, config: GatewayConfig) {
   let origin = config.publicOrigin ?? "";
+  await pages(app, config.apiPrefix);
   await reference(app, () => origin + config.apiPrefix, config.apiPrefix);
   await app.listen({ host: config.host, port: config.port });
   const { port } = app.server.address() as AddressInfo;

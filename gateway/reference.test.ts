@@ -38,17 +38,31 @@ test("the origin leads a browser to the reference page, and who asks for JSON to
   expect((await get("/")).headers.get("content-type")).toMatch(/^text\/html/);
 });
 
-test("the reference page loads all it needs from the gateway itself", async () => {
-  const page = await get("/docs");
-  expect(page.headers.get("content-type")).toMatch(/^text\/html/);
-  expect(page.headers.get("content-security-policy")).toMatch(/default-src 'none'/);
-  const html = await page.text();
-  const needed = [...html.matchAll(/(?:src|href)="([^"#]+)"/g)].map((match) => match[1]!);
-  expect(needed.length).toBeGreaterThan(2);
-  for (const path of needed.filter((one) => one !== "data:,")) {
-    expect(path).toMatch(/^\//);
-    expect((await get(path)).status).toBe(200);
-  }
-  const files = await Promise.all(["/docs/reference.js", "/docs/reference.css"].map(get));
-  for (const file of files) expect(await file.text()).not.toMatch(/https?:\/\//);
+test.each(["/docs", "/invitation", "/password-reset"])(
+  "%s loads all it needs from the gateway itself",
+  async (path) => {
+    const page = await get(path);
+    expect(page.headers.get("content-type")).toMatch(/^text\/html/);
+    expect(page.headers.get("content-security-policy")).toMatch(/default-src 'none'/);
+    const html = await page.text();
+    const needed = [...html.matchAll(/(?:src|href)="([^"#]+)"/g)].map((match) => match[1]!);
+    expect(needed.length).toBeGreaterThan(2);
+    expect(page.headers.get("referrer-policy")).toBe("no-referrer");
+    expect(html).not.toMatch(/<script>|<style>| style=| on\w+=|{{/);
+    for (const one of needed.filter((path) => path !== "data:,")) {
+      expect(one).toMatch(/^\//);
+      const file = await get(one);
+      expect(file.status).toBe(200);
+      if (one === "/openapi.json") continue;
+      const text = await file.text();
+      expect(text).not.toMatch(/https?:\/\//);
+      for (const [, imported] of text.matchAll(/from "([^"]+)"/g))
+        expect((await get(imported!)).status).toBe(200);
+    }
+  },
+);
+
+test("the pages of links call the API where this installation has it", async () => {
+  for (const path of ["/invitation", "/password-reset"])
+    expect(await (await get(path)).text()).toContain('<meta name="berth-api" content="/api/v9">');
 });

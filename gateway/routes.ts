@@ -130,7 +130,7 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
       successOf: successOf(rpc),
       etag: rule.etag,
       maxBody: rule.maxBody || DEFAULT_MAX_BODY,
-      revokes: upstream === "identity" && (method === "DELETE" || method === "PATCH"),
+      revokes: upstream === "identity" && ["DELETE", "PATCH", "PUT"].includes(method),
       follow,
       named: undefined,
     };

@@ -74,18 +74,39 @@ export async function openDoor(origin: string, ownerToken: string) {
       };
     },
     /** A new user of the owner's account with this role, signed in. */
-    async member(role: "reader" | "editor" | "owner") {
-      const email = `${role}-${randomBytes(4).toString("hex")}@example.com`;
-      const password = randomBytes(12).toString("hex");
-      const { userId } = await must<{ userId: string }>("POST", `/accounts/${accountId}/members`, {
-        email,
-        role,
-        password,
-      });
-      const session = await must<{ token: string }>("POST", "/sessions", { email, password }, "");
-      return { userId, email, password, token: session.token };
-    },
+    member: (role: Role) => bringIn(call, `/accounts/${accountId}`, role),
   };
+}
+
+type Role = "reader" | "editor" | "owner";
+type Call = (
+  method: string,
+  path: string,
+  body?: unknown,
+  options?: { token?: string },
+) => Promise<{ status: number; body: object }>;
+
+/**
+ * Somebody new in an account: invited by `call`, which acts as an operator of an installation without mail, joined
+ * by the link, and signed in.
+ */
+export async function bringIn(call: Call, account: string, role: Role) {
+  const email = `${role}-${randomBytes(6).toString("hex")}@example.com`;
+  const password = randomBytes(12).toString("hex");
+  const must = async <T>(path: string, body: object, options?: { token: string }) => {
+    const answer = await call("POST", path, body, options);
+    if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body as T;
+  };
+  const { link } = await must<{ link: string }>(`${account}/members`, { email, role });
+  const token = new URL(link).hash.slice(1);
+  const joined = await must<{ user: { id: string } }>(
+    "/invitations/join",
+    { token, password },
+    { token: "" },
+  );
+  const session = await must<{ token: string }>("/sessions", { email, password }, { token: "" });
+  return { userId: joined.user.id, email, password, token: session.token };
 }
 
 /** Code and reasons of a refusal, for short assertions: `409 variable_exists`, `422 invalid_name`. */

@@ -9,16 +9,13 @@ import {
 import type { AccountService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { capped } from "../kit/caller.ts";
 import { type Cursors, isDuplicate, type Pool, type Tx, transaction } from "../kit/db.ts";
-import { conflict, invalid, notFound, refuse } from "../kit/errors.ts";
+import { conflict, invalid, notFound } from "../kit/errors.ts";
 import { effect } from "../kit/idempotency.ts";
 import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
-import { currentToken } from "./current-token.ts";
-import { covers } from "./limits.ts";
-import { hashPassword, isWeak } from "./passwords.ts";
+import { currentToken, wholeUser } from "./current-token.ts";
 import * as sql from "./sql.ts";
-import { insertUser, userByEmail } from "./sql-sessions.ts";
 
 export type AccountDeps = { pool: Pool; cursors: Cursors; now: () => number };
 
@@ -30,8 +27,7 @@ const ID_SLACK_MS = 60_000;
 export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl<typeof AccountService> {
   return {
     async createAccount(req, ctx) {
-      const { limits, userId } = await currentToken(pool, ctx, now());
-      if (!covers(limits, {})) throw refuse(403, "forbidden", "A limited token cannot create an account.");
+      const { userId } = await wholeUser(pool, ctx, now(), "create an account");
       return effect(pool, ctx, async (tx) => {
         const { handle, displayName = handle } = req;
         const account = await sql.insertAccount(tx, { id: newId("acc"), handle, displayName });
@@ -90,29 +86,6 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
       const member = await sql.memberOf(pool, accountId, userId);
       if (!member) throw notFound("member");
       return member;
-    },
-
-    async addMember(req, ctx) {
-      const { accountId, role, password } = req;
-      const email = req.email.toLowerCase();
-      if (password !== undefined && isWeak(password))
-        throw invalid("password", "weak_password", "A password has 12 characters or more.");
-      const passwordHash = password === undefined ? undefined : await hashPassword(password);
-      return effect(pool, ctx, async (tx) => {
-        const { displayName = email.split("@")[0]! } = req;
-        const added =
-          passwordHash && (await insertUser(tx, { id: newId("usr"), email, displayName, passwordHash }));
-        const user = added || (await userByEmail(tx, email));
-        if (!user)
-          throw invalid("email", "unknown_user", "Nobody has this e-mail. Give a first password too.");
-        const fresh = await sql.insertMembership(tx, { id: newId("mem"), accountId, userId: user.id, role });
-        if (fresh === 0) throw conflict("already_member", "This user is a member of the account already.");
-        if (passwordHash && !added)
-          throw invalid("password", "user_exists", "This user has a password. Leave it out.");
-        await emit(tx, MemberAddedSchema, accountId, { accountId, userId: user.id, role });
-        await auditMember(tx, ctx, "member.add", req.accountId, user.id, { role, email });
-        return (await sql.memberOf(tx, accountId, user.id))!;
-      });
     },
 
     async updateMember(req, ctx) {

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { AccountService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { InvitationService } from "../../proto/gen/berth/identity/v1/invitations_pb.ts";
+import { PasswordService } from "../../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { clientAs } from "../kit/testing.ts";
 import { refused, startIdentity, type TestIdentity } from "./testing.ts";
 
@@ -103,13 +105,17 @@ test("the list shows all accounts of the caller and no other, newest first, page
 test("each role reads the account, and only an owner changes it or sees members and audit log", async () => {
   for (const role of ["reader", "editor"] as const) {
     const { token } = await it.member(role);
-    const { accounts } = await it.as(token, it.accountId);
+    const { accounts, invitations } = await it.as(token, it.accountId);
     expect(await accounts.getAccount({ accountId: it.accountId })).toMatchObject({ myRole: role });
     const request = { accountId: it.accountId, userId: it.ownerId, email: "a@example.com", role: "reader" };
     for (const call of [
       accounts.updateAccount({ accountId: it.accountId, displayName: "n" }),
       accounts.listMembers(request),
-      accounts.addMember(request),
+      invitations.inviteMember(request),
+      invitations.listInvitations(request),
+      invitations.getInvitation({ ...request, invitationId: "inv_x" }),
+      invitations.resendInvitation({ ...request, invitationId: "inv_x" }),
+      invitations.withdrawInvitation({ ...request, invitationId: "inv_x" }),
       accounts.updateMember(request),
       accounts.removeMember(request),
       accounts.listAuditEvents({ accountId: it.accountId }),
@@ -122,17 +128,23 @@ test("a role in one account is none in another, and machines change nothing", as
   const other = await it.account();
   const { accounts } = await it.as(it.ownerToken, it.accountId);
   expect(await refused(accounts.getAccount({ accountId: other }))).toBe("403 forbidden");
-  const machine = clientAs(AccountService, it.port, {
-    kind: "machine",
-    id: it.ownerId,
-    accountId: other,
-    role: "owner",
-  });
+  const caller = { kind: "machine" as const, id: it.ownerId, accountId: other, role: "owner" as const };
+  const machine = clientAs(AccountService, it.port, caller);
+  const invitations = clientAs(InvitationService, it.port, caller);
+  const invitation = { accountId: other, invitationId: "inv_x" };
   expect(await machine.getAccount({ accountId: other })).toMatchObject({ id: other });
   for (const call of [
     machine.createAccount({ handle: "by-machine" }),
     machine.updateAccount({ accountId: other, displayName: "n" }),
-    machine.addMember({ accountId: other, email: "a@example.com", role: "reader" }),
+    invitations.inviteMember({ accountId: other, email: "a@example.com", role: "reader" }),
+    invitations.resendInvitation(invitation),
+    invitations.withdrawInvitation(invitation),
+    invitations.listMyInvitations({}),
+    invitations.acceptInvitation(invitation),
+    invitations.declineInvitation(invitation),
+    clientAs(PasswordService, it.port, caller).changePassword({ current: "x", new: "y" }),
+    clientAs(SessionService, it.port, caller).listSessions({}),
+    clientAs(SessionService, it.port, caller).endSession({ sessionId: "tok_x" }),
     machine.updateMember({ accountId: other, userId: it.ownerId, role: "reader" }),
     machine.removeMember({ accountId: other, userId: it.ownerId }),
   ])

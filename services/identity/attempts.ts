@@ -8,9 +8,9 @@ export function attemptKey(email: string, ip: string): Buffer {
     .digest();
 }
 
-/** The key under which failures of an e-mail from anywhere are counted. */
-export function emailKey(email: string): Buffer {
-  return createHash("sha256").update(email).digest();
+/** The key under which something of one subject is counted: `windowKey("inviter", userId)`. */
+export function windowKey(what: string, subject: string): Buffer {
+  return createHash("sha256").update(`${what}\n${subject}\n`).digest();
 }
 
 /** An IPv4 address as it is; of an IPv6 address its /64, all of which one household or server has. */

@@ -209,10 +209,17 @@ test("another account's log and limits out of range are refused", async () => {
 
 test("every change of an account and its members leaves one record that says who did what from where", async () => {
   const accountId = await it.account();
-  const { accounts, caller } = await it.as(it.ownerToken, accountId, "198.51.100.9");
-  const { userId, email } = await it.member("reader");
+  const { accounts, invitations, caller } = await it.as(it.ownerToken, accountId, "198.51.100.9");
+  const { userId, email, token } = await it.member("reader");
+  const mine = (await it.as(token)).invitations;
   await accounts.updateAccount({ accountId, displayName: "Renamed" });
-  await accounts.addMember({ accountId, email, role: "reader" });
+  const invite = (to: string) => invitations.inviteMember({ accountId, email: to, role: "reader" });
+  const [withdrawn, declined] = [await invite("withdrawn@example.com"), await invite(email)];
+  await invitations.resendInvitation({ accountId, invitationId: withdrawn.id });
+  await invitations.withdrawInvitation({ accountId, invitationId: withdrawn.id });
+  await mine.declineInvitation({ invitationId: declined.id });
+  const accepted = await invite(email);
+  await mine.acceptInvitation({ invitationId: accepted.id });
   await accounts.updateMember({ accountId, userId, role: "editor" });
   await accounts.updateMember({ accountId, userId, role: "editor" });
   await accounts.removeMember({ accountId, userId });
@@ -220,25 +227,34 @@ test("every change of an account and its members leaves one record that says who
   await refused(accounts.removeMember({ accountId, userId: it.ownerId }));
   const bound = await (await it.as(it.ownerToken, accountId)).sessions.createToken({ name: "ci", accountId });
   await (await it.as(it.ownerToken)).sessions.revokeToken({ tokenId: bound.id });
-  const data = await log(accountId, 7);
+  const data = await log(accountId, 13);
   await settled();
-  const seen = (await log(accountId, 7)).map(({ action, target, metadata }) => [action, target, metadata]);
-  expect(seen).toHaveLength(7);
+  const seen = (await log(accountId, 13)).map(({ action, target, metadata }) => [action, target, metadata]);
+  expect(seen).toHaveLength(13);
+  const toReader = { role: "reader", email };
   expect(seen).toEqual(
     expect.arrayContaining([
       ["account.create", accountId, expect.objectContaining({ handle: expect.any(String) })],
       ["account.update", accountId, { displayName: "Renamed" }],
-      ["member.add", userId, { role: "reader", email }],
+      ["invitation.create", withdrawn.id, { role: "reader", email: "withdrawn@example.com" }],
+      ["invitation.resend", withdrawn.id, { email: "withdrawn@example.com" }],
+      ["invitation.withdraw", withdrawn.id, { role: "reader", email: "withdrawn@example.com" }],
+      ["invitation.create", declined.id, toReader],
+      ["invitation.decline", declined.id, toReader],
+      ["invitation.create", accepted.id, toReader],
+      ["invitation.accept", accepted.id, toReader],
       ["member.update", userId, { role: "editor", previousRole: "reader" }],
       ["member.remove", userId, { role: "editor" }],
       ["token.created", bound.id, { name: "ci" }],
       ["token.revoked", bound.id, { kind: "token" }],
     ]),
   );
-  const added = data.find((each) => each.action === "member.add")!;
-  expect(added.actor).toMatchObject({ kind: "user", id: it.ownerId, tokenId: caller.tokenId });
-  expect(added.ip).toBe("198.51.100.9");
-  expect(added.requestId).not.toBe("");
+  const by = (action: string) => data.find((each) => each.action === action)!;
+  const invited = by("invitation.create");
+  expect(invited.actor).toMatchObject({ kind: "user", id: it.ownerId, tokenId: caller.tokenId });
+  expect(invited.ip).toBe("198.51.100.9");
+  expect(invited.requestId).not.toBe("");
+  expect(by("invitation.accept").actor).toMatchObject({ kind: "user", id: userId });
 });
 
 test("sign-ins and failed sign-ins are kept under no account, and never hold what was typed", async () => {

@@ -36,8 +36,9 @@ export async function bootstrap(pool: Pool, owner: Bootstrap, log: Logger, now: 
 
 async function makeOwner(tx: Tx, email: string, passwordHash: string | undefined): Promise<Done> {
   const name = email.split("@")[0]!.slice(0, 80);
+  const verifiedAt = new Date();
   const user =
-    (await insertUser(tx, { id: newId("usr"), email, displayName: name, passwordHash })) ??
+    (await insertUser(tx, { id: newId("usr"), email, displayName: name, passwordHash, verifiedAt })) ??
     (await userByEmail(tx, email))!;
   const account = await makeAccount(tx, email);
   await insertMembership(tx, { id: newId("mem"), accountId: account.id, userId: user.id, role: "owner" });

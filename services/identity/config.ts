@@ -1,19 +1,10 @@
-import { ConfigError, type Field, type ServiceConfig, serviceFields } from "../kit/config.ts";
+import { ConfigError, checked, optionalUrl, type ServiceConfig, serviceFields } from "../kit/config.ts";
+import { mailFields, mailOf } from "../kit/mail.ts";
 import { isWeak } from "./passwords.ts";
 import { parseToken } from "./tokens.ts";
 
 /** The first owner, as the operator configured it. */
 export type Bootstrap = { email: string; password?: string | undefined; token?: string | undefined };
-
-function checked(name: string, holds: (value: string) => boolean, must: string): Field<string | undefined> {
-  return {
-    name,
-    parse: (value) => {
-      if (value !== undefined && !holds(value)) throw new Error(must);
-      return value;
-    },
-  };
-}
 
 export const fields = {
   ...serviceFields,
@@ -32,12 +23,18 @@ export const fields = {
     (value) => parseToken(value) === "pat",
     "must be a whole berth_pat_ token",
   ),
+  ...mailFields,
+  /** Where the pages of links are: what clients reach the gateway at. */
+  publicOrigin: optionalUrl("PUBLIC_ORIGIN", ["http", "https"]),
 };
 
 export type Config = ServiceConfig & {
   bootstrapEmail: string | undefined;
   bootstrapPassword: string | undefined;
   bootstrapToken: string | undefined;
+  smtpUrl: string | undefined;
+  mailFrom: string | undefined;
+  publicOrigin: string | undefined;
 };
 
 /**
@@ -53,4 +50,14 @@ export function bootstrapOf(config: Config): Bootstrap | undefined {
       "BOOTSTRAP_OWNER_EMAIL needs BOOTSTRAP_OWNER_PASSWORD or BOOTSTRAP_OWNER_TOKEN, and they need it",
     );
   return { email: email.toLowerCase(), password, token };
+}
+
+const NPM_START = "http://127.0.0.1:4000";
+
+/** Where links lead, and how mail is sent, if it is. Mail to others needs to know where they can open a link. */
+export function linkSettings(config: Config) {
+  const mail = mailOf(config);
+  if (mail && config.publicOrigin === undefined)
+    throw new ConfigError("SMTP_URL needs PUBLIC_ORIGIN, to which the links in mails lead");
+  return { mail, origin: config.publicOrigin ?? NPM_START };
 }

@@ -2,7 +2,7 @@ import type { HandlerContext } from "@connectrpc/connect";
 import type { Db } from "../kit/db.ts";
 import { refuse } from "../kit/errors.ts";
 import { who } from "../kit/interceptors.ts";
-import type { Limits } from "./limits.ts";
+import { covers, type Limits } from "./limits.ts";
 import { liveToken } from "./sql-sessions.ts";
 
 /** A session ends when it was not used for 12 h, and 7 days after signing in (decisions.md 5). */
@@ -29,4 +29,11 @@ export async function currentToken(db: Db, ctx: HandlerContext, now: number): Pr
         });
   if (!row) throw refuse(401, "unauthenticated", "The token is not valid any more.");
   return { id: row.id, userId: caller.id, kind: row.kind, limits: row };
+}
+
+/** As `currentToken`, and 403 for a token that is limited: what follows concerns the user as a whole. */
+export async function wholeUser(db: Db, ctx: HandlerContext, now: number, to: string): Promise<CurrentToken> {
+  const current = await currentToken(db, ctx, now);
+  if (!covers(current.limits, {})) throw refuse(403, "forbidden", `A limited token cannot ${to}.`);
+  return current;
 }

@@ -1,8 +1,11 @@
 import { join } from "node:path";
 import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { InvitationService } from "../../proto/gen/berth/identity/v1/invitations_pb.ts";
+import { PasswordService } from "../../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { startConsumer } from "../kit/consume.ts";
 import { createCursors, createPool } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
+import { startMailer } from "../kit/mail.ts";
 import { migrate } from "../kit/migrate.ts";
 import { connectBus } from "../kit/nats.ts";
 import { startRelay } from "../kit/outbox.ts";
@@ -11,8 +14,12 @@ import { serve } from "../kit/server.ts";
 import { startTelemetry } from "../kit/telemetry.ts";
 import { accountService } from "./account-service.ts";
 import { bootstrap } from "./bootstrap.ts";
-import { bootstrapOf, type Config, fields } from "./config.ts";
+import { bootstrapOf, type Config, fields, linkSettings } from "./config.ts";
 import { auditHandlers } from "./events.ts";
+import { invitationService } from "./invitation-service.ts";
+import { letters } from "./letters.ts";
+import { createLinks } from "./links.ts";
+import { passwordService } from "./password-service.ts";
 import { createPasswordCheck } from "./passwords.ts";
 import { sessionService } from "./session-service.ts";
 import { sweep } from "./sql-sessions.ts";
@@ -25,6 +32,7 @@ const SWEEP_MS = 15 * 60_000;
  */
 export async function start(config: Config, log: Logger, now: () => number = Date.now) {
   const owner = bootstrapOf(config);
+  const { mail, origin } = linkSettings(config);
   const telemetry = await startTelemetry("identity", config.otlpUrl);
   const pool = createPool(config.databaseUrl, { name: "identity", timeouts: config });
   await migrate(pool, join(import.meta.dirname, "migrations"));
@@ -32,20 +40,25 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
   const bus = connectBus(config.natsUrl, "identity", log);
   const cursors = createCursors(config.internalKeys);
   const passwords = await createPasswordCheck();
+  const links = createLinks(config.internalKeys, origin);
+  const mails = mail !== undefined;
   const server = await serve({
     host: config.host,
     port: config.port,
     grpcPort: config.grpcPort,
     keys: config.internalKeys,
     log,
-    services: [AccountService, SessionService],
+    services: [AccountService, SessionService, InvitationService, PasswordService],
     routes: (router) => {
       router.service(AccountService, accountService({ pool, cursors, now }));
       router.service(SessionService, sessionService({ pool, cursors, now, passwords }));
+      router.service(InvitationService, invitationService({ pool, cursors, now, links, mails }));
+      router.service(PasswordService, passwordService({ pool, now, passwords, mails }));
     },
     answers: pool,
     ready: async () => (await pool.query("select 1")).rowCount === 1,
   });
+  const mailer = mail && startMailer({ pool, log, settings: mail, compose: letters({ pool, links, now }) });
   const relay = startRelay({ url: config.databaseUrl, bus, log });
   const auditLog = startConsumer({
     bus,
@@ -64,6 +77,7 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
     stop: async () => {
       clearInterval(sweeping);
       await server.stop();
+      await mailer?.stop();
       await auditLog.stop();
       await relay.stop();
       await bus.close();

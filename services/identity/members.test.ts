@@ -1,8 +1,6 @@
-import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { refused, startIdentity, type TestIdentity } from "./testing.ts";
 
-const PASSWORD = "a-long-first-password";
 let it: TestIdentity;
 
 beforeAll(async () => {
@@ -10,78 +8,12 @@ beforeAll(async () => {
 });
 afterAll(() => it.stop());
 
-const someEmail = () => `${randomBytes(6).toString("hex")}@example.com`;
 const owned = async (accountId: string) => (await it.as(it.ownerToken, accountId)).accounts;
 const outcome = (call: Promise<unknown>) =>
   call.then(
     () => "done",
     () => refused(call),
   );
-
-test("somebody new becomes a member with a first password and can sign in", async () => {
-  const accounts = await owned(it.accountId);
-  const email = someEmail();
-  const made = await accounts.addMember({
-    accountId: it.accountId,
-    email: email.toUpperCase(),
-    role: "editor",
-    displayName: "Ada",
-    password: PASSWORD,
-  });
-  expect(made).toMatchObject({ email, displayName: "Ada", role: "editor" });
-  const { token } = await it.anonymous().signIn({ email, password: PASSWORD });
-  expect((await it.lookup(token)).memberships).toMatchObject([{ accountId: it.accountId, role: "editor" }]);
-});
-
-test("a user of another account becomes a member by e-mail alone, in any case", async () => {
-  const other = await it.account();
-  const { email, userId } = await it.member("reader");
-  const made = await (await owned(other)).addMember({
-    accountId: other,
-    email: email.toUpperCase(),
-    role: "owner",
-  });
-  expect(made).toMatchObject({ userId, email, role: "owner" });
-});
-
-test("refusals of a new member name what is wrong", async () => {
-  const accounts = await owned(it.accountId);
-  const { email } = await it.member("reader");
-  const { email: elsewhere } = await it.member("reader", await it.account());
-  const add = (more: { email: string; role?: string; password?: string }) =>
-    refused(accounts.addMember({ accountId: it.accountId, role: "reader", ...more }));
-  expect(await add({ email: someEmail() })).toBe("422 validation_failed unknown_user");
-  expect(await add({ email: someEmail(), password: "eleven-char" })).toBe(
-    "422 validation_failed weak_password",
-  );
-  expect(await add({ email: someEmail(), password: "p".repeat(1025) })).toBe(
-    "422 validation_failed too_long",
-  );
-  expect(await add({ email: "no-address" })).toBe("422 validation_failed invalid_email");
-  expect(await add({ email: someEmail(), role: "admin" })).toBe("422 validation_failed invalid_choice");
-  expect(await add({ email: elsewhere, password: PASSWORD })).toBe("422 validation_failed user_exists");
-  expect(await add({ email })).toBe("409 already_member");
-  expect(await add({ email, password: PASSWORD })).toBe("409 already_member");
-});
-
-test("a refused first password neither changes the user's own nor makes them a member", async () => {
-  const { email, password, token } = await it.member("reader", await it.account());
-  const accounts = await owned(it.accountId);
-  await refused(
-    accounts.addMember({ accountId: it.accountId, email, role: "owner", password: "another-password" }),
-  );
-  await it.anonymous().signIn({ email, password });
-  expect((await it.lookup(token)).memberships.map((each) => each.accountId)).not.toContain(it.accountId);
-});
-
-test("one new e-mail added from many sides at once is one user and one member", async () => {
-  const accounts = await owned(it.accountId);
-  const request = { accountId: it.accountId, email: someEmail(), role: "reader", password: PASSWORD };
-  const answers = await Promise.all(Array.from({ length: 6 }, () => outcome(accounts.addMember(request))));
-  expect(answers.sort()).toEqual([...Array(5).fill("409 already_member"), "done"]);
-  const { rows } = await it.pool.query("select id from users where email = $1", [request.email]);
-  expect(rows).toHaveLength(1);
-});
 
 test("a role changes at once, and changing it to what it is does nothing", async () => {
   const accounts = await owned(it.accountId);
@@ -95,13 +27,13 @@ test("a role changes at once, and changing it to what it is does nothing", async
   );
 });
 
-test("a removed member has no access from that moment, and can be added again", async () => {
+test("a removed member has no access from that moment, and can be invited again", async () => {
   const accounts = await owned(it.accountId);
   const { userId, token, email } = await it.member("editor");
   await accounts.removeMember({ accountId: it.accountId, userId });
   expect((await it.lookup(token)).memberships).toEqual([]);
   expect(await refused(accounts.removeMember({ accountId: it.accountId, userId }))).toBe("404 not_found");
-  await accounts.addMember({ accountId: it.accountId, email, role: "reader" });
+  await it.invite({ email, token }, "reader", it.accountId);
   expect((await it.lookup(token)).memberships).toMatchObject([{ role: "reader" }]);
 });
 
@@ -153,7 +85,7 @@ test("members are listed newest first, page by page, by when they joined", async
   const joined = [it.ownerId];
   const early = await it.member("reader");
   for (let i = 0; i < 3; i++) joined.push((await it.member("reader", accountId)).userId);
-  await accounts.addMember({ accountId, email: early.email, role: "editor" });
+  await it.invite(early, "editor", accountId);
   joined.push(early.userId);
   const seen: string[] = [];
   let cursor: string | undefined;

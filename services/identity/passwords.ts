@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { hash, verify } from "@node-rs/argon2";
+import { invalid } from "../kit/errors.ts";
 
 // argon2id (the library's default algorithm) with the parameters of decisions.md 5.
 const COST = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
@@ -8,6 +9,11 @@ const MIN_LENGTH = 12;
 /** Whether a password is shorter than 12 characters. */
 export function isWeak(password: string): boolean {
   return [...normal(password)].length < MIN_LENGTH;
+}
+
+/** Refuses a new password that is too short. `path` names the member that holds it. */
+export function requireStrong(path: string, password: string): void {
+  if (isWeak(password)) throw invalid(path, "weak_password", "A password has 12 characters or more.");
 }
 
 /** The argon2id hash of a password, with salt and parameters, as text. */

@@ -38,6 +38,27 @@ table inbox
   at timestamp with time zone not null default now()
   constraint inbox_pkey PRIMARY KEY (consumer, event_id)
   CREATE INDEX inbox_at ON inbox USING btree (at)
+table invitations
+  id text not null
+  account_id text not null
+  email text not null
+  role text not null
+  invited_by text not null
+  nonce text not null
+  token_hash bytea not null
+  created_at timestamp with time zone not null
+  expires_at timestamp with time zone not null
+  constraint invitations_account_email_key UNIQUE (account_id, email)
+  constraint invitations_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts(id)
+  constraint invitations_email_check CHECK ((email = lower(email)))
+  constraint invitations_invited_by_fkey FOREIGN KEY (invited_by) REFERENCES users(id)
+  constraint invitations_pkey PRIMARY KEY (id)
+  constraint invitations_role_check CHECK ((role = ANY (ARRAY['reader'::text, 'editor'::text, 'owner'::text])))
+  constraint invitations_token_hash_check CHECK ((length(token_hash) = 32))
+  constraint invitations_token_hash_key UNIQUE (token_hash)
+  CREATE INDEX invitations_end ON invitations USING btree (expires_at)
+  CREATE INDEX invitations_newest ON invitations USING btree (account_id, id DESC)
+  CREATE INDEX invitations_of_email ON invitations USING btree (email, id DESC)
 table kept_answers
   id bytea not null
   request bytea not null
@@ -50,6 +71,16 @@ table known_networks
   expires_at timestamp with time zone not null
   constraint known_networks_pkey PRIMARY KEY (key)
   CREATE INDEX known_networks_end ON known_networks USING btree (expires_at)
+table mails
+  id text not null
+  kind text not null
+  address text not null
+  data jsonb not null
+  created_at timestamp with time zone not null default now()
+  due_at timestamp with time zone not null default now()
+  tries integer not null default 0
+  constraint mails_pkey PRIMARY KEY (id)
+  CREATE INDEX mails_due ON mails USING btree (due_at)
 table memberships
   id text not null
   account_id text not null
@@ -71,6 +102,18 @@ table outbox
   headers jsonb not null default '{}'::jsonb
   constraint outbox_id_key UNIQUE (id)
   constraint outbox_pkey PRIMARY KEY (seq)
+table password_resets
+  id text not null
+  user_id text not null
+  token_hash bytea not null
+  expires_at timestamp with time zone not null
+  used_at timestamp with time zone
+  constraint password_resets_pkey PRIMARY KEY (id)
+  constraint password_resets_token_hash_check CHECK ((length(token_hash) = 32))
+  constraint password_resets_token_hash_key UNIQUE (token_hash)
+  constraint password_resets_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id)
+  CREATE INDEX password_resets_end ON password_resets USING btree (expires_at)
+  CREATE INDEX password_resets_of_user ON password_resets USING btree (user_id) WHERE (used_at IS NULL)
 table schema_migrations
   name text not null
   at timestamp with time zone not null default now()
@@ -94,6 +137,7 @@ table tokens
   expires_at timestamp with time zone not null
   last_used_at timestamp with time zone
   revoked_at timestamp with time zone
+  ip text
   constraint tokens_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts(id)
   constraint tokens_hash_check CHECK ((length(hash) = 32))
   constraint tokens_hash_key UNIQUE (hash)
@@ -103,6 +147,7 @@ table tokens
   constraint tokens_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id)
   CREATE INDEX tokens_newest ON tokens USING btree (user_id, id DESC) WHERE ((kind = 'token'::text) AND (revoked_at IS NULL))
   CREATE INDEX tokens_sessions_end ON tokens USING btree (expires_at) WHERE (kind = 'session'::text)
+  CREATE INDEX tokens_sessions_newest ON tokens USING btree (user_id, id DESC) WHERE ((kind = 'session'::text) AND (revoked_at IS NULL))
 table users
   id text not null
   email text not null
@@ -110,6 +155,7 @@ table users
   password_hash text
   created_at timestamp with time zone not null default now()
   disabled_at timestamp with time zone
+  email_verified_at timestamp with time zone
   constraint users_email_check CHECK ((email = lower(email)))
   constraint users_email_key UNIQUE (email)
   constraint users_pkey PRIMARY KEY (id)

@@ -13,7 +13,7 @@ import { newId } from "../kit/ids.ts";
 import { who } from "../kit/interceptors.ts";
 import { audit, emit } from "../kit/outbox.ts";
 import { attemptKey, createTurns } from "./attempts.ts";
-import { currentToken, DAY_MS, SESSION_DAYS, SESSION_IDLE_SECONDS } from "./current-token.ts";
+import { currentToken, DAY_MS, SESSION_DAYS, SESSION_IDLE_SECONDS, wholeUser } from "./current-token.ts";
 import { covers } from "./limits.ts";
 import type { PasswordCheck } from "./passwords.ts";
 import { type Attempt, admitSignIn, forgiveSignIn } from "./sign-in-limits.ts";
@@ -66,6 +66,25 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
           myRole: capped(row.myRole, limits.roleCap ?? undefined),
         })),
       };
+    },
+
+    async listSessions(req, ctx) {
+      const current = await currentToken(pool, ctx, now());
+      const { limit = DEFAULT_LIMIT } = req;
+      const before = cursors.decode(`sessions:${current.userId}`, req.cursor);
+      const page = { now: new Date(now()), idleSeconds: SESSION_IDLE_SECONDS, before, limit: limit + 1 };
+      const found = await sql.sessionsOf(pool, current.userId, page);
+      const marked = found.map((row) => ({ ...row, current: row.id === current.id }));
+      return cursors.page(`sessions:${current.userId}`, marked, limit, (row) => row.id);
+    },
+
+    async endSession(req, ctx) {
+      const { userId } = await wholeUser(pool, ctx, now(), "end a session");
+      return transaction(pool, async (tx) => {
+        const session = { id: req.sessionId, userId, kind: "session" as const, now: now() };
+        if (!(await endToken(tx, who(ctx), session))) throw notFound("session");
+        return {};
+      });
     },
 
     async createToken(req, ctx) {
@@ -125,6 +144,7 @@ async function openSession({ pool, now }: SessionDeps, by: Who, user: sql.UserRo
     name: "session",
     hash: hashToken(text),
     lastFour: lastFour(text),
+    ip: by.caller.ip,
     createdAt: new Date(now()),
     expiresAt: new Date(now() + SESSION_DAYS * DAY_MS),
   };

@@ -1,6 +1,6 @@
 import type { Db, Pool } from "../kit/db.ts";
 import { refuse } from "../kit/errors.ts";
-import { attemptKey, emailKey } from "./attempts.ts";
+import { attemptKey, windowKey } from "./attempts.ts";
 import * as sql from "./sql-attempts.ts";
 
 /** How many failures a window takes. */
@@ -25,7 +25,7 @@ export async function admitSignIn(pool: Pool, email: string, ip: string, ms: num
   const at = new Date(ms);
   await take(pool, own, OF_NETWORK, at, "Too many failed sign-ins. Wait, then try again.");
   if (await sql.isKnownNetwork(pool, own, at)) return { own, shared: undefined, at };
-  const shared = emailKey(email);
+  const shared = windowKey("sign-in", email);
   try {
     await take(pool, shared, OF_EMAIL, at, "Too many failed sign-ins of this e-mail. Wait, then try again.");
   } catch (error) {
@@ -43,10 +43,19 @@ export async function forgiveSignIn(db: Db, attempt: Attempt): Promise<void> {
   await sql.knowNetwork(db, attempt.own, attempt.at, KNOWN_DAYS);
 }
 
+/** From now on the e-mail has tries of its own from this address. */
+export function knowAddress(db: Db, email: string, ip: string, now: Date): Promise<number> {
+  return sql.knowNetwork(db, attemptKey(email, ip), now, KNOWN_DAYS);
+}
+
+/** Counts one under a key, if its window has room; false when it is full. */
+export async function fits(db: Db, key: Buffer, limit: Limit, now: Date): Promise<boolean> {
+  return (await sql.takeAttempt(db, { key, now, windowSeconds: limit.seconds, max: limit.max })) === 1;
+}
+
 /** Counts one try under a key; 429 rate_limited with the seconds to wait when its window is full. */
 export async function take(db: Db, key: Buffer, limit: Limit, now: Date, message: string): Promise<void> {
-  const attempt = { key, now, windowSeconds: limit.seconds };
-  if ((await sql.takeAttempt(db, { ...attempt, max: limit.max })) === 1) return;
-  const retryAfter = await sql.secondsUntilAttempt(db, attempt);
+  if (await fits(db, key, limit, now)) return;
+  const retryAfter = await sql.secondsUntilAttempt(db, { key, now, windowSeconds: limit.seconds });
   throw refuse(429, "rate_limited", message, { context: { retryAfter } });
 }

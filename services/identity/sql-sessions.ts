@@ -9,19 +9,30 @@ const USER = `id, email, display_name as "displayName", created_at as "createdAt
 /** Undefined when the e-mail is known already. `email` is in lower case. */
 export function insertUser(
   db: Db,
-  user: { id: string; email: string; displayName: string; passwordHash: string | undefined },
+  user: {
+    id: string;
+    email: string;
+    displayName: string;
+    passwordHash: string | undefined;
+    verifiedAt: Date;
+  },
 ) {
   return maybe<UserRow>(
     db,
     "user_insert",
-    `insert into users (id, email, display_name, password_hash) values ($1, $2, $3, $4)
+    `insert into users (id, email, display_name, password_hash, email_verified_at) values ($1, $2, $3, $4, $5)
      on conflict (email) do nothing returning ${USER}`,
-    [user.id, user.email, user.displayName, user.passwordHash],
+    [user.id, user.email, user.displayName, user.passwordHash, user.verifiedAt],
   );
 }
 
 export function userById(db: Db, id: string) {
-  return maybe<UserRow>(db, "user_by_id", `select ${USER} from users where id = $1`, [id]);
+  return maybe<UserRow & { emailVerified: boolean }>(
+    db,
+    "user_by_id",
+    `select ${USER}, email_verified_at is not null as "emailVerified" from users where id = $1`,
+    [id],
+  );
 }
 
 export function userByEmail(db: Db, email: string) {
@@ -60,6 +71,7 @@ export type NewToken = {
   lastFour: string;
   roleCap?: string | undefined;
   accountId?: string | undefined;
+  ip?: string | undefined;
   createdAt: Date;
   expiresAt: Date;
 };
@@ -73,8 +85,8 @@ export function insertToken(db: Db, token: NewToken) {
     db,
     "token_insert",
     `insert into tokens (id, user_id, kind, name, hash, last_four, role_cap, account_id, created_at, expires_at,
-       last_used_at)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, case when $3 = 'session' then $9::timestamptz end)
+       last_used_at, ip)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, case when $3 = 'session' then $9::timestamptz end, $11)
      on conflict (hash) do nothing returning ${TOKEN}`,
     [
       token.id,
@@ -87,6 +99,7 @@ export function insertToken(db: Db, token: NewToken) {
       token.accountId,
       token.createdAt,
       token.expiresAt,
+      token.ip,
     ],
   );
 }
@@ -105,6 +118,33 @@ export function tokensOf(
        and ($3::text is null or id < $3)
      order by id desc limit $4`,
     [userId, page.now, page.before, page.limit],
+  );
+}
+
+export type SessionRow = {
+  id: string;
+  ip?: string;
+  createdAt: Timestamp;
+  lastUsedAt: Timestamp;
+  expiresAt: Timestamp;
+};
+
+/** Sessions of a user that still work, newest first; `expiresAt` is when one ends if it is not used again. */
+export function sessionsOf(
+  db: Db,
+  userId: string,
+  page: { now: Date; idleSeconds: number; before: string | undefined; limit: number },
+) {
+  const idleEnd = "last_used_at + make_interval(secs => $3)";
+  return rows<SessionRow>(
+    db,
+    "sessions_of",
+    `select id, ip, created_at as "createdAt", last_used_at as "lastUsedAt", least(expires_at, ${idleEnd}) as "expiresAt"
+     from tokens
+     where user_id = $1 and kind = 'session' and revoked_at is null and expires_at > $2 and ${idleEnd} > $2
+       and ($4::text is null or id < $4)
+     order by id desc limit $5`,
+    [userId, page.now, page.idleSeconds, page.before, page.limit],
   );
 }
 
@@ -176,7 +216,10 @@ export function lookupToken(db: Db, lookup: { hash: Buffer; now: Date; idleSecon
   );
 }
 
-/** Forgets sessions a day after their end, attempts whose window is over, and networks of long ago. */
+/**
+ * Forgets sessions a day after their end, attempts whose window is over, networks of long ago, and links and
+ * mails that have been of no use for days.
+ */
 export async function sweep(db: Db, now: Date): Promise<void> {
   await count(
     db,
@@ -186,4 +229,17 @@ export async function sweep(db: Db, now: Date): Promise<void> {
   );
   await count(db, "attempts_sweep", "delete from sign_in_attempts where expires_at < $1", [now]);
   await count(db, "networks_sweep", "delete from known_networks where expires_at < $1", [now]);
+  await count(
+    db,
+    "invitations_sweep",
+    "delete from invitations where expires_at < $1::timestamptz - interval '30 days'",
+    [now],
+  );
+  await count(
+    db,
+    "resets_sweep",
+    "delete from password_resets where expires_at < $1::timestamptz - interval '1 day'",
+    [now],
+  );
+  await count(db, "mails_sweep", "delete from mails where created_at < now() - interval '7 days'");
 }

@@ -94,6 +94,13 @@ export function memberOf(db: Db, accountId: string, userId: string) {
   ]);
 }
 
+export function memberByEmail(db: Db, accountId: string, email: string) {
+  return maybe<MemberRow>(db, "member_by_email", `${MEMBER} where m.account_id = $1 and u.email = $2`, [
+    accountId,
+    email,
+  ]);
+}
+
 /** Members of an account, newest first. */
 export function membersOf(db: Db, accountId: string, page: { before: string | undefined; limit: number }) {
   return rows<MemberRow>(

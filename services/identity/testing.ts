@@ -2,6 +2,8 @@ import { randomBytes } from "node:crypto";
 import { inspect } from "node:util";
 import { ConnectError } from "@connectrpc/connect";
 import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { InvitationService } from "../../proto/gen/berth/identity/v1/invitations_pb.ts";
+import { PasswordService } from "../../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
 import { type Caller, capped, type RoleName } from "../kit/caller.ts";
 import { readConfig } from "../kit/config.ts";
@@ -29,7 +31,7 @@ export function testEnv(databaseUrl: string, natsUrl: string, more: Record<strin
  * Identity on a database and a NATS of its own, with a first owner, and a clock that tests set. Callers are
  * made as a gateway makes them: from what identity says about their token.
  */
-export async function startIdentity() {
+export async function startIdentity(more: Record<string, string> = {}) {
   const [database, nats] = await Promise.all([testDatabase(["identity"]), testNats()]);
   const clock = { ms: Date.now() };
   const ownerToken = makeToken("pat");
@@ -37,6 +39,7 @@ export async function startIdentity() {
     BOOTSTRAP_OWNER_EMAIL: "owner@example.com",
     BOOTSTRAP_OWNER_PASSWORD: OWNER_PASSWORD,
     BOOTSTRAP_OWNER_TOKEN: ownerToken,
+    ...more,
   });
   const log = createLog("identity", "silent");
   const running = await start(readConfig(env, fields), log, () => clock.ms);
@@ -55,6 +58,8 @@ export async function startIdentity() {
       caller,
       accounts: clientAs(AccountService, running.port, caller),
       sessions: clientAs(SessionService, running.port, caller),
+      invitations: clientAs(InvitationService, running.port, caller),
+      passwords: clientAs(PasswordService, running.port, caller),
     };
   }
 
@@ -63,22 +68,35 @@ export async function startIdentity() {
     return clientAs(SessionService, running.port, { kind: "anonymous", id: "", ip });
   }
 
+  /** What somebody without a token may do with the link of a mail. */
+  function visitor(ip = "203.0.113.7") {
+    const caller = { kind: "anonymous" as const, id: "", ip };
+    return {
+      invitations: clientAs(InvitationService, running.port, caller),
+      passwords: clientAs(PasswordService, running.port, caller),
+    };
+  }
+
   const owner = await as(ownerToken);
   const { accounts } = await owner.sessions.getMe({});
   const accountId = accounts[0]!.id;
 
-  /** Makes a user with a role in the owner's account and signs them in. */
+  /** Invites somebody new, who joins by the link and signs in. The first owner has to own the account. */
   async function member(role: RoleName, inAccount = accountId) {
     const email = `${randomBytes(6).toString("hex")}@example.com`;
     const password = "a-long-first-password";
-    const { userId } = await (await as(ownerToken, inAccount)).accounts.addMember({
-      accountId: inAccount,
-      email,
-      role,
-      password,
-    });
+    const { invitations } = await as(ownerToken, inAccount);
+    const { link } = await invitations.inviteMember({ accountId: inAccount, email, role });
+    const joined = await visitor().invitations.joinByInvitation({ token: tokenIn(link), password });
     const { token } = await anonymous().signIn({ email, password });
-    return { userId, email, password, token };
+    return { userId: joined.user!.id, email, password, token };
+  }
+
+  /** Brings a user into an account of the first owner's by an invitation that the user accepts. */
+  async function invite(user: { email: string; token: string }, role: RoleName, inAccount: string) {
+    const inviter = await as(ownerToken, inAccount);
+    const { id } = await inviter.invitations.inviteMember({ accountId: inAccount, email: user.email, role });
+    await (await as(user.token)).invitations.acceptInvitation({ invitationId: id });
   }
 
   /** An account of its own, with the first owner as its only member. */
@@ -99,7 +117,9 @@ export async function startIdentity() {
     lookup,
     as,
     anonymous,
+    visitor,
     member,
+    invite,
     account,
     stop: async () => {
       await running.stop();
@@ -110,6 +130,11 @@ export async function startIdentity() {
 }
 
 export type TestIdentity = Awaited<ReturnType<typeof startIdentity>>;
+
+/** The token of a one-time link. */
+export function tokenIn(link: string | undefined): string {
+  return new URL(link!).hash.slice(1);
+}
 
 /** What a refused call answered. Throws when it was not refused. */
 export async function refusal(call: Promise<unknown>) {

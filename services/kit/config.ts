@@ -88,6 +88,29 @@ export function url(name: string, schemes: readonly string[], fallback?: string)
   });
 }
 
+/** A URL as above that may be missing. */
+export function optionalUrl(name: string, schemes: readonly string[]): Field<string | undefined> {
+  return {
+    name,
+    parse: (value) => (value === undefined ? undefined : url(name, schemes).parse(value)),
+  };
+}
+
+/** A text that may be missing, and otherwise has to hold what `must` says. */
+export function checked(
+  name: string,
+  holds: (value: string) => boolean,
+  must: string,
+): Field<string | undefined> {
+  return {
+    name,
+    parse: (value) => {
+      if (value !== undefined && !holds(value)) throw new Error(must);
+      return value;
+    },
+  };
+}
+
 /** Comma-separated base64 keys of 32 bytes; the first signs, all verify. */
 export function keys(name: string): Field<Buffer[]> {
   return field(name, undefined, (value) =>

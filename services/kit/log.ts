@@ -2,7 +2,8 @@ import { destination, type Logger, pino } from "pino";
 
 export type { Logger };
 
-const TOKEN = /\bberth_(pat|ses)_[0-9A-Za-z]{36}\b/g;
+// Bearer tokens, and what opens a one-time link.
+const TOKEN = /\bberth_(pat|ses|inv|rst)_[\w-]{36,43}/g;
 const URL_PASSWORD = /(:\/\/[^\s:/@"]*):[^\s@/"]+@/g;
 
 /** Removes bearer tokens and passwords in URLs from a text that leaves the process. */

@@ -222,6 +222,8 @@ export type TokenRevoked = Message<"berth.identity.v1.TokenRevoked"> & {
   userId: string;
 
   /**
+   * Empty when several of the user's ended at once.
+   *
    * @generated from field: string token_id = 2;
    */
   tokenId: string;

@@ -1,0 +1,68 @@
+import { at, call, linkIsOver, onSend, sentence, show, token } from "/pages/link.js";
+
+let invitation;
+
+async function open() {
+  if (!token) return show("No invitation", "Open this page by the link of your invitation.");
+  try {
+    invitation = await call("POST", "/invitations/open", { token });
+  } catch (error) {
+    return show(linkIsOver(error) ? "This link does not work" : "Not now", sentence(error));
+  }
+  const { accountName, accountHandle, invitedBy, role, email, known } = invitation;
+  const account = accountName === accountHandle ? accountHandle : `${accountName} (${accountHandle})`;
+  show(`Join ${account}`, `${invitedBy} invites you, as ${role}.`, true);
+  at("email").value = email;
+  at("name-field").hidden = known;
+  at("password").autocomplete = known ? "current-password" : "new-password";
+  at("hint").textContent = known
+    ? "You have a user here: enter its password."
+    : "Choose one: 12 characters or more. A few words are good.";
+  at(known ? "password" : "name").focus();
+}
+
+async function join() {
+  const password = at("password").value;
+  if (invitation.known) return accept(password);
+  const displayName = at("name").value.trim();
+  try {
+    await call("POST", "/invitations/join", { token, password, ...(displayName && { displayName }) });
+  } catch (error) {
+    // The e-mail got a user since this page was opened.
+    if (error.code === "user_exists") await open();
+    else throw error;
+    return;
+  }
+  done();
+}
+
+async function accept(password) {
+  const session = await call("POST", "/sessions", { email: invitation.email, password });
+  try {
+    await call("POST", `/me/invitations/${invitation.id}/accept`, undefined, session.token);
+  } finally {
+    await call("DELETE", "/sessions", undefined, session.token).catch(() => {});
+  }
+  done();
+}
+
+function done() {
+  const { accountHandle, role, email } = invitation;
+  show("Welcome", `You are in the account ${accountHandle} now, as ${role}.`);
+  const how = document.createElement("p");
+  how.textContent = "With your password, this gives you a token for the API:";
+  const command = document.createElement("pre");
+  const base = location.origin + document.querySelector("meta[name=berth-api]").content;
+  const body = JSON.stringify({ email, password: "…" });
+  command.textContent = `curl ${base}/sessions \\\n  -H 'Content-Type: application/json' \\\n  -d '${body}'`;
+  const docs = document.createElement("p");
+  const link = document.createElement("a");
+  link.href = "/docs";
+  link.textContent = "What the API can do";
+  docs.append(link);
+  at("done").replaceChildren(how, command, docs);
+  at("done").hidden = false;
+}
+
+onSend(join);
+await open();

@@ -1,0 +1,81 @@
+import { buffer } from "node:stream/consumers";
+import { SMTPServer } from "smtp-server";
+
+export type Received = {
+  from: string;
+  to: string[];
+  headers: Map<string, string>;
+  text: string;
+  raw: string;
+};
+
+/**
+ * An SMTP server that keeps what it is sent. `refuse` decides on a recipient: a number is the status it is refused
+ * with, `"drop"` takes the mail and cuts the connection before it is confirmed.
+ */
+export async function startMailbox(
+  options: { refuse?: (to: string, tries: number) => number | "drop" | undefined; password?: string } = {},
+) {
+  const received: Received[] = [];
+  const tries = new Map<string, number>();
+  const server = new SMTPServer({
+    authOptional: options.password === undefined,
+    allowInsecureAuth: true,
+    disabledCommands: ["STARTTLS"],
+    logger: false,
+    onAuth: ({ password }, _session, done) =>
+      password === options.password ? done(null, { user: "berth" }) : done(new Error("no")),
+    onRcptTo: ({ address }, _session, done) => {
+      const n = (tries.get(address) ?? 0) + 1;
+      tries.set(address, n);
+      const status = options.refuse?.(address, n);
+      done(typeof status === "number" ? Object.assign(new Error("no"), { responseCode: status }) : null);
+    },
+    onData: async (stream, session, done) => {
+      const raw = (await buffer(stream)).toString();
+      const to = session.envelope.rcptTo.map(({ address }) => address);
+      received.push({
+        from: (session.envelope.mailFrom as { address: string }).address,
+        to,
+        ...parse(raw),
+        raw,
+      });
+      if (to.some((address) => options.refuse?.(address, tries.get(address)!) === "drop"))
+        for (const connection of server.connections) connection.close();
+      else done();
+    },
+  });
+  server.on("error", () => {});
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.server.address() as { port: number };
+  const login = options.password === undefined ? "" : `berth:${options.password}@`;
+  return {
+    url: `smtp://${login}127.0.0.1:${port}`,
+    received,
+    /** What came for an address so far. */
+    for: (address: string) => received.filter(({ to }) => to.includes(address)),
+    tries: (address: string) => tries.get(address) ?? 0,
+    stop: () => new Promise<void>((resolve) => server.close(() => resolve())),
+  };
+}
+
+export type Mailbox = Awaited<ReturnType<typeof startMailbox>>;
+
+function parse(raw: string): { headers: Map<string, string>; text: string } {
+  const [head = "", ...body] = raw.split("\r\n\r\n");
+  const lines = head.replace(/\r\n[ \t]+/g, " ").split("\r\n");
+  const headers = new Map(
+    lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 2)]),
+  );
+  const encoded = body.join("\r\n\r\n");
+  const quoted = headers.get("content-transfer-encoding") === "quoted-printable";
+  return { headers, text: quoted ? unquoted(encoded) : encoded };
+}
+
+function unquoted(text: string): string {
+  const joined = text.replace(/=\r\n/g, "");
+  const bytes = joined.replace(/=([0-9A-F]{2})/g, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+  return Buffer.from(bytes, "latin1").toString();
+}
