@@ -107,6 +107,8 @@ describe.skipIf(!helmProgram)("the chart", () => {
     ["a registry without address", { "registry.bundled": "false" }, "registry.push: name your registry"],
     ["a NATS without address", { "nats.bundled": "false" }, "nats.url: name your NATS"],
     ["an address behind an ingress", { publicUrl: '"http://10.0.0.1"' }, "an ingress needs a name"],
+    ["mail without a server", { "smtp.from": '"a@example.com"' }, "smtp.existingSecret: name the Secret"],
+    ["mail from nobody", { "smtp.existingSecret": '"my-mail"' }, "smtp.from: say whom"],
     ["two doors", { "httpRoute.enabled": "true" }, "choose ingress or httpRoute"],
     ["an end before the drain is over", { "defaults.drainSeconds": "25" }, "must be more than drainSeconds"],
     [
@@ -177,7 +179,7 @@ describe.skipIf(!helmProgram)("the chart", () => {
       (m) => m[1],
     );
     expect(new Set(named)).toEqual(
-      new Set(["my-owner", "my-keys", "my-roles", "my-admin", "my-nats", "my-s3"]),
+      new Set(["my-owner", "my-mail", "my-keys", "my-roles", "my-admin", "my-nats", "my-s3"]),
     );
   });
 
@@ -282,6 +284,20 @@ describe.skipIf(!helmProgram)("the chart", () => {
     expect(peers("deployer")).toEqual(["gateway", "variables"]);
     expect(peers("postgres")).toEqual(["deployer", "gateway", "identity", "prepare", "rotate", "variables"]);
     expect(peers("object-store")).toEqual(["berth-builds", "deployer"]);
+  });
+
+  test("identity alone sends mail, and nobody where there is no mail", () => {
+    const open = (manifests: Manifest[]) =>
+      ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy")
+        .filter((one) => one.spec!.egress?.some(({ ports }) => ports?.some(({ port }) => port === 587)))
+        .map((one) => one.metadata!.name);
+    expect(open(bundled)).toEqual([]);
+    expect(open(external)).toEqual(["berth-identity"]);
+    const asking = ofKind<V1Deployment>(external, "Deployment").filter((one) =>
+      JSON.stringify(one).includes("SMTP_URL"),
+    );
+    expect(asking.map((one) => one.metadata!.name)).toEqual(["berth-identity"]);
+    expect(config(external, "berth-identity").MAIL_FROM).toBe("Berth <berth@example.com>");
   });
 
   test("metrics are not at the gateway's public door", () => {

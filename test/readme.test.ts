@@ -50,6 +50,7 @@ test("the README's tour, pasted line by line, does what it says", async () => {
     "1 applied",
     "listening on port",
     "variable.create DATABASE_URL",
+    "Ada editor",
     `"commit":"${commit}"`,
   ])
     expect(output).toContain(said);

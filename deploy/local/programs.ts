@@ -32,10 +32,12 @@ export const programs: Program[] = [
     name: "identity",
     folder: "services/identity",
     kind: "service",
-    env: ({ secrets }) => ({
+    env: ({ secrets, origin }) => ({
       BOOTSTRAP_OWNER_EMAIL: ownerEmail,
       BOOTSTRAP_OWNER_TOKEN: secrets.ownerToken,
       BOOTSTRAP_OWNER_PASSWORD: secrets.ownerPassword,
+      PUBLIC_ORIGIN: origin,
+      ...mailEnvironment(),
     }),
   },
   {
@@ -88,6 +90,12 @@ export function environmentOf(program: Program, around: Surroundings): Record<st
     ...Object.fromEntries(addresses),
     ...program.env?.(around),
   };
+}
+
+/** Of the launcher's own environment, for the one program that sends mail. */
+function mailEnvironment(): Record<string, string> {
+  const { SMTP_URL = "", MAIL_FROM = "" } = process.env;
+  return { SMTP_URL, MAIL_FROM };
 }
 
 export const grpcPortOf = (name: string) => `${name}Grpc`;

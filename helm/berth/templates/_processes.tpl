@@ -1,7 +1,7 @@
 {{/*
 Every process of the platform. A new service is one more entry:
   calls      the processes it asks
-  uses       database, nats, objectStore, registry, kubernetes
+  uses       database, nats, objectStore, registry, kubernetes, smtp
   config     its part of the environment, beside what all have (_pod.tpl)
   secrets    variable → of (which Secret, _secrets.tpl), key, optional
   files      a key of a Secret as a file
@@ -22,10 +22,16 @@ Every process of the platform. A new service is one more entry:
     RATE_LIMIT_PUBLIC: {{ $v.rateLimits.public | quote }}
 - name: identity
   calls: []
-  uses: [database, nats]
+  uses: [database, nats{{ if $v.smtp.existingSecret }}, smtp{{ end }}]
   config:
     BOOTSTRAP_OWNER_EMAIL: {{ $v.owner.email | quote }}
+    {{- with $v.smtp.from }}
+    MAIL_FROM: {{ . | quote }}
+    {{- end }}
   secrets:
+    {{- if $v.smtp.existingSecret }}
+    SMTP_URL: {of: smtp, key: url}
+    {{- end }}
     BOOTSTRAP_OWNER_PASSWORD: {of: owner, key: password, optional: true}
     BOOTSTRAP_OWNER_TOKEN: {of: owner, key: token, optional: true}
 - name: variables

@@ -1,4 +1,4 @@
-{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|objectStore|registryLogin"). */}}
+{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|smtp|objectStore|registryLogin"). */}}
 {{- define "berth.secretName" -}}
 {{- include "berth.givenSecret" . | default (include "berth.madeSecret" .) -}}
 {{- end -}}
@@ -11,6 +11,7 @@
   "database" $v.database.existingSecret
   "admin" $v.database.admin.existingSecret
   "nats" $v.nats.existingSecret
+  "smtp" $v.smtp.existingSecret
   "objectStore" $v.objectStore.existingSecret
   "registryLogin" $v.registry.existingSecret) .of -}}
 {{- end -}}

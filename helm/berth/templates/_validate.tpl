@@ -18,6 +18,8 @@
 {{- if and $v.database.bundled (not $v.database.admin.user) }}{{ $mistakes = append $mistakes "database.admin.user: the bundled PostgreSQL needs an administrator." }}{{ end -}}
 {{- if and (not $v.nats.bundled) (not $v.nats.url) }}{{ $mistakes = append $mistakes "nats.url: name your NATS, or set nats.bundled." }}{{ end -}}
 {{- if and (not $v.nats.bundled) $v.nats.user (not $v.nats.existingSecret) }}{{ $mistakes = append $mistakes "nats.existingSecret: name the Secret with the password of nats.user." }}{{ end -}}
+{{- if and $v.smtp.from (not $v.smtp.existingSecret) }}{{ $mistakes = append $mistakes "smtp.existingSecret: name the Secret whose key `url` says where mail is handed in, such as smtps://user:password@mail.example.com." }}{{ end -}}
+{{- if and $v.smtp.existingSecret (not $v.smtp.from) }}{{ $mistakes = append $mistakes "smtp.from: say whom mail comes from, such as berth@example.com." }}{{ end -}}
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.endpoint) }}{{ $mistakes = append $mistakes "objectStore.endpoint: name your S3, or set objectStore.bundled." }}{{ end -}}
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.existingSecret) }}{{ $mistakes = append $mistakes "objectStore.existingSecret: name the Secret with access-key and secret-key of your S3." }}{{ end -}}
 {{- if and (not $v.registry.bundled) (not $v.registry.push) }}{{ $mistakes = append $mistakes "registry.push: name your registry, or set registry.bundled." }}{{ end -}}
