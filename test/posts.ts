@@ -42,16 +42,32 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
     return { path: "/accounts", body: { handle }, named: byId, made, audited: created("account.create") };
   },
 
-  async AddMember(door) {
-    const path = `${door.A}/members`;
+  async InviteMember(door) {
     const email = `${any("m")}@example.com`;
-    const body = { email, role: "reader", password: any("password") };
-    const named = (answer: Made) => String(answer.userId);
-    const made = async () =>
-      (await door.must<{ data: Made[] }>("GET", `${path}?limit=100`)).data
-        .filter((one) => one.email === email)
-        .map(named);
-    return { path, body, named, made, audited: { action: "member.add", target: named } };
+    const made = listed(door, `${door.A}/invitations`, (one) => one.email === email);
+    const body = { email, role: "reader" };
+    return { path: `${door.A}/members`, body, named: byId, made, audited: created("invitation.create") };
+  },
+
+  async ResendInvitation(door) {
+    const body = { email: `${any("m")}@example.com`, role: "reader" };
+    const { id } = await door.must<Made>("POST", `${door.A}/members`, body);
+    const audited = { action: "invitation.resend", target: () => id };
+    const named = (answer: Made) => String(answer.link);
+    return { path: `${door.A}/invitations/${id}/resend`, body: {}, named, audited };
+  },
+
+  async AcceptInvitation(door) {
+    const { id, accountId } = await invited(door);
+    const made = listed(door, "/accounts", (one) => one.id === accountId);
+    const audited = { action: "invitation.accept", target: () => id };
+    return { path: `/me/invitations/${id}/accept`, body: {}, named: byId, made, audited };
+  },
+
+  async DeclineInvitation(door) {
+    const { id } = await invited(door);
+    const audited = { action: "invitation.decline", target: () => id };
+    return { path: `/me/invitations/${id}/decline`, body: {}, named: () => "{}", audited };
   },
 
   async CreateToken(door) {
@@ -194,6 +210,20 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
 export const routeOf = (name: string) => keyedRoutes.find((route) => route.rpc.name === name.split(",")[0])!;
 
 const page = (text: string) => archiveOf([{ name: "index.html", content: text }]);
+
+/** An invitation of the caller's to an account of somebody else's. */
+async function invited(door: Door): Promise<{ id: string; accountId: string }> {
+  const { token } = await door.member("reader");
+  const { email } = await door.must<{ email: string }>("GET", "/me");
+  const { id: accountId } = await door.must<Made>("POST", "/accounts", { handle: any("h") }, token);
+  const { id } = await door.must<Made>(
+    "POST",
+    `/accounts/${accountId}/members`,
+    { email, role: "reader" },
+    token,
+  );
+  return { id, accountId };
+}
 
 const lives = new WeakMap<Door, Map<string, Promise<string>>>();
 
