@@ -1,6 +1,6 @@
-import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
@@ -49,6 +49,23 @@ test("messages and password survive a stop and a start", async () => {
   const second = await start({ port: first.port });
   expect(second.url).toBe(first.url);
   expect(await count(second.url)).toBe(1);
+});
+
+test("a server that listens but has not yet told its ports whole is waited for", async () => {
+  const early = join(dir, "early-nats-server");
+  const script = [
+    `"${binary}" "$@" & server=$!`,
+    `trap 'kill $server' TERM`,
+    `whole="${join(dir, "nats", basename(binary))}_$server.ports"`,
+    `part="${join(dir, "nats")}/early_$$.ports"`,
+    `until [ -s "$whole" ]; do sleep 0.05; done`,
+    `head -c 10 "$whole" > "$part"; sleep 1; cat "$whole" > "$part"`,
+    `wait $server; wait $server`,
+  ];
+  await writeFile(early, `#!/bin/sh\n${script.join("\n")}\n`, { mode: 0o700 });
+  const server = await startNats({ binary: early, dir: join(dir, "nats") });
+  onTestFinished(() => server.stop());
+  expect((await fetch(`${server.monitorUrl}/healthz`)).status).toBe(200);
 });
 
 test("acknowledged messages survive a kill", async () => {

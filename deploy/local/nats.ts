@@ -70,14 +70,14 @@ async function start(options: NatsOptions): Promise<NatsServer> {
   const command = { file: binary, args: ["-c", config], env, cwd: dir };
   const child = await startChild(command, log, "SIGTERM");
   const stop = async () => void (await child.end("SIGTERM", 4_000));
+  let monitorUrl: string;
   try {
-    await untilReady(child, { port, password, log, dir });
+    monitorUrl = await untilReady(child, { port, password, log, dir });
   } catch (error) {
     await stop();
     throw error;
   }
   const url = `nats://${user}:${password}@127.0.0.1:${port}`;
-  const monitorUrl = await monitorUrlOf(dir, child.pid);
   const kill = () => child.kill("SIGKILL");
   return { url, port, monitorUrl, pid: child.pid, exited: child.exited, stop, kill };
 }
@@ -127,20 +127,23 @@ type About = { port: number; password: string; log: string; dir: string };
 
 /**
  * The server writes `<program>_<pid>.ports` when it listens. Only then is the password sent: until then the
- * port may be somebody else's.
+ * port may be somebody else's. Gives the URL of the monitor.
  */
-async function untilReady(child: Child, about: About): Promise<void> {
-  const listens = async () => (await readdir(about.dir)).some((name) => name.endsWith(`_${child.pid}.ports`));
-  while (!((await listens()) && (await signIn(about.port, about.password)))) {
+async function untilReady(child: Child, about: About): Promise<string> {
+  for (;;) {
+    const monitorUrl = await monitorUrlOf(about.dir, child.pid);
+    if (monitorUrl && (await signIn(about.port, about.password))) return monitorUrl;
     if (child.exit()) throw await startFailure(about);
     await pause(20);
   }
 }
 
-async function monitorUrlOf(dir: string, pid: number): Promise<string> {
-  const name = (await readdir(dir)).find((file) => file.endsWith(`_${pid}.ports`))!;
-  const ports = JSON.parse(await readFile(join(dir, name), "utf8")) as { monitoring: string[] };
-  return ports.monitoring[0]!;
+async function monitorUrlOf(dir: string, pid: number): Promise<string | undefined> {
+  const name = (await readdir(dir)).find((file) => file.endsWith(`_${pid}.ports`));
+  const text = name && (await readFile(join(dir, name), "utf8"));
+  // The file may be there before all of it is written.
+  if (!text?.trimEnd().endsWith("}")) return undefined;
+  return (JSON.parse(text) as { monitoring: string[] }).monitoring[0];
 }
 
 /** What servers that were killed left of these. */
