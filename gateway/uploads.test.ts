@@ -138,6 +138,47 @@ test("a slow deployer slows the client down: nothing piles up in the gateway", a
 /** False after a second in which nothing moved. */
 const quiet = () => new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 1_000));
 
+test("a refusal to take one more upload comes with the time to come again", async () => {
+  take = (_req, res) => void res.writeHead(429, { "retry-after": "7" }).end();
+  const busy = await put("/uploads/arc_1", "x");
+  expect([busy.status, busy.headers.get("retry-after")]).toEqual([429, "7"]);
+  expect(await busy.json()).toMatchObject({ error: { code: "rate_limited" } });
+  take = (_req, res) => {
+    res.writeHead(503, { "content-type": "application/json", "retry-after": "7" });
+    res.end(JSON.stringify({ error: { code: "unavailable", message: "Too many." } }));
+  };
+  const full = await put("/uploads/arc_1", "x");
+  expect([full.status, full.headers.get("retry-after")]).toEqual([503, "7"]);
+  expect(await full.json()).toMatchObject({ error: { code: "unavailable", message: "Too many." } });
+  take = (req, res) => void req.resume().once("data", () => res.writeHead(408).end());
+  expect(await (await put("/uploads/arc_1", "x")).json()).toMatchObject({
+    error: { code: "request_timeout" },
+  });
+});
+
+test("uploads that hang at the deployer make others wait for nothing: they are refused, until one has gone", async () => {
+  let held = 0;
+  take = (req) => {
+    held++;
+    req.resume().on("error", () => {});
+    req.on("close", () => held--);
+  };
+  const hanging = Array.from({ length: 128 }, () => {
+    const upload = httpRequest(`${gateway.origin}/uploads/arc_1`, { method: "PUT", agent: false });
+    upload.on("error", () => {}).write("x");
+    return upload;
+  });
+  await eventually("all of them are there", async () => held === hanging.length);
+  const refused = await put("/uploads/arc_2", "x");
+  expect([refused.status, Number(refused.headers.get("retry-after")) > 0]).toEqual([503, true]);
+  hanging.pop()!.destroy();
+  await eventually("one has gone", async () => held === hanging.length);
+  take = (req, res) => void req.resume().on("end", () => res.writeHead(204).end());
+  await eventually("there is room again", async () => (await put("/uploads/arc_2", "x")).status === 204);
+  for (const upload of hanging) upload.destroy();
+  await eventually("all have gone", async () => held === 0);
+});
+
 test("other methods and paths are in the envelope", async () => {
   const wrong = await fetch(`${gateway.origin}/uploads/arc_1`, { method: "POST" });
   expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "PUT"]);

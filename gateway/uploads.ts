@@ -8,6 +8,10 @@ import { type Problem, problem, unavailable } from "./problem.ts";
 
 const MAX_ANSWER = 64 * 1024;
 const IDLE_MS = 120_000;
+/** More than the deployer takes at once: what it has no room for it refuses, with the reason. */
+const AT_ONCE = 128;
+/** After how many seconds a client may try again. */
+const RETRY_SECONDS = 5;
 
 const PASSED = ["content-type", "content-length", "content-encoding", "traceparent"];
 
@@ -20,7 +24,8 @@ export function uploads(
   deployerUrl: string,
   options: { tracing: boolean; log: Logger },
 ) {
-  const pool = new Pool(deployerUrl, { connections: 64, headersTimeout: IDLE_MS, bodyTimeout: IDLE_MS });
+  const pool = new Pool(deployerUrl, { connections: AT_ONCE, headersTimeout: IDLE_MS, bodyTimeout: IDLE_MS });
+  let underWay = 0;
   const watch = observer("PUT", "/uploads/*", options);
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
@@ -28,7 +33,9 @@ export function uploads(
     scope.addContentTypeParser("*", (_request, _payload, done) => done(null));
     scope.put("/uploads/*", (request, reply) => {
       reply.hijack();
-      void pass(request, reply, pool, watch, options.log);
+      const free = underWay < AT_ONCE ? pool : undefined;
+      underWay++;
+      void pass(request, reply, free, watch, options.log).finally(() => underWay--);
     });
   });
   return { close: () => pool.close() };
@@ -37,7 +44,7 @@ export function uploads(
 async function pass(
   request: FastifyRequest,
   reply: FastifyReply,
-  pool: Pool,
+  pool: Pool | undefined,
   watch: Observer,
   log: Logger,
 ): Promise<void> {
@@ -51,7 +58,8 @@ async function pass(
   raw.once("error", (error) => body.destroy(error));
   raw.pipe(body).on("error", () => {});
 
-  const answer = await ask(request, pool, body, abort.signal).catch((error: Error) => {
+  const asked = pool ? ask(request, pool, body, abort.signal) : refusal(FULL, request.id);
+  const answer = await Promise.resolve(asked).catch((error: Error) => {
     if (!abort.signal.aborted) log.warn({ err: error, requestId: request.id }, "an upload broke");
     return refusal(unavailable(), request.id);
   });
@@ -79,7 +87,13 @@ async function ask(
   const path = request.raw.url!;
   const answered = await pool.request({ method: "PUT", path, headers, body, signal });
   const text = await readSome(answered.body);
-  if (answered.statusCode >= 400) return refusal(toProblem(answered.statusCode, text), request.id);
+  if (answered.statusCode >= 400) {
+    const retryAfter = Number(answered.headers["retry-after"]) || undefined;
+    return refusal(
+      { ...toProblem(answered.statusCode, text), ...(retryAfter && { retryAfter }) },
+      request.id,
+    );
+  }
   return { status: answered.statusCode, body: text.length > 0 ? text : undefined };
 }
 
@@ -94,21 +108,28 @@ async function readSome(body: Dispatcher.ResponseData["body"]): Promise<Buffer> 
   return Buffer.concat(chunks);
 }
 
+const FULL = problem(503, "unavailable", "Too many uploads are under way; try again later.", {
+  retryAfter: RETRY_SECONDS,
+});
+
 const CODES: Record<number, [code: string, message: string]> = {
   400: ["malformed_request", "The upload was refused."],
   401: ["unauthenticated", "The upload URL is not valid."],
   403: ["forbidden", "The upload URL is not valid or has expired."],
   404: ["not_found", "There is no such upload."],
   405: ["method_not_allowed", "Uploads take PUT."],
+  408: ["request_timeout", "The upload was too slow."],
   409: ["conflict", "The upload was already made."],
   413: ["payload_too_large", "The archive is too large."],
   415: ["unsupported_media_type", "The upload must have the content type that was returned with its URL."],
   422: ["validation_failed", "The upload was refused."],
+  429: ["rate_limited", "Too many uploads at once; try again later."],
+  503: ["unavailable", unavailable().message],
 };
 
 /** The deployer's refusal: its own `{error: {code, message, details}}` where it says so, else what the status means. */
 function toProblem(status: number, text: Buffer): Problem {
-  if (status >= 500) return unavailable();
+  if (status >= 500 && status !== 503) return unavailable();
   const [code, message] = CODES[status] ?? ["malformed_request", "The upload was refused."];
   try {
     const { error: said } = JSON.parse(text.toString()) as { error?: Partial<Problem> };

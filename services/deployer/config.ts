@@ -1,5 +1,7 @@
 import {
   type Field,
+  isObject,
+  json,
   keys,
   optionalText,
   port,
@@ -12,6 +14,7 @@ import { kubernetesAddonFields } from "./addons/kubernetes/config.ts";
 import { jobBuilderFields } from "./builder/job/config.ts";
 import { kubernetesRuntimeFields } from "./runtime/kubernetes/config.ts";
 import { s3Fields } from "./store/s3-config.ts";
+import { defaultUploadLimits, type UploadLimits } from "./store/upload-limits.ts";
 
 const common = {
   ...serviceFields,
@@ -36,6 +39,8 @@ export const fields = {
   programsDir: optionalText("PROGRAMS_DIR"),
   /** Sign upload URLs. */
   uploadKeys: keys("UPLOAD_KEYS"),
+  /** Those of `defaultUploadLimits` that are other. */
+  uploadLimits: json<Partial<UploadLimits>>("UPLOAD_LIMITS", {}, isLimits, "an object of positive numbers"),
 };
 
 /** What it reads where it runs everything on a cluster (ENGINE=kubernetes). */
@@ -47,6 +52,12 @@ export const kubernetesFields = {
   ...s3Fields,
   ...kubernetesAddonFields,
 };
+
+function isLimits(value: unknown): boolean {
+  const isLimit = ([name, limit]: [string, unknown]) =>
+    name in defaultUploadLimits && typeof limit === "number" && limit > 0;
+  return isObject(value) && Object.entries(value).every(isLimit);
+}
 
 export type LocalConfig = ReturnType<typeof readConfig<typeof fields>>;
 export type KubernetesConfig = ReturnType<typeof readConfig<typeof kubernetesFields>>;

@@ -86,6 +86,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         contentType: UPLOAD_TYPE,
         maxBytes,
         expiresInSeconds: UPLOAD_SECONDS,
+        owner: request.accountId,
       });
       const archiveRef = secrets.archiveRef(service.id, id);
       const { url: uploadUrl, method, contentType } = target;

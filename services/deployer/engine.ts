@@ -16,6 +16,7 @@ import { startRouter } from "./runtime/router.ts";
 import type { Secrets } from "./secrets.ts";
 import { createDiskStore } from "./store/disk.ts";
 import type { ObjectStore } from "./store/port.ts";
+import { defaultUploadLimits } from "./store/upload-limits.ts";
 
 /** Adapters of the ports, chosen by configuration. */
 export type Engine = {
@@ -49,6 +50,7 @@ export async function startLocalEngine(
     folder: folder("store"),
     baseUrl: config.publicOrigin,
     secrets: config.uploadKeys.map((key) => key.toString("base64")),
+    limits: { ...defaultUploadLimits, ...config.uploadLimits },
     logger,
   });
   const builder = createLocalBuilder({ folder: folder("artifacts"), store, environment: process.env });
@@ -75,7 +77,10 @@ export async function startLocalEngine(
     isBuiltImage: () => false,
     other(req, res) {
       if (!req.url?.startsWith("/uploads/")) return false;
-      void store.handle(req, res);
+      store.handle(req, res).catch((err) => {
+        logger.error({ err }, "an upload broke");
+        res.destroy();
+      });
       return true;
     },
     stop: async () => {

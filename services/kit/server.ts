@@ -30,6 +30,8 @@ export type ServerOptions = {
 
 export type RunningServer = { port: number; grpcPort: number; stop: () => Promise<void> };
 
+/** The slowest requests are uploads, which have limits of their own. */
+const REQUEST_MS = 1_200_000;
 const MAX_MESSAGE = 8 * 1024 * 1024;
 
 /**
@@ -60,7 +62,7 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
     },
   });
 
-  const plain = http.createServer({ keepAliveTimeout: 75_000 }, (req, res) => {
+  const plain = http.createServer({ keepAliveTimeout: 75_000, requestTimeout: REQUEST_MS }, (req, res) => {
     closeWhenLeaving(res);
     rpc(req, res);
   });

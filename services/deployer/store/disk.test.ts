@@ -6,11 +6,14 @@ import { createServer, request } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { cutUpload, objectStoreContract, send, textOf } from "../../../test/ports/object-store.ts";
+import { eventually } from "../../kit/testing.ts";
 import { createDiskStore, type DiskStore } from "./disk.ts";
 import { signGrant } from "./signature.ts";
+import { defaultUploadLimits, type UploadLimits } from "./upload-limits.ts";
 
 const logger = { warn() {} };
 const cleanups: (() => Promise<unknown>)[] = [];
@@ -19,13 +22,16 @@ afterEach(async () => {
 });
 
 /** A store behind a server of its own, as the deployer mounts it. */
-async function openDisk(options: { folder?: string; secrets?: string[] } = {}) {
+async function openDisk(
+  options: { folder?: string; secrets?: string[]; limits?: Partial<UploadLimits> } = {},
+) {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), "berth-store-"));
   let store: DiskStore;
   const server = createServer((req, res) => void store.handle(req, res));
   await once(server.listen(0, "127.0.0.1"), "listening");
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  store = createDiskStore({ folder, baseUrl, secrets: options.secrets ?? ["a secret"], logger });
+  const limits = { ...defaultUploadLimits, ...options.limits };
+  store = createDiskStore({ folder, baseUrl, secrets: options.secrets ?? ["a secret"], limits, logger });
   const close = async () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
@@ -40,7 +46,7 @@ describe("the disk store", () => {
   const terms = { contentType: "application/gzip", maxBytes: 1000, expiresInSeconds: 900 };
   const filesIn = (folder: string) =>
     ["objects", "incoming"].flatMap((one) => readdirSync(join(folder, one)));
-  async function open(options?: { folder?: string; secrets?: string[] }) {
+  async function open(options?: Parameters<typeof openDisk>[0]) {
     const disk = await openDisk(options);
     cleanups.push(disk.close);
     return disk;
@@ -173,6 +179,93 @@ describe("the disk store", () => {
       expect(["a", "bb"]).toContain(await textOf(store, "key"));
     }
     await writer;
+  });
+
+  describe("when clients are slow", () => {
+    /** An upload that says it has more to send; `answer` is all that comes back. */
+    async function begin(url: string) {
+      const { port, pathname, search } = new URL(url);
+      const socket = connect(Number(port), "127.0.0.1").on("error", () => {});
+      const answer = text(socket);
+      answer.catch(() => {});
+      socket.write(
+        `PUT ${pathname}${search} HTTP/1.1\r\nhost: x\r\ncontent-type: application/gzip\r\ncontent-length: 1000\r\n\r\nsome`,
+      );
+      return { socket, answer };
+    }
+    const statusOf = (answer: string) => Number(answer.slice(9, 12));
+    const under = (folder: string, count: number) =>
+      eventually(`${count} uploads are under way`, async () => filesIn(folder).length === count);
+
+    test("one that sends nothing more is ended with the reason, keeps nothing, and frees its URL", async () => {
+      const { store, folder } = await open({ limits: { stallMs: 100, perUrl: 1 } });
+      const { url } = await store.presignPut("key", terms);
+      const { answer } = await begin(url);
+      const said = await answer;
+      expect(statusOf(said)).toBe(408);
+      expect(said).toContain("request_timeout");
+      expect(said).toContain("8192 bytes per second");
+      expect(filesIn(folder)).toEqual([]);
+      expect((await send(url, { body: "all of it" })).status).toBe(200);
+    });
+
+    test("one that sends less than it has to, but always a little, is ended as well", async () => {
+      const { store, folder } = await open({ limits: { stallMs: 300, minBytesPerSecond: 100_000 } });
+      const { socket, answer } = await begin((await store.presignPut("key", terms)).url);
+      const drip = setInterval(() => socket.write("x"), 10);
+      cleanups.push(async () => clearInterval(drip));
+      expect(statusOf(await answer)).toBe(408);
+      expect(filesIn(folder)).toEqual([]);
+    });
+
+    test("one that is fast enough, but takes too long in all, is ended as well", async () => {
+      const { store, folder } = await open({ limits: { totalMs: 300, minBytesPerSecond: 1 } });
+      const { socket, answer } = await begin((await store.presignPut("key", terms)).url);
+      const drip = setInterval(() => socket.write("x"), 10);
+      cleanups.push(async () => clearInterval(drip));
+      expect(statusOf(await answer)).toBe(408);
+      expect(filesIn(folder)).toEqual([]);
+    });
+
+    test("they hold no more than their share of URL, account and store, and who waits is told when to come again", async () => {
+      const { store, folder } = await open({ limits: { perUrl: 1, perOwner: 2, atOnce: 3 } });
+      const urlOf = async (key: string, owner: string) =>
+        (await store.presignPut(key, { ...terms, owner })).url;
+      const tried = async (url: string) => {
+        const answer = await (await begin(url)).answer;
+        expect(answer).toMatch(/^retry-after: [1-9]/m);
+        return [statusOf(answer), JSON.parse(answer.slice(answer.indexOf("{"))).error.code];
+      };
+      const first = await begin(await urlOf("a/1", "acc_a"));
+      await under(folder, 1);
+      expect(await tried(await urlOf("a/1", "acc_a"))).toEqual([429, "rate_limited"]);
+      await begin(await urlOf("a/2", "acc_a"));
+      await under(folder, 2);
+      expect(await tried(await urlOf("a/3", "acc_a"))).toEqual([429, "rate_limited"]);
+      await begin(await urlOf("b/1", "acc_b"));
+      await under(folder, 3);
+      expect(await tried(await urlOf("c/1", "acc_c"))).toEqual([503, "unavailable"]);
+
+      first.socket.destroy();
+      await under(folder, 2);
+      expect((await send(await urlOf("a/1", "acc_a"), { body: "again" })).status).toBe(200);
+    });
+
+    test("the owner in a URL is part of what is signed, and URLs without one go on working", async () => {
+      const { store } = await open();
+      const { url } = await store.presignPut("key", { ...terms, owner: "acc_a" });
+      expect((await send(url.replace("acc_a", "acc_b"), { body: "x" })).status).toBe(403);
+      expect((await send(url.replace("&owner=acc_a", ""), { body: "x" })).status).toBe(403);
+      expect((await send((await store.presignPut("key", terms)).url, { body: "x" })).status).toBe(200);
+    });
+  });
+
+  test("answers what is no URL at all", async () => {
+    const { store } = await open();
+    const { port } = new URL((await store.presignPut("key", terms)).url);
+    const socket = connect(Number(port), "127.0.0.1");
+    socket.write("PUT //[ HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+    expect(await text(socket)).toMatch(/^HTTP\/1\.1 404 /);
   });
 
   test("leaves alone what others put beside its files", async () => {

@@ -18,6 +18,7 @@ import { checkedKey, isKey } from "./key.ts";
 import { type ObjectStat, type ObjectStore, ObjectStoreError } from "./port.ts";
 import { signGrant } from "./signature.ts";
 import { Frozen, handleUpload, TooLarge } from "./upload.ts";
+import { createUploadSlots, defaultUploadLimits, type UploadLimits } from "./upload-limits.ts";
 
 export interface DiskStoreOptions {
   folder: string;
@@ -25,6 +26,7 @@ export interface DiskStoreOptions {
   baseUrl: string;
   /** The first signs, all of them verify: put a new one in front to rotate. */
   secrets: readonly string[];
+  limits?: UploadLimits;
   logger: { warn(object: object, message: string): void };
 }
 
@@ -93,12 +95,18 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
     return keys.filter((key) => isKey(key) && key.startsWith(prefix));
   }
 
+  const { secrets, logger, limits = defaultUploadLimits } = options;
+  const door = { secrets, logger, isKey, write, limits, slots: createUploadSlots(limits) };
+
   const store: DiskStore = {
     stat,
-    async presignPut(key, { contentType, maxBytes, expiresInSeconds }) {
+    async presignPut(key, { contentType, maxBytes, expiresInSeconds, owner }) {
       fileName(key);
       const expiresAt = Math.floor(Date.now() / 1000) + expiresInSeconds;
-      const query = signGrant({ method: "PUT", key, contentType, maxBytes, expiresAt }, options.secrets[0]!);
+      const query = signGrant(
+        { method: "PUT", key, contentType, maxBytes, expiresAt, owner },
+        options.secrets[0]!,
+      );
       return { url: `${options.baseUrl}/uploads/${key}?${query}`, method: "PUT", contentType };
     },
     async get(key, wanted) {
@@ -134,8 +142,7 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
       }
       return count;
     },
-    handle: (req, res) =>
-      handleUpload(req, res, { secrets: options.secrets, logger: options.logger, isKey, write }),
+    handle: (req, res) => handleUpload(req, res, door),
   };
   return store;
 }

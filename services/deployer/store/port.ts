@@ -10,6 +10,8 @@ export interface UploadTerms {
   contentType: string;
   maxBytes: number;
   expiresInSeconds: number;
+  /** The account: how much it uploads at once is limited where the store is ours. */
+  owner?: string;
 }
 
 export interface UploadTarget {

@@ -8,6 +8,8 @@ export interface UploadGrant {
   maxBytes: number;
   /** Seconds since the epoch. */
   expiresAt: number;
+  /** Whose upload it is; URLs of earlier versions do not say it. */
+  owner?: string;
 }
 
 /** The query of a signed URL: the grant's terms and the HMAC-SHA256 over all of it. */
@@ -16,6 +18,7 @@ export function signGrant(grant: UploadGrant, secret: string): URLSearchParams {
     type: grant.contentType,
     max: String(grant.maxBytes),
     expires: String(grant.expiresAt),
+    ...(grant.owner !== undefined && { owner: grant.owner }),
     signature: sign(grant, secret).toString("base64url"),
   });
 }
@@ -30,7 +33,16 @@ export function verifyGrant(
   const [maxBytes, expiresAt] = [Number(query.get("max") ?? "x"), Number(query.get("expires") ?? "x")];
   if (method !== "PUT" || !Number.isSafeInteger(maxBytes) || !Number.isSafeInteger(expiresAt))
     return undefined;
-  const grant: UploadGrant = { method, key, contentType: query.get("type") ?? "", maxBytes, expiresAt };
+  const owner = query.get("owner") ?? undefined;
+  const contentType = query.get("type") ?? "";
+  const grant: UploadGrant = {
+    method,
+    key,
+    contentType,
+    maxBytes,
+    expiresAt,
+    ...(owner !== undefined && { owner }),
+  };
   const given = Buffer.from(query.get("signature") ?? "", "base64url");
   const matches = secrets.map((secret) => {
     const expected = sign(grant, secret);
@@ -39,7 +51,9 @@ export function verifyGrant(
   return matches.includes(true) ? grant : undefined;
 }
 
-function sign({ method, key, contentType, maxBytes, expiresAt }: UploadGrant, secret: string): Buffer {
-  const terms = JSON.stringify(["berth upload 1", method, key, contentType, maxBytes, expiresAt]);
+function sign(grant: UploadGrant, secret: string): Buffer {
+  const { method, key, contentType, maxBytes, expiresAt, owner } = grant;
+  const all = ["berth upload 1", method, key, contentType, maxBytes, expiresAt];
+  const terms = JSON.stringify(owner === undefined ? all : [...all, owner]);
   return createHmac("sha256", secret).update(terms).digest();
 }
