@@ -10,7 +10,7 @@ import { createLog } from "../services/kit/log.ts";
 import { eventually } from "../services/kit/testing.ts";
 import { openProxy, type TcpProxy } from "../services/kit/testing-proxy.ts";
 import { type Answer, type Door, openDoor, refusal } from "./door.ts";
-import { keyedRoutes, type Post, posts, routeOf } from "./posts.ts";
+import { keyedRoutes, type Post, posts, routeOf, unhurried } from "./posts.ts";
 import { startWorld, type World } from "./world.ts";
 
 let world: World;
@@ -26,7 +26,7 @@ const owed: { action: string; target: string }[] = [];
 
 beforeAll(async () => {
   let gatewayEnv: Record<string, string> = {};
-  world = await startWorld({}, async (service, env) => {
+  world = await startWorld(unhurried, async (service, env) => {
     if (service !== "gateway") {
       const proxy = await openProxy(new URL(env.DATABASE_URL!));
       toDatabase[service as Upstream] = proxy;

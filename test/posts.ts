@@ -11,6 +11,9 @@ export const keyedRoutes = allRoutes().filter(
     route.method === "POST" && !route.isPublic && all.findIndex((other) => other.rpc === route.rpc) === at,
 );
 
+/** Of a platform whose commits are held by a test: however long that is, the database ends none of them. */
+export const unhurried = { DATABASE_LOCK_TIMEOUT_MS: "0", DATABASE_STATEMENT_TIMEOUT_MS: "0" };
+
 type Made = { id: string; [member: string]: unknown };
 
 /** A request that has not been made yet, and how its effect is recognised. */
@@ -206,7 +209,7 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
   },
 };
 
-/** The requests of one service's RPCs that an audit record tells of. */
+/** The route of a request by its name in `posts`. */
 export const routeOf = (name: string) => keyedRoutes.find((route) => route.rpc.name === name.split(",")[0])!;
 
 const page = (text: string) => archiveOf([{ name: "index.html", content: text }]);
