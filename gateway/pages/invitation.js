@@ -10,8 +10,8 @@ async function open() {
     return show(linkIsOver(error) ? "This link does not work" : "Not now", sentence(error));
   }
   const { accountName, accountHandle, invitedBy, role, email, known } = invitation;
-  const account = accountName === accountHandle ? accountHandle : `${accountName} (${accountHandle})`;
-  show(`Join ${account}`, `${invitedBy} invites you, as ${role}.`, true);
+  const named = accountName === accountHandle ? "" : ` (“${accountName}”)`;
+  show(`Join ${accountHandle}`, `${invitedBy} invites you to this account${named}, as ${role}.`, true);
   at("email").value = email;
   at("name-field").hidden = known;
   at("password").autocomplete = known ? "current-password" : "new-password";

@@ -3,7 +3,7 @@ import { refuse } from "../kit/errors.ts";
 import { attemptKey, windowKey } from "./attempts.ts";
 import * as sql from "./sql-attempts.ts";
 
-/** How many failures a window takes. */
+/** How many tries, mails or the like a window takes. */
 export type Limit = { max: number; seconds: number };
 
 const WINDOW_SECONDS = 15 * 60;

@@ -184,7 +184,7 @@ export function takeInvitationByLink(db: Db, hash: Buffer, now: Date) {
   return maybe<TakenInvitation>(db, "invitation_take_link", text, [hash, now]);
 }
 
-/** Whether a user owns the account that the installation began with, as far as a token reaches. */
+/** The account that the installation began with, if the user owns it: its owners are the operators. */
 export async function operatorsAccount(db: Db, userId: string): Promise<Limits | undefined> {
   return maybe<{ accountId: string }>(
     db,
