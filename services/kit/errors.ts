@@ -85,21 +85,19 @@ const SOCKET_AWAY = new Set([
 ]);
 // pg and pg-pool give these no code.
 const SILENCE = "Query read timeout";
-const CONNECTION_BROKEN = new RegExp(
-  [
-    "^Connection terminated",
-    "^timeout exceeded when trying to connect$",
-    "^timeout expired$",
-    "^Client has encountered a connection error and is not queryable$",
-    "^Client was closed and is not queryable$",
-    `^${SILENCE}$`,
-    "^Cannot use a pool after calling end on the pool$",
-    "^The server does not support SSL connections$",
-    "^There was an error establishing an SSL connection$",
-    "^Received unexpected \\w+ message from backend",
-    "^received invalid response: ",
-  ].join("|"),
-);
+const CONNECTION_BROKEN = [
+  /^Connection terminated/,
+  /^timeout exceeded when trying to connect$/,
+  /^timeout expired$/,
+  /^Client has encountered a connection error and is not queryable$/,
+  /^Client was closed and is not queryable$/,
+  /^Query read timeout$/,
+  /^Cannot use a pool after calling end on the pool$/,
+  /^The server does not support SSL connections$/,
+  /^There was an error establishing an SSL connection$/,
+  /^Received unexpected \w+ message from backend/,
+  /^received invalid response: /,
+];
 
 /** Whether a connection to the database did not answer a statement in time. */
 export function isSilence(error: unknown): error is Error {
@@ -110,7 +108,7 @@ export function isSilence(error: unknown): error is Error {
 export function isAway(error: unknown): boolean {
   const { code, message, cause } = (error ?? {}) as { code?: unknown; message?: unknown; cause?: unknown };
   if (typeof code === "string" && (DATABASE_AWAY.test(code) || SOCKET_AWAY.has(code))) return true;
-  if (CONNECTION_BROKEN.test(String(message))) return true;
+  if (CONNECTION_BROKEN.some((sentence) => sentence.test(String(message)))) return true;
   return cause !== undefined && cause !== error && isAway(cause);
 }
 
