@@ -38,6 +38,12 @@ table inbox
   at timestamp with time zone not null default now()
   constraint inbox_pkey PRIMARY KEY (consumer, event_id)
   CREATE INDEX inbox_at ON inbox USING btree (at)
+table inbox_tries
+  consumer text not null
+  event_id text not null
+  tries integer not null
+  at timestamp with time zone not null default now()
+  constraint inbox_tries_pkey PRIMARY KEY (consumer, event_id)
 table invitations
   id text not null
   account_id text not null

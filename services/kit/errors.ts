@@ -84,14 +84,14 @@ const SOCKET_AWAY = new Set([
   ...["ERR_STREAM_DESTROYED", "ERR_STREAM_WRITE_AFTER_END", "ERR_STREAM_PREMATURE_CLOSE"],
 ]);
 // pg and pg-pool give these no code.
-const SILENCE = "Query read timeout";
+const SILENCE = /^Query read timeout$/;
 const CONNECTION_BROKEN = [
+  SILENCE,
   /^Connection terminated/,
   /^timeout exceeded when trying to connect$/,
   /^timeout expired$/,
   /^Client has encountered a connection error and is not queryable$/,
   /^Client was closed and is not queryable$/,
-  /^Query read timeout$/,
   /^Cannot use a pool after calling end on the pool$/,
   /^The server does not support SSL connections$/,
   /^There was an error establishing an SSL connection$/,
@@ -101,20 +101,49 @@ const CONNECTION_BROKEN = [
 
 /** Whether a connection to the database did not answer a statement in time. */
 export function isSilence(error: unknown): error is Error {
-  return error instanceof Error && error.message === SILENCE;
+  return error instanceof Error && SILENCE.test(error.message);
 }
 
 /** Whether a database or another service cannot be reached, however deep the error says so. */
 export function isAway(error: unknown): boolean {
   const { code, message, cause } = (error ?? {}) as { code?: unknown; message?: unknown; cause?: unknown };
   if (typeof code === "string" && (DATABASE_AWAY.test(code) || SOCKET_AWAY.has(code))) return true;
-  if (CONNECTION_BROKEN.some((sentence) => sentence.test(String(message)))) return true;
+  if (CONNECTION_BROKEN.some((broken) => broken.test(String(message)))) return true;
   return cause !== undefined && cause !== error && isAway(cause);
 }
 
 /** Whether the database ended a wait by its settings: the same may succeed at another time. */
 export function isTimeout(error: unknown): boolean {
   return DATABASE_TIMEOUT.test(String((error as { code?: unknown } | null)?.code));
+}
+
+const PEER_AWAY = [Code.Canceled, Code.DeadlineExceeded, Code.Unavailable];
+
+/** Whether work failed for want of what it needs, not by a fault of its own: away, too slow, or ended meanwhile. */
+export function isPassing(error: unknown): boolean {
+  return (
+    isAway(error) || isTimeout(error) || (error instanceof ConnectError && PEER_AWAY.includes(error.code))
+  );
+}
+
+// The messages of the same causes, where nothing else is kept of an error. One without any is of an address at
+// which nobody answered, under several names.
+const PASSING_REASONS = [
+  /^$/,
+  ...CONNECTION_BROKEN,
+  /^\[(unavailable|deadline_exceeded|canceled)\]/,
+  /\b(connect|read|write|getaddrinfo|query\w*) E[A-Z_]{4,}/,
+  /^canceling statement due to (statement timeout|lock timeout|user request)/,
+  /^terminating connection /,
+  /^the database system is /,
+  /^sorry, too many clients|^too many connections for |^remaining connection slots are reserved/,
+  /^could not extend file |No space left on device$/,
+  /in a read-only transaction$/,
+];
+
+/** As `isPassing`, by an error's message alone. */
+export function isPassingReason(message: string): boolean {
+  return PASSING_REASONS.some((reason) => reason.test(message));
 }
 
 // PostgreSQL stores no U+0000, and says so with this code wherever one arrives in a text.
@@ -129,10 +158,7 @@ export function toPublic(error: unknown, requestId: string): { error: ConnectErr
       error: invalid("", "invalid_text", "A text may not hold the character U+0000."),
       unforeseen: false,
     };
-  if (
-    error instanceof ConnectError &&
-    [Code.Canceled, Code.DeadlineExceeded, Code.Unavailable].includes(error.code)
-  )
+  if (error instanceof ConnectError && PEER_AWAY.includes(error.code))
     return { error: unavailable(), unforeseen: false };
   return {
     error: refuse(

@@ -21,6 +21,13 @@ create table if not exists inbox (
   primary key (consumer, event_id)
 );
 create index if not exists inbox_at on inbox (at);
+create table if not exists inbox_tries (
+  consumer text not null,
+  event_id text not null,
+  tries integer not null,
+  at timestamptz not null default now(),
+  primary key (consumer, event_id)
+);
 create table if not exists kept_answers (
   id bytea primary key,
   request bytea not null,
