@@ -176,6 +176,25 @@ test("an image stays while any service of its account runs or retains it, and go
   expect(taken.refusal).toBeUndefined();
   await gone(environment.at("copy"));
   expect(mentions()).toMatchObject([{ builtBy: id }]);
+
+  // What is deleted together does not keep each other.
+  const next = await catalog.createService({ ...environment, name: "next", type: "web" });
+  const shared = await built(next.id, 1);
+  const beside = await catalog.createService({ ...environment, name: "beside", type: "web" });
+  await accepted(beside.id, 1, shared);
+  removed.length = 0;
+  await catalog.deleteEnvironment({ ...environment, confirmImpact: true });
+  await eventually("the shared image is removed", async () =>
+    removed.some(({ artifact, builtBy }) => artifact.includes(shared) && builtBy === next.id),
+  );
+});
+
+test("an image that was removed is not the account's any more", async () => {
+  const { environment, catalog, deployments, path, image } = await account();
+  await catalog.deleteService({ ...path, confirmImpact: true });
+  await eventually("the service is gone", async () =>
+    (await refused(catalog.getService(path)).catch(() => "")).startsWith("404"),
+  );
   const after = await catalog.createService({ ...environment, name: "after", type: "web" });
-  expect(await refused(mine.deployments.deploy({ ...environment.at(after.name), image }))).toBe(NOT_ALLOWED);
+  expect(await refused(deployments.deploy({ ...environment.at(after.name), image }))).toBe(NOT_ALLOWED);
 });

@@ -29,14 +29,14 @@ export function lockBuilt(db: Db, serviceId: string, artifact: string) {
 
 /**
  * Whether a deployment of the account, live or to be, needs an artifact: any but this one, or without one any
- * of another service.
+ * of another service. Services that are being deleted need nothing: those that go together keep nothing alive.
  */
 export async function artifactInUse(db: Db, serviceId: string, artifact: string, but: string | undefined) {
   const found = await rows(
     db,
     "artifact_in_use",
     `select from deployments d join services s on s.id = d.service_id
-     where s.account_id = (select account_id from services where id = $1)
+     where s.account_id = (select account_id from services where id = $1) and s.deleting_at is null
        and (d.artifact = $2 and d.service_id = $1 or ${digestOf("d.artifact")} = ${digestOf("$2::text")})
        and d.status not in ('failed', 'superseded')
        and case when $3::text is null then d.service_id <> $1 else d.id <> $3 end limit 1`,
