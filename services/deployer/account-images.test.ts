@@ -1,7 +1,12 @@
 import { randomBytes } from "node:crypto";
+import { cp, mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { createPool } from "../kit/db.ts";
 import { newId } from "../kit/ids.ts";
-import { eventually } from "../kit/testing.ts";
+import { migrate } from "../kit/migrate.ts";
+import { eventually, testDatabase } from "../kit/testing.ts";
 import { builtImages } from "./builder/job/built-images.ts";
 import { startLocalEngine } from "./engine.ts";
 import { imageArtifact } from "./runtime/port.ts";
@@ -197,4 +202,39 @@ test("an image that was removed is not the account's any more", async () => {
   );
   const after = await catalog.createService({ ...environment, name: "after", type: "web" });
   expect(await refused(deployments.deploy({ ...environment.at(after.name), image }))).toBe(NOT_ALLOWED);
+});
+
+test("what was built before images were told apart stays its account's", async () => {
+  const all = join(import.meta.dirname, "migrations");
+  const before = await mkdtemp(join(tmpdir(), "berth-migrations-"));
+  await cp(all, before, { recursive: true });
+  for (const name of await readdir(before)) if (name >= "0007") await rm(join(before, name));
+  const database = await testDatabase(["deployer"]);
+  const pool = createPool(database.url("deployer"));
+  try {
+    await migrate(pool, before);
+    const image = `${place.pull}/apps@sha256:${"a".repeat(64)}`;
+    await pool.query("insert into projects (id, account_id, name) values ('prj', 'acc', 'shop')");
+    await pool.query(
+      "insert into environments (id, account_id, project_id, name) values ('env', 'acc', 'prj', 'production')",
+    );
+    await pool.query(
+      `insert into services (id, account_id, project_id, environment_id, name, type, source, config, staged)
+       values ('svc', 'acc', 'prj', 'env', 'web', 'web', '{}', '{}', false)`,
+    );
+    const deploy = (id: string, version: number, build: string | null, ref: string) =>
+      pool.query(
+        `insert into deployments (id, service_id, version, status, config, source, build_id, artifact, image)
+         values ($1, 'svc', $2, 'applied', '{}', '{}', $3, $4, $5)`,
+        [id, version, build, imageArtifact(ref), ref],
+      );
+    await deploy("dep_1", 1, "bld_1", image);
+    await deploy("dep_2", 2, null, image.replaceAll("a".repeat(64), "b".repeat(64)));
+    await migrate(pool, all);
+    const { rows } = await pool.query("select account_id, service_id, digest from built_images");
+    expect(rows).toEqual([{ account_id: "acc", service_id: "svc", digest: `sha256:${"a".repeat(64)}` }]);
+  } finally {
+    await pool.end();
+    await Promise.all([database.drop(), rm(before, { recursive: true })]);
+  }
 });
