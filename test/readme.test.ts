@@ -56,6 +56,20 @@ test("the README's tour, pasted line by line, does what it says", async () => {
     expect(output).toContain(said);
 });
 
+test("the tour's wait ends when a deployment failed, and says why", async () => {
+  const readme = await readFile(join(root, "README.md"), "utf8");
+  const [helpers] = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].map((match) => match[1]);
+  const output = await paste(`${helpers}
+    P=$A/projects/$(api POST $A/projects '{"name":"fails"}' | get .id)
+    E=$P/environments/$(api POST $P/environments '{"name":"production"}' | get .id)
+    api POST $E/services '{"name":"web","type":"web"}'
+    api POST $E/services/web/deploy '{"image":"nginx:1.27"}'
+    ready $E/services/web/deployments/1 || echo "It ended with $?"`);
+  expect(output).toContain('"status":"failed"');
+  expect(output).toContain('"message":"The image nginx:1.27 needs a cluster');
+  expect(output).toContain("It ended with 1");
+});
+
 test("the three commands that the start prints deploy the example app", async () => {
   const printed = platform.output();
   const commands = printed.slice(printed.indexOf("in this folder:\n") + 16, printed.indexOf("and open "));
