@@ -1,5 +1,6 @@
-import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
+import { type DescField, type DescMessage, getOption, ScalarType } from "@bufbuild/protobuf";
 import { distance } from "fastest-levenshtein";
+import { too_large } from "../proto/gen/berth/options/v1/options_pb.ts";
 import type { Detail } from "../services/kit/errors.ts";
 import { wrongTime } from "./time.ts";
 
@@ -35,6 +36,14 @@ const isInt32: Check = (value, path, found) => {
   if (!Number.isInteger(value)) wrong(found, path, "must be a whole number");
   else if ((value as number) < -INT32 || (value as number) >= INT32)
     found.push({ path, reason: "out_of_range", message: "is out of range" });
+};
+
+/** As `check`, with a reason of its own for any number beyond the member's; JSON knows no largest. */
+const notLarger = (check: Check, reason: string): Check => {
+  return (value, path, found) => {
+    if (typeof value === "number" && value >= INT32) found.push({ path, reason, message: "is too large" });
+    else check(value, path, found);
+  };
 };
 
 function scalar(type: ScalarType): Check {
@@ -103,7 +112,9 @@ function single(field: DescField): Check {
     };
   }
   if (field.enum) return isString;
-  return scalar(field.scalar as ScalarType);
+  const check = scalar(field.scalar as ScalarType);
+  const tooLarge = getOption(field, too_large);
+  return tooLarge === "" ? check : notLarger(check, tooLarge);
 }
 
 /** Checks an object against the members that may be in it; the first 20 mistakes are kept. */

@@ -347,6 +347,31 @@ describe("projects, environments and services", () => {
     expect(await said("POST", "/me/tokens", { name: "" })).toBe("required: name is required.");
   });
 
+  test("text that cannot be stored is refused, wherever it stands in a source or a configuration", async () => {
+    const { E, S } = await world.environment();
+    await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+    for (const bad of ["a\\u0000b", "a\\ud800b"])
+      for (const body of [
+        `{"source":{"image":"${bad}"}}`,
+        `{"source":{"git":{"repository":"https://example.com/${bad}.git","branch":"main"}}}`,
+        `{"source":{"git":{"repository":"https://example.com/a.git","branch":"${bad}"}}}`,
+        `{"source":{"git":{"repository":"https://example.com/a.git","branch":"b","contextDir":"${bad}"}}}`,
+        `{"source":{"git":{"repository":"https://example.com/a.git","branch":"b","tokenVariable":"${bad}"}}}`,
+        `{"config":{"command":"${bad}"}}`,
+        `{"config":{"dockerfile":"${bad}"}}`,
+        `{"config":{"healthCheckPath":"/${bad}"}}`,
+        `{"config":{"size":"${bad}"}}`,
+        `{"config":{"env":{"A":"${bad}"}}}`,
+        `{"config":{"env":{"${bad}":"1"}}}`,
+      ]) {
+        expect([body, (await world.call("PATCH", S("web"), body)).status]).toEqual([body, 422]);
+        const whole = `{"name":"x","type":"web",${body.slice(1)}`;
+        expect([body, (await world.call("POST", `${E}/services`, whole)).status]).toEqual([body, 422]);
+      }
+    const deploy = await world.call("POST", `${S("web")}/deploy`, '{"image":"a\\u0000b"}');
+    expect(refusal(deploy)).toBe("422 invalid_image");
+  });
+
   test("deploying what cannot be deployed says why", async () => {
     const { E, S } = await world.environment();
     await world.must("POST", `${E}/services`, { name: "web", type: "web" });
@@ -357,6 +382,19 @@ describe("projects, environments and services", () => {
     expect(refusal(await world.call("POST", `${S("db")}/deploy`, { image: "x" }))).toBe("422 not_deployable");
     const tooLarge = { sizeBytes: 300 * 1024 * 1024 };
     expect(refusal(await world.call("POST", `${S("web")}/uploads`, tooLarge))).toBe("422 archive_too_large");
+    for (const [size, said] of [
+      ["2147483647", "archive_too_large"],
+      ["2147483648", "archive_too_large"],
+      ["1e300", "archive_too_large"],
+      ["1e999", "archive_too_large"],
+      ["-1", "out_of_range"],
+      ["-1e300", "out_of_range"],
+      ["1.5", "invalid_type"],
+    ])
+      expect([
+        size,
+        refusal(await world.call("POST", `${S("web")}/uploads`, `{"sizeBytes":${size}}`)),
+      ]).toEqual([size, `422 ${said}`]);
     const upload = await world.must<{ archiveRef: string; uploadUrl: string; contentType: string }>(
       "POST",
       `${S("web")}/uploads`,

@@ -169,7 +169,7 @@ test("a staged service acknowledges what it is to deploy: the last order counts 
     const path = environment.at(name);
     await catalog.createService({ ...environment, name, type: "web", staged: true, source });
     for (const order of orders) expect(await order(path)).toMatchObject(acknowledged);
-    expect(await tryOut.deploy({ ...path, image: "shop/web:1" })).toMatchObject({ eligible: true });
+    expect((await tryOut.deploy(path)).refusal?.reasons).toEqual(["image_needs_cluster"]);
     expect(await refused(client.deploy({ ...path, image: "no image" }))).toBe(
       "422 validation_failed invalid_image",
     );

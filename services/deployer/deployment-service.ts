@@ -32,7 +32,7 @@ export type DeploymentDeps = {
   cursors: Cursors;
   secrets: Secrets;
   store: ObjectStore;
-  runtime: Pick<Runtime, "logs" | "followLogs">;
+  runtime: Pick<Runtime, "logs" | "followLogs" | "check">;
   changes: FollowDeps["changes"];
   resolve: Resolve;
   images: AccountImages;

@@ -33,7 +33,8 @@ test("a dry run of a first deploy says what is new and what dangles, and changes
   const before = await heldOf(id);
   const found = await tryOut.deploy({ ...path, image: "shop/web:1" });
   expect(found).toMatchObject({
-    eligible: true,
+    eligible: false,
+    refusal: { status: 422, code: "validation_failed", reasons: ["image_needs_cluster"] },
     diff: {
       image: { changed: true, to: "shop/web:1" },
       config: ["env.MODE", "port", "replicas", "size"],
@@ -41,7 +42,7 @@ test("a dry run of a first deploy says what is new and what dangles, and changes
     },
     dangling: [{ name: "DB", reason: "service_not_found" }],
   });
-  expect([found.refusal, found.diff?.image?.from]).toEqual([undefined, undefined]);
+  expect(found.diff?.image?.from).toBeUndefined();
   expect(await heldOf(id)).toEqual(before);
   const { rows } = await berth.pool.query("select id from accounts where id = $1", [accountId]);
   expect(rows).toEqual([]);
@@ -114,7 +115,9 @@ test("a dry run tells the refusal that the real one answers", async () => {
   expect(await told(addon)).toBe("false 422 validation_failed not_deployable");
   await catalog.createService({ ...environment, name: "later", type: "web", staged: true });
   const staged = environment.at("later");
-  expect(await tryOut.deploy({ ...staged, image: "a" })).toMatchObject({ eligible: true });
+  expect(await told(tryOut.deploy({ ...staged, image: "a" }))).toBe(
+    "false 422 validation_failed image_needs_cluster",
+  );
   expect(await told(tryOut.rollback({ ...staged, version: 1 }))).toBe("false 409 service_staged");
   const ref = await upload(deployments.createUpload(staged), await page("later"));
   expect(await tryOut.deployFromArchive({ ...staged, archiveRef: ref })).toMatchObject({ eligible: true });

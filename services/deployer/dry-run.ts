@@ -7,23 +7,29 @@ import { isRefusal, unavailable } from "../kit/errors.ts";
 import type { Wanted } from "./accept.ts";
 import { requireLocked } from "./lookup.ts";
 import { type Resolve, type Resolved, Unresolved } from "./resolve.ts";
+import { type Runtime, RuntimeRefusal } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
 import { isDeployable, type StoredConfig } from "./service-config.ts";
 import { type LiveRun, liveRun } from "./sql-history.ts";
 import type { LockedService, ServicePath } from "./sql-services.ts";
 import { compareMarks } from "./variable-marks.ts";
 
-export type DryRunDeps = { pool: Pool; secrets: Secrets; resolve: Resolve };
+export type DryRunDeps = {
+  pool: Pool;
+  secrets: Secrets;
+  resolve: Resolve;
+  runtime: Pick<Runtime, "check">;
+};
 
 /** Says what a service's deployment would run, or throws what it is refused with. */
 export type Choose = (tx: Tx, service: LockedService) => Promise<Wanted>;
 
 /**
- * What a deployment would do, without doing it (decisions.md 4): whether it would be accepted, and how it
- * differs from the live release. 404 when the service does not exist, 503 when its variables are away.
+ * What a deployment would do, without doing it (decisions.md 4): whether it would be accepted and could run here,
+ * and how it differs from the live release. 404 when the service does not exist, 503 when its variables are away.
  */
 export async function dryRun(
-  { pool, secrets, resolve }: DryRunDeps,
+  { pool, secrets, resolve, runtime }: DryRunDeps,
   path: ServicePath,
   choose: Choose,
 ): Promise<MessageInitShape<typeof DryRunSchema>> {
@@ -33,10 +39,11 @@ export async function dryRun(
     return { service, live: await liveRun(tx, service.id), chosen };
   });
   const wanted = "refused" in chosen ? undefined : chosen;
+  const refusal = "refused" in chosen ? chosen.refused : unrunnable(runtime, service, chosen);
   const resolved = isDeployable(service.type) ? await resolve(service.id).catch(away) : undefined;
   return {
-    eligible: wanted !== undefined,
-    refusal: "refused" in chosen ? chosen.refused : undefined,
+    eligible: refusal === undefined,
+    refusal,
     diff: {
       image: wanted ? imageDiff(live, wanted) : { changed: false },
       config: wanted ? configDiff(live?.config, configOf(service, wanted)) : [],
@@ -44,6 +51,21 @@ export async function dryRun(
     },
     dangling: resolved?.unresolved,
   };
+}
+
+/** What the runtime will refuse when it is told, of what is built already. */
+function unrunnable(runtime: DryRunDeps["runtime"], service: LockedService, wanted: Wanted) {
+  const run = "restores" in wanted ? wanted.restores : wanted;
+  const artifact = "artifact" in run ? run.artifact : undefined;
+  if (artifact === undefined) return undefined;
+  try {
+    runtime.check({ artifact, command: configOf(service, wanted).command });
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof RuntimeRefusal)) throw error;
+    const { code, message } = error;
+    return { status: 422, code: "validation_failed", message, reasons: [code] };
+  }
 }
 
 function refusalOf(error: unknown) {

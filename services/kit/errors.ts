@@ -146,14 +146,14 @@ export function isPassingReason(message: string): boolean {
   return PASSING_REASONS.some((reason) => reason.test(message));
 }
 
-// PostgreSQL stores no U+0000, and says so with this code wherever one arrives in a text.
-const NUL_IN_TEXT = "22021";
+// PostgreSQL stores no U+0000, and says so with these codes wherever one arrives in a text, or in JSON.
+const NUL_IN_TEXT = ["22021", "22P05"];
 
 /** Turns whatever a handler threw into what may leave the service; `true` when it was unforeseen. */
 export function toPublic(error: unknown, requestId: string): { error: ConnectError; unforeseen: boolean } {
   if (isRefusal(error)) return { error, unforeseen: false };
   if (isAway(error) || isTimeout(error)) return { error: unavailable(), unforeseen: true };
-  if ((error as { code?: unknown } | null)?.code === NUL_IN_TEXT)
+  if (NUL_IN_TEXT.includes(String((error as { code?: unknown } | null)?.code)))
     return {
       error: invalid("", "invalid_text", "A text may not hold the character U+0000."),
       unforeseen: false,

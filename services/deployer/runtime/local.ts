@@ -143,6 +143,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
       await Promise.all(listServiceFolders(root).map((folder) => restore(folder).catch(failed(folder))));
       await endOrphans(root, new Set(services.keys()), shared.times.graceMs);
     },
+    check: (release) => refuseUnrunnable(release, options.artifactsFolder),
     apply: (release) => inTurn(release.serviceId, () => apply(release)),
     remove: (serviceId) =>
       inTurn(serviceId, async () => {
@@ -184,7 +185,7 @@ function folderName(serviceId: string): string {
   return serviceId;
 }
 
-function refuseUnrunnable(release: Release, artifactsFolder: string): void {
+function refuseUnrunnable(release: Pick<Release, "artifact" | "command">, artifactsFolder: string): void {
   const image = imageRef(release.artifact);
   if (image !== undefined) {
     throw new RuntimeRefusal(

@@ -129,6 +129,8 @@ export interface LogPage {
 }
 
 export interface Runtime {
+  /** Throws the `RuntimeRefusal` with which `apply` will refuse what can never run here. */
+  check(release: Pick<Release, "artifact" | "command">): void;
   /**
    * Records what the service should run and begins the roll-over; returns before it is finished. The old
    * release serves until the new one is available. Throws `RuntimeRefusal` when it can never run here.

@@ -181,6 +181,7 @@ export function createKubernetesRuntime(
       void every(options.compareMs, compareAll);
       void every(ENVIRONMENTS_MS, environments.renew);
     },
+    check: ({ artifact }) => void imageOf(artifact),
     async apply(release) {
       imageOf(release.artifact);
       const namespace = await environments.ensure(release);
