@@ -13,8 +13,9 @@ export default defineConfig({
       "test/**/*.test.ts",
     ],
     exclude: ["**/node_modules/**", "**/*.cluster.test.ts"],
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    // Far longer than anything takes: a busy machine makes no test fail.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     pool: "forks",
     // Most of the time tests wait for processes, also where there are few processors.
     maxWorkers: Math.max(3, availableParallelism() - 1),

@@ -128,7 +128,7 @@ for (const outcome of ["kept", "lost"] as const)
           expect([one.name, answer.headers.get("idempotent-replayed")]).toEqual([one.name, "true"]);
       }
     },
-    120_000,
+    300_000,
   );
 
 test.each(upstreams)(
@@ -152,7 +152,7 @@ test.each(upstreams)(
       expect((await send(door, one.post, one.key)).body).toEqual(answer.body);
     }
   },
-  120_000,
+  300_000,
 );
 
 test.each(upstreams)(

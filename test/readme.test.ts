@@ -29,7 +29,7 @@ async function paste(lines: string, more: Record<string, string> = {}): Promise<
   await symlink(platform.data, join(folder, ".berth"));
   await symlink(join(root, "test"), join(folder, "test"));
   const env = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder, ...more };
-  const options = { cwd: folder, env, timeout: 50_000 };
+  const options = { cwd: folder, env, timeout: 120_000 };
   try {
     return (await promisify(execFile)("bash", ["-euo", "pipefail", "-c", lines], options)).stdout;
   } finally {

@@ -19,7 +19,7 @@ declare module "vitest" {
     redisProgram?: string;
     /** What random tests begin with: another one in each run, or that of TEST_SEED. */
     seed: number;
-    /** How long a test waits for what must happen; 20 s where a run does not say. */
+    /** How long a test waits for what must happen; 60 s where a run does not say. */
     patienceMs?: number;
   }
 }

@@ -52,7 +52,7 @@ async function keptBuilds(): Promise<string[]> {
 }
 
 test(`killed at ${ROUNDS} random moments of all that it does: everything ends, once, and nothing is left over`, {
-  timeout: 240_000,
+  timeout: 600_000,
 }, async () => {
   const random = createRandom(inject("seed"));
   await deployer.run();

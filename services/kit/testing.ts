@@ -93,7 +93,7 @@ export function clientAs<S extends DescService>(
 export async function eventually<T>(
   what: string,
   probe: () => Promise<T | undefined | null | false>,
-  patience = inject("patienceMs") ?? 20_000,
+  patience = inject("patienceMs") ?? 60_000,
 ): Promise<T> {
   const until = Date.now() + patience;
   while (Date.now() < until) {

@@ -307,7 +307,7 @@ describe("when Berth is killed", () => {
   });
 
   test("at random moments of a roll-over, exactly the wanted processes remain", {
-    timeout: 120_000,
+    timeout: 300_000,
   }, async () => {
     const places = makeRoot();
     const one = releaseOf(artifact, pidApp, { replicas: 2 });
