@@ -42,6 +42,16 @@ const podOf = (changes: Partial<AppRelease> = {}) => {
 };
 
 describe("what a release is on a cluster", () => {
+  test("a roll changes the template alone, and none that was never asked for does not", () => {
+    const templateOf = (changes: Partial<AppRelease>) => make(changes).deployment.template;
+    const hashOf = (changes: Partial<AppRelease>) =>
+      JSON.stringify(templateOf(changes).metadata?.annotations);
+    expect(templateOf({ rolls: 0 })).toEqual(templateOf({}));
+    expect(new Set([hashOf({}), hashOf({ rolls: 1 }), hashOf({ rolls: 2 })]).size).toBe(3);
+    expect(templateOf({ rolls: 1 }).spec).toEqual(templateOf({}).spec);
+    expect(templateOf({ rolls: 1 }).metadata?.labels).toEqual(templateOf({}).metadata?.labels);
+  });
+
   test("a roll-over takes no replica away before another stands in for it", () => {
     const { deployment } = make();
     expect(deployment.strategy?.rollingUpdate?.maxUnavailable).toBe(0);
