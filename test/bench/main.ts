@@ -9,9 +9,10 @@ import { roll } from "./roll.ts";
 import { type Bench, judge, print, type Row } from "./row.ts";
 import { scale } from "./scale.ts";
 import { start } from "./start.ts";
+import { unpack } from "./unpack.ts";
 
 // Speed, as ratios of two things measured in one run, interleaved; absolute figures are for orientation.
-const benches: Bench[] = [start, resolved, batch, deploy, roll, events, scale];
+const benches: Bench[] = [start, resolved, batch, deploy, roll, events, scale, unpack];
 
 const { values } = parseArgs({
   options: { json: { type: "string" }, only: { type: "string" } },

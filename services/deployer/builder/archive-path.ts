@@ -1,12 +1,13 @@
 import { BuildFailure, type BuildFailureCode } from "./port.ts";
 
-export type EntryKind = "file" | "directory" | "symlink";
+/** Folders below each other that an archive may have: programs that walk them have limits of their own. */
+const MAX_DEPTH = 100;
 
 /**
- * The path of an archive's entry, relative to its root: no `.` and empty segments, "" for the root itself.
- * Refuses absolute paths, every `..`, and what no file system takes.
+ * The path of an archive's entry in segments, relative to its root: none is `.` or empty, the root itself has
+ * none. Refuses absolute paths, every `..`, and what no file system takes.
  */
-export function normalizePath(name: string): string {
+export function segmentsOf(name: string): string[] {
   if (name.startsWith("/"))
     refuse(
       "archive_absolute_path",
@@ -21,26 +22,9 @@ export function normalizePath(name: string): string {
   const tooLong =
     segments.some((segment) => Buffer.byteLength(segment) > 255) || Buffer.byteLength(name) > 4000;
   if (tooLong) refuse("archive_path_invalid", name, "is too long.");
-  return segments.join("/");
-}
-
-/** Refuses an entry that would be written through a link or a file, or that cannot replace what is there. */
-export function checkEntry(
-  path: string,
-  kind: EntryKind | "link",
-  known: ReadonlyMap<string, EntryKind>,
-): void {
-  for (let at = path.indexOf("/"); at >= 0; at = path.indexOf("/", at + 1)) {
-    const parent = known.get(path.slice(0, at));
-    if (parent === "symlink") refuse("archive_through_link", path, "lies behind a link of the archive.");
-    if (parent === "file")
-      refuse("archive_path_conflict", path, "lies below something that is a file of the archive.");
-  }
-  const before = known.get(path);
-  if (before === undefined || (before === "directory") === (kind === "directory")) return;
-  if (before === "symlink")
-    refuse("archive_through_link", path, "is a link of the archive, and a folder again.");
-  refuse("archive_path_conflict", path, "is both a folder and something else in the archive.");
+  if (segments.length > MAX_DEPTH)
+    refuse("archive_path_invalid", name, `lies more than ${MAX_DEPTH} folders deep.`);
+  return segments;
 }
 
 /**
@@ -57,11 +41,20 @@ export function checkLink(path: string, target: string): string {
   return refuse(
     "archive_link_escapes",
     path,
-    `links to ${JSON.stringify(target)}, outside of the archive; leave it out.`,
+    `links to ${show(target)}, outside of the archive; leave it out.`,
   );
 }
 
 function refuse(code: BuildFailureCode, name: string, what: string): never {
-  const shown = JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
-  throw new BuildFailure("source", code, `The entry ${shown} ${what}`);
+  throw refuseEntry(code, name, what);
+}
+
+/** The refusal of an entry; `what` goes on after its name. */
+export function refuseEntry(code: BuildFailureCode, name: string, what: string): BuildFailure {
+  return new BuildFailure("source", code, `The entry ${show(name)} ${what}`);
+}
+
+/** A name as a sentence shows it. */
+export function show(name: string): string {
+  return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
 }

@@ -2,7 +2,6 @@ import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { PassThrough } from "node:stream";
 import { endProcesses, startedOf } from "../runtime/processes.ts";
 import { runCommand } from "./command.ts";
 import { hasProgram } from "./environment.ts";
@@ -211,7 +210,7 @@ async function treeOf(
 async function unpackTree(
   place: Place,
   tree: string,
-  { target, limits }: GitFetch,
+  { target, limits, tmp }: GitFetch,
   signal: AbortSignal,
 ): Promise<{ entries: number; bytes: number }> {
   signal.throwIfAborted();
@@ -227,7 +226,7 @@ async function unpackTree(
     child.once("error", () => resolve(127));
   });
   try {
-    const unpacked = await unpackArchive(child.stdout, target, limits, signal, new PassThrough());
+    const unpacked = await unpackArchive(child.stdout, target, { limits, format: "tar", tmp }, signal);
     if ((await ended) !== 0)
       throw failure("git_failed", "git could not read the repository that it fetched.");
     return unpacked;

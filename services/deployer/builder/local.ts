@@ -134,7 +134,7 @@ async function fetchSource(
 ): Promise<string | undefined> {
   const { source, limits, timeoutMs, log } = request;
   if (source.kind === "archive") {
-    await fetchArchive(store, request, source, app, signal);
+    await fetchArchive(store, request, source, { app, tmp }, signal);
     return undefined;
   }
   log(`Fetching the branch ${source.branch} of ${source.repository}`);
@@ -148,7 +148,7 @@ async function fetchArchive(
   store: ObjectStore,
   request: BuildRequest,
   { key, digest }: ArchiveSource,
-  app: string,
+  { app, tmp }: { app: string; tmp: string },
   signal: AbortSignal,
 ): Promise<void> {
   const stat = await store.stat(key);
@@ -161,7 +161,8 @@ async function fetchArchive(
   const archive = await store.get(key, digest).catch((error) => {
     throw error instanceof ObjectStoreError && error.code === "object_changed" ? archiveChanged() : error;
   });
-  const { entries, bytes, skipped } = await unpackArchive(archive, app, request.limits, signal);
+  const options = { limits: request.limits, tmp };
+  const { entries, bytes, skipped } = await unpackArchive(archive, app, options, signal);
   request.log(`Unpacked ${entries} entries, ${bytes} bytes, from an archive of ${stat.size} bytes.`);
   if (skipped > 0) request.log(`Left out ${skipped} “._” entries, which only macOS uses.`);
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import {
   lstatSync,
   mkdirSync,
@@ -8,6 +9,7 @@ import {
   rmSync,
   statSync,
 } from "node:fs";
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
@@ -15,7 +17,9 @@ import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type ArchiveEntry, archiveOf, badArchives, tarOf } from "../../../test/ports/builder.ts";
-import { checkLink, normalizePath } from "./archive-path.ts";
+import { eventually } from "../../kit/testing.ts";
+import { findMarked } from "../runtime/processes.ts";
+import { checkLink, segmentsOf } from "./archive-path.ts";
 import { defaultBuildLimits } from "./port.ts";
 import { unpackArchive } from "./unpack.ts";
 
@@ -29,8 +33,12 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 const unpack = (archive: Buffer, limits = defaultBuildLimits) =>
-  unpackArchive(Readable.from([archive]), target, limits);
+  unpackArchive(Readable.from([archive]), target, { limits, tmp: folder });
 const unpackEntries = async (entries: ArchiveEntry[]) => unpack(await archiveOf(entries));
+const empty = async () => {
+  await rm(target, { recursive: true, force: true });
+  mkdirSync(target);
+};
 const text = (path: string) => readFileSync(join(target, path), "utf8");
 
 describe("an archive", () => {
@@ -127,6 +135,65 @@ describe("an archive", () => {
     await expect(unpack(archive(200_000))).rejects.toMatchObject({ code: "archive_too_many_entries" });
   });
 
+  test("whose folders are too many is refused, named or implied, and so are paths of more than 100", async () => {
+    const inside = (depth: number) => `${"d/".repeat(depth)}f`;
+    const implying = Array.from({ length: 11 }, (_, n) => ({ name: `${n}/${inside(95)}`, content: "" }));
+    const archive = await archiveOf(implying);
+    await expect(unpack(archive, { ...defaultBuildLimits, entries: 1000 })).rejects.toMatchObject({
+      code: "archive_too_many_entries",
+      message: "The archive has more than 1000 entries, with the folders that they lie in.",
+    });
+    await empty();
+    const limits = { ...defaultBuildLimits, entries: 103 };
+    expect((await unpack(await archiveOf([{ name: inside(99), content: "" }]), limits)).entries).toBe(1);
+    await empty();
+    await expect(unpackEntries([{ name: inside(100), content: "" }])).rejects.toMatchObject({
+      code: "archive_path_invalid",
+      message: expect.stringMatching(/lies more than 100 folders deep\.$/),
+    });
+  });
+
+  test("that is refused for its size or its entries says so when it holds node_modules", async () => {
+    const entries = ["package.json", "node_modules/a/index.js", "node_modules/b/index.js"].map((name) => ({
+      name,
+      content: "0123456789",
+    }));
+    const advice = / It holds node_modules: leave that out, a build installs the packages itself\.$/;
+    const few = unpack(await archiveOf(entries), { unpackedBytes: 1000, entries: 4 });
+    await expect(few).rejects.toMatchObject({
+      code: "archive_too_many_entries",
+      message: expect.stringMatching(advice),
+    });
+    await empty();
+    const small = unpack(await archiveOf(entries), { unpackedBytes: 25, entries: 100 });
+    await expect(small).rejects.toMatchObject({
+      code: "archive_too_large",
+      message: expect.stringMatching(advice),
+    });
+  });
+
+  test("whose unpacking process is killed fails, and one that cannot be read fails with that", async () => {
+    const large = await archiveOf([{ name: "noise", content: randomBytes(1_000_000) }]);
+    const stuck = new Readable({ read() {} });
+    stuck.push(large.subarray(0, 500_000));
+    const options = { limits: defaultBuildLimits, tmp: folder };
+    const unpacking = unpackArchive(stuck, target, options);
+    const outcome = expect(unpacking).rejects.toThrow(/SIGKILL|premature|EPIPE/i);
+    const [found] = await eventually(
+      "it runs",
+      async () => findMarked(folder).length > 0 && findMarked(folder),
+    );
+    process.kill(found!.pid, "SIGKILL");
+    await outcome;
+    const broken = new Readable({
+      read() {
+        this.destroy(new Error("the store went away"));
+      },
+    });
+    await expect(unpackArchive(broken, target, options)).rejects.toThrow("the store went away");
+    expect(findMarked(folder)).toEqual([]);
+  });
+
   test("is not unpacked further once nobody wants it", async () => {
     const stop = new AbortController();
     const archive = await archiveOf([{ name: "a", content: "x" }]);
@@ -137,7 +204,9 @@ describe("an archive", () => {
         yield archive.subarray(20);
       })(),
     );
-    await expect(unpackArchive(source, target, defaultBuildLimits, stop.signal)).rejects.toThrow("cancelled");
+    await expect(
+      unpackArchive(source, target, { limits: defaultBuildLimits, tmp: folder }, stop.signal),
+    ).rejects.toThrow("cancelled");
   });
 });
 
@@ -150,7 +219,7 @@ describe("paths of an archive", () => {
       fc.property(path, (name) => {
         let normal: string;
         try {
-          normal = normalizePath(name);
+          normal = segmentsOf(name).join("/");
         } catch {
           return name.startsWith("/") || name.split("/").includes("..");
         }
@@ -164,7 +233,7 @@ describe("paths of an archive", () => {
       fc.property(path, path, (name, linkname) => {
         let normal: string;
         try {
-          normal = normalizePath(name);
+          normal = segmentsOf(name).join("/");
           checkLink(normal, linkname);
         } catch {
           return true;

@@ -1,12 +1,11 @@
-import { linkSync, mkdirSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
-import { open } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type Duplex, type Readable, Transform } from "node:stream";
+import { addAbortSignal, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { createGunzip } from "node:zlib";
-import { type Extract, extract } from "tar-stream";
-import { checkEntry, checkLink, type EntryKind, normalizePath } from "./archive-path.ts";
-import { BuildFailure, type BuildLimits } from "./port.ts";
+import { BuildFailure, type BuildFailureCode, type BuildLimits } from "./port.ts";
+import { unpackHere } from "./unpack-here.ts";
 
 export interface Unpacked {
   entries: number;
@@ -15,204 +14,150 @@ export interface Unpacked {
   skipped: number;
 }
 
-type Entry = Extract extends AsyncIterable<infer One> ? One : never;
+export type UnpackOptions = {
+  limits: BuildLimits;
+  /** `tar` where the tarball is not compressed. */
+  format?: "tar.gz" | "tar";
+  /** The folder by which the process is known, as a build's others are. */
+  tmp: string;
+};
 
-/** Smaller files are held in memory and written at once: most of an archive is made of them. */
-const smallBytes = 256 * 1024;
+/** How the process ended: its last words. */
+export type UnpackEnd =
+  | { unpacked: Unpacked }
+  | { refused: { code: BuildFailureCode; message: string } }
+  | { broken: { code?: string; message: string } };
+
+const PROGRAM = join(import.meta.dirname, "unpack-process.ts");
+/** 200 000 entries with names of 255 bytes need less. */
+const NODE_FLAGS = ["--disable-warning=ExperimentalWarning", "--max-old-space-size=256"];
+const MAX_OUTPUT = 64 * 1024;
+/** What writing to a process that has ended gives. */
+const ENDED_EARLY = new Set(["EPIPE", "ECONNRESET", "ERR_STREAM_PREMATURE_CLOSE"]);
+
+/** An archive of at most so many bytes is unpacked in this process, which is sooner, up to these limits. */
+const SMALL_BYTES = 256 * 1024;
+const SMALL: BuildLimits = { entries: 1000, unpackedBytes: 16 * 1024 ** 2 };
 
 /**
- * Unpacks a gzipped tarball into the empty folder `target`, never outside of it, whatever the archive says
- * (decisions.md §4). `decode` takes the place of gunzip. Keeps the executable bit and drops all other modes and owners. Throws `BuildFailure`
- * with stage `source`; what was written until then stays for the caller to remove.
+ * Unpacks a tarball into the empty folder `target`, never outside of it, whatever the archive says (decisions.md
+ * §4). For what is not small a process of its own does it, with limited memory: this one has all its turns. Keeps
+ * the executable bit and drops all other modes and owners.
+ *
+ * Throws `BuildFailure` with stage `source`, or the signal's reason, once nothing works on it; what was written
+ * until then stays for the caller to remove.
  */
 export async function unpackArchive(
   source: Readable,
   target: string,
-  limits: BuildLimits,
+  options: UnpackOptions,
   signal?: AbortSignal,
-  decode: Duplex = createGunzip(),
 ): Promise<Unpacked> {
-  const unpacked: Unpacked = { entries: 0, bytes: 0, skipped: 0 };
-  const kinds = new Map<string, EntryKind>([["", "directory"]]);
-  const archive = extract();
-  // Headers and padding come on top of the files.
-  const tap = countBytes(limits.unpackedBytes + limits.entries * 2048, () => tooLarge(limits));
-  const piped = pipeline(source, decode, tap, archive, { signal });
-  piped.catch(() => {}); // it is awaited below
+  signal?.throwIfAborted();
   try {
-    for await (const entry of archive) {
-      await unpackEntry(entry, target, kinds, limits, unpacked);
-      entry.resume();
-    }
-    await piped;
+    const small = await readSmall(signal ? addAbortSignal(signal, source) : source);
+    if (!small) return await unpackApart(source, target, options, signal);
+    return (
+      (await unpackSmall(small, target, options, signal)) ??
+      (await unpackApart(Readable.from(small), target, options, signal))
+    );
   } catch (error) {
-    archive.destroy();
-    source.destroy();
-    const cause = await piped.then(
-      () => undefined,
-      (reason) => reason,
-    );
     signal?.throwIfAborted();
-    // What writing ran into ended the stream: the stream's own words would hide it.
-    const first = error instanceof BuildFailure || (error as NodeJS.ErrnoException).syscall !== undefined;
-    throw explain(first ? (error as Error) : (cause ?? error), unpacked.entries);
-  }
-  if (kinds.size === 1) throw refusal("archive_empty", "The archive holds no files.");
-  return unpacked;
-}
-
-async function unpackEntry(
-  entry: Entry,
-  target: string,
-  kinds: Map<string, EntryKind>,
-  limits: BuildLimits,
-  unpacked: Unpacked,
-): Promise<void> {
-  const { name, size, mode, linkname } = entry.header;
-  unpacked.entries++;
-  if (unpacked.entries > limits.entries) {
-    throw refusal("archive_too_many_entries", `The archive has more than ${limits.entries} entries.`);
-  }
-  const path = normalizePath(name);
-  if (path.split("/").at(-1)!.startsWith("._")) {
-    unpacked.skipped++;
-    return;
-  }
-  const kind = kindOf(entry, name);
-  checkEntry(path, kind, kinds);
-  makeParents(path, target, kinds);
-  const place = join(target, path);
-  if (kind === "directory") {
-    if (!kinds.has(path)) mkdirSync(place, { mode: 0o755 });
-    kinds.set(path, kind);
-    return;
-  }
-  if (kind === "file") {
-    unpacked.bytes += size;
-    if (unpacked.bytes > limits.unpackedBytes) throw tooLarge(limits);
-  }
-  // Later entries replace earlier ones of the same name, as tar does; a link itself, not what it leads to.
-  if (kinds.has(path)) unlinkSync(place);
-  kinds.delete(path);
-  const file = { place, size, mode: mode & 0o100 ? 0o755 : 0o644 };
-  if (kind === "file") await writeEntry(entry, file);
-  else if (kind === "symlink") symlinkSync(checkLink(path, linkname ?? ""), place);
-  else linkSync(join(target, linkedFile(path, linkname ?? "", kinds)), place);
-  kinds.set(path, kind === "link" ? "file" : kind);
-}
-
-function kindOf({ header }: Entry, name: string): EntryKind | "link" {
-  const type = header.type as (typeof header)["type"] | null; // of an unknown kind
-  const pax = header.pax ?? {};
-  const sparse = Object.keys(pax).some((key) => key.startsWith("GNU.sparse."));
-  if (sparse)
-    throw refusal(
-      "archive_special_file",
-      `${show(name)} is packed as a sparse file; pack it without --sparse.`,
-    );
-  if (type === "file" || type === "contiguous-file") return "file";
-  if (type === "directory" || type === "symlink" || type === "link") return type;
-  const what = type?.replace("-", " ") ?? "of an unknown kind";
-  throw refusal(
-    "archive_special_file",
-    `${show(name)} is no file, folder or link (${what}); leave it out of the archive.`,
-  );
-}
-
-/** A hard link may lead to a file that came before it in the same archive, to nothing else. */
-function linkedFile(path: string, linkname: string, kinds: ReadonlyMap<string, EntryKind>): string {
-  const linked = normalizePath(linkname);
-  checkEntry(linked, "file", kinds);
-  if (kinds.get(linked) === "file" && linked !== path) return linked;
-  throw refusal(
-    "archive_link_escapes",
-    `${show(path)} is a hard link to ${show(linkname)}, which is no file of the archive.`,
-  );
-}
-
-function makeParents(path: string, target: string, kinds: Map<string, EntryKind>): void {
-  for (let at = path.indexOf("/"); at >= 0; at = path.indexOf("/", at + 1)) {
-    const parent = path.slice(0, at);
-    if (kinds.has(parent)) continue;
-    mkdirSync(join(target, parent), { mode: 0o755 });
-    kinds.set(parent, "directory");
-  }
-}
-
-/** `wx` and the check of the parents: nothing that is there is ever written through. */
-async function writeEntry(
-  entry: Entry,
-  { place, size, mode }: { place: string; size: number; mode: number },
-): Promise<void> {
-  if (size <= smallBytes) {
-    const chunks: Buffer[] = [];
-    for await (const chunk of entry as AsyncIterable<Buffer>) chunks.push(chunk);
-    writeFileSync(place, Buffer.concat(chunks), { flag: "wx", mode });
-    return;
-  }
-  const file = await open(place, "wx", mode);
-  try {
-    await file.writeFile(entry as AsyncIterable<Buffer>);
+    throw error;
   } finally {
-    await file.close();
+    source.destroy();
   }
 }
 
-function countBytes(limit: number, refuse: () => Error): Transform {
+/** All of a small archive; undefined for another, which is then read from its beginning again. */
+async function readSmall(source: Readable): Promise<Buffer[] | undefined> {
+  const chunks: Buffer[] = [];
   let bytes = 0;
-  return new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      bytes += chunk.length;
-      if (bytes > limit) done(refuse());
-      else done(null, chunk);
-    },
+  for await (const chunk of source.iterator({ destroyOnReturn: false })) {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes <= SMALL_BYTES) continue;
+    source.unshift(Buffer.concat(chunks));
+    return undefined;
+  }
+  return chunks;
+}
+
+/** Undefined for an archive that is not small once it is unpacked; then the folder is empty again. */
+async function unpackSmall(
+  archive: Buffer[],
+  target: string,
+  { limits, format }: UnpackOptions,
+  signal?: AbortSignal,
+): Promise<Unpacked | undefined> {
+  const lower = {
+    entries: Math.min(limits.entries, SMALL.entries),
+    unpackedBytes: Math.min(limits.unpackedBytes, SMALL.unpackedBytes),
+  };
+  try {
+    return await unpackHere(Readable.from(archive), target, { limits: lower, format }, signal);
+  } catch (error) {
+    const { code } = error as BuildFailure;
+    const tooMany = code === "archive_too_many_entries" && lower.entries < limits.entries;
+    const tooLarge = code === "archive_too_large" && lower.unpackedBytes < limits.unpackedBytes;
+    if (!tooMany && !tooLarge) throw error;
+    for (const name of await readdir(target)) await rm(join(target, name), { recursive: true });
+    return undefined;
+  }
+}
+
+/** Unpacks in a process of its own. */
+async function unpackApart(
+  source: Readable,
+  target: string,
+  { tmp, ...options }: UnpackOptions,
+  signal?: AbortSignal,
+): Promise<Unpacked> {
+  const child = spawn(process.execPath, [...NODE_FLAGS, PROGRAM, target, JSON.stringify(options)], {
+    env: { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, TMPDIR: tmp },
+    detached: true,
+    stdio: ["pipe", "pipe", "pipe"],
   });
+  const kill = () => void child.kill("SIGKILL");
+  const ended = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>;
+  const [said, complained] = [endOf(child.stdout), endOf(child.stderr)];
+  // The process may end before it has read everything: its last words tell why.
+  const piped = pipeline(source, child.stdin, { signal }).then(
+    () => undefined,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EPIPE") kill();
+      return error;
+    },
+  );
+  signal?.addEventListener("abort", kill, { once: true });
+  try {
+    const [code, killed] = await ended;
+    source.destroy();
+    const failed = await piped;
+    signal?.throwIfAborted();
+    if (failed && !ENDED_EARLY.has(failed.code ?? "")) throw failed;
+    const unpacked = resultOf(said());
+    if (!unpacked) throw failed ?? new Error(`unpacking ended with ${killed ?? code}: ${complained()}`);
+    return unpacked;
+  } finally {
+    signal?.removeEventListener("abort", kill);
+  }
 }
 
-/** Turns what the decoders say into a sentence for users. */
-function explain(error: Error & { code?: string }, entries: number): Error {
-  if (error instanceof BuildFailure) return error;
-  const { code, message } = error;
-  if (code === "ENOSPC" || code === "EDQUOT") {
-    return new BuildFailure(
-      "source",
-      "disk_full",
-      "There is no room left on the disk to unpack the archive.",
-    );
-  }
-  if (code === "ENAMETOOLONG")
-    return refusal("archive_path_invalid", "The archive holds a path that is too long.");
-  if (code === "EEXIST") {
-    return refusal("archive_path_conflict", "The archive holds two names that are the same on this machine.");
-  }
-  if (code === "Z_DATA_ERROR" && message === "incorrect header check") {
-    return refusal("archive_not_gzip", "The upload is no gzip file; pack it with tar -czf.");
-  }
-  const cut = code === "Z_BUF_ERROR" || message === "Unexpected end of data";
-  if (cut && (entries > 0 || code === "Z_BUF_ERROR")) {
-    return refusal("archive_truncated", "The archive is cut short; upload it again.");
-  }
-  if (message === "Header exceeds max size") {
-    return refusal("archive_path_invalid", "The archive holds a header that is too large.");
-  }
-  if (cut || message.startsWith("Invalid tar header") || message === "Invalid header") {
-    return entries === 0
-      ? refusal("archive_not_tar", "The upload is gzipped but no tarball; pack it with tar -czf.")
-      : refusal("archive_truncated", "The archive is damaged; upload it again.");
-  }
-  if (code?.startsWith("Z_")) return refusal("archive_truncated", "The archive is damaged; upload it again.");
-  return error;
+/** Returns a function for the last that a stream has said. */
+function endOf(stream: Readable): () => string {
+  let text = "";
+  stream.setEncoding("utf8").on("data", (chunk: string) => {
+    text = (text + chunk).slice(-MAX_OUTPUT);
+  });
+  return () => text;
 }
 
-function tooLarge(limits: BuildLimits): BuildFailure {
-  const size = `${Math.floor(limits.unpackedBytes / 1024 ** 2)} MiB`;
-  return refusal("archive_too_large", `The archive holds more than ${size} when unpacked.`);
-}
-
-function refusal(code: BuildFailure["code"], message: string): BuildFailure {
-  return new BuildFailure("source", code, message);
-}
-
-function show(name: string): string {
-  return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
+/** Undefined when the process was ended before it could tell. */
+function resultOf(said: string): Unpacked | undefined {
+  if (!said.endsWith("\n")) return undefined;
+  const end: UnpackEnd = JSON.parse(said);
+  if ("unpacked" in end) return end.unpacked;
+  if ("refused" in end) throw new BuildFailure("source", end.refused.code, end.refused.message);
+  throw Object.assign(new Error(end.broken.message), { code: end.broken.code });
 }

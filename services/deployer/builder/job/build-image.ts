@@ -127,7 +127,7 @@ async function fetchSource(
       throw archiveChanged();
     }
     const body = Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]);
-    const { entries, bytes, skipped } = await unpackArchive(body, app, limits, signal);
+    const { entries, bytes, skipped } = await unpackArchive(body, app, { limits, tmp }, signal);
     told.log(`Unpacked ${entries} entries, ${bytes} bytes.`);
     if (skipped > 0) told.log(`Left out ${skipped} “._” entries, which only macOS uses.`);
     return undefined;
