@@ -109,11 +109,19 @@ async function oneEffect({ name, post, key }: Sent, through = door): Promise<Ans
 const audited = Object.keys(posts).filter((name) => !name.includes(",") && name !== "CreateUpload");
 const namesOf = (upstream: Upstream) => audited.filter((name) => routeOf(name).upstream === upstream);
 
+// Two invitations wait for each other's commit: both count for who invites.
+const alternate = (at: number) => namesOf("identity").filter((_, index) => index % 2 === at);
+const together: [Upstream, string[]][] = [
+  ["identity", alternate(0)],
+  ["identity", alternate(1)],
+  ["variables", namesOf("variables")],
+  ["deployer", namesOf("deployer")],
+];
+
 for (const outcome of ["kept", "lost"] as const)
-  test.each(upstreams)(
-    `%s is killed at the commit of each of its changes, which are ${outcome}: repeated, each was made once`,
-    async (upstream) => {
-      const names = namesOf(upstream);
+  test.each(together)(
+    `%s is killed at the commits of %j, which are ${outcome}: repeated, each was made once`,
+    async (upstream, names) => {
       const begin = await sendAll(names);
       const held = await holdAudited(upstream);
       const sent = begin();
