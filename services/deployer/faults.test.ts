@@ -108,6 +108,10 @@ async function startLoad() {
     },
     /** All that was begun comes to its end, once, and nothing else happened. */
     async settles(editions: string, greeting = "bonjour") {
+      // A moment after the database the deployer is back.
+      await eventually("the deployer is ready", async () =>
+        fetch(`http://127.0.0.1:${around.port}/readyz`).then((answer) => answer.ok),
+      );
       await answers(deployed!, `${editions} hello`);
       await answers(changed!, `one ${greeting}`);
       for (const { path } of stores) await acting.untilService(path, "running");

@@ -1,10 +1,12 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type pg from "pg";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
 import { createPool, defaultTimeouts, type Pool, rows, type Timeouts, type Tx, transaction } from "./db.ts";
 import { isRefusal, toPublic } from "./errors.ts";
-import { testDatabase } from "./testing.ts";
+import { eventually, testDatabase } from "./testing.ts";
 import { openProxy } from "./testing-proxy.ts";
 
 let database: Awaited<ReturnType<typeof testDatabase>>;
@@ -96,6 +98,38 @@ test("a server that falls silent without a word fails what waits for it, with 50
   expect(await told(pool.query("select 1"))).toBe("503 unavailable");
   expect((await pool.query("select 7 as n")).rows).toEqual([{ n: 7 }]);
   proxy.shut();
+});
+
+test("while the database is away a connection is tried now and then, not for each request; it is back at once", async () => {
+  const [server, through] = [new URL(database.url("one")), new URL(database.url("one"))];
+  let [away, tried] = [false, 0];
+  const listener = createServer((near) => {
+    tried++;
+    if (away) return void near.destroy();
+    const far = connect(Number(server.port), server.hostname);
+    near
+      .on("error", () => {})
+      .pipe(far.on("error", () => {}))
+      .pipe(near);
+  });
+  await once(listener.listen(0, "127.0.0.1"), "listening");
+  through.host = `127.0.0.1:${(listener.address() as AddressInfo).port}`;
+  const pool = open(10, {}, through.href);
+  away = true;
+  const requests = 2_000;
+  for (let i = 0; i < requests; i++) expect(await told(pool.query("select 1"))).toBe("503 unavailable");
+  expect(tried).toBeLessThan(requests / 10);
+  away = false;
+  await eventually("it answers again", () =>
+    pool.query("select 1").then(
+      () => true,
+      () => false,
+    ),
+  );
+  await Promise.all(Array.from({ length: 20 }, () => pool.query("select 1")));
+  await pool.end();
+  pools = [];
+  listener.close();
 });
 
 test("settings that the URL has win over those of the process", async () => {

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import pg from "pg";
-import { isSilence, refuse } from "./errors.ts";
+import { isAway, isBusy, isSilence, refuse } from "./errors.ts";
 
 export type Pool = pg.Pool;
 export type Tx = pg.PoolClient;
@@ -75,20 +75,66 @@ export function sessionOptions(url: string, name: string): pg.ClientConfig {
 type Inside = { pool: Pool; open: boolean; outer: Inside | undefined };
 const inside = new AsyncLocalStorage<Inside>();
 
+const FIRST_BACKOFF_MS = 50;
+const MAX_BACKOFF_MS = 1_000;
+
 /**
  * A pool that code within one of its own transactions cannot reach: that would wait for a connection, or for a
  * lock, that the transaction itself holds, and PostgreSQL does not see such a circle.
+ *
+ * While the database is away one connection is tried now and then, and whoever comes between fails at once: a
+ * database that starts up is not kept from it by a connection for each request.
  */
-class WalledPool extends pg.Pool {
+class GuardedPool extends pg.Pool {
+  #failures = 0;
+  #nextTry = 0;
+  #reason: unknown;
+
   override connect(): Promise<Tx>;
   override connect(done: Connected): void;
   override connect(done?: Connected): unknown {
-    for (let at = inside.getStore(); at; at = at.outer) {
-      if (!at.open || at.pool !== this) continue;
-      const error = new Error("Code inside a transaction may use only its tx, not the pool it came from.");
-      return done ? process.nextTick(done, error) : Promise.reject(error);
+    const refusal = this.#refusal();
+    if (refusal) return done ? process.nextTick(done, refusal) : Promise.reject(refusal);
+    if (!done)
+      return super.connect().then(
+        (tx) => this.#reached(tx),
+        (error) => this.#failed(error),
+      );
+    return super.connect((error, client, release) => {
+      if (error) this.#failed(error).catch(() => {});
+      else this.#reached();
+      done(error, client, release);
+    });
+  }
+
+  #refusal(): unknown {
+    for (let at = inside.getStore(); at; at = at.outer)
+      if (at.open && at.pool === this)
+        return new Error("Code inside a transaction may use only its tx, not the pool it came from.");
+    if (this.#failures === 0 || this.idleCount > 0) return undefined;
+    if (Date.now() < this.#nextTry) return this.#reason;
+    this.#backOff();
+    return undefined;
+  }
+
+  #backOff(): void {
+    const pause = FIRST_BACKOFF_MS * 2 ** Math.min(this.#failures, 10);
+    this.#nextTry = Date.now() + Math.min(pause, MAX_BACKOFF_MS);
+  }
+
+  #reached(tx?: Tx): Tx | undefined {
+    this.#failures = 0;
+    return tx;
+  }
+
+  async #failed(error: unknown): Promise<never> {
+    // A pool whose connections are all in use says nothing of the database.
+    if (isAway(error) && !isBusy(error)) {
+      this.#reason = error;
+      this.#backOff();
+      this.#failures++;
     }
-    return done ? super.connect(done) : super.connect();
+    throw error;
   }
 }
 
@@ -100,7 +146,7 @@ export function createPool(
   options: { max?: number; name?: string; timeouts?: Timeouts } = {},
 ): Pool {
   const timeouts = options.timeouts ?? defaultTimeouts;
-  const pool = new WalledPool({
+  const pool = new GuardedPool({
     connectionString: withSettings(url, {
       ...VIGILANT_SERVER,
       lock_timeout: timeouts.lockTimeoutMs,

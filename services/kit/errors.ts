@@ -85,10 +85,11 @@ const SOCKET_AWAY = new Set([
 ]);
 // pg and pg-pool give these no code.
 const SILENCE = /^Query read timeout$/;
+const BUSY = /^timeout exceeded when trying to connect$/;
 const CONNECTION_BROKEN = [
   SILENCE,
+  BUSY,
   /^Connection terminated/,
-  /^timeout exceeded when trying to connect$/,
   /^timeout expired$/,
   /^Client has encountered a connection error and is not queryable$/,
   /^Client was closed and is not queryable$/,
@@ -102,6 +103,11 @@ const CONNECTION_BROKEN = [
 /** Whether a connection to the database did not answer a statement in time. */
 export function isSilence(error: unknown): error is Error {
   return error instanceof Error && SILENCE.test(error.message);
+}
+
+/** Whether all connections of a pool were in use for too long. */
+export function isBusy(error: unknown): boolean {
+  return error instanceof Error && BUSY.test(error.message);
 }
 
 /** Whether a database or another service cannot be reached, however deep the error says so. */
