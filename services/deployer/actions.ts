@@ -1,4 +1,5 @@
-import { type Pool, transaction } from "../kit/db.ts";
+import { isDeepStrictEqual } from "node:util";
+import { type Pool, type Tx, transaction } from "../kit/db.ts";
 import type { Logger } from "../kit/log.ts";
 import { giveUpArtifact } from "./account-images.ts";
 import type { Addons } from "./addons.ts";
@@ -10,7 +11,7 @@ import type { Releases } from "./releases.ts";
 import type { Runtime } from "./runtime/port.ts";
 import { archivePrefix } from "./secrets.ts";
 import { recordAddon } from "./sql-addons.ts";
-import { buildsOf, pruneProject, removeService } from "./sql-deletion.ts";
+import { type BuildOf, buildsOf, lockDeployments, pruneProject, removeService } from "./sql-deletion.ts";
 import { markDiscarded } from "./sql-moves.ts";
 import type { ObjectStore } from "./store/port.ts";
 import { recordUsage } from "./usage.ts";
@@ -51,19 +52,31 @@ export function createActions(deps: ActionDeps) {
     if (artifact) await builder.removeArtifact(artifact, builtBy);
   }
 
-  async function removeReleases(serviceId: string): Promise<void> {
+  /** Gives what it removed of builds. */
+  async function removeReleases(serviceId: string): Promise<BuildOf[]> {
     await runtime.remove(serviceId);
-    for (const build of await buildsOf(pool, serviceId)) await removeBuilt(serviceId, build);
+    const known = await buildsOf(pool, serviceId);
+    for (const build of known) await removeBuilt(serviceId, build);
     await builder.removeCaches(serviceId);
     await deps.store.removePrefix(archivePrefix(serviceId));
+    return known;
+  }
+
+  /** A process that stood still may have been about to begin a build, or to end one. */
+  async function refuseNews(tx: Tx, serviceId: string, known: BuildOf[]): Promise<void> {
+    await lockDeployments(tx, serviceId);
+    const isKnown = (one: BuildOf) => known.some((other) => isDeepStrictEqual(one, other));
+    if (!(await buildsOf(tx, serviceId)).every(isKnown))
+      throw new Error("a build of the service began or ended while it was removed");
   }
 
   /** Removes everything that belongs to a service, and its rows last. */
   async function tearDown(serviceId: string, addon: AddonPlace | undefined): Promise<void> {
     // An addon has no releases and no builds: it waits for no registry to go.
     if (addon) await deps.addons.drop({ serviceId, ...addon });
-    else await removeReleases(serviceId);
+    const known = addon ? [] : await removeReleases(serviceId);
     await transaction(pool, async (tx) => {
+      await refuseNews(tx, serviceId, known);
       const removed = await removeService(tx, serviceId);
       if (removed) await pruneProject(tx, removed.projectId);
     });

@@ -20,8 +20,9 @@ import type { Resolve, Resolved } from "./resolve.ts";
 import { imageRef } from "./runtime/port.ts";
 import type { Secrets } from "./secrets.ts";
 import { dropLog } from "./sql-deployments.ts";
-import { beginBuild, finishBuild, setBuildStage, setCommit } from "./sql-moves.ts";
+import { beginBuild, finishBuild, markLeft, setBuildStage, setCommit } from "./sql-moves.ts";
 import { type ReleaseRow, releaseOf } from "./sql-releases.ts";
+import { poke } from "./sql-work.ts";
 
 export type BuildsDeps = {
   pool: Pool;
@@ -82,7 +83,7 @@ export function createBuilds(deps: BuildsDeps) {
     let broken = false;
     try {
       const result = await builder.build(request(release, resolved, output), signal);
-      await finish(deploymentId, result, output);
+      if (!(await finish(deploymentId, result, output))) await disown(release);
     } catch (error) {
       if (error instanceof BuildFailure) output.line(error.message);
       await output.close();
@@ -90,6 +91,7 @@ export function createBuilds(deps: BuildsDeps) {
         await fail(pool, log, deploymentId, notice(error.stage, error.code, error.message)).catch(() => {
           broken = true;
         });
+      else if (signal.reason instanceof BuildLeft) await disown(release);
       else if (!signal.aborted) {
         broken = true;
         log.error({ err: error, deploymentId }, "the build broke off and is begun again");
@@ -100,12 +102,26 @@ export function createBuilds(deps: BuildsDeps) {
     }
   }
 
-  /** The end of the log is there when the state is. */
+  /**
+   * After a build that was taken away from this process: nobody goes on with one whose deployment has ended, and
+   * others may have looked for what it left before it was there.
+   */
+  async function disown({ deploymentId, serviceId, buildId }: ReleaseRow): Promise<void> {
+    try {
+      const status = await markLeft(pool, deploymentId);
+      if (status === undefined) await builder.discard(buildId!);
+      else if (status === "failed" || status === "superseded") await poke(pool, [serviceId]);
+    } catch (error) {
+      log.warn({ err: error, deploymentId }, "what a build may have left could not be looked after");
+    }
+  }
+
+  /** The end of the log is there when the state is. `false` when the deployment moved on without it. */
   async function finish(
     deploymentId: string,
     { artifact, commit }: BuildResult,
     output: BuildLogWriter,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const built = { deploymentId, artifact, image: imageRef(artifact), commit };
     await output.settle();
     const moved = await transaction(pool, async (tx) => {
@@ -116,6 +132,7 @@ export function createBuilds(deps: BuildsDeps) {
     });
     if (moved) log.info({ deploymentId }, "built");
     else log.info({ deploymentId }, "built too late; what was built is discarded");
+    return moved !== undefined;
   }
 
   function request(release: ReleaseRow, resolved: Resolved, output: BuildLogWriter) {

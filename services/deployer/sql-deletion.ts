@@ -58,9 +58,22 @@ export async function pruneProject(db: Db, projectId: string): Promise<void> {
   );
 }
 
+/** Waits for those who change the deployments of a service: until the transaction ends nobody does any more. */
+export function lockDeployments(db: Db, serviceId: string) {
+  return rows(
+    db,
+    "deployments_lock",
+    `with held as (select id from services where id = $1 for update)
+     select d.id from deployments d join held h on h.id = d.service_id for update of d`,
+    [serviceId],
+  );
+}
+
+export type BuildOf = { buildId?: string; artifact?: string };
+
 /** What the builder may hold for a service. */
 export function buildsOf(db: Db, serviceId: string) {
-  return rows<{ buildId?: string; artifact?: string }>(
+  return rows<BuildOf>(
     db,
     "builds_of",
     `select distinct build_id as "buildId", artifact from deployments

@@ -143,6 +143,19 @@ export function addWarning(db: Db, serviceId: string, version: number, warning: 
   );
 }
 
+/** A build of the deployment may have left something after all, if it has ended without a release; gives its status. */
+export async function markLeft(db: Db, deploymentId: string): Promise<string | undefined> {
+  const row = await maybe<{ status: string }>(
+    db,
+    "deployment_left",
+    `with marked as (
+       update deployments set leftover = true where id = $1 and status in ('failed', 'superseded'))
+     select status from deployments where id = $1`,
+    [deploymentId],
+  );
+  return row?.status;
+}
+
 export function markDiscarded(db: Db, deploymentId: string) {
   return count(
     db,
