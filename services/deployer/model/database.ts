@@ -1,0 +1,250 @@
+/** A row under its column names; times in ms. Never changed in place. */
+// biome-ignore lint/suspicious/noExplicitAny: the columns of all tables
+export type Row = Readonly<Record<string, any>>;
+
+export type Table = "projects" | "environments" | "services" | "work" | "deployments" | "built_images";
+export type Statement = (q: Query, ...values: never[]) => Row[] | number;
+/** An event in the outbox. */
+export type Told = { kind: string; deploymentId?: string };
+
+type Rows = ReadonlyMap<string, Row>;
+type Lock = `${Table} ${string}`;
+
+/** Thrown by a statement that needs a row which another transaction has locked. */
+export class Blocked {
+  readonly holder: Session;
+  constructor(holder: Session) {
+    this.holder = holder;
+  }
+}
+
+/** What PostgreSQL answers when it gives a statement up. */
+export class DatabaseError extends Error {
+  readonly code: string;
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/**
+ * PostgreSQL at READ COMMITTED, as far as the deployer's statements can tell: each statement sees what was committed
+ * when it began; who changes a row waits for the transaction that did before, and then looks at the new row, and
+ * at that one only.
+ */
+export class Database {
+  readonly committed: Record<Table, Map<string, Row>> = {
+    projects: new Map(),
+    environments: new Map(),
+    services: new Map(),
+    work: new Map(),
+    deployments: new Map(),
+    built_images: new Map(),
+  };
+  readonly locks = new Map<Lock, Session>();
+  /** Advisory locks: the owners whose connection is there. */
+  readonly owners = new Set<number>();
+  /** Grows with each commit that changed a row or told something. */
+  changes = 0;
+  readonly now: () => number;
+  /** Called with what is about to be committed. */
+  readonly onCommit: (session: Session) => void;
+  readonly statements: Readonly<Record<string, Statement>>;
+
+  constructor(options: Pick<Database, "now" | "onCommit" | "statements">) {
+    this.now = options.now;
+    this.onCommit = options.onCommit;
+    this.statements = options.statements;
+  }
+}
+
+/** One transaction. */
+export class Session {
+  readonly written = new Map<Table, Map<string, Row | undefined>>();
+  readonly told: Told[] = [];
+  notifies = false;
+  state: "open" | "committed" | "aborted" = "open";
+  /** The transaction whose lock it waits for. */
+  waitsFor: Session | undefined;
+  lastUsed: number;
+  readonly begun: number;
+  readonly #locks: Lock[] = [];
+  readonly db: Database;
+
+  constructor(db: Database) {
+    this.db = db;
+    this.begun = db.now();
+    this.lastUsed = this.begun;
+  }
+
+  /** A statement that can be run again, with the same snapshot, after it was `Blocked`. */
+  statement(name: string, values: unknown[]): () => { rows: Row[]; rowCount: number } {
+    const statement = this.db.statements[name];
+    if (!statement) throw new Error(`the statement ${name} has no mirror: write it into model/statements.ts`);
+    const q = new Query(this);
+    return () => {
+      if (this.state !== "open") throw new DatabaseError("57P01", "the connection was terminated");
+      this.lastUsed = this.db.now();
+      this.waitsFor = undefined;
+      q.clear();
+      try {
+        const result = statement(q, ...(values as never[]));
+        q.keep();
+        return typeof result === "number"
+          ? { rows: [], rowCount: result }
+          : { rows: result, rowCount: result.length };
+      } catch (error) {
+        if (!(error instanceof Blocked)) throw error;
+        q.keepSnapshot();
+        for (let other: Session | undefined = error.holder; other; other = other.waitsFor)
+          if (other === this) throw new DatabaseError("40P01", "deadlock detected");
+        this.waitsFor = error.holder;
+        throw error;
+      }
+    };
+  }
+
+  commit(): void {
+    if (this.state !== "open") throw new DatabaseError("57P01", "the connection was terminated");
+    this.db.onCommit(this);
+    for (const [table, rows] of this.written)
+      for (const [id, row] of rows) {
+        if (row) this.db.committed[table].set(id, row);
+        else this.db.committed[table].delete(id);
+      }
+    if (this.written.size > 0 || this.told.length > 0) this.db.changes++;
+    this.#end("committed");
+  }
+
+  abort(): void {
+    if (this.state === "open") this.#end("aborted");
+  }
+
+  #end(state: "committed" | "aborted"): void {
+    this.state = state;
+    this.waitsFor = undefined;
+    for (const lock of this.#locks) this.db.locks.delete(lock);
+  }
+
+  lock(lock: Lock): void {
+    const holder = this.db.locks.get(lock);
+    if (holder === this) return;
+    if (holder) throw new Blocked(holder);
+    this.db.locks.set(lock, this);
+    this.#locks.push(lock);
+  }
+
+  /** The newest form of a row: this transaction's, else the committed one. */
+  newest(table: Table, id: string): Row | undefined {
+    const own = this.written.get(table);
+    return own?.has(id) ? own.get(id) : this.db.committed[table].get(id);
+  }
+}
+
+/** What one statement sees and does. */
+export class Query {
+  readonly session: Session;
+  #snapshot: Record<Table, Rows> | undefined;
+  #writes: [Table, string, Row | undefined][] = [];
+
+  constructor(session: Session) {
+    this.session = session;
+  }
+
+  /** now() of PostgreSQL: the transaction's beginning. */
+  get now(): number {
+    return this.session.begun;
+  }
+
+  get clock(): number {
+    return this.session.db.now();
+  }
+
+  lives(owner: number): boolean {
+    return this.session.db.owners.has(owner);
+  }
+
+  get(table: Table, id: string): Row | undefined {
+    const own = this.session.written.get(table);
+    if (own?.has(id)) return own.get(id);
+    return (this.#snapshot ?? this.session.db.committed)[table].get(id);
+  }
+
+  rows(table: Table, where: (row: Row) => unknown): Row[] {
+    const own = this.session.written.get(table);
+    const found: Row[] = [];
+    for (const [id, row] of (this.#snapshot ?? this.session.db.committed)[table])
+      if (!own?.has(id) && where(row)) found.push(row);
+    if (own) for (const row of own.values()) if (row && where(row)) found.push(row);
+    return found;
+  }
+
+  /** Locks the rows it meets, and gives those that still meet the condition then, as they are then. */
+  lock(table: Table, where: (row: Row) => unknown): Row[] {
+    const found: Row[] = [];
+    for (const { id } of this.rows(table, where)) {
+      this.session.lock(`${table} ${id}`);
+      const newest = this.session.newest(table, id);
+      if (newest && where(newest)) found.push(newest);
+    }
+    return found;
+  }
+
+  /** Whether a row is not locked by another transaction; then it is locked. */
+  tryLock(table: Table, id: string): boolean {
+    try {
+      this.session.lock(`${table} ${id}`);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** `update … where … returning`: gives the new rows. */
+  update(table: Table, where: (row: Row) => unknown, change: (row: Row) => Row): Row[] {
+    return this.lock(table, where).map((row) => this.put(table, { ...row, ...change(row) }));
+  }
+
+  put(table: Table, row: Row): Row {
+    this.#writes.push([table, row.id, row]);
+    return row;
+  }
+
+  remove(table: Table, where: (row: Row) => unknown): Row[] {
+    const rows = this.lock(table, where);
+    for (const { id } of rows) this.#writes.push([table, id, undefined]);
+    return rows;
+  }
+
+  tell(event: Told): void {
+    this.session.told.push(event);
+  }
+
+  notify(): void {
+    this.session.notifies = true;
+  }
+
+  clear(): void {
+    this.#writes = [];
+  }
+
+  keepSnapshot(): void {
+    const { committed } = this.session.db;
+    this.#snapshot ??= {
+      projects: new Map(committed.projects),
+      environments: new Map(committed.environments),
+      services: new Map(committed.services),
+      work: new Map(committed.work),
+      deployments: new Map(committed.deployments),
+      built_images: new Map(committed.built_images),
+    };
+  }
+
+  /** What the statement wrote is seen by the transaction's next ones. */
+  keep(): void {
+    for (const [table, id, row] of this.#writes) {
+      const rows = this.session.written.get(table) ?? new Map();
+      this.session.written.set(table, rows.set(id, row));
+    }
+  }
+}

@@ -1,0 +1,223 @@
+import type { Database, Row, Session } from "./database.ts";
+import { RETAINED } from "./setup.ts";
+import type { World } from "./world.ts";
+
+const ENDED = ["applied", "failed", "superseded"];
+const NEXT: Record<string, string[]> = {
+  queued: ["building", "applied", "failed", "superseded"],
+  building: ["built", "failed", "superseded"],
+  built: ["applied", "failed", "superseded"],
+};
+const END_EVENTS: Record<string, string> = {
+  applied: "DeploymentApplied",
+  failed: "DeploymentFailed",
+  superseded: "DeploymentSuperseded",
+};
+/** Ends that the simulated builder and users ask for; the others come of time alone. */
+const FAILURES = ["compile_failed", "canceled"];
+const DEADLINES: Record<string, number> = {
+  build_timeout: 15 * 60_000,
+  apply_deadline_exceeded: 5 * 60_000,
+  queue_deadline_exceeded: 30 * 60_000,
+};
+
+/** The rules: some hold at every commit, the others once all has come to rest. */
+export class Watcher {
+  readonly #violate: (rule: string, detail: string) => void;
+  readonly #told = new Map<string, string[]>();
+
+  constructor(violate: (rule: string, detail: string) => void) {
+    this.#violate = violate;
+  }
+
+  /** What holds at every moment (decisions.md 4). */
+  committing(session: Session): void {
+    const { committed } = session.db;
+    const deployments = session.written.get("deployments");
+    for (const [id, after] of deployments ?? []) {
+      const before = committed.deployments.get(id);
+      if (!after) continue;
+      const what = `${after.service_id} version ${after.version}`;
+      if (before && before.status !== after.status) {
+        if (ENDED.includes(before.status))
+          this.#violate("an ended deployment stays", `${what} was ${before.status} and is ${after.status}`);
+        else if (!NEXT[before.status]!.includes(after.status))
+          this.#violate("states follow each other", `${what} went from ${before.status} to ${after.status}`);
+        if (after.status === "applied" && this.#newest(session, after.service_id) !== after.version)
+          this.#violate("only the highest version applies", `${what} applied`);
+      }
+      if (before?.healthy_at && before.healthy_at !== after.healthy_at)
+        this.#violate("healthyAt stays", what);
+    }
+    for (const serviceId of new Set([...(deployments?.values() ?? [])].map((d) => d?.service_id))) {
+      const active = this.#of(session, serviceId).filter((d) => !ENDED.includes(d.status));
+      if (active.length > 1) this.#violate("one deployment at a time", `${serviceId} has ${active.length}`);
+    }
+    for (const [id, after] of session.written.get("services") ?? []) {
+      const before = committed.services.get(id);
+      for (const column of ["live_version", "variables_revision", "next_version"])
+        if (before && after && after[column] < before[column])
+          this.#violate("what grows never shrinks", `${column} of ${id} fell to ${after[column]}`);
+    }
+    for (const { kind, deploymentId } of session.told) {
+      if (!deploymentId) continue;
+      const told = this.#told.get(deploymentId);
+      if (told) told.push(kind);
+      else this.#told.set(deploymentId, [kind]);
+    }
+  }
+
+  #of(session: Session, serviceId: string): Row[] {
+    const written = session.written.get("deployments");
+    const rows = [...session.db.committed.deployments.values()].filter((d) => !written?.has(d.id));
+    for (const row of written?.values() ?? []) if (row) rows.push(row);
+    return rows.filter((d) => d.service_id === serviceId);
+  }
+
+  #newest(session: Session, serviceId: string): number {
+    return Math.max(...this.#of(session, serviceId).map((d) => d.version));
+  }
+
+  /** Why a world has not come to rest yet. */
+  unrest({ db, engine, clock }: World): string | undefined {
+    const { services, work, deployments } = db.committed;
+    for (const w of work.values()) {
+      if (w.lease_owner !== null) return `${w.id} is leased`;
+      if (w.next_at !== null && w.next_at < clock.now + 3_600_000) return `${w.id} is due`;
+    }
+    for (const d of deployments.values()) {
+      if (!ENDED.includes(d.status)) return `version ${d.version} of ${d.service_id} is ${d.status}`;
+      if (d.leftover) return `version ${d.version} of ${d.service_id} left something`;
+    }
+    for (const id of engine.runs.keys()) if (!services.has(id)) return `${id} is no more and runs`;
+    for (const s of services.values()) {
+      const reason = unsettled(s, engine.runs.get(s.id), engine.variables.get(s.id) ?? 0, [
+        ...deployments.values(),
+      ]);
+      if (reason) return `${s.id}: ${reason}`;
+    }
+    return undefined;
+  }
+
+  /** What holds once all has come to rest, and does not mend itself. */
+  rests({ db, engine, clock }: World): void {
+    const { services, deployments } = db.committed;
+    for (const s of services.values()) {
+      const own = [...deployments.values()].filter((d) => d.service_id === s.id);
+      const versions = own.map((d) => d.version).sort((one, other) => one - other);
+      if (versions.length !== s.next_version - 1 || versions.some((version, index) => version !== index + 1))
+        this.#violate("versions have no gap", `${s.id} has ${versions}, the next is ${s.next_version}`);
+      for (const d of own) this.#checkEnd(d, clock.now);
+    }
+    const kept = [...deployments.values()].filter((d) => d.status === "applied").map((d) => d.artifact);
+    for (const artifact of engine.artifacts)
+      if (!kept.includes(artifact)) this.#violate("nothing is left over", `the artifact ${artifact}`);
+    if (!engine.resumes)
+      for (const buildId of engine.jobs.keys()) this.#violate("nothing is left over", `the build ${buildId}`);
+    for (const s of services.values()) this.#checkRetention(s, [...deployments.values()], engine.artifacts);
+  }
+
+  #checkEnd(d: Row, now: number): void {
+    const what = `version ${d.version} of ${d.service_id}, which ${d.status}`;
+    const told = this.#told.get(d.id) ?? [];
+    const ends = told.filter((kind) => Object.values(END_EVENTS).includes(kind));
+    if (ends.length !== 1 || ends[0] !== END_EVENTS[d.status])
+      this.#violate("each end is told once", `of ${what}, was told ${ends.join(", ") || "nothing"}`);
+    for (const kind of ["DeploymentQueued", "DeploymentBuilding", "DeploymentBuilt"])
+      if (told.filter((one) => one === kind).length > 1)
+        this.#violate("each move is told once", `${kind} of ${what}`);
+    if (d.errors.length !== (d.status === "failed" ? 1 : 0))
+      this.#violate("one failure, one error", `${what} has ${JSON.stringify(d.errors)}`);
+    const code = d.errors[0]?.code;
+    if (!code || FAILURES.includes(code)) return;
+    if (!(now - d.created_at >= DEADLINES[code]!))
+      this.#violate("no failure without a cause", `${what}: ${code}`);
+  }
+
+  #checkRetention(s: Row, deployments: Row[], artifacts: ReadonlySet<string>): void {
+    const applied = deployments.filter((d) => d.service_id === s.id && d.status === "applied");
+    const live = applied.find((d) => d.version === s.live_version);
+    const retained = applied
+      .filter((d) => d.healthy_at !== null)
+      .sort((one, other) => other.version - one.version)
+      .slice(0, RETAINED);
+    const wanted = new Set([...retained, ...(live ? [live] : [])].map((d) => d.artifact));
+    for (const artifact of wanted)
+      if (!artifact || (/^(directory:|image:registry.test)/.test(artifact) && !artifacts.has(artifact)))
+        this.#violate("what is retained is kept", `${artifact} of ${s.id}`);
+    if (!live?.healthy_at || s.serving_version !== s.live_version) return;
+    for (const d of applied)
+      if (d.artifact && artifacts.has(d.artifact) && !wanted.has(d.artifact))
+        this.#violate("nothing is left over", `${d.artifact} of version ${d.version} is not retained`);
+  }
+}
+
+/** Why a service is not what it should be. */
+function unsettled(
+  s: Row,
+  run: World["engine"]["runs"] extends Map<string, infer R> ? R | undefined : never,
+  variables: number,
+  deployments: Row[],
+): string | undefined {
+  if (s.deleting_at !== null) return "it is not removed";
+  if (s.live_version === null) return run && "nothing is live and something runs";
+  const own = deployments.filter((d) => d.service_id === s.id && d.status === "applied");
+  const newest = Math.max(...own.map((d) => d.version));
+  if (s.live_version !== newest) return `version ${s.live_version} is live, not ${newest}, which applied`;
+  if (!run) return "its release does not run";
+  const live = own.find((d) => d.version === newest)!;
+  const pairs: [string, unknown, unknown][] = [
+    ["version", run.version, s.live_version],
+    ["revision", run.revision, s.applied_revision],
+    ["value of the variable", run.value, String(variables)],
+    ["artifact", run.artifact, live.artifact],
+    ["number of replicas", run.replicas, live.config.replicas],
+    ["number of rolls", run.rolls, s.rolls],
+    ["recorded state", s.runtime_state, run.state],
+    ["recorded version that serves", s.serving_version, run.serving?.version ?? null],
+    ["recorded health", live.healthy_at !== null || run.healthyAt === undefined, true],
+    ["mark of changed variables", s.dirty_at, null],
+  ];
+  const differs = pairs.find(([, one, other]) => one !== other);
+  return differs && `the ${differs[0]} is ${differs[1]}, not ${differs[2]}`;
+}
+
+const PLACE = { account_id: "acc", project_id: "prj", environment_id: "env" };
+
+/** Puts services without deployments into an empty database: svc_0, svc_1 and so on. */
+export function placeServices({ committed }: Database, count: number): void {
+  committed.projects.set("prj", { id: "prj", account_id: "acc", name: "shop", deleting_at: null });
+  committed.environments.set("env", { ...PLACE, id: "env", name: "production", deleting_at: null });
+  for (let n = 0; n < count; n++) {
+    const id = `svc_${n}`;
+    committed.services.set(id, { ...BLANK_SERVICE, ...PLACE, id, name: `web${n}` });
+    committed.work.set(id, { id, next_at: null, lease_owner: null, lease_until: null });
+  }
+}
+
+const BLANK_SERVICE = {
+  type: "web",
+  source: {},
+  config: { port: 8080, replicas: 1, size: "nano", env: {}, autoApply: true },
+  staged: false,
+  staged_archive: null,
+  deleting_at: null,
+  next_version: 1,
+  live_version: null,
+  variables_revision: 0,
+  fingerprint: null,
+  applied_revision: null,
+  pending_variables: false,
+  dirty_at: null,
+  dirty_since: null,
+  runtime_state: null,
+  runtime_reason: null,
+  runtime_message: null,
+  serving_version: null,
+  url: null,
+  addon_state: null,
+  addon_next_secret: null,
+  applied_variables: null,
+  rolls: 0,
+  usage_at: null,
+};

@@ -1,0 +1,95 @@
+import { transaction } from "../../kit/db.ts";
+import { accept, type Wanted } from "../accept.ts";
+import { accountImages } from "../account-images.ts";
+import { deleteServices } from "../deletion.ts";
+import { cancel } from "../outcome.ts";
+import { toRestore } from "../rollback.ts";
+import { markDirty } from "../sql-dirty.ts";
+import { type LockedService, lockService, rescale, rollLive, updateService } from "../sql-services.ts";
+import { poke } from "../sql-work.ts";
+import { isBuiltImage } from "./engine.ts";
+import type { Process, World } from "./world.ts";
+
+const by = { caller: { kind: "user" as const, id: "usr", ip: "" }, requestId: "req" };
+const images = accountImages(isBuiltImage);
+const place = { accountId: "acc", projectId: "prj", environmentId: "env" };
+
+type Act = (world: World, process: Process) => void;
+
+/** What a user asks one process for, as the RPCs do it; a refusal or a lost answer is the user's. */
+function asks(
+  what: string,
+  work: (tx: never, service: LockedService, world: World) => Promise<unknown>,
+): Act {
+  return (world, process) => {
+    const name = world.db.committed.services.size > 1 ? `web${world.choices.below(2)}` : undefined;
+    const service = name ?? world.db.committed.services.values().next().value?.name;
+    world.note(`a user asks ${process.name} for ${what} of ${service}`);
+    void transaction(process.pool, async (tx) => {
+      const locked = await lockService(tx, { ...place, service });
+      if (locked && !locked.deleting) await work(tx as never, locked, world);
+    }).catch((error: Error) => world.note(`${what} is refused: ${error.message}`));
+  };
+}
+
+const deploy = (wanted: (world: World) => Wanted) =>
+  asks("a deployment", (tx, service, world) => accept(tx, by, service, wanted(world)));
+
+const deployImage = deploy((world) => {
+  const image = `someone/app:${world.choices.below(2)}`;
+  return { artifact: `image:${image}`, image };
+});
+const deployArchive = deploy(() => ({ archiveRef: "arc" }));
+
+const rollBack = asks("a rollback", async (tx, service, world) => {
+  const newest = world.db.committed.services.get(service.id)!.next_version - 1;
+  if (newest < 1) return;
+  const version = 1 + world.choices.below(newest);
+  const found = await toRestore(tx, service, version);
+  await images.require(tx, service.accountId, "version", found.image);
+  await accept(tx, by, service, { restores: found });
+});
+
+const scale = asks("other replicas", async (tx, service, world) => {
+  const config = { ...service.config, replicas: world.choices.below(4) };
+  await updateService(tx, service.id, service.source, config);
+  if ((await rescale(tx, service.id, config)) > 0) await poke(tx, [service.id]);
+});
+
+const restart = asks("a restart", async (tx, service) => {
+  if ((await rollLive(tx, service.id)) > 0) await poke(tx, [service.id]);
+});
+
+const cancelNewest = asks("a cancel", async (tx, service, world) => {
+  const own = [...world.db.committed.deployments.values()].filter((d) => d.service_id === service.id);
+  const newest = own.find((d) => d.version === own.length);
+  if (newest && (await cancel(tx, { id: newest.id, status: newest.status }))) await poke(tx, [service.id]);
+});
+
+const remove = asks("the end", (tx, service) =>
+  deleteServices(tx, "id", service.id, true, { accountId: "acc", projectId: "prj" }),
+);
+
+/** Another value of a variable, and its event, which is handled at least once. */
+const changeVariables: Act = (world) => {
+  const serviceId = `svc_${world.choices.below(world.db.committed.services.size || 1)}`;
+  const { variables } = world.engine;
+  variables.set(serviceId, (variables.get(serviceId) ?? 0) + world.choices.of([1, 0]));
+  world.note(`a variable of ${serviceId} is ${variables.get(serviceId)}`);
+  world.deliveries.push((process) => transaction(process.pool, (tx) => markDirty(tx, "service", serviceId)));
+};
+
+/** Drawn from evenly: what comes twice is twice as frequent. */
+export const actions: Act[] = [
+  deployImage,
+  deployArchive,
+  deployArchive,
+  deployArchive,
+  rollBack,
+  scale,
+  restart,
+  cancelNewest,
+  changeVariables,
+  changeVariables,
+  remove,
+];

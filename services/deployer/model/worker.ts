@@ -1,0 +1,47 @@
+import "./setup.ts";
+import { parentPort, workerData } from "node:worker_threads";
+import { Choices, seedOf, shrink } from "./choices.ts";
+import { virtualize } from "./clock.ts";
+import type { Failure, Progress, Task } from "./run.ts";
+import type { Fence } from "./statements.ts";
+import { LeaseConnection, Violation, World } from "./world.ts";
+
+virtualize(LeaseConnection);
+const { seed, from, to, every, removed } = workerData as Task;
+const fences = new Set<Fence>(removed);
+
+async function attempt(source: number | readonly number[], traced = false) {
+  const choices = new Choices(source);
+  const world = new World(choices, fences, traced);
+  const violation = await world.run().then(
+    () => undefined,
+    (error: unknown) => {
+      if (error instanceof Violation) return error;
+      throw error;
+    },
+  );
+  return { violation, made: choices.made, steps: world.steps, trace: world.trace };
+}
+
+async function explain(schedule: number, made: readonly number[], violation: Violation): Promise<Failure> {
+  const fails = async (candidate: readonly number[]) =>
+    (await attempt(candidate)).violation?.rule === violation.rule;
+  const least = await shrink(made, fails);
+  const again = await attempt(least, true);
+  const { rule, message } = again.violation ?? violation;
+  return { schedule, rule, message, draws: [...least], trace: again.trace ?? [] };
+}
+
+const progress: Progress = { schedules: 0, steps: 0, cpuSeconds: 0 };
+for (let schedule = from; schedule < to; schedule += every) {
+  const { violation, made, steps } = await attempt(seedOf(seed, schedule));
+  progress.schedules++;
+  progress.steps += steps;
+  if (violation) {
+    progress.failure = await explain(schedule, made, violation);
+    break;
+  }
+}
+const { user, system } = process.threadCpuUsage();
+progress.cpuSeconds = (user + system) / 1e6;
+parentPort!.postMessage(progress);
