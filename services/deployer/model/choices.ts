@@ -48,20 +48,20 @@ export function seedOf(runSeed: number, schedule: number): number {
   return (Math.imul(runSeed, 0x9e3779b1) ^ Math.imul(schedule + 1, 0x85ebca6b)) | 0;
 }
 
-/** Makes a failing list of draws shorter and smaller as long as it fails and tries are left. */
+/** Makes a failing list of draws shorter and smaller as long as it fails and there is time. */
 export async function shrink(
   made: readonly number[],
   fails: (made: readonly number[]) => Promise<boolean>,
-  tries = 3_000,
+  ms: number,
 ): Promise<readonly number[]> {
   let best = made.slice(0, made.findLastIndex((one) => one !== 0) + 1);
-  let left = tries;
+  const end = performance.now() + ms;
   const better = async (candidate: readonly number[]) => {
-    if (left-- <= 0 || !(await fails(candidate))) return false;
+    if (performance.now() >= end || !(await fails(candidate))) return false;
     best = candidate.slice(0, candidate.findLastIndex((one) => one !== 0) + 1);
     return true;
   };
-  for (let before = -1; before !== weight(best) && left > 0; ) {
+  for (let before = -1; before !== weight(best) && performance.now() < end; ) {
     before = weight(best);
     for (let size = best.length >> 1; size >= 1; size >>= 1)
       for (let at = best.length - size; at >= 0; at -= size) {

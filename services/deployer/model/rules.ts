@@ -200,7 +200,6 @@ const BLANK_SERVICE = {
   source: {},
   config: { port: 8080, replicas: 1, size: "nano", env: {}, autoApply: true },
   staged: false,
-  staged_archive: null,
   deleting_at: null,
   next_version: 1,
   live_version: null,

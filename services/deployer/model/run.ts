@@ -11,6 +11,8 @@ export type Task = {
   every: number;
   /** Fences to do without. */
   removed: Fence[];
+  /** How long a failing schedule is made shorter. */
+  shrinkMs: number;
 };
 
 /** The schedule that broke a rule, made as short as it gets. */
@@ -28,12 +30,20 @@ export async function runModel(options: {
   workers?: number;
   first?: number;
   removed?: Fence[];
+  shrinkMs?: number;
 }): Promise<Summary> {
-  const { schedules, seed = Date.now() | 0, workers = 1, first = 0, removed = [] } = options;
+  const {
+    schedules,
+    seed = Date.now() | 0,
+    workers = 1,
+    first = 0,
+    removed = [],
+    shrinkMs = 20_000,
+  } = options;
   const begun = performance.now();
   const parts = await Promise.all(
     Array.from({ length: workers }, (_, n) =>
-      runPart({ seed, from: first + n, to: first + schedules, every: workers, removed }),
+      runPart({ seed, from: first + n, to: first + schedules, every: workers, removed, shrinkMs }),
     ),
   );
   const seconds = (performance.now() - begun) / 1000;

@@ -64,6 +64,7 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Readonly<Record
       artifact: d.artifact,
       buildId: d.build_id,
       archiveRef: d.archive_ref,
+      archiveDigest: d.archive_digest,
       buildStartedMs: d.build_started_at,
       fingerprint: s.fingerprint,
       revision: s.variables_revision,
@@ -88,6 +89,7 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Readonly<Record
       artifact: null,
       build_id: null,
       archive_ref: null,
+      archive_digest: null,
       branch: null,
       commit: null,
       build_stage: null,
@@ -598,6 +600,7 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Readonly<Record
       build_id?: string,
       archive_ref?: string,
       branch?: string,
+      archive_digest?: string,
     ) {
       const given = { id, service_id, version, status: "queued", config, source };
       const run = {
@@ -606,6 +609,7 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Readonly<Record
         build_id: orNull(build_id),
         archive_ref: orNull(archive_ref),
         branch: orNull(branch),
+        archive_digest: orNull(archive_digest),
       };
       return insertDeployment(q, { ...given, ...run });
     },
@@ -698,8 +702,8 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Readonly<Record
           source: s.source,
           config: s.config,
           staged: s.staged,
-          stagedArchive: s.staged_archive,
           deleting: s.deleting_at !== null,
+          toDeploy: {},
         }));
     },
     service_update(q, id: string, source: Row, config: Row) {

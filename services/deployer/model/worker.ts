@@ -7,7 +7,7 @@ import type { Fence } from "./statements.ts";
 import { LeaseConnection, Violation, World } from "./world.ts";
 
 virtualize(LeaseConnection);
-const { seed, from, to, every, removed } = workerData as Task;
+const { seed, from, to, every, removed, shrinkMs } = workerData as Task;
 const fences = new Set<Fence>(removed);
 
 async function attempt(source: number | readonly number[], traced = false) {
@@ -26,7 +26,7 @@ async function attempt(source: number | readonly number[], traced = false) {
 async function explain(schedule: number, made: readonly number[], violation: Violation): Promise<Failure> {
   const fails = async (candidate: readonly number[]) =>
     (await attempt(candidate)).violation?.rule === violation.rule;
-  const least = await shrink(made, fails);
+  const least = await shrink(made, fails, shrinkMs);
   const again = await attempt(least, true);
   const { rule, message } = again.violation ?? violation;
   return { schedule, rule, message, draws: [...least], trace: again.trace ?? [] };

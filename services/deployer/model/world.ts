@@ -22,7 +22,7 @@ const START = 1_800_000_000_000;
 /** More than any schedule needs that comes to rest. */
 const MOST_STEPS = 60_000;
 /** Longer than all deadlines together. */
-const REST_MS = 90 * 60_000;
+const REST_MS = 70 * 60_000;
 /** Time in which every process compares runtime and database once more. */
 const LOOK_AGAIN_MS = 16_000;
 /** Ends of waiting that every connection of a pool has (kit/db.ts). */
