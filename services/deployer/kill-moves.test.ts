@@ -11,6 +11,7 @@ import {
   deployerProcess,
   everyDeploymentEnds,
   holdCommits,
+  PATIENT_DATABASE,
   runningPlaces,
 } from "./testing-process.ts";
 
@@ -20,7 +21,7 @@ let events: ReturnType<typeof collectEvents>;
 
 beforeAll(async () => {
   around = await startSurroundings();
-  deployer = deployerProcess(around);
+  deployer = deployerProcess(around, PATIENT_DATABASE);
   events = collectEvents(around);
 });
 afterAll(async () => {

@@ -19,8 +19,11 @@ import type { Surroundings } from "./testing.ts";
 
 export type DeployerProcess = ReturnType<typeof deployerProcess>;
 
-/** The deployer as a process of its own, which a test can kill. */
-export function deployerProcess(around: Surroundings) {
+/** The settings of a process whose commits a test holds for as long as it likes. */
+export const PATIENT_DATABASE = { DATABASE_LOCK_TIMEOUT_MS: "0", DATABASE_STATEMENT_TIMEOUT_MS: "0" };
+
+/** The deployer as a process of its own, which a test can kill; `settings` are added to its environment. */
+export function deployerProcess(around: Surroundings, settings: Record<string, string> = {}) {
   let child: ChildProcess | undefined;
   let output = "";
   return {
@@ -28,7 +31,14 @@ export function deployerProcess(around: Surroundings) {
     async run(more: Record<string, string> = {}, through: string[] = []): Promise<void> {
       const [program, ...args] = [...through, process.execPath, join(import.meta.dirname, "main.ts")];
       const started = spawn(program!, args, {
-        env: { PATH: process.env.PATH, HOME: process.env.HOME, ...around.env, LOG_LEVEL: "debug", ...more },
+        env: {
+          PATH: process.env.PATH,
+          HOME: process.env.HOME,
+          ...around.env,
+          LOG_LEVEL: "debug",
+          ...settings,
+          ...more,
+        },
         stdio: ["ignore", "pipe", "pipe"],
       });
       child = started;
