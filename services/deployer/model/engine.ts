@@ -133,6 +133,7 @@ export class Engine {
       ...(this.resumes && { resumes: true as const }),
       build: async ({ buildId, onStage }, signal) => {
         signal.throwIfAborted();
+        process.builds++;
         try {
           const job = await op(`begin ${buildId}`, () => this.#begin(buildId));
           onStage("Building image");
@@ -145,6 +146,8 @@ export class Engine {
           const clean = () => (this.resumes ? void this.jobs.delete(buildId) : this.#discard(buildId));
           if (!left) await op(`clean ${buildId}`, clean);
           throw error;
+        } finally {
+          process.builds--;
         }
       },
       discard: (buildId) => op(`discard ${buildId}`, () => this.#discard(buildId)),

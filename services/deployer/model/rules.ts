@@ -79,7 +79,8 @@ export class Watcher {
   }
 
   /** Why a world has not come to rest yet. */
-  unrest({ db, engine, clock }: World): string | undefined {
+  unrest({ db, engine, clock, processes }: World): string | undefined {
+    if (processes.some(({ builds }) => builds > 0)) return "a build is under way";
     const { services, work, deployments } = db.committed;
     for (const w of work.values()) {
       if (w.lease_owner !== null) return `${w.id} is leased`;

@@ -38,6 +38,8 @@ export class Process {
   readonly sessions = new Set<Session>();
   readonly watchers = new Set<(status: RuntimeStatus) => void>();
   connection: LeaseConnection | undefined;
+  /** Builds that it follows. */
+  builds = 0;
   dead = false;
   standsStill = false;
   // biome-ignore lint/suspicious/noExplicitAny: a stand-in of pg.Pool
