@@ -1,10 +1,11 @@
 import { spawnSync } from "node:child_process";
 import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { describe, runModel } from "../../services/deployer/model/run.ts";
 import { createRandom } from "../../services/kit/testing-random.ts";
 import { judge, print } from "../bench/row.ts";
 import { onSmallDisk } from "../launched.ts";
@@ -15,13 +16,18 @@ import { startPlatform } from "./platform.ts";
 import { prepareGround, work } from "./work.ts";
 
 const help = `npm run chaos -- [--minutes 10] [--clients 20] [--seed N] [--disk-full SECONDS] [--json FILE]
+npm run chaos -- model [--schedules 1000000] [--seed N]
 
 Runs the platform in a folder of its own, lets clients work on it while its processes are killed, stopped and held
 and their connections cut, and checks afterwards what must hold whatever happened. --disk-full takes all room on
-its disk for so long, halfway (Linux). The exit code is 1 when anything did not hold.`;
+its disk for so long, halfway (Linux). The exit code is 1 when anything did not hold.
 
-const { values } = parseArgs({
+model: the deployer alone, over a simulated database, runtime and builder, under that many random schedules.`;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
+    schedules: { type: "string", default: "1000000" },
     minutes: { type: "string", default: "10" },
     clients: { type: "string", default: "20" },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
@@ -106,7 +112,15 @@ function takeAll(file: number, part: Buffer): void {
   }
 }
 
+async function model(): Promise<number> {
+  const workers = availableParallelism();
+  const summary = await runModel({ schedules: Number(values.schedules), seed: Number(values.seed), workers });
+  console.log(describe(summary));
+  return summary.failure ? 1 : 0;
+}
+
 async function main(): Promise<number> {
+  if (positionals[0] === "model") return model();
   if (values.dir !== undefined) return (await run(values.dir)) ? 0 : 1;
   const dir = await mkdtemp(join(tmpdir(), "berth-chaos-"));
   const own = [
