@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { eventually } from "../services/kit/testing.ts";
 import { archiveOf, type Deployment, deployArchive, open, settled } from "./apps.ts";
 import { refusal } from "./door.ts";
@@ -81,7 +81,8 @@ test("what cannot be rolled back is refused by code, and a dry run tells the sam
     "version_never_live",
   ]);
   const deploy = await world.call<DryRun>("POST", `${S}/deploy`, { image: "shop/web:1", dryRun: true });
-  expect([deploy.status, deploy.body.eligible]).toEqual([200, true]);
+  const onCluster = inject("platform") !== undefined; // one machine runs no images, and says so
+  expect([deploy.status, deploy.body.eligible]).toEqual([200, onCluster]);
   const archiveRef = "arc_not-of-this-service";
   const archive = await world.call<DryRun>("POST", `${S}/deploy-from-archive`, { archiveRef, dryRun: true });
   expect([archive.status, archive.body.eligible]).toEqual([200, false]);

@@ -17,6 +17,8 @@ import { actAs, type Path, refusal, refused, startDeployer, type TestDeployer } 
 
 const place = { push: "10.99.0.1:5000/berth", pull: "registry.test:5000/berth" };
 const NOT_ALLOWED = "422 validation_failed image_not_allowed";
+/** All that this runtime, one machine, says against an image that the account may use. */
+const TAKEN = ["image_needs_cluster"];
 const removed: { artifact: string; builtBy: string }[] = [];
 let berth: TestDeployer;
 
@@ -111,11 +113,11 @@ test("an account's own images and those of other registries are taken, also in a
   const elsewhere = ["nginx:1.27", "registry.test:5000/node:1", "registry.test:5000/berth/base:1"];
   for (const each of [...names(image), ...elsewhere]) {
     await catalog.updateService({ ...path, source: { image: each } });
-    expect((await tryOut.deploy({ ...path, image: each })).refusal).toBeUndefined();
-    expect((await tryOut.deploy(path)).refusal).toBeUndefined();
+    expect((await tryOut.deploy({ ...path, image: each })).refusal?.reasons).toEqual(TAKEN);
+    expect((await tryOut.deploy(path)).refusal?.reasons).toEqual(TAKEN);
   }
   await catalog.createService({ ...environment, name: "copy", type: "web", source: { image } });
-  expect((await tryOut.deploy(environment.at("copy"))).eligible).toBe(true);
+  expect((await tryOut.deploy(environment.at("copy"))).refusal?.reasons).toEqual(TAKEN);
 });
 
 test("what an older version stored or accepted is refused when it would be deployed, applied or rolled back to", async () => {
@@ -137,7 +139,7 @@ test("what an older version stored or accepted is refused when it would be deplo
   expect((await tryOut.rollback({ ...path, version: 2 })).refusal).toMatchObject({
     reasons: ["image_not_allowed"],
   });
-  expect((await tryOut.rollback({ ...path, version: 1 })).refusal).toBeUndefined(); // its own, built before
+  expect((await tryOut.rollback({ ...path, version: 1 })).refusal?.reasons).toEqual(TAKEN); // its own, built before
 
   const canvas = await catalog.createService({ ...environment, name: "canvas", type: "web", staged: true });
   await store(canvas.id, other.image);
@@ -178,7 +180,7 @@ test("an image stays while any service of its account runs or retains it, and go
   await gone(path);
   expect(mentions()).toEqual([]);
   const taken = await mine.tryOut.deploy({ ...environment.at("copy"), image });
-  expect(taken.refusal).toBeUndefined();
+  expect(taken.refusal?.reasons).toEqual(TAKEN);
   await gone(environment.at("copy"));
   expect(mentions()).toMatchObject([{ builtBy: id }]);
 
