@@ -7,14 +7,15 @@ import { StartFailure } from "./failure.ts";
 
 /**
  * A port that nothing listens on at 127.0.0.1. It lies below the ranges from which Linux (32768) and macOS
- * (49152) take the ports of outgoing connections, so that no such connection takes it before it is bound.
+ * (49152) take the ports of outgoing connections, and below those of apps (24000), so that neither takes it
+ * before it is bound or while its process is started again.
  */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 200; attempt++) {
-    const port = randomInt(20_000, 32_000);
+    const port = randomInt(20_000, 24_000);
     if (await isFree(port)) return port;
   }
-  throw new StartFailure("portInUse", "No free port was found between 20000 and 32000 on 127.0.0.1.");
+  throw new StartFailure("portInUse", "No free port was found between 20000 and 24000 on 127.0.0.1.");
 }
 
 /** `preferred` if nothing listens on it at 127.0.0.1, else a free port. */

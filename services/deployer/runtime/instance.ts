@@ -186,7 +186,8 @@ const recentPorts = new Set<number>();
  */
 export async function findFreePort(): Promise<number> {
   for (;;) {
-    const port = randomInt(20_000, 32_768);
+    // Below 24000 are processes of the platform, whose ports may be free for a moment.
+    const port = randomInt(24_000, 32_768);
     if (recentPorts.has(port) || !(await isFree(port))) continue;
     recentPorts.add(port);
     setTimeout(() => recentPorts.delete(port), 60_000).unref();
