@@ -27,7 +27,9 @@ test("what a service says without a problem of its own is internal, or unavailab
   const status = (body: string) => fromConnectError(Buffer.from(body), "r").status;
   expect(status('{"code":"deadline_exceeded","message":"secret"}')).toBe(503);
   expect(status('{"code":"unavailable"}')).toBe(503);
-  expect(status('{"code":"unimplemented","message":"secret"}')).toBe(500);
+  // What an older replica of the service says to a new RPC.
+  expect(status('{"code":"unimplemented","message":"secret"}')).toBe(503);
+  expect(status("")).toBe(503);
   expect(status("<html>")).toBe(500);
   const found = fromConnectError(Buffer.from('{"code":"unknown","message":"secret"}'), "r");
   expect(envelope(found, "r").toString()).not.toContain("secret");

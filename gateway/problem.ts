@@ -45,10 +45,12 @@ type ConnectErrorJson = {
   details?: { type?: string; value?: string }[];
 };
 
-const AWAY = new Set(["unavailable", "deadline_exceeded", "canceled"]);
+const AWAY = new Set(["unavailable", "deadline_exceeded", "canceled", "unimplemented"]);
 
 /** What a service's Connect error says to the caller. */
 export function fromConnectError(body: Buffer, requestId: string): Problem {
+  // A replica of before an upgrade does not know the RPC.
+  if (body.length === 0) return unavailable();
   let error: ConnectErrorJson;
   try {
     error = JSON.parse(body.toString()) as ConnectErrorJson;
