@@ -1,50 +1,21 @@
-import { spawnSync } from "node:child_process";
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { eventually } from "../services/kit/testing.ts";
-import { type Launched, launch, onSmallDisk, processOf } from "./launched.ts";
+import { canMount, emptyDisk, fillDisk } from "../services/kit/testing-disk.ts";
+import { type Launched, launch, processOf } from "./launched.ts";
 
 const MIB = 1024 ** 2;
 /** For what waits for pauses that double while the disk is full. */
 const PATIENCE = 60_000;
 
-/** Whether a small disk of the test's own can be had here. */
-function canMount(): boolean {
-  const place = mkdtempSync(join(tmpdir(), "berth-mount-"));
-  const [program, ...args] = [...onSmallDisk(place, MIB), "true"];
-  const { status } = spawnSync(program!, args);
-  rmSync(place, { recursive: true });
-  return status === 0;
-}
-const withMount = test.skipIf(!canMount());
-if (!canMount()) console.warn("Full disks are skipped: no file system can be mounted here.");
+const withMount = test.skipIf(!canMount("Stories of a full disk are"));
 
 let platform: Launched;
-let ballast: string;
+let disk: string;
 afterEach(async () => {
   await platform?.stop();
 });
-
-/** Takes all room there is on the small disk. */
-function fill(): void {
-  const file = openSync(ballast, "a");
-  try {
-    for (const size of [MIB, 4096, 1]) takeAll(file, Buffer.alloc(size));
-  } finally {
-    closeSync(file);
-  }
-}
-
-function takeAll(file: number, part: Buffer): void {
-  try {
-    for (;;) writeSync(file, part);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
-  }
-}
 
 const programs = ["gateway", "services/identity", "services/variables", "services/deployer"];
 const pids = () => Promise.all(programs.map((name) => processOf(platform.pid, `${name}/main.ts`)));
@@ -90,14 +61,14 @@ withMount(
   async () => {
     // Every request is a line in a log, which the disk has no room for.
     platform = await launch({ disk: { at: "", bytes: 320 * MIB }, env: { LOG_LEVEL: "debug" } });
-    ballast = join(`/proc/${platform.child.pid}/root`, platform.data, "ballast");
+    disk = join(`/proc/${platform.child.pid}/root`, platform.data);
     const { P, write, audited } = await project();
     expect(await write(1)).toBe(200);
     const before = await pids();
     const statuses = new Set<number>();
     // Small ones find room that is there already; large ones need more.
     for (let round = 0; round < 100 || !statuses.has(503); round++) {
-      fill();
+      fillDisk(disk);
       statuses.add(await write(round % 2 === 0 ? 10 : 60 * 1024));
       await eventually("a variable is read", async () => {
         const { status } = await platform.request("GET", `${P}/variables/V0`);
@@ -106,7 +77,7 @@ withMount(
       });
     }
     expect([...statuses].toSorted()).toEqual([200, 503]);
-    rmSync(ballast);
+    emptyDisk(disk);
     await eventually("writes are taken again", async () => (await write(1)) === 200, PATIENCE);
     await audited();
     expect(await pids()).toEqual(before);
@@ -118,17 +89,17 @@ withMount(
   "events flow again by themselves after the disk of NATS was full",
   async () => {
     platform = await launch({ disk: { at: "nats", bytes: 48 * MIB } });
-    ballast = join(`/proc/${platform.child.pid}/root`, platform.data, "nats", "ballast");
+    disk = join(`/proc/${platform.child.pid}/root`, platform.data, "nats");
     const { write, audited } = await project();
     expect(await write(1)).toBe(200);
     await audited();
-    fill();
+    fillDisk(disk);
     for (let n = 0; n < 300; n++) expect(await write(1)).toBe(200);
     await eventually("NATS refuses", async () => {
       const log = await readFile(join(platform.data, "logs", "nats.log"), "utf8");
       return log.includes("no space left on device");
     });
-    rmSync(ballast);
+    emptyDisk(disk);
     await audited();
   },
   4 * PATIENCE,

@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { eventually } from "../services/kit/testing.ts";
+import { onSmallDisk } from "../services/kit/testing-disk.ts";
 import { familyOf } from "./processes.ts";
 
 const root = resolve(import.meta.dirname, "..");
@@ -62,12 +63,6 @@ export async function launch(options: { dir?: string; disk?: Disk; env?: NodeJS.
       await rm(data, { recursive: true, force: true });
     },
   };
-}
-
-/** What comes before a command that shall have a file system of its own, of so many bytes, at a folder. */
-export function onSmallDisk(dir: string, bytes: number): string[] {
-  const mount = `mount -t tmpfs -o size=${bytes},mode=711 tmpfs "$0" && exec "$@"`;
-  return ["unshare", ...(process.getuid?.() === 0 ? [] : ["-r"]), "-m", "sh", "-c", mount, dir];
 }
 
 async function request(local: Local, method: string, path: string, body?: unknown) {

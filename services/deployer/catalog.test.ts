@@ -122,7 +122,7 @@ test("bad names, types, sources and configurations are refused by their reason",
     [{ config: { healthCheckPath: "/a\0b" } }, "invalid_path"],
     [{ source: { image: "shop/web\0:1" } }, "invalid_image"],
     [{ source: { image: "Shop/Web:1" } }, "invalid_image"],
-    [{ source: { image: "https://registry.example.com/web" } }, "invalid_image"],
+    [{ source: { image: "https://images.example/web" } }, "invalid_image"],
     [{ source: { git: { ...git, contextDir: "a\0b" } } }, "invalid_source"],
     [{ source: { git: { ...git, branch: "a\0b" } } }, "invalid_source"],
   ];

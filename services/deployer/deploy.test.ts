@@ -55,7 +55,7 @@ test("a deploy takes the given image, else the configured one, and is refused wh
 
 test("what is no image reference is neither deployed nor stored, and the dry run says the same", async () => {
   const { catalog, deployments, path, tryOut } = await webService();
-  for (const image of ["shop/web:1\0", "shop web", "shop/Web", "web:", "https://registry.example.com/web"]) {
+  for (const image of ["shop/web:1\0", "shop web", "shop/Web", "web:", "https://images.example/web"]) {
     const bad = "422 validation_failed invalid_image";
     expect([image, await refused(deployments.deploy({ ...path, image }))]).toEqual([image, bad]);
     expect([image, await refused(catalog.updateService({ ...path, source: { image } }))]).toEqual([

@@ -1,11 +1,9 @@
-import { spawnSync } from "node:child_process";
-import { closeSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, inject, test } from "vitest";
 import { newId } from "../kit/ids.ts";
 import { eventually } from "../kit/testing.ts";
+import { canMount, emptyDisk, fillDisk, onSmallDisk } from "../kit/testing-disk.ts";
 import {
   actAs,
   archiveOf,
@@ -23,19 +21,9 @@ import {
   runningPlaces,
 } from "./testing-process.ts";
 
-const MOUNT = 'mount -t tmpfs -o size=24m,mode=700 tmpfs "$0" && exec "$@"';
-const UNSHARE = ["unshare", ...(process.getuid?.() === 0 ? [] : ["-r"]), "-m"];
-
-/** Whether a small disk of the test's own can be had here. */
-function canMount(): boolean {
-  const place = mkdtempSync(join(tmpdir(), "berth-mount-"));
-  const [program, ...args] = [...UNSHARE, "sh", "-c", MOUNT, place, "true"];
-  const { status } = spawnSync(program!, args);
-  rmSync(place, { recursive: true });
-  return status === 0;
-}
-const onSmallDisk = test.skipIf(!canMount());
-if (!canMount()) console.warn("Tests with a full disk are skipped: no file system can be mounted here.");
+const DISK_BYTES = 24 * 1024 ** 2;
+const mounts = canMount("Tests of the deployer with a full disk are");
+const withSmallDisk = test.skipIf(!mounts);
 
 let around: Surroundings;
 let deployer: DeployerProcess;
@@ -45,7 +33,7 @@ beforeAll(async () => {
   around = await startSurroundings();
   deployer = deployerProcess(around);
   events = collectEvents(around);
-  if (canMount()) await deployer.run({}, [...UNSHARE, "sh", "-c", MOUNT, around.dataDir]);
+  if (mounts) await deployer.run({}, onSmallDisk(around.dataDir, DISK_BYTES));
 });
 afterEach(() => deployer.runs() && empty());
 afterAll(async () => {
@@ -57,21 +45,8 @@ afterAll(async () => {
 /** A path on the small disk, which only the deployer and its apps have mounted. */
 const onDisk = (...parts: string[]) => join(`/proc/${deployer.pid()}/root`, around.dataDir, ...parts);
 
-/** Takes all room but `left` bytes. */
-function fill(left = 0): void {
-  const { bavail, bsize } = statfsSync(onDisk());
-  const file = openSync(onDisk("ballast"), "a");
-  try {
-    const part = Buffer.alloc(64 * 1024);
-    for (let rest = bavail * bsize - left; rest > 0; rest -= part.length)
-      writeSync(file, part, 0, Math.min(rest, part.length));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
-  } finally {
-    closeSync(file);
-  }
-}
-const empty = () => rmSync(onDisk("ballast"), { force: true });
+const fill = (left = 0) => fillDisk(onDisk(), left);
+const empty = () => emptyDisk(onDisk());
 
 const server = (edition: string) =>
   `require('node:http').createServer((q, r) => {
@@ -109,7 +84,7 @@ async function webService() {
 
 const objects = async () => (await readdir(onDisk("store", "objects"))).length;
 
-onSmallDisk(
+withSmallDisk(
   "an upload that the disk has no room for is refused with a sentence, and leaves nothing",
   async () => {
     const { web, deployments, deployArchive, answers } = await webService();
@@ -150,7 +125,7 @@ const fillers: [string, () => Promise<Buffer>][] = [
       ),
   ],
 ];
-onSmallDisk.each(fillers)(
+withSmallDisk.each(fillers)(
   "a build that fills the disk when %s fails as that, and leaves nothing",
   async (_, archive) => {
     const { web, deployments, until, deployArchive, answers } = await webService();
@@ -172,7 +147,7 @@ onSmallDisk.each(fillers)(
   },
 );
 
-onSmallDisk(
+withSmallDisk(
   "while the disk is full apps run, start again and roll over; afterwards all is on record again",
   async () => {
     const acting = await webService();
@@ -231,7 +206,7 @@ onSmallDisk(
   },
 );
 
-onSmallDisk("a service can be deleted while the disk is full, which makes room", async () => {
+withSmallDisk("a service can be deleted while the disk is full, which makes room", async () => {
   const { web, deployArchive, answers, catalog } = await webService();
   const { id, path } = await web("web");
   await deployArchive(path, await app("one"));

@@ -32,7 +32,7 @@ test.each([
   ["web app", "spaces"],
   ["web\0", "control characters"],
   ["wéb", "ASCII"],
-  ["https://registry.example.com/web", "scheme"],
+  ["https://images.example/web", "scheme"],
   ["Web", "lower case"],
   ["a.b/Web", "lower case"],
   ["a.b/", "path"],

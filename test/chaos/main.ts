@@ -1,14 +1,13 @@
 import { spawnSync } from "node:child_process";
-import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { describe, runModel } from "../../services/deployer/model/run.ts";
+import { emptyDisk, fillDisk, onSmallDisk } from "../../services/kit/testing-disk.ts";
 import { createRandom } from "../../services/kit/testing-random.ts";
 import { judge, print } from "../bench/row.ts";
-import { onSmallDisk } from "../launched.ts";
 import { check } from "./checks.ts";
 import { createRecord } from "./clients.ts";
 import { inflictFaults } from "./faults.ts";
@@ -88,28 +87,10 @@ const counts = (map: Map<string | number, number>) =>
 async function fullDisk(dir: string, until: number, say: (text: string) => void): Promise<void> {
   if (diskFullMs === 0) return;
   await delay((until - Date.now() - diskFullMs) / 2);
-  const ballast = join(dir, "ballast");
   say("the disk is full");
-  for (const end = Date.now() + diskFullMs; Date.now() < end; await delay(250)) fill(ballast);
-  rmSync(ballast);
+  for (const end = Date.now() + diskFullMs; Date.now() < end; await delay(250)) fillDisk(dir);
+  emptyDisk(dir);
   say("the disk has room again");
-}
-
-function fill(ballast: string): void {
-  const file = openSync(ballast, "a");
-  try {
-    for (const size of [1024 ** 2, 4096]) takeAll(file, Buffer.alloc(size));
-  } finally {
-    closeSync(file);
-  }
-}
-
-function takeAll(file: number, part: Buffer): void {
-  try {
-    for (;;) writeSync(file, part);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
-  }
 }
 
 async function model(): Promise<number> {
