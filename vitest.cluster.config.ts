@@ -13,9 +13,14 @@ class InOrder extends BaseSequencer {
 /** What only a cluster can show, and the user stories that hold wherever Berth runs. */
 export default defineConfig({
   test: {
-    globalSetup: ["test/servers.ts", "test/cluster/setup.ts"],
-    setupFiles: ["test/seed.ts", "test/documented.ts", "test/cluster/setup-file.ts"],
-    include: ["**/*.cluster.test.ts", "test/{chart,main-path,rollback,roll-over,scale,addon-app}.test.ts"],
+    globalSetup: ["test/support/servers.ts", "test/cluster/setup.ts"],
+    setupFiles: ["test/support/seed.ts", "test/contracts/documented.ts", "test/cluster/setup-file.ts"],
+    include: [
+      "**/*.cluster.test.ts",
+      "test/contracts/chart.test.ts",
+      "test/api/scale.test.ts",
+      "test/stories/{main-path,rollback,roll-over,addon-app}.test.ts",
+    ],
     exclude: ["**/node_modules/**"],
     testTimeout: 300_000,
     hookTimeout: 300_000,

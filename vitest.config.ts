@@ -3,13 +3,13 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    globalSetup: ["test/servers.ts"],
-    setupFiles: ["test/seed.ts", "test/documented.ts"],
+    globalSetup: ["test/support/servers.ts"],
+    setupFiles: ["test/support/seed.ts", "test/contracts/documented.ts"],
     include: [
       "services/**/*.test.ts",
       "gateway/**/*.test.ts",
       "deploy/**/*.test.ts",
-      "proto/**/*.test.ts",
+
       "test/**/*.test.ts",
     ],
     exclude: ["**/node_modules/**", "**/*.cluster.test.ts"],

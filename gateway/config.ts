@@ -8,7 +8,7 @@ import {
   port,
   serviceFields,
   url,
-} from "../services/kit/config.ts";
+} from "../services/kit/process/config.ts";
 
 const web = ["http", "https"] as const;
 

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { eventually } from "../services/kit/testing.ts";
+import { eventually } from "../services/kit/testing/testing.ts";
 import { caller, type Surroundings, surroundings } from "./testing.ts";
 
 let around: Surroundings;

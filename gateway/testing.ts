@@ -7,11 +7,11 @@ import { DeploymentService } from "../proto/gen/berth/deployer/v1/deployments_pb
 import { VariablesService } from "../proto/gen/berth/variables/v1/variables_pb.ts";
 import { fields as identityFields } from "../services/identity/config.ts";
 import { start as startIdentity } from "../services/identity/main.ts";
-import { makeToken } from "../services/identity/tokens.ts";
-import { readConfig } from "../services/kit/config.ts";
+import { makeToken } from "../services/identity/tokens/tokens.ts";
 import { createLog } from "../services/kit/log.ts";
-import { type ServerOptions, serve } from "../services/kit/server.ts";
-import { testDatabase, testKeys, testNats } from "../services/kit/testing.ts";
+import { readConfig } from "../services/kit/process/config.ts";
+import { type ServerOptions, serve } from "../services/kit/process/server.ts";
+import { testDatabase, testKeys, testNats } from "../services/kit/testing/testing.ts";
 import { fields } from "./config.ts";
 import { start } from "./main.ts";
 

@@ -1,15 +1,15 @@
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { fetchBases, pushBases } from "./base-images.ts";
-import { connectNode, keeper, removeNode, requireAddresses, startNode } from "./host.ts";
-import { withLock } from "./lock.ts";
-import { prepareNode, programLinks, template } from "./node-files.ts";
-import { installPackages, obstacle } from "./packages.ts";
-import { buildPrograms } from "./programs.ts";
-import { ClusterFailure, run, timed, until } from "./run.ts";
-import { prepareRun } from "./run-settings.ts";
-import { runBench, runTests } from "./run-tests.ts";
+import { fetchBases, pushBases } from "./images/base-images.ts";
+import { connectNode, keeper, removeNode, requireAddresses, startNode } from "./node/host.ts";
+import { prepareNode, programLinks, template } from "./node/node-files.ts";
+import { installPackages, obstacle } from "./node/packages.ts";
+import { buildPrograms } from "./node/programs.ts";
+import { ClusterFailure, run, timed, until } from "./run/commands.ts";
+import { withLock } from "./run/lock.ts";
+import { prepareRun } from "./run/run-settings.ts";
+import { runBench, runTests } from "./run/run-tests.ts";
 import { kubeconfig, logFile, nodeName, registry, runtimeDir } from "./settings.ts";
 
 const commands: Record<string, (args: string[]) => Promise<void>> = {

@@ -4,7 +4,7 @@ set -eu
 name=${1:-}
 case "$name" in
   gateway) file=/app/gateway/main.ts ;;
-  replay) file=/app/services/kit/replay.ts ;;
+  replay) file=/app/services/kit/events/replay.ts ;;
   rotate) file=/app/services/variables/rotate.ts ;;
   *) file=/app/services/$name/main.ts ;;
 esac

@@ -17,7 +17,7 @@ export function imageNames(registry: string, tag: string): ImageNames {
 
 type Options = { names: ImageNames; base?: string; ca?: string; source?: string };
 
-const root = join(import.meta.dirname, "..", "..");
+const root = join(import.meta.dirname, "../..");
 
 /** Build the platform's image, and the builder's upon it. */
 export async function buildImages(engine: Engine, { names, base, ca, source }: Options): Promise<void> {

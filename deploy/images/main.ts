@@ -33,7 +33,7 @@ async function run(): Promise<void> {
     },
   });
   if (values.help) return console.log(help);
-  const manifest = join(import.meta.dirname, "..", "..", "package.json");
+  const manifest = join(import.meta.dirname, "../../package.json");
   const { version } = JSON.parse(await readFile(manifest, "utf8")) as { version: string };
   const engine = await chooseEngine(values.engine, values.insecure);
   const names = imageNames(values.registry, values.tag ?? version);

@@ -1,13 +1,13 @@
 import { rm } from "node:fs/promises";
-import { takeDataFolder } from "./data-folder.ts";
-import { createDisplay } from "./display.ts";
-import { exitCodes, StartFailure } from "./failure.ts";
-import { followLogs } from "./logs.ts";
-import { help, type Options, readOptions } from "./options.ts";
+import { takeDataFolder } from "./data/data-folder.ts";
+import { followLogs } from "./data/logs.ts";
+import { writeSafely } from "./data/secrets.ts";
 import { createPlatform } from "./platform.ts";
-import { programs } from "./programs.ts";
-import { writeSafely } from "./secrets.ts";
-import { summary } from "./summary.ts";
+import { programs } from "./processes/programs.ts";
+import { createDisplay } from "./terminal/display.ts";
+import { exitCodes, StartFailure } from "./terminal/failure.ts";
+import { help, type Options, readOptions } from "./terminal/options.ts";
+import { summary } from "./terminal/summary.ts";
 
 /** Start, serve until a signal comes, stop. Gives the exit code. */
 async function run(options: Options): Promise<number> {

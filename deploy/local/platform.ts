@@ -6,18 +6,16 @@ import {
   makeFolder,
   requirePort,
   resetDataFolder,
-} from "./data-folder.ts";
-import { addonRole, prepareDatabase } from "./database.ts";
-import type { Display } from "./display.ts";
-import { StartFailure } from "./failure.ts";
-import { httpGet } from "./http-get.ts";
-import { type Kept, keepRunning, type Running } from "./keep.ts";
-import { rotateLogs } from "./logs.ts";
-import { findNatsServer, startNats } from "./nats.ts";
-import { endWhenStorageFailed } from "./nats-storage.ts";
-import { type Options, programsDir } from "./options.ts";
-import { startPostgres } from "./postgres.ts";
-import { endLeftoverPrograms, startProgram } from "./program-process.ts";
+} from "./data/data-folder.ts";
+import { rotateLogs } from "./data/logs.ts";
+import { readSecrets, type Secrets } from "./data/secrets.ts";
+import { findNatsServer, startNats } from "./nats/nats.ts";
+import { endWhenStorageFailed } from "./nats/storage.ts";
+import { addonRole, prepareDatabase } from "./postgres/database.ts";
+import { startPostgres } from "./postgres/postgres.ts";
+import { httpGet } from "./processes/http-get.ts";
+import { type Kept, keepRunning, type Running } from "./processes/keep.ts";
+import { endLeftoverPrograms, startProgram } from "./processes/program-process.ts";
 import {
   environmentOf,
   grpcPortOf,
@@ -26,9 +24,11 @@ import {
   programs,
   roles,
   type Surroundings,
-} from "./programs.ts";
-import { readSecrets, type Secrets } from "./secrets.ts";
-import type { LocalInfo } from "./summary.ts";
+} from "./processes/programs.ts";
+import type { Display } from "./terminal/display.ts";
+import { StartFailure } from "./terminal/failure.ts";
+import { type Options, programsDir } from "./terminal/options.ts";
+import type { LocalInfo } from "./terminal/summary.ts";
 
 export type Platform = {
   /** Start everything; gives what `local.json` shall hold, and the port of the app router. */

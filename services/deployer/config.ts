@@ -9,12 +9,12 @@ import {
   serviceFields,
   text,
   url,
-} from "../kit/config.ts";
+} from "../kit/process/config.ts";
 import { kubernetesAddonFields } from "./addons/kubernetes/config.ts";
 import { jobBuilderFields } from "./builder/job/config.ts";
 import { kubernetesRuntimeFields } from "./runtime/kubernetes/config.ts";
-import { s3Fields } from "./store/s3-config.ts";
-import { defaultUploadLimits, type UploadLimits } from "./store/upload-limits.ts";
+import { defaultUploadLimits, type UploadLimits } from "./store/disk/upload-limits.ts";
+import { s3Fields } from "./store/s3/config.ts";
 
 const common = {
   ...serviceFields,

@@ -1,6 +1,6 @@
 import { VariablesChangedSchema } from "../../proto/gen/berth/variables/v1/events_pb.ts";
-import { type Handler, on } from "../kit/consume.ts";
-import { isScope, markDirty } from "./sql-dirty.ts";
+import { type Handler, on } from "../kit/events/consumer.ts";
+import { isScope, markDirty } from "./releases/dirty-sql.ts";
 
 /** What the deployer does with the events of the variables service. */
 export function variableHandlers(): Handler[] {

@@ -2,28 +2,28 @@ import { join } from "node:path";
 import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
-import { serviceClient } from "../kit/client.ts";
-import { type Handler, startConsumer } from "../kit/consume.ts";
-import { createCursors, createPool } from "../kit/db.ts";
+import { connectBus } from "../kit/events/bus.ts";
+import { type Handler, startConsumer } from "../kit/events/consumer.ts";
+import { startRelay } from "../kit/events/outbox.ts";
 import type { Logger } from "../kit/log.ts";
-import { migrate } from "../kit/migrate.ts";
-import { connectBus } from "../kit/nats.ts";
-import { startRelay } from "../kit/outbox.ts";
-import { main } from "../kit/process.ts";
-import { serve } from "../kit/server.ts";
+import { createCursors, createPool } from "../kit/postgres/db.ts";
+import { migrate } from "../kit/postgres/migrate.ts";
+import { main } from "../kit/process/process.ts";
+import { serve } from "../kit/process/server.ts";
+import { serviceClient } from "../kit/rpc/client.ts";
 import { startTelemetry } from "../kit/telemetry.ts";
-import { accountImages } from "./account-images.ts";
-import { billingHandlers, identityHandlers } from "./accounts.ts";
-import { createAddons } from "./addons.ts";
-import { catalogService } from "./catalog-service.ts";
-import { listenForChanges } from "./change-listener.ts";
+import { billingHandlers, identityHandlers } from "./accounts/provisioning.ts";
+import { createAddons } from "./addons/lifecycle.ts";
+import { catalogService } from "./api/catalog-service.ts";
+import { listenForChanges } from "./api/change-feed.ts";
+import { deploymentService } from "./api/deployment-service.ts";
+import { createAnnounce } from "./catalog/delete-services.ts";
 import { type Config, fields, kubernetesFields } from "./config.ts";
-import { createAnnounce } from "./deletion.ts";
-import { deploymentService } from "./deployment-service.ts";
-import type { Engine } from "./engine.ts";
+import type { Engine } from "./engine/local.ts";
 import { variableHandlers } from "./events.ts";
-import { startReconciler } from "./reconciler.ts";
-import { createResolve } from "./resolve.ts";
+import { accountImages } from "./images/account-images.ts";
+import { startReconciler } from "./reconcile/reconciler.ts";
+import { createResolve } from "./releases/variables-client.ts";
 import { createSecrets, type Secrets } from "./secrets.ts";
 
 /** Starts the deployer: database, what runs already, then the server and the reconciler. */
@@ -104,8 +104,8 @@ export async function start(config: Config, log: Logger, startEngine = chosenEng
 /** Only the chosen one is loaded: the Kubernetes client takes as much memory as all the rest. */
 async function chosenEngine(config: Config, secrets: Secrets, log: Logger): Promise<Engine> {
   if (config.engine === "kubernetes")
-    return (await import("./engine-kubernetes.ts")).startKubernetesEngine(config, log);
-  return (await import("./engine.ts")).startLocalEngine(config, secrets, log);
+    return (await import("./engine/kubernetes.ts")).startKubernetesEngine(config, log);
+  return (await import("./engine/local.ts")).startLocalEngine(config, secrets, log);
 }
 
 if (import.meta.main) {

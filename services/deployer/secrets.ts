@@ -6,7 +6,7 @@ import {
   randomBytes,
   timingSafeEqual,
 } from "node:crypto";
-import { unavailable } from "../kit/errors.ts";
+import { unavailable } from "../kit/rpc/errors.ts";
 
 export type Secrets = ReturnType<typeof createSecrets>;
 

@@ -3,11 +3,11 @@ import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { headers as natsHeaders } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { AuditRecordedSchema } from "../../proto/gen/berth/identity/v1/events_pb.ts";
+import { type Connected, connectBus } from "../kit/events/bus.ts";
+import { EVENT_ID } from "../kit/events/outbox.ts";
 import { newId } from "../kit/ids.ts";
 import { createLog } from "../kit/log.ts";
-import { type Connected, connectBus } from "../kit/nats.ts";
-import { EVENT_ID } from "../kit/outbox.ts";
-import { eventually } from "../kit/testing.ts";
+import { eventually } from "../kit/testing/testing.ts";
 import { OWNER_PASSWORD, refused, startIdentity, type TestIdentity } from "./testing.ts";
 
 const START = Date.parse("2026-03-01T00:00:00Z");

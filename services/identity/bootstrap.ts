@@ -1,15 +1,15 @@
-import type { Caller } from "../kit/caller.ts";
-import { count, maybe, type Pool, type Tx, transaction } from "../kit/db.ts";
 import { newId } from "../kit/ids.ts";
 import type { Logger } from "../kit/log.ts";
-import { announceAccount } from "./account-service.ts";
+import { count, maybe, type Pool, type Tx, transaction } from "../kit/postgres/db.ts";
+import type { Caller } from "../kit/rpc/caller-token.ts";
+import { announceAccount } from "./accounts/account-service.ts";
+import { insertAccount, insertMembership } from "./accounts/sql.ts";
 import type { Bootstrap } from "./config.ts";
-import { DAY_MS } from "./current-token.ts";
-import { hashPassword } from "./passwords.ts";
-import { addToken, endToken } from "./session-service.ts";
-import { insertAccount, insertMembership } from "./sql.ts";
-import { insertUser, userByEmail } from "./sql-sessions.ts";
-import { hashToken } from "./tokens.ts";
+import { hashPassword } from "./passwords/passwords.ts";
+import { addToken, endToken } from "./sign-in/session-service.ts";
+import { DAY_MS } from "./tokens/authenticate.ts";
+import { insertUser, userByEmail } from "./tokens/sql.ts";
+import { hashToken } from "./tokens/tokens.ts";
 
 const TOKEN_DAYS = 365;
 const caller: Caller = { kind: "service", id: "identity", ip: "" };

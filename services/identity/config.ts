@@ -1,7 +1,13 @@
-import { ConfigError, checked, optionalUrl, type ServiceConfig, serviceFields } from "../kit/config.ts";
-import { mailFields, mailOf } from "../kit/mail.ts";
-import { isWeak } from "./passwords.ts";
-import { parseToken } from "./tokens.ts";
+import { mailFields, mailOf } from "../kit/mail/mail.ts";
+import {
+  ConfigError,
+  checked,
+  optionalUrl,
+  type ServiceConfig,
+  serviceFields,
+} from "../kit/process/config.ts";
+import { isWeak } from "./passwords/passwords.ts";
+import { parseToken } from "./tokens/tokens.ts";
 
 /** The first owner, as the operator configured it. */
 export type Bootstrap = { email: string; password?: string | undefined; token?: string | undefined };

@@ -10,9 +10,9 @@ import {
   TokenRevokedSchema,
   UserSignedInSchema,
 } from "../../proto/gen/berth/identity/v1/events_pb.ts";
+import { connectBus, STREAM } from "../kit/events/bus.ts";
 import { createLog } from "../kit/log.ts";
-import { connectBus, STREAM } from "../kit/nats.ts";
-import { eventually } from "../kit/testing.ts";
+import { eventually } from "../kit/testing/testing.ts";
 import { startIdentity, type TestIdentity } from "./testing.ts";
 
 const schemas: DescMessage[] = [

@@ -1,5 +1,5 @@
-import { type Field, type ServiceConfig, serviceFields, url } from "../kit/config.ts";
-import { type Keyring, parseKeys } from "./seal.ts";
+import { type Field, type ServiceConfig, serviceFields, url } from "../kit/process/config.ts";
+import { type Keyring, parseKeys } from "./seal/seal.ts";
 
 /** `ENCRYPTION_KEYS`: `id:base64`, comma separated; the first wraps data keys, all unwrap them. */
 export const encryptionKeys: Field<Keyring> = {

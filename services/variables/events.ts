@@ -7,10 +7,10 @@ import {
   ServiceCreatedSchema,
   ServiceDeletedSchema,
 } from "../../proto/gen/berth/deployer/v1/events_pb.ts";
-import { type Handler, on } from "../kit/consume.ts";
-import { type Addons, storePublished } from "./addons.ts";
-import { type Scopes, unlessNotFound } from "./scopes.ts";
-import { forget, learn } from "./tree.ts";
+import { type Handler, on } from "../kit/events/consumer.ts";
+import { type Addons, storePublished } from "./scopes/addons.ts";
+import { type Scopes, unlessNotFound } from "./scopes/scopes.ts";
+import { forget, learn } from "./scopes/tree.ts";
 
 /** What variables does with the deployer's events: the scope tree follows them, in whatever order they come. */
 export function deployerHandlers({ scopes, addons }: { scopes: Scopes; addons: Addons }): Handler[] {

@@ -1,23 +1,23 @@
 import { join } from "node:path";
 import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
-import { serviceClient } from "../kit/client.ts";
-import { startConsumer } from "../kit/consume.ts";
-import { createCursors, createPool } from "../kit/db.ts";
+import { connectBus } from "../kit/events/bus.ts";
+import { startConsumer } from "../kit/events/consumer.ts";
+import { startRelay } from "../kit/events/outbox.ts";
 import type { Logger } from "../kit/log.ts";
-import { migrate } from "../kit/migrate.ts";
-import { connectBus } from "../kit/nats.ts";
-import { startRelay } from "../kit/outbox.ts";
-import { main } from "../kit/process.ts";
-import { serve } from "../kit/server.ts";
+import { createCursors, createPool } from "../kit/postgres/db.ts";
+import { migrate } from "../kit/postgres/migrate.ts";
+import { main } from "../kit/process/process.ts";
+import { serve } from "../kit/process/server.ts";
+import { serviceClient } from "../kit/rpc/client.ts";
 import { startTelemetry } from "../kit/telemetry.ts";
-import { createAddons } from "./addons.ts";
+import { createResolvedSets } from "./api/resolved.ts";
+import { variableService } from "./api/variable-service.ts";
 import { type Config, fields } from "./config.ts";
-import { createDataKeys } from "./data-keys.ts";
 import { deployerHandlers } from "./events.ts";
-import { createResolvedSets } from "./resolved.ts";
-import { createScopes } from "./scopes.ts";
-import { variableService } from "./variable-service.ts";
+import { createAddons } from "./scopes/addons.ts";
+import { createScopes } from "./scopes/scopes.ts";
+import { createDataKeys } from "./seal/data-keys.ts";
 
 /** Starts variables: database first (tried for a minute), then the server, then events out and in. */
 export async function start(config: Config, log: Logger) {

@@ -1,7 +1,7 @@
-import { readConfig, url } from "../kit/config.ts";
-import { createPool, type Pool } from "../kit/db.ts";
+import { createPool, type Pool } from "../kit/postgres/db.ts";
+import { readConfig, url } from "../kit/process/config.ts";
 import { encryptionKeys } from "./config.ts";
-import { type Keyring, KeyUnavailable, unwrapDataKey, wrapDataKey } from "./seal.ts";
+import { type Keyring, KeyUnavailable, unwrapDataKey, wrapDataKey } from "./seal/seal.ts";
 import { dataKeysNotUnder, rewrapDataKey } from "./sql.ts";
 
 const BATCH = 100;

@@ -1,7 +1,7 @@
 // Statements on variables and data keys; sql-scopes.ts has those on the scope tree.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { count, type Db, maybe, rows } from "../kit/db.ts";
-import type { WrappedKey } from "./seal.ts";
+import { count, type Db, maybe, rows } from "../kit/postgres/db.ts";
+import type { WrappedKey } from "./seal/seal.ts";
 
 /** A variable without its place and value. */
 export type StoredVariable = {

@@ -1,12 +1,12 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { MemberRemovedSchema } from "../../proto/gen/berth/identity/v1/events_pb.ts";
-import { on, startConsumer } from "../../services/kit/consume.ts";
-import { createPool, transaction } from "../../services/kit/db.ts";
+import { connectBus } from "../../services/kit/events/bus.ts";
+import { on, startConsumer } from "../../services/kit/events/consumer.ts";
+import { emit, startRelay } from "../../services/kit/events/outbox.ts";
 import { createLog } from "../../services/kit/log.ts";
-import { migrate } from "../../services/kit/migrate.ts";
-import { connectBus } from "../../services/kit/nats.ts";
-import { emit, startRelay } from "../../services/kit/outbox.ts";
+import { createPool, transaction } from "../../services/kit/postgres/db.ts";
+import { migrate } from "../../services/kit/postgres/migrate.ts";
 import type { Bench } from "./row.ts";
 import { scratchDatabase } from "./scratch.ts";
 

@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
-import { familyOf } from "../processes.ts";
+import { familyOf } from "../support/processes.ts";
 
 export type Local = { origin: string; baseUrl: string; ownerToken: string; accountId: string; pid: number };
 

@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import pg from "pg";
-import { findMarked } from "../../services/deployer/runtime/processes.ts";
+import { findMarked } from "../../services/deployer/shared/process-tree.ts";
 import type { Figure } from "../bench/row.ts";
 import { createClient, createRecord, type Record } from "./clients.ts";
 import { violations } from "./history.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Random } from "../../services/kit/testing-random.ts";
+import type { Random } from "../../services/kit/testing/random.ts";
 import type { Access } from "./history.ts";
 
 /** An answer; status 0 where none came. */

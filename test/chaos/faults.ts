@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
-import type { Random } from "../../services/kit/testing-random.ts";
-import { familyOf } from "../processes.ts";
+import type { Random } from "../../services/kit/testing/random.ts";
+import { familyOf } from "../support/processes.ts";
 import type { Platform } from "./platform.ts";
 
 /** One way to hurt the platform: does it, and resolves when it is over. */

@@ -1,16 +1,16 @@
 import { join } from "node:path";
-import { choosePorts, makeFolder, takeDataFolder } from "../../deploy/local/data-folder.ts";
-import { addonRole, database, prepareDatabase } from "../../deploy/local/database.ts";
-import { type Kept, keepRunning, type Running } from "../../deploy/local/keep.ts";
-import { rotateLogs } from "../../deploy/local/logs.ts";
-import { findNatsServer, startNats } from "../../deploy/local/nats.ts";
-import { endWhenStorageFailed } from "../../deploy/local/nats-storage.ts";
-import { programsDir } from "../../deploy/local/options.ts";
-import { startPostgres } from "../../deploy/local/postgres.ts";
-import { startProgram } from "../../deploy/local/program-process.ts";
-import { environmentOf, grpcPortOf, programs, roles } from "../../deploy/local/programs.ts";
-import { readSecrets } from "../../deploy/local/secrets.ts";
-import { openProxy, type TcpProxy } from "../../services/kit/testing-proxy.ts";
+import { choosePorts, makeFolder, takeDataFolder } from "../../deploy/local/data/data-folder.ts";
+import { rotateLogs } from "../../deploy/local/data/logs.ts";
+import { readSecrets } from "../../deploy/local/data/secrets.ts";
+import { findNatsServer, startNats } from "../../deploy/local/nats/nats.ts";
+import { endWhenStorageFailed } from "../../deploy/local/nats/storage.ts";
+import { addonRole, database, prepareDatabase } from "../../deploy/local/postgres/database.ts";
+import { startPostgres } from "../../deploy/local/postgres/postgres.ts";
+import { type Kept, keepRunning, type Running } from "../../deploy/local/processes/keep.ts";
+import { startProgram } from "../../deploy/local/processes/program-process.ts";
+import { environmentOf, grpcPortOf, programs, roles } from "../../deploy/local/processes/programs.ts";
+import { programsDir } from "../../deploy/local/terminal/options.ts";
+import { openProxy, type TcpProxy } from "../../services/kit/testing/proxy.ts";
 
 /** A process that can be killed or stopped; it is started again when it ends. */
 export type Victim = { name: string; pid: () => number | undefined };

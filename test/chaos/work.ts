@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import type { Random } from "../../services/kit/testing-random.ts";
+import type { Random } from "../../services/kit/testing/random.ts";
 import { type Client, createClient, type Record } from "./clients.ts";
 
 /** Where the clients work: one project with registers, and services that are deployed. */

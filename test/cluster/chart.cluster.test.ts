@@ -5,9 +5,9 @@ import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
 import * as kinds from "../../services/deployer/kube/kinds.ts";
 import { managed } from "../../services/deployer/kube/names.ts";
-import { eventually } from "../../services/kit/testing.ts";
-import { chartFolder, helm } from "../chart.ts";
-import { openPlatform, type Platform } from "../world.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
+import { chartFolder, helm } from "../contracts/chart.ts";
+import { openPlatform, type Platform } from "../support/world.ts";
 
 const { namespace } = inject("platform")!;
 let world: Platform;

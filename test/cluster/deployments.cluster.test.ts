@@ -4,11 +4,11 @@ import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
 import { Job, Namespace, Pod } from "../../services/deployer/kube/kinds.ts";
 import { label, managed, selector } from "../../services/deployer/kube/names.ts";
-import { eventually } from "../../services/kit/testing.ts";
-import { type Deployment, deployArchive, open, settled } from "../apps.ts";
-import { refusal } from "../door.ts";
-import { archiveOf } from "../ports/builder.ts";
-import { openPlatform, type Platform } from "../world.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
+import { archiveOf } from "../contracts/ports/builder.ts";
+import { type Deployment, deployArchive, open, settled } from "../support/apps.ts";
+import { refusal } from "../support/door.ts";
+import { openPlatform, type Platform } from "../support/world.ts";
 import { connectKubectl } from "./kubectl.ts";
 
 let world: Platform;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { type RunSettings, readRun } from "../../deploy/cluster/run-settings.ts";
+import { type RunSettings, readRun } from "../../deploy/cluster/run/run-settings.ts";
 import { sbomPath } from "../../deploy/images/images.ts";
 import { connectKubectl, type Kubectl } from "./kubectl.ts";
 

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import type { ProvidedContext } from "vitest";
-import type { RunSettings } from "../../deploy/cluster/run-settings.ts";
-import { makeToken } from "../../services/identity/tokens.ts";
+import type { RunSettings } from "../../deploy/cluster/run/run-settings.ts";
+import { makeToken } from "../../services/identity/tokens/tokens.ts";
 import { testDomain } from "./domain.ts";
 
 export type Installed = {

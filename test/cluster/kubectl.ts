@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { readRun } from "../../deploy/cluster/run-settings.ts";
+import { readRun } from "../../deploy/cluster/run/run-settings.ts";
 
 export type Kubectl = Awaited<ReturnType<typeof connectKubectl>>;
 

@@ -1,7 +1,7 @@
 import http from "node:http";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
-import { type RunSettings, readRun } from "../../deploy/cluster/run-settings.ts";
-import { eventually } from "../../services/kit/testing.ts";
+import { type RunSettings, readRun } from "../../deploy/cluster/run/run-settings.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
 import { connectKubectl, type Kubectl } from "./kubectl.ts";
 
 let run: RunSettings;

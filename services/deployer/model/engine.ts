@@ -1,6 +1,6 @@
-import type { IsBuiltImage } from "../account-images.ts";
 import { type Builder, BuildFailure, BuildLeft } from "../builder/port.ts";
-import { Unresolved } from "../resolve.ts";
+import type { IsBuiltImage } from "../images/account-images.ts";
+import { Unresolved } from "../releases/variables-client.ts";
 import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "../runtime/port.ts";
 import type { Process, World } from "./world.ts";
 

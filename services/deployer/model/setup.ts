@@ -1,4 +1,4 @@
-import { tiers } from "../limits.ts";
+import { tiers } from "../accounts/plans.ts";
 
 /** The model's plan retains this many versions, so that short schedules come to the end of it. */
 export const RETAINED = 2;

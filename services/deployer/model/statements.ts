@@ -1,4 +1,4 @@
-import { LEASE_SECONDS } from "../sql-work.ts";
+import { LEASE_SECONDS } from "../reconcile/sql.ts";
 import type { Query, Row, Statement } from "./database.ts";
 
 // The deployer's statements once more, as functions under the same names, for the simulated database. Each says

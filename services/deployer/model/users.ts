@@ -1,12 +1,18 @@
-import { transaction } from "../../kit/db.ts";
-import { accept, type Wanted } from "../accept.ts";
-import { accountImages } from "../account-images.ts";
-import { deleteServices } from "../deletion.ts";
-import { cancel } from "../outcome.ts";
-import { toRestore } from "../rollback.ts";
-import { markDirty } from "../sql-dirty.ts";
-import { type LockedService, lockService, rescale, rollLive, updateService } from "../sql-services.ts";
-import { poke } from "../sql-work.ts";
+import { transaction } from "../../kit/postgres/db.ts";
+import { deleteServices } from "../catalog/delete-services.ts";
+import {
+  type LockedService,
+  lockService,
+  rescale,
+  rollLive,
+  updateService,
+} from "../catalog/services-sql.ts";
+import { accept, type Wanted } from "../deployments/accept.ts";
+import { cancel } from "../deployments/fail-deployment.ts";
+import { toRestore } from "../deployments/rollback.ts";
+import { accountImages } from "../images/account-images.ts";
+import { poke } from "../reconcile/sql.ts";
+import { markDirty } from "../releases/dirty-sql.ts";
 import { isBuiltImage } from "./engine.ts";
 import type { Process, World } from "./world.ts";
 

@@ -1,5 +1,5 @@
-import { defaultTimeouts } from "../../kit/db.ts";
-import { startReconciler } from "../reconciler.ts";
+import { defaultTimeouts } from "../../kit/postgres/db.ts";
+import { startReconciler } from "../reconcile/reconciler.ts";
 import type { RuntimeStatus } from "../runtime/port.ts";
 import type { Choices } from "./choices.ts";
 import { allWait, Clock, restartIds, useClock } from "./clock.ts";

@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { pack } from "tar-stream";
 import { Job, Pod } from "../../../services/deployer/kube/kinds.ts";
 import { label, selector } from "../../../services/deployer/kube/names.ts";
-import type { Door } from "../../door.ts";
+import type { Door } from "../../support/door.ts";
 import { median } from "../row.ts";
 import { type ClusterBench, type Deployment, server, timeUntil } from "./cluster.ts";
 

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import type { RunSettings } from "../../../deploy/cluster/run-settings.ts";
+import type { RunSettings } from "../../../deploy/cluster/run/run-settings.ts";
 import type { Kube } from "../../../services/deployer/kube/client.ts";
-import type { Door } from "../../door.ts";
+import type { Door } from "../../support/door.ts";
 import type { Figure } from "../row.ts";
 
 /** What a row on a cluster needs. */

@@ -6,9 +6,9 @@ import * as kinds from "../../kube/kinds.ts";
 import { label, nameOf, namespaceOf, selector } from "../../kube/names.ts";
 import type { Addon, AddonServers, AddonType } from "../port.ts";
 import { addonObjects, GENERATION, type Kept, type ManifestOptions, secretName } from "./manifests.ts";
-import { outcomeOf } from "./observe.ts";
-import { passwordMark, programs } from "./programs.ts";
-import { createViews } from "./views.ts";
+import { createViews } from "./namespace-watch.ts";
+import { outcomeOf } from "./pod-status.ts";
+import { passwordMark, programs } from "./server-scripts.ts";
 
 export type KubernetesAddonsOptions = ManifestOptions & {
   kube: Kube;

@@ -4,11 +4,11 @@ import { PassThrough } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../../kit/ids.ts";
-import { eventually } from "../../../kit/testing.ts";
-import { addonKeys } from "../../addon-keys.ts";
-import { newPassword } from "../../addons.ts";
+import { eventually } from "../../../kit/testing/testing.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { nameOf } from "../../kube/names.ts";
+import { addonKeys } from "../keys.ts";
+import { newPassword } from "../lifecycle.ts";
 import type { Addon, AddonOutcome, AddonType } from "../port.ts";
 import { addonsForTest } from "./testing.ts";
 

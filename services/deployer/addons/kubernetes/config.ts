@@ -1,4 +1,4 @@
-import { type Field, isTexts, json, optionalText, text } from "../../../kit/config.ts";
+import { type Field, isTexts, json, optionalText, text } from "../../../kit/process/config.ts";
 import type { AddonType } from "../port.ts";
 
 /** What managed addons on a cluster read from the environment. */

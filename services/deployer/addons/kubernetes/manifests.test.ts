@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { ConfigError, readConfig } from "../../../kit/config.ts";
-import { newPassword } from "../../addons.ts";
+import { ConfigError, readConfig } from "../../../kit/process/config.ts";
+import { newPassword } from "../lifecycle.ts";
 import { ADDON_TYPES, type Addon } from "../port.ts";
 import { kubernetesAddonFields } from "./config.ts";
 import { addonObjects } from "./manifests.ts";

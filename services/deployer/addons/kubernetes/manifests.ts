@@ -10,7 +10,7 @@ import type { Sent } from "../../kube/client.ts";
 import { annotation, label, labelsOf, nameOf, namespaceOf } from "../../kube/names.ts";
 import { resourcesOf, sizes } from "../../kube/sizes.ts";
 import type { Addon } from "../port.ts";
-import { DATA, FILES, passwordMark, programs } from "./programs.ts";
+import { DATA, FILES, passwordMark, programs } from "./server-scripts.ts";
 
 /** What a server is made with and keeps: another image may not read its data, and a volume does not change. */
 export type Kept = { image: string; storage: string; storageClass?: string };

@@ -3,17 +3,17 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFile
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { imageArtifact } from "../../runtime/port.ts";
-import { type BuildPlan, staticServerFile } from "../detect.ts";
-import { fetchGit } from "../git-fetch.ts";
-import { asFailure, guarded } from "../guard.ts";
+import { type BuildPlan, staticServerFile } from "../detect/detect.ts";
 import { archiveChanged, BuildFailure, type BuildRequest, type BuildResult } from "../port.ts";
-import { planFor, treeOf } from "../source-root.ts";
-import { unpackArchive } from "../unpack.ts";
+import { fetchGit } from "../source/git-fetch.ts";
+import { planFor, treeOf } from "../source/source-root.ts";
+import { unpackArchive } from "../source/unpack.ts";
+import { asFailure, guarded } from "../time-limit.ts";
 import { type Bud, type Buildah, type Called, certificates, setUpBuildah } from "./buildah.ts";
 import { type GeneratedBuild, generate, sourceFolder, withArguments } from "./dockerfile.ts";
+import { isNamed, plainUser } from "./image-user.ts";
+import { cacheTag, imageLabels, imageTag, type JobRequest, places } from "./job-request.ts";
 import { connectRegistry, repositoryOf } from "./registry.ts";
-import { cacheTag, imageLabels, imageTag, type JobRequest, places } from "./request.ts";
-import { isNamed, plainUser } from "./user.ts";
 
 /** How the program tells what it does. */
 export type Told = Required<Pick<BuildRequest, "onStage" | "onCommit" | "log">>;

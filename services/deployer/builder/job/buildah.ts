@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { runCommand } from "../command.ts";
-import { places, type RegistryPlace } from "./request.ts";
+import { runCommand } from "../run-command.ts";
+import { places, type RegistryPlace } from "./job-request.ts";
 
 export type Buildah = ReturnType<typeof setUpBuildah>;
 

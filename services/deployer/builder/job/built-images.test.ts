@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseImageReference } from "../../image-reference.ts";
+import { parseImageReference } from "../../images/image-reference.ts";
 import { builtImages } from "./built-images.ts";
 
 const digest = `@sha256:${"a".repeat(64)}`;

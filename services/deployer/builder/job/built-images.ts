@@ -1,6 +1,6 @@
 import { BlockList, isIP } from "node:net";
-import { type ImageReference, parseImageReference } from "../../image-reference.ts";
-import { type RegistryPlace, repositories } from "./request.ts";
+import { type ImageReference, parseImageReference } from "../../images/image-reference.ts";
+import { type RegistryPlace, repositories } from "./job-request.ts";
 
 /** Whether a reference lies in a repository that builds push to, by any name of its registry. */
 export function builtImages({ push, pull }: Pick<RegistryPlace, "push" | "pull">) {

@@ -1,5 +1,13 @@
-import { choice, type Field, isObject, isTexts, json, optionalText, text } from "../../../kit/config.ts";
-import type { BaseImages } from "./request.ts";
+import {
+  choice,
+  type Field,
+  isObject,
+  isTexts,
+  json,
+  optionalText,
+  text,
+} from "../../../kit/process/config.ts";
+import type { BaseImages } from "./job-request.ts";
 
 const TEXTS = "an object of texts";
 

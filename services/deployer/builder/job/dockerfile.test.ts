@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { detectRuntime, type SourceTree } from "../detect.ts";
+import { detectRuntime, type SourceTree } from "../detect/detect.ts";
 import { generate, withArguments } from "./dockerfile.ts";
 
 const baseImages = { node: "r/node:1", python: "r/python:1", go: "r/go:1", static: "r/static:1" };

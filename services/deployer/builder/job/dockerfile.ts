@@ -1,5 +1,5 @@
-import { type BuildPlan, type BuildStep, type SourceTree, staticServerFile } from "../detect.ts";
-import type { BaseImages } from "./request.ts";
+import { type BuildPlan, type BuildStep, type SourceTree, staticServerFile } from "../detect/detect.ts";
+import type { BaseImages } from "./job-request.ts";
 
 /** How a source without a Dockerfile becomes an image. Pure: only text comes of it. */
 export interface GeneratedBuild {

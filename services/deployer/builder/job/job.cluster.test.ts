@@ -7,14 +7,14 @@ import {
   exampleFiles,
   never,
   requestOf,
-} from "../../../../test/ports/builder.ts";
+} from "../../../../test/contracts/ports/builder.ts";
 import { Job, Pod, Secret } from "../../kube/kinds.ts";
 import { selector } from "../../kube/names.ts";
 import { readPodLog } from "../../kube/pod-log.ts";
 import { imageRef } from "../../runtime/port.ts";
 import { BuildFailure, BuildLeft, type BuildRequest } from "../port.ts";
-import { type ClusterHarness, openCluster } from "./cluster-harness.ts";
-import { buildLabels, containerName, jobName } from "./manifest.ts";
+import { buildLabels, containerName, jobName } from "./job-manifest.ts";
+import { type ClusterHarness, openCluster } from "./testing.ts";
 
 builderContract("job", () => openCluster());
 

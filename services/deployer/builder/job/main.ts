@@ -1,9 +1,9 @@
 import { writeFileSync } from "node:fs";
-import { clipLine } from "../log.ts";
-import { maskSecrets } from "../mask-secrets.ts";
+import { clipLine } from "../../shared/clip-log.ts";
+import { maskSecrets } from "../../shared/mask-secrets.ts";
 import { BuildFailure } from "../port.ts";
 import { buildImage } from "./build-image.ts";
-import { type JobEnd, type JobRecord, type JobRequest, places, requestVariable } from "./request.ts";
+import { type JobEnd, type JobRecord, type JobRequest, places, requestVariable } from "./job-request.ts";
 
 /**
  * The program of a build's Job. It writes records as lines of JSON, and how it ended to the termination

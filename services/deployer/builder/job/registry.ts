@@ -1,4 +1,4 @@
-import type { RegistryPlace } from "./request.ts";
+import type { RegistryPlace } from "./job-request.ts";
 
 export type Registry = ReturnType<typeof connectRegistry>;
 

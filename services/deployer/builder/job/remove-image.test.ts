@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { KubeConfig } from "@kubernetes/client-node";
 import { afterEach, expect, test } from "vitest";
 import { connectKube } from "../../kube/client.ts";
-import { createJobBuilder } from "./job-builder.ts";
+import { createJobBuilder } from "./adapter.ts";
 
 const logger = { info() {}, warn() {}, error: console.error };
 const servers: Server[] = [];

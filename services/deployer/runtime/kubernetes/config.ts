@@ -7,7 +7,7 @@ import {
   json,
   optionalText,
   text,
-} from "../../../kit/config.ts";
+} from "../../../kit/process/config.ts";
 
 /** How releases run on a cluster, as it is read from the environment. */
 export const kubernetesRuntimeFields = {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { answeringApp, isRunning, releaseOf, statusOf } from "../../../../test/ports/runtime.ts";
-import { eventually } from "../../../kit/testing.ts";
+import { answeringApp, isRunning, releaseOf, statusOf } from "../../../../test/contracts/ports/runtime.ts";
+import { eventually } from "../../../kit/testing/testing.ts";
 import { Deployment, Ingress, Namespace, Pod, Secret, Service } from "../../kube/kinds.ts";
 import { namespaceOf } from "../../kube/names.ts";
 import type { Release } from "../port.ts";

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { Release } from "../port.ts";
 import { contains } from "./drift.ts";
-import { environmentManifests, namespaceFor } from "./environment.ts";
 import { type AppRelease, manifestsOf, objectName, secretOf } from "./manifests.ts";
-import { noted, notesOf } from "./record.ts";
+import { environmentManifests, namespaceFor } from "./namespace-manifests.ts";
+import { noted, notesOf } from "./release-annotations.ts";
 
 const release: AppRelease = {
   serviceId: "svc_1",

@@ -4,18 +4,18 @@ import type { V1Deployment } from "@kubernetes/client-node";
 import { isStatus } from "../../kube/client.ts";
 import { Deployment } from "../../kube/kinds.ts";
 import type { Runtime, RuntimeStatus } from "../port.ts";
-import { createCache } from "./cache.ts";
-import { createClaims } from "./claims.ts";
-import { createDeploy } from "./deploy.ts";
+import { createDeploy } from "./apply-release.ts";
+import { createLastWords } from "./crash-output.ts";
 import { contains, findDrift } from "./drift.ts";
-import type { Environments } from "./environments.ts";
-import { createLogs } from "./logs.ts";
+import { createClaims } from "./host-claims.ts";
+import { createCache } from "./informer-cache.ts";
+import { createLogs } from "./logs/logs.ts";
 import { imageOf } from "./manifests.ts";
+import type { Environments } from "./namespaces.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
-import { type Notes, noted, notesOf, serviceIdOf } from "./record.ts";
+import { type Notes, noted, notesOf, serviceIdOf } from "./release-annotations.ts";
 import { availableAt, describe, healthyAt, isAvailable, type Observation } from "./status.ts";
 import { usageNow } from "./usage.ts";
-import { createLastWords } from "./words.ts";
 
 export type KubernetesRuntime = Runtime & {
   /** Resolves once what runs is known. To be awaited before anything else. */

@@ -2,7 +2,7 @@ import type { V1ContainerStatus, V1Pod } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
 import { annotation, label } from "../../kube/names.ts";
 import { type AppRelease, manifestsOf } from "./manifests.ts";
-import { podFacts } from "./pods.ts";
+import { podFacts } from "./pod-facts.ts";
 import { describe as describeStatus, type Observation } from "./status.ts";
 import { usageNow, usageWanted } from "./usage.ts";
 

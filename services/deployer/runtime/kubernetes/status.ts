@@ -1,8 +1,8 @@
 import type { V1Deployment } from "@kubernetes/client-node";
 import { annotation } from "../../kube/names.ts";
 import type { RuntimeReason, RuntimeState, RuntimeStatus } from "../port.ts";
-import type { PodFacts } from "./pods.ts";
-import type { Notes } from "./record.ts";
+import type { PodFacts } from "./pod-facts.ts";
+import type { Notes } from "./release-annotations.ts";
 
 /** What is known of a service at one moment. */
 export type Observation = {

@@ -5,14 +5,14 @@ import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { KubeConfig } from "@kubernetes/client-node";
-import { type RunSettings, readRun } from "../../../../deploy/cluster/run-settings.ts";
-import type { RuntimeHarness } from "../../../../test/ports/runtime.ts";
+import { type RunSettings, readRun } from "../../../../deploy/cluster/run/run-settings.ts";
+import type { RuntimeHarness } from "../../../../test/contracts/ports/runtime.ts";
 import { connectKube, isStatus, type Kube } from "../../kube/client.ts";
 import { Namespace } from "../../kube/kinds.ts";
 import { managed, selector } from "../../kube/names.ts";
 import { readPodLog } from "../../kube/pod-log.ts";
 import { imageArtifact } from "../port.ts";
-import { createEnvironments } from "./environments.ts";
+import { createEnvironments } from "./namespaces.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
 import { createKubernetesRuntime, type KubernetesRuntime } from "./runtime.ts";
 

@@ -1,6 +1,6 @@
+import { noteUsage } from "../../usage/journal.ts";
 import type { ServiceSize, UsageChange } from "../port.ts";
-import { noteUsage } from "../usage.ts";
-import type { PodFacts } from "./pods.ts";
+import type { PodFacts } from "./pod-facts.ts";
 import { availableAt, isAvailable, type Observation, replicasOf, servingOf } from "./status.ts";
 
 /**

@@ -1,0 +1,95 @@
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { programPath } from "../node/programs.ts";
+import { run, timed } from "../run/commands.ts";
+import { withLock } from "../run/lock.ts";
+import { folders, registry } from "../settings.ts";
+import { push } from "./registry.ts";
+
+const debian = {
+  suite: "bookworm",
+  packages: ["ca-certificates", "libstdc++6", "netbase"],
+  without: ["/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*"],
+};
+
+/** The newest of these major versions, from the packages in which npm's registry has them. */
+const node = { [`node-linux-${process.arch}`]: "24", npm: "11" };
+
+const hashOf = (...parts: string[]) =>
+  createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
+const baseTag = hashOf(JSON.stringify(debian));
+const baseFile = () => join(folders.images, `debian-${baseTag}.tar`);
+const nodeFile = () => join(folders.images, `node-${hashOf(JSON.stringify(node))}.tar`);
+
+/** Fetch what the images are made of, where it is missing: a small Debian, and Node with npm. */
+export async function fetchBases(): Promise<void> {
+  await withLock(folders.images, async () => {
+    if (!existsSync(baseFile())) await timed("Put together a base system", makeDebian);
+    if (!existsSync(nodeFile())) await timed("Fetched Node and npm", makeNode);
+  });
+}
+
+async function makeDebian(): Promise<void> {
+  const unfinished = join(folders.images, "unfinished.tar");
+  const { suite, packages, without } = debian;
+  const excluded = without.map((path) => `--dpkgopt=path-exclude=${path}`);
+  const included = `--include=${packages.join(",")}`;
+  await run("mmdebstrap", ["-q", "--variant=minbase", ...excluded, included, suite, unfinished]);
+  await rename(unfinished, baseFile());
+}
+
+/** `/usr/local` as the public Node images have it. */
+async function makeNode(): Promise<void> {
+  const work = await mkdtemp(join(folders.images, "node-"));
+  try {
+    const local = join(work, "usr", "local");
+    const modules = join(local, "lib", "node_modules");
+    await mkdir(join(local, "bin"), { recursive: true });
+    await mkdir(join(modules, "npm"), { recursive: true });
+    for (const [name, version] of Object.entries(node)) {
+      const dir = join(work, name);
+      await mkdir(dir);
+      const [packed] = JSON.parse(await run("npm", ["pack", "--json", `${name}@${version}`], { cwd: dir }));
+      const target = name === "npm" ? join(modules, "npm") : dir;
+      await run("tar", ["xzf", join(dir, packed.filename), "-C", target, "--strip-components=1"]);
+      if (name !== "npm") await rename(join(dir, "bin", "node"), join(local, "bin", "node"));
+    }
+    for (const name of ["npm", "npx"])
+      await run("ln", ["-s", `../lib/node_modules/npm/bin/${name}-cli.js`, join(local, "bin", name)]);
+    await run("tar", ["cf", join(work, "node.tar"), "--owner=0", "--group=0", "-C", work, "usr"]);
+    await rename(join(work, "node.tar"), nodeFile());
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+/** `name:tag` of the images that others build upon, in the cluster's registry. */
+export type Bases = Record<"pause" | "base" | "node-slim" | "node", string>;
+
+/**
+ * The images that the cluster itself needs, and those that others build upon. `node` runs as uid 1000;
+ * `node-slim` is like the public image of that name: it runs as root, and has npm.
+ */
+export async function pushBases(): Promise<Bases> {
+  const from = (image: string) => `FROM ${registry.push}/${image}\n`;
+  const image = (name: string, dockerfile: string, file?: string) =>
+    push({
+      name,
+      tag: hashOf(dockerfile, file ? basename(file) : ""),
+      dockerfile,
+      files: file ? { [name]: file } : {},
+    });
+  const pause = await image(
+    "pause",
+    'FROM scratch\nCOPY pause /pause\nUSER 65535:65535\nENTRYPOINT ["/pause"]\n',
+    await programPath("pause"),
+  );
+  const base = await image("base", 'FROM scratch\nADD base /\nCMD ["/bin/sh"]\n', baseFile());
+  const slim = await image("node-slim", `${from(base)}ADD node-slim /\n${user}CMD ["node"]\n`, nodeFile());
+  const node = await image("node", `${from(slim)}USER 1000:1000\nWORKDIR /home/node\n`);
+  return { pause, base, "node-slim": slim, node };
+}
+
+const user = "RUN groupadd -g 1000 node && useradd -u 1000 -g 1000 -m node\n";

@@ -1,0 +1,77 @@
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { buildImages, imageNames } from "../../images/images.ts";
+import { timed } from "../run/commands.ts";
+import { withLock } from "../run/lock.ts";
+import { folders, registry } from "../settings.ts";
+import type { Bases } from "./base-images.ts";
+import { engine, isPushed } from "./registry.ts";
+
+const root = join(import.meta.dirname, "../../..");
+
+/** What the images are made of, and what only changes how they are tested. */
+const contents = [
+  ".dockerignore",
+  ".npmrc",
+  "package.json",
+  "package-lock.json",
+  "services",
+  "gateway",
+  "proto",
+];
+const irrelevant = /(\.test|\/testing)\.ts$|\.md$/;
+
+/** Build the platform's and the builder's image from this tree and push them, unless the registry has them. */
+export async function pushPlatform(bases: Bases): Promise<{ platform: string; builder: string }> {
+  const tag = await treeHash(bases["node-slim"]);
+  const names = imageNames(registry.push, tag);
+  const images = { platform: `berth:${tag}`, builder: `berth-builder:${tag}` };
+  await withLock(folders.images, async () => {
+    if ((await isPushed(images.platform)) && (await isPushed(images.builder))) return;
+    await timed("Built and pushed the images of the platform and the builder", async () => {
+      const ca = caBundle();
+      await buildImages(engine, { names, base: `${registry.push}/${bases["node-slim"]}`, ca });
+      await engine.push(names.platform);
+      await engine.push(names.builder);
+    });
+  });
+  return images;
+}
+
+/** Certificates that this machine's Node trusts beside its own: builds and images need them where it does. */
+export function caBundle(): string | undefined {
+  const file = process.env.NODE_EXTRA_CA_CERTS;
+  return file && existsSync(file) ? file : undefined;
+}
+
+async function treeHash(base: string): Promise<string> {
+  const paths = [...contents, "deploy/images"];
+  const list = [
+    "ls-files",
+    "-z",
+    "--cached",
+    "--others",
+    "--exclude-standard",
+    "--deduplicate",
+    "--",
+    ...paths,
+  ];
+  const { stdout } = await promisify(execFile)("git", list, { cwd: root, maxBuffer: 16 << 20 });
+  const hash = createHash("sha256").update(base);
+  for (const file of stdout
+    .split("\0")
+    .filter((name) => name && !irrelevant.test(name))
+    .sort()) {
+    const path = join(root, file);
+    if (existsSync(path))
+      hash
+        .update(file)
+        .update("\0")
+        .update(await readFile(path));
+  }
+  return hash.digest("hex").slice(0, 16);
+}

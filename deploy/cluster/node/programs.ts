@@ -1,0 +1,86 @@
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { readdir, readFile, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { run, timed } from "../run/commands.ts";
+import { withLock } from "../run/lock.ts";
+import { folders } from "../settings.ts";
+
+const kubernetes = { version: "1.36.3", major: "1", minor: "36" };
+
+/** Without these every component says v0.0.0-master, and charts that ask for a version refuse. */
+const kubernetesStamps = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"].flatMap((path) => [
+  `${path}.gitVersion=v${kubernetes.version}`,
+  `${path}.gitMajor=${kubernetes.major}`,
+  `${path}.gitMinor=${kubernetes.minor}`,
+  `${path}.gitTreeState=clean`,
+  `${path}.gitCommit=none`,
+  `${path}.buildDate=1970-01-01T00:00:00Z`,
+]);
+
+/** What `helm template` and `helm lint` take for the cluster's version. */
+const helmStamps = [
+  ...["pkg/lint/rules", "pkg/chartutil"].flatMap((path) => [
+    `helm.sh/helm/v3/${path}.k8sVersionMajor=${kubernetes.major}`,
+    `helm.sh/helm/v3/${path}.k8sVersionMinor=${kubernetes.minor}`,
+  ]),
+  "helm.sh/helm/v3/internal/version.version=v3.21.4",
+];
+
+/** Programs by the folder of their module under `go/`, the one that takes longest first; `tool`: built as it is. */
+const modules = {
+  kubernetes: { stamps: kubernetesStamps },
+  helm: { stamps: helmStamps, tool: true },
+  versitygw: { tool: true },
+  coredns: {},
+  "network-policy": {},
+  "local-path-provisioner": { tool: true },
+  "nats-server": { tool: true },
+  pause: {},
+} satisfies Record<string, Module>;
+
+type Module = { stamps?: string[]; tool?: boolean };
+export type Program = keyof typeof modules;
+export const programs = Object.keys(modules) as Program[];
+
+const sources = join(import.meta.dirname, "../go");
+const flags = ["-trimpath", "-mod=readonly", "-buildvcs=false"];
+const linked = (module: Module) =>
+  ["-s", "-w", ...(module.stamps ?? []).map((stamp) => `-X ${stamp}`)].join(" ");
+
+/** Where a program lies once it is built: its name carries a hash of all that it is made from. */
+export async function programPath(name: Program): Promise<string> {
+  const dir = join(sources, name);
+  const hash = createHash("sha256").update([...flags, linked(modules[name])].join(" "));
+  for (const file of (await readdir(dir)).sort()) hash.update(file).update(await readFile(join(dir, file)));
+  return join(folders.programs, `${name}-${hash.digest("hex").slice(0, 16)}`);
+}
+
+/** Build the programs that are missing, one after another: each one uses all cores. */
+export async function buildPrograms(names: readonly Program[] = programs): Promise<void> {
+  await withLock(folders.programs, async () => {
+    for (const name of names) {
+      const path = await programPath(name);
+      if (!existsSync(path)) await timed(`Built ${name}`, () => build(name, path));
+    }
+  });
+}
+
+async function build(name: Program, path: string): Promise<void> {
+  const module: Module = modules[name];
+  const unfinished = `${path}.${process.pid}`;
+  // A tool's file takes the tool's name, so it is built into a folder.
+  const output = module.tool ? `${unfinished}/` : unfinished;
+  const env = { ...process.env, CGO_ENABLED: "0", GOFLAGS: "", GOTOOLCHAIN: "local", GOWORK: "off" };
+  try {
+    const what = module.tool ? "tool" : ".";
+    await run("go", ["build", ...flags, "-ldflags", linked(module), "-o", output, what], {
+      cwd: join(sources, name),
+      env,
+    });
+    const built = module.tool ? join(unfinished, (await readdir(unfinished))[0]!) : unfinished;
+    await rename(built, path);
+  } finally {
+    await rm(unfinished, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,25 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { type FolderLock, lockFolder } from "../../local/processes/ports.ts";
+import { StartFailure } from "../../local/terminal/failure.ts";
+
+/** Do something while no other process does what takes the same folder; waits for its turn. */
+export async function withLock<T>(dir: string, work: () => Promise<T>): Promise<T> {
+  const lock = await take(dir);
+  try {
+    return await work();
+  } finally {
+    lock.release();
+  }
+}
+
+async function take(dir: string): Promise<FolderLock> {
+  for (let told = false; ; told = true) {
+    try {
+      return await lockFolder(dir);
+    } catch (error) {
+      if (!(error instanceof StartFailure && error.kind === "folderTaken")) throw error;
+      if (!told) console.log(`Waiting: ${error.message.split(". ")[0]}.`);
+      await delay(500);
+    }
+  }
+}

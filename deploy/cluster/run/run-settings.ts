@@ -1,0 +1,58 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { pushBases } from "../images/base-images.ts";
+import { caBundle, pushPlatform } from "../images/platform-images.ts";
+import { pushTestImages } from "../images/test-images.ts";
+import { programLinks } from "../node/node-files.ts";
+import { folders, kubeconfig, network, objectStore, registry } from "../settings.ts";
+import { ClusterFailure } from "./commands.ts";
+
+/** What tests are told about the cluster they run on; BERTH_CLUSTER_RUN names a file with it, as JSON. */
+export type RunSettings = {
+  kubeconfig: string;
+  /** Paths of these programs. */
+  helm: string;
+  kubectl: string;
+  /** Where images are pushed to, and what nodes call the same registry. It has no TLS. */
+  registry: { push: string; pull: string };
+  /** Images as `name:tag` in that registry. */
+  images: Record<Image, string>;
+  ingress: { address: string; className: string; namespace: string };
+  objectStore: { endpoint: string; accessKey: string; secretKey: string };
+  /** Address of this machine as pods see it. */
+  host: string;
+  /** A file of certificates that builds must trust to reach package registries. */
+  ca?: string;
+};
+
+type Image =
+  | ("pause" | "base" | "node-slim" | "node" | "platform" | "builder")
+  | ("postgres" | "redis" | "python" | "registry" | "nats" | "versitygw");
+
+/** Push every image that tests need and write the settings down; gives the file's name. */
+export async function prepareRun(): Promise<string> {
+  const bases = await pushBases();
+  const images = { ...bases, ...(await pushPlatform(bases)), ...(await pushTestImages(bases)) };
+  const settings: RunSettings = {
+    kubeconfig,
+    helm: join(programLinks, "helm"),
+    kubectl: join(programLinks, "kubectl"),
+    registry,
+    images,
+    ingress: { address: network.node, className: "proxy", namespace: "ingress" },
+    objectStore,
+    host: network.host,
+    ca: caBundle(),
+  };
+  const file = join(folders.node, "run.json");
+  await writeFile(file, `${JSON.stringify(settings, null, 2)}\n`, { mode: 0o600 });
+  return file;
+}
+
+/** The settings of this run. */
+export async function readRun(): Promise<RunSettings> {
+  const file = process.env.BERTH_CLUSTER_RUN;
+  if (!file)
+    throw new ClusterFailure("BERTH_CLUSTER_RUN is not set: these tests run by `npm run test:cluster`.");
+  return JSON.parse(await readFile(file, "utf8"));
+}

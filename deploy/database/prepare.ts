@@ -1,0 +1,129 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { createLog, type Logger } from "../../services/kit/log.ts";
+import { createPool, type Pool } from "../../services/kit/postgres/db.ts";
+import { migrate } from "../../services/kit/postgres/migrate.ts";
+import {
+  type Field,
+  integer,
+  optionalText,
+  readConfig,
+  text,
+  url,
+} from "../../services/kit/process/config.ts";
+import { isAway } from "../../services/kit/rpc/errors.ts";
+import { checkEncryptionKeys, type Login, prepareDatabase, WrongKey, within } from "./provision.ts";
+
+const schemes = ["postgres", "postgresql"];
+const root = resolve(import.meta.dirname, "../..");
+
+const names: Field<string[]> = {
+  name: "PROCESSES",
+  parse: (value = "") => {
+    const list = value.split(",").map((name) => name.trim());
+    if (!list.every((name) => /^[a-z]+$/.test(name)))
+      throw new Error("must be names of processes, comma separated");
+    return list;
+  },
+};
+
+const prepareFields = {
+  /** The server, as seen by every role; without a password. */
+  serverUrl: url("DATABASE_SERVER_URL", schemes),
+  database: text("DATABASE_NAME", "berth"),
+  /** Before the name of a process, its role. Roles belong to the whole server. */
+  rolePrefix: text("ROLE_PREFIX", ""),
+  processes: names,
+  /** A folder with a file for each process: the password of its role. */
+  passwords: text("PASSWORDS_DIR"),
+  /** Who may create roles and databases; without one the roles, database and schemas must be there. */
+  adminUser: optionalText("ADMIN_USER"),
+  adminPassword: optionalText("ADMIN_PASSWORD"),
+  encryptionKeys: optionalText("ENCRYPTION_KEYS"),
+  patience: integer("PATIENCE_SECONDS", { fallback: 300 }),
+};
+
+/**
+ * Brings the database of an installation to this version before its processes start: roles and schemas,
+ * then every process's migrations, and the check that the encryption keys are those of the data. Safe to
+ * repeat. A server that is away is tried again for `PATIENCE_SECONDS`.
+ */
+export async function prepare(env: Record<string, string | undefined>, log: Logger): Promise<void> {
+  const config = readConfig(env, prepareFields);
+  const logins = await Promise.all(
+    config.processes.map(async (name): Promise<Login> => {
+      const password = (await readFile(join(config.passwords, name), "utf8")).trim();
+      return { name, role: config.rolePrefix + name, password };
+    }),
+  );
+  const login = (user: string, password: string | undefined) => {
+    const server = new URL(config.serverUrl);
+    server.username = encodeURIComponent(user);
+    server.password = encodeURIComponent(password ?? "");
+    return server.href;
+  };
+  if (config.adminUser !== undefined) {
+    const admin = login(config.adminUser, config.adminPassword);
+    const until = Date.now() + config.patience * 1_000;
+    await persist(until, log, () => prepareDatabase(within(admin, "postgres"), config.database, logins));
+    const inside = within(admin, config.database);
+    if (config.encryptionKeys) await checkEncryptionKeys(inside, "installation", config.encryptionKeys);
+  }
+  for (const { name, role, password } of logins) {
+    const pool = createPool(within(login(role, password), config.database), { name: "prepare", max: 1 });
+    const applied = await migrate(pool, migrationsOf(name)).finally(() => pool.end());
+    log.info({ process: name, applied }, "the schema is up to date");
+  }
+}
+
+/** Waits until the database of this process (`DATABASE_URL`) has every migration of this version. */
+export async function waitForDatabase(
+  env: Record<string, string | undefined>,
+  name: string,
+  log: Logger,
+): Promise<void> {
+  const { databaseUrl } = readConfig(env, { databaseUrl: url("DATABASE_URL", schemes) });
+  const pool = createPool(databaseUrl, { name: "wait", max: 1 });
+  for (let said = 0; ; await pause(500)) {
+    const missing = await missingOf(pool, name).catch((error: Error) => error.message);
+    if (missing === "") break;
+    if (Date.now() - said > 10_000) log.info({ missing }, "waiting for the database");
+    if (Date.now() - said > 10_000) said = Date.now();
+  }
+  await pool.end();
+}
+
+async function missingOf(pool: Pool, name: string): Promise<string> {
+  const { rows } = await pool.query<{ name: string }>("select name from schema_migrations");
+  const files = (await readdir(migrationsOf(name))).filter((file) => file.endsWith(".sql"));
+  return files.filter((file) => !rows.some((row) => row.name === file)).join(", ");
+}
+
+function migrationsOf(name: string): string {
+  return join(root, name === "gateway" ? name : join("services", name), "migrations");
+}
+
+async function persist(until: number, log: Logger, work: () => Promise<void>): Promise<void> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isAway(error) || Date.now() >= until) throw error;
+      log.info({ err: error }, "the database is away");
+      await pause(1_000);
+    }
+  }
+}
+
+if (import.meta.main) {
+  const log = createLog("prepare", process.env.LOG_LEVEL || "info");
+  const [command, name = ""] = process.argv.slice(2);
+  try {
+    if (command === "wait") await waitForDatabase(process.env, name, log);
+    else await prepare(process.env, log);
+  } catch (error) {
+    log.fatal({ err: error }, error instanceof WrongKey ? error.message : "could not prepare the database");
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,88 @@
+import { randomBytes } from "node:crypto";
+import { chmod, mkdir, open, readFile, rename } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { makeToken } from "../../../services/identity/tokens/tokens.ts";
+import { StartFailure } from "../terminal/failure.ts";
+
+/** What is made once for a data folder and never again. */
+export type Secrets = {
+  /** Signs the caller's identity between processes; base64 of 32 bytes, comma separated, first signs. */
+  internalKeys: string;
+  /** `id:base64 of 32 bytes`, comma separated, first encrypts. */
+  encryptionKeys: string;
+  uploadKeys: string;
+  /** Seal what the deployer keeps secret, such as passwords of addons. */
+  secretKeys: string;
+  ownerToken: string;
+  ownerPassword: string;
+  /** Password per database role. */
+  databasePasswords: Record<string, string>;
+};
+
+/** The file that holds the secrets of a data folder. */
+export const secretsFile = (data: string) => join(data, "secrets.json");
+
+/**
+ * The secrets of a data folder; made when `fresh`, that is when nothing was ever stored there.
+ *
+ * @throws StartFailure `folderDamaged` when they are missing or unreadable though data is there.
+ */
+export async function readSecrets(data: string, roles: string[], fresh: boolean): Promise<Secrets> {
+  const file = secretsFile(data);
+  const text = await readFile(file, "utf8").catch(() => undefined);
+  if (text === undefined) {
+    if (!fresh) throw damaged(file, "is missing");
+    return extend(makeSecrets(), roles, file);
+  }
+  try {
+    const secrets: Secrets = JSON.parse(text);
+    if (typeof secrets.encryptionKeys !== "string") throw new Error("it has no encryptionKeys");
+    return await extend(secrets, roles, file);
+  } catch (cause) {
+    throw damaged(file, "cannot be read", cause);
+  }
+}
+
+function damaged(file: string, what: string, cause?: unknown): StartFailure {
+  const sentence = `The file ${file} ${what}, and without it the data beside it cannot be read.`;
+  return new StartFailure("folderDamaged", `${sentence} Restore it, or start anew with --reset.`, { cause });
+}
+
+function makeSecrets(): Secrets {
+  const key = () => randomBytes(32).toString("base64");
+  return {
+    internalKeys: key(),
+    encryptionKeys: `k${randomBytes(4).toString("hex")}:${key()}`,
+    uploadKeys: key(),
+    secretKeys: key(),
+    ownerToken: makeToken("pat"),
+    ownerPassword: randomBytes(15).toString("base64url"),
+    databasePasswords: {},
+  };
+}
+
+/** A role that came with a newer version gets its password; what is there stays. */
+async function extend(secrets: Secrets, roles: string[], file: string): Promise<Secrets> {
+  const missing = roles.filter((role) => !secrets.databasePasswords[role]);
+  if (missing.length === 0) return secrets;
+  const passwords = missing.map((role) => [role, randomBytes(24).toString("base64url")]);
+  const databasePasswords = { ...secrets.databasePasswords, ...Object.fromEntries(passwords) };
+  const extended = { ...secrets, databasePasswords };
+  await writeSafely(file, `${JSON.stringify(extended, null, 2)}\n`);
+  return extended;
+}
+
+/** Write a file of mode 0600 in one step: whoever reads it sees the old content or the new, also after a crash. */
+export async function writeSafely(file: string, content: string): Promise<void> {
+  await mkdir(dirname(file), { recursive: true });
+  const temporary = `${file}.new`;
+  const handle = await open(temporary, "w", 0o600);
+  try {
+    await chmod(temporary, 0o600);
+    await handle.writeFile(content);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await rename(temporary, file);
+}

@@ -1,0 +1,249 @@
+import { create, toBinary } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  MemberRemovedSchema,
+  MemberRoleChangedSchema,
+  TokenRevokedSchema,
+} from "../../proto/gen/berth/identity/v1/events_pb.ts";
+import { type CallerRecord, CallerRecordSchema } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { makeToken, parseToken } from "../../services/identity/tokens/tokens.ts";
+import { connectBus } from "../../services/kit/events/bus.ts";
+import { createLog } from "../../services/kit/log.ts";
+import { eventually, testNats } from "../../services/kit/testing/testing.ts";
+import { bringIn } from "../../test/support/door.ts";
+import { allRoutes } from "../routing/routes.ts";
+import { anyName, refusalOf, type Surroundings, surroundings } from "../testing.ts";
+import { createAuth } from "./authorize.ts";
+import { createCallers, type Known, keyOf } from "./caller-cache.ts";
+import { forgetOnEvents } from "./invalidate-on-events.ts";
+
+let around: Surroundings;
+let one: Awaited<ReturnType<Surroundings["gateway"]>>;
+let other: typeof one;
+let A: string;
+
+beforeAll(async () => {
+  around = await surroundings({
+    catalog: { listProjects: () => ({}), createProject: () => ({ id: "prj_1" }) },
+  });
+  [one, other] = await Promise.all([around.gateway(), around.gateway()]);
+  const accounts = await one.call("GET", "/accounts");
+  A = `/accounts/${(accounts.body.data as { id: string }[])[0]!.id}`;
+});
+
+afterAll(() => around.stop());
+
+const member = (role: "reader" | "editor" | "owner") => bringIn(one.call, A, role);
+
+async function token(options: object): Promise<{ id: string; token: string }> {
+  const made = await one.call("POST", "/me/tokens", { name: "t", ...options });
+  return made.body as never;
+}
+
+describe("401", () => {
+  test.each([
+    ["no header", undefined],
+    ["another scheme", "Basic b3duZXI6cHc="],
+    ["no token", "Bearer "],
+    ["two tokens", `Bearer ${makeToken("pat")} ${makeToken("pat")}`],
+    ["mistyped check digits", `Bearer berth_pat_${"a".repeat(36)}`],
+    ["a token nobody gave out", `Bearer ${makeToken("pat")}`],
+  ])("%s", async (_, authorization) => {
+    const headers: Record<string, string> = authorization === undefined ? {} : { authorization };
+    const answer = await one.call("GET", "/me", undefined, { token: "", headers });
+    expect(refusalOf(answer)).toBe("401 unauthenticated");
+    expect(answer.headers.get("www-authenticate")).toBe("Bearer");
+  });
+
+  test("a public route takes no notice of a token", async () => {
+    const body = { email: "nobody@example.com", password: "x" };
+    const answer = await one.call("POST", "/sessions", body, { token: "nonsense" });
+    expect(answer.body.error.message).not.toMatch(/Authorization/);
+  });
+});
+
+describe("403", () => {
+  test("an account of others and one that does not exist get one answer", async () => {
+    const { token } = await member("reader");
+    const theirs = await one.call("POST", "/accounts", { handle: anyName("h") });
+    const foreign = await one.call("GET", `/accounts/${theirs.body.id}/projects`, undefined, { token });
+    const nowhere = await one.call("GET", "/accounts/acc_nowhere/projects", undefined, { token });
+    expect([refusalOf(foreign), refusalOf(nowhere)]).toEqual(["403 forbidden", "403 forbidden"]);
+    expect(foreign.body.error.message).toBe(nowhere.body.error.message);
+    expect(foreign.body.error).not.toHaveProperty("requiredRole");
+  });
+
+  test("a role that is too low names the one that is needed", async () => {
+    const { token } = await member("reader");
+    expect((await one.call("GET", `${A}/projects`, undefined, { token })).status).toBe(200);
+    const write = await one.call("POST", `${A}/projects`, { name: "x" }, { token });
+    expect(refusalOf(write)).toBe("403 forbidden");
+    expect(write.body.error.requiredRole).toBe("editor");
+  });
+
+  test("a token with a role cap stays below it, one bound to an account stays inside", async () => {
+    const capped = await token({ roleCap: "reader" });
+    const write = (by: { token: string }, at: string) =>
+      one.call("POST", `${at}/projects`, { name: "x" }, { token: by.token });
+    expect(refusalOf(await write(capped, A))).toBe("403 forbidden");
+    const second = `/accounts/${(await one.call("POST", "/accounts", { handle: anyName("h") })).body.id}`;
+    const bound = await token({ accountId: second.split("/")[2] });
+    expect((await write(bound, second)).status).toBe(201);
+    expect(refusalOf(await write(bound, A))).toBe("403 forbidden");
+  });
+});
+
+test("a machine is refused where users are asked for", async () => {
+  const callers = createCallers({ lookup: async () => undefined, keys: [Buffer.alloc(32)] });
+  const auth = createAuth({ callers, parseToken, log: createLog("test", "silent") });
+  const route = allRoutes().find(({ rpc }) => rpc.name === "CreateToken")!;
+  const known = { kind: "machine", userId: "mch_1", tokenId: "tok_1", asOf: 0 } as Known;
+  const by = {
+    known: { ...known, roles: new Map(), boundTo: undefined, signed: new Map() },
+    token: "",
+    key: "",
+  };
+  expect(auth.authorize(route, by, undefined, 0)).toMatchObject({
+    status: 403,
+    code: "machine_actor_forbidden",
+  });
+});
+
+describe("what changes holds at once", () => {
+  test("an account just made, on a gateway that has the caller cached", async () => {
+    await other.call("GET", "/me");
+    const made = await one.call("POST", "/accounts", { handle: anyName("h") });
+    expect((await other.call("GET", `/accounts/${made.body.id}/projects`)).status).toBe(200);
+  });
+
+  test("a role just granted", async () => {
+    const { userId, token } = await member("reader");
+    const write = () => other.call("POST", `${A}/projects`, { name: "x" }, { token });
+    expect(refusalOf(await write())).toBe("403 forbidden");
+    await one.call("PATCH", `${A}/members/${userId}`, { role: "editor" });
+    expect((await write()).status).toBe(201);
+  });
+
+  test("what is taken away is refused by the very next request at the same gateway", async () => {
+    const { userId, token } = await member("editor");
+    const write = async () => (await one.call("POST", `${A}/projects`, { name: "x" }, { token })).status;
+    const read = async () => (await one.call("GET", `${A}/projects`, undefined, { token })).status;
+    expect(await write()).toBe(201);
+    await one.call("PATCH", `${A}/members/${userId}`, { role: "reader" });
+    expect([await write(), await read()]).toEqual([403, 200]);
+    await one.call("DELETE", `${A}/members/${userId}`);
+    expect(await read()).toBe(403);
+    expect((await one.call("DELETE", "/sessions", undefined, { token })).status).toBe(204);
+    expect(await read()).toBe(401);
+  });
+
+  test("and at every other gateway when the event arrives", async () => {
+    const { id, token: text } = await token({});
+    const status = async () => (await other.call("GET", "/me", undefined, { token: text })).status;
+    expect(await status()).toBe(200);
+    await one.call("DELETE", `/me/tokens/${id}`);
+    await eventually("the other gateway refuses the token", async () => (await status()) === 401);
+  });
+});
+
+describe("events", () => {
+  test("a revoked token and a changed membership are forgotten, and everything when NATS was away", async () => {
+    const nats = await testNats();
+    const log = createLog("test", "silent");
+    const bus = connectBus(nats.url, "test", log);
+    // A clock that stands still: nothing is forgotten because of its age.
+    const lookup = async () => create(CallerRecordSchema, { userId: "usr_1", tokenId: "tok_1" });
+    const callers = createCallers({ lookup, keys: [Buffer.alloc(32)], now: () => 0 });
+    forgetOnEvents(bus, callers, log);
+    const { nc } = await bus.connected;
+    const key = keyOf("t");
+    const forgotten = () => eventually("the caller is forgotten", async () => !callers.cached(key));
+    const publish = (name: string, payload: Uint8Array) =>
+      nc.publish(`berth.identity.v1.${name}.acc_1`, payload);
+    const userId = "usr_1";
+    const events: [string, Uint8Array][] = [
+      ["TokenRevoked", toBinary(TokenRevokedSchema, create(TokenRevokedSchema, { userId }))],
+      ["MemberRemoved", toBinary(MemberRemovedSchema, create(MemberRemovedSchema, { userId }))],
+      ["MemberRoleChanged", toBinary(MemberRoleChangedSchema, create(MemberRoleChangedSchema, { userId }))],
+    ];
+    for (const [name, payload] of events) {
+      await callers.find(key);
+      publish(name, payload);
+      await forgotten();
+    }
+    await callers.find(key);
+    const others = create(TokenRevokedSchema, { userId: "usr_2" });
+    publish("TokenRevoked", toBinary(TokenRevokedSchema, others));
+    await nc.flush();
+    expect(callers.cached(key)).toBeDefined();
+    await nats.stop();
+    const again = await nats.restart();
+    await forgotten();
+    await bus.close();
+    await again.remove();
+  });
+});
+
+describe("the cache of callers", () => {
+  const record = (more: Partial<CallerRecord> = {}) =>
+    create(CallerRecordSchema, { userId: "usr_1", tokenId: "tok_1", memberships: [], ...more } as never);
+
+  /** A cache whose questions to identity are answered by hand. */
+  function byHand() {
+    const clock = { ms: 1_000_000 };
+    const questions: ((answer: CallerRecord | undefined) => void)[] = [];
+    const lookup = () => new Promise<CallerRecord | undefined>((resolve) => void questions.push(resolve));
+    const callers = createCallers({ lookup, keys: [Buffer.alloc(32)], now: () => clock.ms });
+    return { clock, questions, callers, key: keyOf("t") };
+  }
+
+  test("concurrent questions about one token are one", async () => {
+    const { callers, questions, key } = byHand();
+    const both = Promise.all([callers.find(key), callers.find(key)]);
+    expect(questions.length).toBe(1);
+    questions[0]!(record());
+    const [a, b] = await both;
+    expect(a.known).toBe(b.known);
+    expect(callers.cached(key)).toBe(a);
+  });
+
+  test("an entry ends after 5 s, and with its token", async () => {
+    const { callers, questions, key, clock } = byHand();
+    const soon = { seconds: BigInt(clock.ms / 1000 + 2), nanos: 0 };
+    const asking = callers.find(key);
+    questions[0]!(record({ expiresAt: soon as never }));
+    await asking;
+    clock.ms += 1_999;
+    expect(callers.cached(key)).toBeDefined();
+    clock.ms += 1;
+    expect(callers.cached(key)).toBeUndefined();
+  });
+
+  test("an answer to a question from before a revocation is not kept", async () => {
+    const { callers, questions, key } = byHand();
+    const asking = callers.find(key);
+    callers.forgetUser("usr_1");
+    questions[0]!(record());
+    await asking;
+    expect(callers.cached(key)).toBeUndefined();
+  });
+
+  test("a refresh is answered by a question that began after it", async () => {
+    const { callers, questions, key } = byHand();
+    const early = callers.find(key);
+    const fresh = callers.refresh(key);
+    questions[0]!(record());
+    await early;
+    await eventually("a second question", async () => questions.length === 2);
+    questions[1]!(record({ memberships: [{ accountId: "acc_1", role: "owner" }] as never }));
+    expect((await fresh).known?.roles.get("acc_1")).toBe("owner");
+  });
+
+  test("unknown tokens are remembered as well", async () => {
+    const { callers, questions, key } = byHand();
+    const asking = callers.find(key);
+    questions[0]!(undefined);
+    await asking;
+    expect(callers.cached(key)).toEqual({ known: undefined, until: 1_005_000 });
+  });
+});

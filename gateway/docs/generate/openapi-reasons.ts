@@ -1,0 +1,38 @@
+import { type DescField, type DescMessage, getOption, hasOption, ScalarType } from "@bufbuild/protobuf";
+import { type FieldRules, field as fieldRules } from "../../../proto/gen/buf/validate/validate_pb.ts";
+import { reasonOf } from "../../../services/kit/rpc/violations.ts";
+import type { Route } from "../../routing/routes.ts";
+
+/** Why the query and the body of a route can be refused whatever they mean: by their types and rules. */
+export function inputReasons(route: Route): string[] {
+  // A query may always name a member that there is not.
+  const reasons = new Set(["unknown_field"]);
+  const seen = new Set<DescMessage>();
+  const visit = (field: DescField) => {
+    reasons.add("invalid_type");
+    if (field.scalar === ScalarType.INT32 || field.message?.typeName === "google.protobuf.Timestamp")
+      reasons.add("out_of_range");
+    if (field.scalar === ScalarType.STRING) reasons.add("invalid_text");
+    if (hasOption(field, fieldRules))
+      for (const id of rulesIn(getOption(field, fieldRules))) reasons.add(reasonOf(id));
+    if (!field.message || seen.has(field.message)) return;
+    seen.add(field.message);
+    if (!field.message.typeName.startsWith("google.protobuf.")) field.message.fields.forEach(visit);
+  };
+  const inBody = route.rpc.input.fields.filter(({ jsonName }) => route.bodyMembers.has(jsonName));
+  for (const field of route.method === "GET" ? route.queryMembers.values() : inBody) visit(field);
+  return [...reasons];
+}
+
+/** The ids of the rules that are set. */
+function rulesIn(rules: FieldRules): string[] {
+  const ids = rules.cel.map(({ id }) => id);
+  if (rules.required) ids.push("required");
+  const { case: type, value } = rules.type;
+  for (const [name, rule] of Object.entries(value ?? {})) {
+    if (["items", "keys", "values"].includes(name)) ids.push(...rulesIn(rule as FieldRules));
+    else if (!name.startsWith("$") && !(Array.isArray(rule) && rule.length === 0))
+      ids.push(`${type}.${name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`);
+  }
+  return ids;
+}

@@ -1,0 +1,125 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { allRoutes } from "../../routing/routes.ts";
+import { readComments } from "./comments.ts";
+import { openapi } from "./openapi.ts";
+import type { Schema } from "./openapi-schemas.ts";
+
+type Operation = {
+  operationId: string;
+  description: string;
+  parameters: Schema[];
+  requestBody?: { content: Content };
+  responses: Record<string, { content?: Content }>;
+};
+type Content = { "application/json": { schema: Schema; example?: unknown } };
+
+const made = openapi(readComments(join(import.meta.dirname, "../../../proto")));
+const committed = JSON.parse(readFileSync(join(import.meta.dirname, "../../openapi.json"), "utf8"));
+const paths = committed.paths as Record<string, Record<string, Operation>>;
+const operations = Object.values(paths).flatMap((item) => Object.values(item));
+
+test("the committed document is what the protos say", () => {
+  expect(committed).toEqual(JSON.parse(JSON.stringify(made)));
+});
+
+test("every route is in it, once", () => {
+  const named = allRoutes().map((route) => `${route.method} ${route.pattern.replaceAll(/:(\w+)/g, "{$1}")}`);
+  const found = Object.entries(paths).flatMap(([path, item]) =>
+    Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  // A stream may share its path with what answers JSON there.
+  expect(found.sort()).toEqual([...new Set(named)].sort());
+  const ids = operations.map((operation) => operation.operationId);
+  expect(new Set(ids).size).toBe(ids.length);
+});
+
+test("every reference leads somewhere", () => {
+  const references = JSON.stringify(committed).match(/"\$ref":"[^"]+"/g)!;
+  for (const reference of new Set(references)) {
+    const path = reference.slice('"$ref":"#/'.length, -1).split("/");
+    expect(
+      path.reduce((node, key) => node?.[key], committed),
+      reference,
+    ).toBeDefined();
+  }
+});
+
+test("what can happen to any request stands at every operation", () => {
+  for (const { operationId, responses } of operations)
+    for (const status of [400, 408, 422, 429, 431, 500, 503])
+      expect([operationId, responses]).toHaveProperty(`1.${status}`);
+});
+
+// Names of members whose words are a closed set wherever they stand.
+const CLOSED =
+  /^(status|stage|role|myRole|roleCap|type|scope|source|reason|outcome|stream|size|channel|frequency|category|cadence|method)$/;
+
+test("a closed set lists its words", () => {
+  const schemas = Object.entries(
+    committed.components.schemas as Record<string, { properties?: Record<string, Schema> }>,
+  );
+  const open = schemas
+    .flatMap(([name, { properties = {} }]) =>
+      Object.entries(properties).map(([member, schema]) => ({ name: `${name}.${member}`, member, schema })),
+    )
+    .filter(({ member, schema }) => CLOSED.test(member) && schema.type === "string" && !schema.enum);
+  expect(open.map(({ name }) => name)).toEqual([]);
+});
+
+test("every example fits its schema", () => {
+  for (const { operationId, requestBody, responses } of operations)
+    for (const content of [requestBody?.content, ...Object.values(responses).map((r) => r.content)]) {
+      const media = content?.["application/json"];
+      if (media?.example !== undefined) expect(misfits(media.example, media.schema, operationId)).toEqual([]);
+    }
+});
+
+test("comments, rules, codes and reasons of the protos are in it, names of documents are not", () => {
+  const create = paths["/accounts/{accountId}/projects/{projectId}/variables"]!.post!;
+  expect(create.description).toMatch(/^Creates a variable .*\n\nRole: editor\./s);
+  expect(create.responses["422"]).toMatchObject({ description: expect.stringContaining("`reserved_name`") });
+  expect(create.parameters).toContainEqual({ $ref: "#/components/parameters/IdempotencyKey" });
+  const { CreateVariableRequest, PageDto, ServiceConfigDto } = committed.components.schemas;
+  expect(CreateVariableRequest.required).toEqual(["name"]);
+  expect(CreateVariableRequest.properties).not.toHaveProperty("projectId");
+  expect(PageDto.required).toEqual(["nextCursor", "hasMore"]);
+  expect(ServiceConfigDto.properties.port).toMatchObject({ minimum: 1, maximum: 65535 });
+  expect(JSON.stringify(committed)).not.toMatch(/(decisions|interface)\.md/);
+});
+
+function resolved(schema: Schema): Schema {
+  if (typeof schema.$ref !== "string") return schema;
+  return schema.$ref
+    .slice(2)
+    .split("/")
+    .reduce((node, key) => node[key], committed);
+}
+
+/** Where a value does not fit a schema, as far as the document uses JSON Schema. */
+function misfits(value: unknown, given: Schema, at: string): string[] {
+  const schema = resolved(given);
+  if (Array.isArray(schema.oneOf)) {
+    const options = schema.oneOf.map((option) => misfits(value, option as Schema, at));
+    return options.find((found) => found.length === 0) ?? options.flat();
+  }
+  const type = Array.isArray(value) ? "array" : typeof value;
+  const wanted = schema.type === "integer" ? "number" : schema.type;
+  if (type !== wanted) return [`${at}: ${type} is not ${String(wanted)}`];
+  if (Array.isArray(schema.enum) && !schema.enum.includes(value)) return [`${at}: not in the enum`];
+  if (typeof schema.pattern === "string" && !new RegExp(schema.pattern, "u").test(String(value)))
+    return [`${at}: not of the pattern`];
+  if (Array.isArray(value))
+    return value.flatMap((entry, i) => misfits(entry, schema.items as Schema, `${at}[${i}]`));
+  if (type !== "object") return [];
+  const properties = (schema.properties ?? {}) as Record<string, Schema>;
+  const missing = ((schema.required ?? []) as string[]).filter(
+    (name) => !Object.hasOwn(value as object, name),
+  );
+  const inside = Object.entries(value as object).flatMap(([name, entry]) => {
+    const member = properties[name] ?? schema.additionalProperties;
+    return member ? misfits(entry, member as Schema, `${at}.${name}`) : [`${at}.${name}: not known`];
+  });
+  return [...missing.map((name) => `${at}.${name}: missing`), ...inside];
+}

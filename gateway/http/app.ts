@@ -1,0 +1,152 @@
+import type { Socket } from "node:net";
+import fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from "fastify";
+import type { Logger } from "../../services/kit/log.ts";
+import { closeWhenLeaving } from "../../services/kit/process/graceful-close.ts";
+import { metricsText } from "../../services/kit/telemetry.ts";
+import { finish } from "../routing/handle-request.ts";
+import { envelope, internal, type Problem, problem } from "./problem.ts";
+import { requestId } from "./request-id.ts";
+import { refusal } from "./response.ts";
+
+/** Longer than any name a path may hold; the router answers 404 above it. */
+const MAX_PARAM = 512;
+const KEEP_ALIVE_MS = 75_000;
+/** A connection on which nothing moves for so long is closed. */
+const SILENT_MS = 150_000;
+
+const unsupported = Object.assign(new Error("unsupported content encoding"), { statusCode: 415 });
+
+export type App = FastifyInstance;
+
+/**
+ * The HTTP server: a request id on every answer, bodies as bytes, every error in the envelope, and the
+ * operational endpoints. Routes are added by transcode, uploads and reference.
+ */
+export function createApp(options: {
+  log: Logger;
+  trustProxy: string[] | undefined;
+  ready: () => Promise<boolean>;
+  /** Whether /metrics answers here too. */
+  metrics: boolean;
+}): App {
+  const { log } = options;
+  const app = fastify({
+    logger: false,
+    genReqId: (raw) => requestId(raw.headers["x-request-id"]),
+    trustProxy: options.trustProxy ?? false,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    connectionTimeout: SILENT_MS,
+    forceCloseConnections: "idle",
+    return503OnClosing: false,
+    routerOptions: {
+      maxParamLength: MAX_PARAM,
+      // Queries are read against the descriptors (input.ts).
+      querystringParser: () => ({}),
+    },
+    frameworkErrors: (_error, request, reply) => {
+      refuse(request, reply, problem(400, "malformed_request", "The path can not be decoded."));
+    },
+    clientErrorHandler: (error, socket) => clientError(error as NodeJS.ErrnoException, socket),
+  });
+  app.decorateRequest("exchange", undefined);
+  app.decorate("stopping", false);
+  app.addHook("preClose", async () => {
+    app.stopping = true;
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, body, done) => {
+    const encoding = request.headers["content-encoding"] ?? "identity";
+    done(encoding === "identity" ? null : unsupported, body);
+  });
+
+  const known: { methods: string[]; path: RegExp }[] = [];
+  app.addHook("onRoute", ({ method, url }) => {
+    const pattern = url.replaceAll(".", "\\.").replace("*", ".*").replaceAll(/:\w+/g, "[^/]+");
+    const path = new RegExp(`^${pattern}$`);
+    known.push({ methods: [method].flat(), path });
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.raw.url!.split("?")[0]!;
+    const methods = known.filter((route) => route.path.test(path)).flatMap((route) => route.methods);
+    if (methods.length === 0) refuse(request, reply, problem(404, "not_found", "There is no such endpoint."));
+    else methodNotAllowed(request, reply, [...new Set(methods)].sort().join(", "));
+  });
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    const found = fromFramework(error, request.id);
+    if (found.status >= 500) log.error({ err: error, requestId: request.id }, "request failed");
+    refuse(request, reply, found);
+  });
+  operational(app, options);
+  app.server.prependListener("request", (_request, response) => closeWhenLeaving(response));
+  return app;
+}
+
+/** Takes no new connections, and ends when what is under way is answered; after 8 s all is cut off. */
+export async function closeApp(app: App): Promise<void> {
+  const idle = setInterval(() => app.server.closeIdleConnections(), 100);
+  const late = setTimeout(() => app.server.closeAllConnections(), 8_000);
+  await app.close();
+  clearInterval(idle);
+  clearTimeout(late);
+}
+
+function refuse(request: FastifyRequest, reply: FastifyReply, found: Problem): void {
+  finish(request, reply, refusal(found, request.id));
+}
+
+function methodNotAllowed(request: FastifyRequest, reply: FastifyReply, allow: string): void {
+  const found = problem(405, "method_not_allowed", `This path takes ${allow}.`);
+  finish(request, reply, { ...refusal(found, request.id), allow });
+}
+
+function fromFramework(error: FastifyError, id: string): Problem {
+  if (error.statusCode === 413)
+    return problem(413, "payload_too_large", "The body is larger than this endpoint takes.");
+  if (error.statusCode === 415)
+    return problem(415, "unsupported_media_type", "The body must be application/json, not compressed.");
+  if (error.statusCode !== undefined && error.statusCode < 500)
+    return problem(400, "malformed_request", "The request could not be read.");
+  return internal(id);
+}
+
+/** Answers what is not even HTTP, where there is no request yet. */
+function clientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ECONNRESET" || socket.destroyed || !socket.writable) return void socket.destroy();
+  const [status, code, message] =
+    error.code === "HPE_HEADER_OVERFLOW"
+      ? ["431 Request Header Fields Too Large", "malformed_request", "The headers are too large."]
+      : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
+        ? ["408 Request Timeout", "malformed_request", "The request took too long to arrive."]
+        : ["400 Bad Request", "malformed_request", "This is not an HTTP request."];
+  const id = requestId(undefined);
+  const body = envelope(problem(400, code, message), id);
+  const head = [
+    `HTTP/1.1 ${status}`,
+    "content-type: application/json; charset=utf-8",
+    `content-length: ${body.length}`,
+    `x-request-id: ${id}`,
+    "connection: close",
+  ];
+  socket.end(`${head.join("\r\n")}\r\n\r\n${body.toString()}`);
+}
+
+function operational(app: App, options: { ready: () => Promise<boolean>; metrics: boolean }): void {
+  const text = (request: FastifyRequest, reply: FastifyReply, status: number, body: string) =>
+    void reply.code(status).header("x-request-id", request.id).type("text/plain; version=0.0.4").send(body);
+  app.get("/healthz", (request, reply) => text(request, reply, 200, "ok\n"));
+  app.get("/readyz", async (request, reply) => {
+    const ok = await options.ready().catch(() => false);
+    text(request, reply, ok ? 200 : 503, ok ? "ready\n" : "not ready\n");
+    return reply;
+  });
+  if (!options.metrics) return;
+  app.get("/metrics", async (request, reply) => {
+    text(request, reply, 200, await metricsText());
+    return reply;
+  });
+}

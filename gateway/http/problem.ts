@@ -1,0 +1,88 @@
+import { fromBinary, type JsonObject } from "@bufbuild/protobuf";
+import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { type Detail, sentence } from "../../services/kit/rpc/errors.ts";
+
+/** A refusal on its way out: HTTP status, code of decisions.md 1, and what the envelope says. */
+export type Problem = {
+  status: number;
+  code: string;
+  message: string;
+  details?: Detail[];
+  /** Further members of the envelope, such as requiredRole. */
+  context?: JsonObject;
+  /** Seconds; 429 and 503 always carry one. */
+  retryAfter?: number;
+};
+
+export function problem(status: number, code: string, message: string, more: Partial<Problem> = {}): Problem {
+  return { status, code, message, ...more };
+}
+
+/** 422 with what was found: the words about each member become a sentence. */
+export function validationFailed(found: Detail[]): Problem {
+  const details = found.map((detail) => ({ ...detail, message: sentence(detail.path, detail.message) }));
+  return { status: 422, code: "validation_failed", message: details[0]!.message, details };
+}
+
+export function unavailable(message = "The service is not available right now. Try again."): Problem {
+  return { status: 503, code: "unavailable", message, retryAfter: 1 };
+}
+
+export function internal(requestId: string): Problem {
+  const message = `Something went wrong on our side. Give this request id to the operator: ${requestId}`;
+  return { status: 500, code: "internal", message };
+}
+
+/** The body of every error: `ErrorEnvelopeDto` (decisions.md 1). */
+export function envelope(found: Problem, requestId: string): Buffer {
+  const { code, message, details = [], context } = found;
+  return Buffer.from(JSON.stringify({ error: { code, message, requestId, details, ...context } }));
+}
+
+type ConnectErrorJson = {
+  code?: unknown;
+  message?: unknown;
+  details?: { type?: string; value?: string }[];
+};
+
+const AWAY = new Set(["unavailable", "deadline_exceeded", "canceled", "unimplemented"]);
+
+/** What a service's Connect error says to the caller. */
+export function fromConnectError(body: Buffer, requestId: string): Problem {
+  // A replica of before an upgrade does not know the RPC.
+  if (body.length === 0) return unavailable();
+  let error: ConnectErrorJson;
+  try {
+    error = JSON.parse(body.toString()) as ConnectErrorJson;
+  } catch {
+    return internal(requestId);
+  }
+  const detail = Array.isArray(error.details)
+    ? error.details.find((entry) => entry.type === ProblemSchema.typeName)
+    : undefined;
+  if (detail?.value) {
+    const found = fromBinary(ProblemSchema, Buffer.from(detail.value, "base64"));
+    return {
+      status: found.status,
+      code: found.code,
+      message: found.message,
+      details: found.details.map(({ path, reason, message }) => ({ path, reason, message })),
+      context: found.context,
+      retryAfter: typeof found.context?.retryAfter === "number" ? found.context.retryAfter : undefined,
+    };
+  }
+  if (AWAY.has(String(error.code))) return unavailable();
+  return fromDecodeError(String(error.code), String(error.message)) ?? internal(requestId);
+}
+
+// The gateway checks shapes itself (shape.ts), so a service that cannot decode is the exception. Its
+// sentence may quote the value and is not passed on.
+function fromDecodeError(code: string, message: string): Problem | undefined {
+  if (code !== "invalid_argument" || !/cannot decode /.test(message)) return undefined;
+  const unknown = /key "([A-Za-z0-9_]{1,64})" is unknown/.exec(message);
+  if (unknown)
+    return validationFailed([{ path: unknown[1]!, reason: "unknown_field", message: "is not known" }]);
+  const field = /cannot decode field [\w.]+\.(\w+) from JSON/.exec(message);
+  const path = (field?.[1] ?? "").replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return validationFailed([{ path, reason: "invalid_type", message: "has a value of the wrong type" }]);
+}

@@ -1,0 +1,166 @@
+import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { newId } from "../../services/kit/ids.ts";
+import type { Logger } from "../../services/kit/log.ts";
+import type { Pool } from "../../services/kit/postgres/db.ts";
+import { idempotencyHeader } from "../../services/kit/rpc/idempotency.ts";
+import type { Identified } from "../auth/authorize.ts";
+import { type Problem, problem, unavailable, validationFailed } from "../http/problem.ts";
+import type { Answer } from "../http/response.ts";
+import { isObject } from "../routing/json-shape.ts";
+import {
+  beginIdempotent,
+  findIdempotent,
+  finishIdempotent,
+  releaseIdempotent,
+  resumeIdempotent,
+  yieldIdempotent,
+} from "./sql.ts";
+
+/** How long a request may be under way before it may be made again; above the deadline of every call. */
+export const LEASE_MS = 60_000;
+
+const KEY = /^[\x21-\x7e]{1,255}$/;
+
+/** A POST that carries an Idempotency-Key. `url` holds the query as well. */
+export type KeyedRequest = { by: Identified; key: string; method: string; url: string; body: Buffer };
+
+export type Idempotency = ReturnType<typeof createIdempotency>;
+
+/**
+ * Ties a caller's key to one request for 24 hours and replays its answer. The service that owns the route learns
+ * of the key and keeps it with what it changes, so where an outcome is not known the same request is forwarded
+ * again and the service decides; another one is refused. A refusal gives the key back. What is stored is sealed
+ * under a key made of the installation's key and the caller's token, and requests are MACs under another: the
+ * database alone reveals neither answers nor bodies.
+ */
+export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Logger; leaseMs?: number }) {
+  const { pool, keys, log, leaseMs = LEASE_MS } = options;
+
+  /** Whether the answer tells what became of the request: a change, or for certain none. */
+  const isKnown = ({ status, retryAfter }: Answer) => status < 500 && retryAfter === undefined;
+
+  async function perform({ id, holder, first }: Attempt, secret: Secret, work: () => Promise<Answer>) {
+    const answer = await work();
+    try {
+      if (answer.status < 400)
+        await finishIdempotent(pool, id, holder, answer.status, seal(secret, id, answer));
+      // An attempt before it may still have its effect, so only the first one's refusal frees the key.
+      else if (first && isKnown(answer)) await releaseIdempotent(pool, id, holder);
+      else await yieldIdempotent(pool, id, holder);
+    } catch (error) {
+      // The work is done: its answer goes out. The key stays taken until its lease ends.
+      log.warn({ err: error }, "an answer could not be kept for its Idempotency-Key");
+    }
+    return answer;
+  }
+
+  return {
+    /**
+     * The answer of `work`, which runs at most once at a time and tells the service of the key by the header it is
+     * given, or the answer that is kept.
+     */
+    async run(request: KeyedRequest, work: (header: string) => Promise<Answer>): Promise<Answer | Problem> {
+      if (!KEY.test(request.key)) return badKey();
+      const id = idOf(request);
+      const secrets = keys.map((key) => secretOf(key, request.by.token));
+      const [current] = secrets as [Secret];
+      const prints = secrets.map((secret) => fingerprintsOf(secret, request));
+      const header = idempotencyHeader(
+        id,
+        secrets.map(({ effect }, at) => ({ request: prints[at]!.json, seal: effect })),
+      );
+      const holder = newId("run");
+      const attempt = (first: boolean) => perform({ id, holder, first }, current, () => work(header));
+      try {
+        const { bytes, json } = prints[0]!;
+        if (await beginIdempotent(pool, { id, bytes, json, holder, leaseMs })) return await attempt(true);
+        const kept = await findIdempotent(pool, id);
+        if (!kept) return underWay();
+        const match = prints.findIndex(
+          (own) => own.bytes.equals(kept.request) || (kept.json && own.json.equals(kept.json)),
+        );
+        if (match < 0) return reused();
+        if (kept.status !== null) return unseal(secrets[match]!, id, kept.status, kept.answer!);
+        if (await resumeIdempotent(pool, { id, request: kept.request, holder, leaseMs }))
+          return await attempt(false);
+        return underWay();
+      } catch (error) {
+        log.warn({ err: error }, "Idempotency-Key can not be honoured");
+        return unavailable();
+      }
+    },
+  };
+}
+
+type Attempt = { id: Buffer; holder: string; first: boolean };
+
+const badKey = () =>
+  validationFailed([
+    { path: "Idempotency-Key", reason: "invalid_key", message: "must be 1-255 visible ASCII characters" },
+  ]);
+
+const reused = () =>
+  problem(
+    409,
+    "idempotency_key_reused",
+    "This Idempotency-Key was used for another request or by another token.",
+  );
+
+const underWay = () =>
+  problem(409, "conflict", "The first request with this Idempotency-Key is still under way.", {
+    retryAfter: 1,
+  });
+
+/** `seal` and `mac` stay here; the service seals its answer with `effect`. */
+type Secret = { seal: Buffer; mac: Buffer; effect: Buffer };
+
+function secretOf(key: Buffer, token: string): Secret {
+  const derive = (use: string, bytes: number) => Buffer.from(hkdfSync("sha256", key, token, use, bytes));
+  const own = derive("berth idempotent requests", 64);
+  return { seal: own.subarray(0, 32), mac: own.subarray(32), effect: derive("berth idempotent effects", 32) };
+}
+
+function idOf({ by, key }: KeyedRequest): Buffer {
+  const scope = `${by.known.userId}\n${by.known.boundTo ?? ""}\n${key}`;
+  return createHash("sha256").update(scope).digest();
+}
+
+/** MACs of a request: of its bytes, which is all that an older gateway compares, and of what its JSON says. */
+function fingerprintsOf({ mac }: Secret, { method, url, body }: KeyedRequest) {
+  const print = (content: Buffer | string) =>
+    createHmac("sha256", mac).update(`${method} ${url}\n`).update(content).digest();
+  return { bytes: print(body), json: print(`json ${canonical(body)}`) };
+}
+
+/** One text for all bodies that are equal as JSON. The body was checked before; none is an empty object. */
+function canonical(body: Buffer): string {
+  const sorted = (_: string, value: unknown) =>
+    isObject(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value;
+  return body.length === 0 ? "{}" : JSON.stringify(JSON.parse(body.toString()), sorted);
+}
+
+const NONCE = 12;
+const TAG = 16;
+
+function seal(secret: Secret, id: Buffer, answer: Answer): Buffer {
+  const { etag, retryAfter, code, revalidate, body } = answer;
+  const head = JSON.stringify({ etag, retryAfter, code, revalidate, empty: body === undefined });
+  const nonce = randomBytes(NONCE);
+  const cipher = createCipheriv("aes-256-gcm", secret.seal, nonce).setAAD(
+    Buffer.concat([id, Buffer.from(String(answer.status))]),
+  );
+  const parts = [cipher.update(`${head}\n`), cipher.update(body ?? ""), cipher.final()];
+  return Buffer.concat([nonce, cipher.getAuthTag(), ...parts]);
+}
+
+function unseal(secret: Secret, id: Buffer, status: number, sealed: Buffer): Answer {
+  const decipher = createDecipheriv("aes-256-gcm", secret.seal, sealed.subarray(0, NONCE))
+    .setAAD(Buffer.concat([id, Buffer.from(String(status))]))
+    .setAuthTag(sealed.subarray(NONCE, NONCE + TAG));
+  const plain = Buffer.concat([decipher.update(sealed.subarray(NONCE + TAG)), decipher.final()]);
+  const end = plain.indexOf("\n");
+  const { empty, ...head } = JSON.parse(plain.subarray(0, end).toString()) as Partial<Answer> & {
+    empty: boolean;
+  };
+  return { ...head, status, body: empty ? undefined : plain.subarray(end + 1), replayed: true };
+}

@@ -1,0 +1,173 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createLog } from "../../services/kit/log.ts";
+import { createPool, type Pool } from "../../services/kit/postgres/db.ts";
+import { networkOf } from "../routing/handle-request.ts";
+import { anyName, refusalOf, type Surroundings, surroundings } from "../testing.ts";
+import { createRateLimiter, type Limits, slack, type Verdict } from "./rate-limiter.ts";
+import { addRateCounts } from "./sql.ts";
+
+let around: Surroundings;
+let pool: Pool;
+
+beforeAll(async () => {
+  around = await surroundings({
+    catalog: { listProjects: () => ({}), createProject: () => ({}) },
+    variables: { revealVariable: () => ({}), batchVariables: () => ({}) },
+  });
+  pool = createPool(around.database.url("gateway"));
+});
+
+afterAll(async () => {
+  await pool.end();
+  await around.stop();
+});
+
+const limited = (extra: Record<string, string>) => around.gateway({ RATE_LIMITS: "on", ...extra });
+
+async function newToken(): Promise<string> {
+  const { call, stop } = await around.gateway();
+  const made = await call("POST", "/me/tokens", { name: anyName("t") });
+  await stop();
+  return String(made.body.token);
+}
+
+async function accountPath(): Promise<string> {
+  const { call, stop } = await around.gateway();
+  const accounts = await call("GET", "/accounts");
+  await stop();
+  return `/accounts/${(accounts.body.data as { id: string }[])[0]!.id}`;
+}
+
+describe("limits per token", () => {
+  test("one gateway admits exactly the limit, and says what is left and when to come back", async () => {
+    const { call } = await limited({ RATE_LIMIT_READS: "40" });
+    const token = await newToken();
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, () => call("GET", "/accounts", undefined, { token })),
+    );
+    const admitted = answers.filter((answer) => answer.status === 200);
+    expect(admitted.length).toBe(40);
+    const left = admitted.map((answer) => Number(answer.headers.get("ratelimit-remaining")));
+    expect([Math.max(...left), Math.min(...left)]).toEqual([39, 0]);
+    const refused = answers.find((answer) => answer.status !== 200)!;
+    expect(refusalOf(refused)).toBe("429 rate_limited");
+    expect(refused.headers.get("ratelimit-limit")).toBe("40");
+    expect(refused.headers.get("ratelimit-remaining")).toBe("0");
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(refused.headers.get("retry-after")).toBe(refused.headers.get("ratelimit-reset"));
+    const fresh = await call("GET", "/accounts", undefined, { token: await newToken() });
+    expect(fresh.status).toBe(200);
+  });
+
+  test("two gateways count together: at most 5 % each above the limit", async () => {
+    const env = { RATE_LIMIT_READS: "100" };
+    const gateways = await Promise.all([limited(env), limited(env)]);
+    const token = await newToken();
+    const answers = await Promise.all(
+      Array.from({ length: 300 }, (_, i) => gateways[i % 2]!.call("GET", "/accounts", undefined, { token })),
+    );
+    const admitted = answers.filter((answer) => answer.status === 200).length;
+    expect(admitted).toBeGreaterThanOrEqual(100);
+    expect(admitted).toBeLessThanOrEqual(100 + 2 * slack(100));
+    for (const { call } of gateways)
+      expect(refusalOf(await call("GET", "/accounts", undefined, { token }))).toBe("429 rate_limited");
+  });
+
+  test("reads, writes, reveals and batches are counted apart", async () => {
+    const { call } = await limited({
+      RATE_LIMIT_READS: "1",
+      RATE_LIMIT_WRITES: "1",
+      RATE_LIMIT_REVEALS: "1",
+      RATE_LIMIT_BATCHES: "1",
+    });
+    const token = await newToken();
+    const A = await accountPath();
+    const requests = [
+      ["GET", `${A}/projects`],
+      ["POST", `${A}/projects`, { name: "x" }],
+      ["POST", `${A}/projects/p/variables/X/reveal`],
+      ["POST", `${A}/projects/p/variables/batch`, {}],
+    ] as const;
+    const statuses = [];
+    for (const round of [1, 2])
+      for (const [method, path, body] of requests)
+        statuses.push(`${round} ${(await call(method, path, body, { token })).status}`);
+    expect(statuses).toEqual(["1 200", "1 201", "1 200", "1 200", "2 429", "2 429", "2 429", "2 429"]);
+  });
+
+  test("a limit holds before a role is looked at, and not before a token is", async () => {
+    const { call } = await limited({ RATE_LIMIT_READS: "1" });
+    const token = await newToken();
+    const ask = async (by: string) =>
+      refusalOf(await call("GET", "/accounts/acc_x", undefined, { token: by }));
+    expect([await ask(token), await ask(token)]).toEqual(["403 forbidden", "429 rate_limited"]);
+    expect(await ask("")).toBe("401 unauthenticated");
+  });
+});
+
+test("public routes are limited per address", async () => {
+  const { call } = await limited({ RATE_LIMIT_PUBLIC: "3", TRUST_PROXY: "loopback" });
+  const signIn = async (ip: string) => {
+    const headers = { "x-forwarded-for": ip };
+    const body = { email: `${anyName("u")}@example.com`, password: "x" };
+    return (await call("POST", "/sessions", body, { token: "", headers })).status;
+  };
+  const statuses = [];
+  for (let i = 0; i < 4; i++) statuses.push(await signIn("2001:db8:1:2::1"));
+  expect(statuses).toEqual([401, 401, 401, 429]);
+  expect(await signIn("2001:db8:1:2:ffff::9")).toBe(429);
+  expect(await signIn("2001:db8:1:3::1")).toBe(401);
+});
+
+test("addresses of one network are one client", () => {
+  expect(networkOf("192.0.2.7")).toBe("192.0.2.7");
+  expect(networkOf("2001:db8::1")).toBe("2001:db8:0:0::/64");
+  expect(networkOf("2001:db8:0:0:5:6:7:8")).toBe("2001:db8:0:0::/64");
+  expect(networkOf("::1")).toBe("0:0:0:0::/64");
+});
+
+describe("the limiter", () => {
+  const log = createLog("test", "silent");
+  const limits = (reads: number): Limits => ({ reads, writes: 0, reveals: 0, batches: 0, public: 0 });
+  const own = (add: Parameters<typeof createRateLimiter>[0]["add"], reads: number) => {
+    const clock = { ms: 0 };
+    return { clock, ...createRateLimiter({ limits: limits(reads), add, log, now: () => clock.ms }) };
+  };
+
+  async function admittedOf(verdicts: (Verdict | undefined | Promise<Verdict>)[]): Promise<number> {
+    return (await Promise.all(verdicts)).filter((verdict) => verdict!.allowed).length;
+  }
+
+  test("many requests are one statement, and most wait for none", async () => {
+    let statements = 0;
+    const add = (counts: Parameters<typeof addRateCounts>[1]) => {
+      statements++;
+      return addRateCounts(pool, counts, 60_000);
+    };
+    const limiter = own(add, 600);
+    const verdicts = Array.from({ length: 30 }, () => limiter.take("reads", anyName("s")));
+    expect(verdicts.every((verdict) => !(verdict instanceof Promise))).toBe(true);
+    await limiter.stop();
+    expect(statements).toBe(1);
+  });
+
+  test("a minute later everything is admitted again", async () => {
+    const limiter = own((counts) => addRateCounts(pool, counts, 1), 2);
+    const subject = anyName("s");
+    const take = () => admittedOf([limiter.take("reads", subject)]);
+    expect([await take(), await take()]).toEqual([1, 1]);
+    await limiter.stop();
+    limiter.clock.ms += 60_001;
+    expect(await take()).toBe(1);
+  });
+
+  test("while the store is away it counts for itself", async () => {
+    const limiter = own(() => Promise.reject(new Error("away")), 10);
+    const subject = anyName("s");
+    expect(await admittedOf(Array.from({ length: 25 }, () => limiter.take("reads", subject)))).toBe(10);
+  });
+
+  test("0 is no limit", () => {
+    expect(own(() => Promise.resolve([]), 0).take("reads", "s")).toBeUndefined();
+  });
+});

@@ -1,0 +1,115 @@
+import { count, type Db, maybe, rows } from "../../services/kit/postgres/db.ts";
+import type { Count, Total } from "./rate-limiter.ts";
+
+/** Adds requests to the running minute of each subject, or begins one; gives all gateways' totals. */
+export function addRateCounts(db: Db, counts: Count[], windowMs: number): Promise<Total[]> {
+  // Sorted, so that two gateways lock rows in the same order.
+  const sorted = counts.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
+  return rows<Total>(
+    db,
+    "rate_counts_add",
+    `insert into rate_counts as r (subject, used, ends_at)
+     select subject, used, now() + make_interval(secs => $3::float8 / 1000)
+     from unnest($1::text[], $2::int[]) as added (subject, used)
+     on conflict (subject) do update set
+       used = case when r.ends_at <= now() then excluded.used else r.used + excluded.used end,
+       ends_at = case when r.ends_at <= now() then excluded.ends_at else r.ends_at end
+     returning subject, used, (extract(epoch from ends_at - now()) * 1000)::float8 as "endsInMs"`,
+    [sorted.map((c) => c.subject), sorted.map((c) => c.count), windowMs],
+  );
+}
+
+/** Removes minutes that are over. */
+export function sweepRateCounts(db: Db): Promise<number> {
+  return count(
+    db,
+    "rate_counts_sweep",
+    "delete from rate_counts where ends_at < now() - interval '1 minute'",
+  );
+}
+
+/** A request that begins under a key: the MACs of its bytes and of its JSON, and who works on it. */
+export type Begin = { id: Buffer; bytes: Buffer; json: Buffer; holder: string; leaseMs: number };
+
+/** Takes a key that is new, or whose day is over. */
+export async function beginIdempotent(db: Db, begin: Begin): Promise<boolean> {
+  const taken = await count(
+    db,
+    "idempotent_begin",
+    `insert into idempotency_keys as r (id, request, request_json, holder, lease_until, expires_at)
+     values ($1, $2, $3, $4, now() + make_interval(secs => $5::float8 / 1000), now() + interval '24 hours')
+     on conflict (id) do update set request = excluded.request, request_json = excluded.request_json,
+       holder = excluded.holder, lease_until = excluded.lease_until, expires_at = excluded.expires_at,
+       status = null, answer = null
+     where r.expires_at <= now()`,
+    [begin.id, begin.bytes, begin.json, begin.holder, begin.leaseMs],
+  );
+  return taken === 1;
+}
+
+/** Takes the key of a request that nobody works on and whose outcome is not known, for the same request. */
+export async function resumeIdempotent(
+  db: Db,
+  resume: { id: Buffer; request: Buffer; holder: string; leaseMs: number },
+): Promise<boolean> {
+  const taken = await count(
+    db,
+    "idempotent_resume",
+    `update idempotency_keys set holder = $3, expires_at = now() + interval '24 hours',
+       lease_until = now() + make_interval(secs => $4::float8 / 1000)
+     where id = $1 and request = $2 and status is null and lease_until <= now()`,
+    [resume.id, resume.request, resume.holder, resume.leaseMs],
+  );
+  return taken === 1;
+}
+
+/** `json` is null where an older gateway took the key. */
+export type Kept = { request: Buffer; json: Buffer | null; status: number | null; answer: Buffer | null };
+
+export function findIdempotent(db: Db, id: Buffer): Promise<Kept | undefined> {
+  return maybe<Kept>(
+    db,
+    "idempotent_find",
+    "select request, request_json as json, status, answer from idempotency_keys where id = $1",
+    [id],
+  );
+}
+
+/** Keeps the answer for a day from now, unless the lease went to somebody else meanwhile. */
+export function finishIdempotent(db: Db, id: Buffer, holder: string, status: number, answer: Buffer) {
+  return count(
+    db,
+    "idempotent_finish",
+    `update idempotency_keys set status = $3, answer = $4, expires_at = now() + interval '24 hours'
+     where id = $1 and holder = $2`,
+    [id, holder, status, answer],
+  );
+}
+
+/** Frees a key: nothing came of its request. */
+export function releaseIdempotent(db: Db, id: Buffer, holder: string): Promise<number> {
+  return count(db, "idempotent_release", "delete from idempotency_keys where id = $1 and holder = $2", [
+    id,
+    holder,
+  ]);
+}
+
+/** Lets the same request be made again at once; the key stays tied to it. */
+export function yieldIdempotent(db: Db, id: Buffer, holder: string): Promise<number> {
+  return count(
+    db,
+    "idempotent_yield",
+    "update idempotency_keys set lease_until = now() where id = $1 and holder = $2",
+    [id, holder],
+  );
+}
+
+/** Removes keys whose day is over, some at a time. */
+export function sweepIdempotent(db: Db): Promise<number> {
+  return count(
+    db,
+    "idempotent_sweep",
+    `delete from idempotency_keys where id in
+       (select id from idempotency_keys where expires_at <= now() order by expires_at limit 5000)`,
+  );
+}

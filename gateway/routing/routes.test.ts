@@ -1,0 +1,113 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import {
+  type DescFile,
+  type DescMessage,
+  type DescMethod,
+  fromJsonString,
+  getOption,
+} from "@bufbuild/protobuf";
+import { expect, test } from "vitest";
+import { http, Role } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { refusalsOf } from "../docs/generate/openapi-responses.ts";
+import { published } from "../upstreams.ts";
+import { allRoutes, type Route, ruleOf } from "./routes.ts";
+
+const methods = published.flatMap(({ service }) => service.methods);
+const routes = allRoutes();
+const routesOf = (rpc: DescMethod) => routes.filter((route) => route.rpc === rpc);
+const isPublished = (rpc: DescMethod) => ruleOf(rpc).role !== Role.SERVICE;
+
+test.each(methods.map((rpc) => [`${rpc.parent.name}.${rpc.name}`, rpc]))("%s is complete", (_, rpc) => {
+  const rule = getOption(rpc, http);
+  expect(rule.role).not.toBe(Role.UNSPECIFIED);
+  if (!isPublished(rpc)) {
+    expect(rule.routes).toEqual([]);
+    return;
+  }
+  expect(routesOf(rpc).length).toBe(rule.routes.length);
+  expect(rule.routes.length).toBeGreaterThan(0);
+  for (const route of routesOf(rpc)) complete(route);
+});
+
+function complete(route: Route): void {
+  const rule = ruleOf(route.rpc);
+  expect([200, 201, 202, 204]).toContain(route.success);
+  expect(["GET", "POST", "PATCH", "PUT", "DELETE"]).toContain(route.method);
+  if (route.success !== 204) expect(exampleOf(route)).toBeDefined();
+  if (rule.requestExample !== "") {
+    const request = JSON.parse(rule.requestExample) as object;
+    expect(fromJsonString(route.rpc.input, rule.requestExample)).toBeDefined();
+    expect([...route.bodyMembers.keys()]).toEqual(expect.arrayContaining(Object.keys(request)));
+  }
+  if (["POST", "PATCH", "PUT"].includes(route.method) && route.bodyMembers.size > 0)
+    expect(rule.requestExample, "a request example").not.toBe("");
+  for (const { status, code, reasons } of refusalsOf(route, rule)) {
+    expect(status).toBeGreaterThanOrEqual(400);
+    expect(code).toMatch(/^[a-z_]+$/);
+    expect(reasons).toMatch(/^([a-z_]+(,[a-z_]+)*)?$/);
+    if (code === "validation_failed") expect(reasons, "reasons").not.toBe("");
+  }
+  // Whatever stands below an account's project can be missing.
+  if (route.pathMembers.length > 1) expect(rule.refusals.map(({ status }) => status)).toContain(404);
+}
+
+/** The response example, read as the message that it is, or as one of those it can be. */
+function exampleOf({ rpc, unwrap }: Route): unknown {
+  const example = ruleOf(rpc).responseExample;
+  expect(example, "a response example").not.toBe("");
+  if (!unwrap) return strict(rpc.output, example);
+  if (unwrap === "list") return strict(rpc.output, `{"${rpc.output.fields[0]!.jsonName}":${example}}`);
+  const fits = rpc.output.fields.filter((field) => {
+    try {
+      return field.message && strict(field.message, example);
+    } catch {
+      return false;
+    }
+  });
+  expect(fits.length).toBe(1);
+  return fits[0];
+}
+
+const strict = (desc: DescMessage, json: string) =>
+  fromJsonString(desc, json, { ignoreUnknownFields: false });
+
+test("every service of the protos is published", async () => {
+  const root = join(import.meta.dirname, "../../proto/gen/berth");
+  const files = readdirSync(root, { recursive: true, encoding: "utf8" }).filter((name) =>
+    name.endsWith("_pb.ts"),
+  );
+  const services = [];
+  for (const name of files) {
+    const module = (await import(join(root, name))) as Record<string, unknown>;
+    const file = Object.values(module).find(
+      (value) => (value as DescFile | null)?.kind === "file",
+    ) as DescFile;
+    services.push(...file.services.map((service) => service.typeName));
+  }
+  expect(published.map(({ service }) => service.typeName).sort()).toEqual(services.sort());
+});
+
+test("a service is published by the process that owns its package", () => {
+  for (const { upstream, service } of published) expect(service.typeName).toMatch(`berth.${upstream}.v1.`);
+});
+
+test("what a path names is no member of query or body, at none of the method's bases", () => {
+  const create = routes.filter((route) => route.rpc.name === "CreateVariable");
+  expect(create.map((route) => route.pathMembers.length)).toEqual([2, 3, 4]);
+  for (const route of create)
+    expect([...route.bodyMembers.keys()]).toEqual([
+      "name",
+      "value",
+      "connection",
+      "aliasTarget",
+      "sensitive",
+    ]);
+});
+
+test("only confirmImpact may stand in the query of a write", () => {
+  const writes = routes.filter((route) => route.method !== "GET");
+  expect(new Set(writes.flatMap((route) => [...route.queryMembers.keys()]))).toEqual(
+    new Set(["confirmImpact"]),
+  );
+});

@@ -1,0 +1,95 @@
+import type { Logger } from "../../services/kit/log.ts";
+import { IDEMPOTENCY_HEADER, REPLAYED_HEADER } from "../../services/kit/rpc/idempotency.ts";
+import { fromConnectError, internal, unavailable } from "../http/problem.ts";
+import { type Answer, refusal } from "../http/response.ts";
+import type { Route } from "../routing/routes.ts";
+import type { Upstream } from "../upstreams.ts";
+import { DEADLINE_MS, type UpstreamAnswer, type UpstreamPool } from "./unary.ts";
+
+/** What goes along with a request message. */
+export type Outbound = {
+  requestId: string;
+  /** The signed caller. */
+  caller: string;
+  traceparent: string | undefined;
+  ifMatch?: string | undefined;
+  ifNoneMatch?: string | undefined;
+  /** Tells the service of the caller's Idempotency-Key. */
+  idempotency?: string;
+};
+
+/** Calls the RPC of a route as Connect JSON, and makes its answer the route's. Never rejects. */
+export function createForward(pools: Record<Upstream, UpstreamPool>, log: Logger) {
+  return async (route: Route, message: Buffer | string, out: Outbound): Promise<Answer> => {
+    let answered: UpstreamAnswer;
+    try {
+      const safe = route.method === "GET";
+      answered = await pools[route.upstream].call(route.rpcPath, headersOf(out), message, safe);
+    } catch (error) {
+      log.warn(
+        { err: error, upstream: route.upstream, requestId: out.requestId },
+        "no answer from a service",
+      );
+      return refusal(unavailable(), out.requestId);
+    }
+    if (answered.status === 200) {
+      const answer = succeeded(route, answered, out.requestId);
+      return answered.headers[REPLAYED_HEADER] === "1" ? { ...answer, replayed: true } : answer;
+    }
+    return refusal(fromConnectError(answered.body, out.requestId), out.requestId);
+  };
+}
+
+function headersOf(out: Outbound): string[] {
+  const headers = ["content-type", "application/json", "connect-timeout-ms", String(DEADLINE_MS)];
+  headers.push(...commonHeadersOf(out));
+  if (out.idempotency !== undefined) headers.push(IDEMPOTENCY_HEADER, out.idempotency);
+  if (out.ifMatch !== undefined) headers.push("if-match", out.ifMatch);
+  if (out.ifNoneMatch !== undefined) headers.push("if-none-match", out.ifNoneMatch);
+  return headers;
+}
+
+/** The headers of a call that is answered by a stream: it has no deadline. */
+export function streamHeadersOf(out: Outbound): string[] {
+  return ["content-type", "application/connect+json", ...commonHeadersOf(out)];
+}
+
+function commonHeadersOf(out: Outbound): string[] {
+  const headers = [
+    "connect-protocol-version",
+    "1",
+    "berth-caller",
+    out.caller,
+    "x-request-id",
+    out.requestId,
+  ];
+  if (out.traceparent !== undefined) headers.push("traceparent", out.traceparent);
+  return headers;
+}
+
+function succeeded(route: Route, { headers, body }: UpstreamAnswer, requestId: string): Answer {
+  const etag = route.etag ? (headers.etag as string | undefined) : undefined;
+  const revalidate = route.etag && route.method === "GET";
+  if (headers["berth-not-modified"] === "1") return { status: 304, body: undefined, etag, revalidate };
+  if (route.success === 204) return { status: 204, body: undefined, etag };
+  if (!route.unwrap) return { status: route.success, body, etag, revalidate };
+  const cut = unwrap(body) ?? (route.unwrap === "list" ? Buffer.from("[]") : undefined);
+  if (!cut) return refusal(internal(requestId), requestId);
+  const own = route.successOf.size > 0 ? route.successOf.get(soleMember(body)) : undefined;
+  return { status: own ?? route.success, body: cut, etag, revalidate };
+}
+
+const SOLE = /^\{"[A-Za-z0-9_]+":/;
+
+/** The name of the single member of a JSON object, from its bytes. */
+function soleMember(body: Buffer): string {
+  return SOLE.exec(body.toString("latin1", 0, 80))?.[0].slice(2, -2) ?? "";
+}
+
+/** The value of the single member of a JSON object, cut out of its bytes. */
+export function unwrap(body: Buffer): Buffer | undefined {
+  const start = SOLE.exec(body.toString("latin1", 0, 80));
+  if (start && body[body.length - 1] === 0x7d) return body.subarray(start[0].length, -1);
+  const [value] = Object.values(JSON.parse(body.toString()) as object);
+  return value === undefined ? undefined : Buffer.from(JSON.stringify(value));
+}

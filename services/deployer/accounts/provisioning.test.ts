@@ -1,0 +1,139 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
+import { AccountCreatedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { newId } from "../../kit/ids.ts";
+import { eventually } from "../../kit/testing/testing.ts";
+import { actAs, archiveOf, refused, startDeployer, type TestDeployer } from "../testing/testing.ts";
+
+let berth: TestDeployer;
+beforeAll(async () => {
+  berth = await startDeployer();
+});
+afterAll(() => berth?.stop());
+
+async function webService() {
+  const acting = actAs(berth.port, newId("acc"));
+  const environment = await acting.environment();
+  const { id } = await acting.catalog.createService({ ...environment, name: "web", type: "web" });
+  return { ...acting, environment, id, path: environment.at("web") };
+}
+
+const provisionedAt = async (accountId: string) => {
+  const text = "select provisioned_at::text as at from accounts where id = $1";
+  return (await berth.pool.query<{ at: string | null }>(text, [accountId])).rows[0]?.at;
+};
+
+const tell = (accountId: string, tier: string) =>
+  berth.variables.tell(TierChangedSchema, accountId, { accountId, tier });
+
+const MIB = 1024 ** 2;
+
+test("a new account is provisioned by itself, and that is told", async () => {
+  const accountId = newId("acc");
+  await berth.variables.tell(AccountCreatedSchema, accountId, { accountId, handle: "shop" });
+  await eventually("it is provisioned", () => provisionedAt(accountId));
+  await eventually("it is told", async () =>
+    (await berth.eventsOf(accountId)).includes("AccountProvisioned"),
+  );
+});
+
+test("an account that is used before the news of it arrives can deploy, and is provisioned once", async () => {
+  const { accountId, deployments, path } = await webService();
+  expect(await provisionedAt(accountId)).toBeUndefined();
+  await deployments.deploy({ ...path, image: "shop/web:1" });
+  const at = await provisionedAt(accountId);
+  expect(at).toBeTruthy();
+  await berth.variables.tell(AccountCreatedSchema, accountId, { accountId, handle: "shop" });
+  const later = newId("acc"); // events are handled in order
+  await berth.variables.tell(AccountCreatedSchema, later, { accountId: later, handle: "later" });
+  await eventually("the news arrived", () => provisionedAt(later));
+  expect(await provisionedAt(accountId)).toBe(at);
+});
+
+test("while an account is being provisioned a deployment is refused, and works afterwards", async () => {
+  const { accountId, deployments, path } = await webService();
+  const other = await berth.pool.connect(); // another process that is at it
+  await other.query("begin");
+  await other.query("insert into accounts (id, provisioned_at) values ($1, now())", [accountId]);
+  const call = deployments.deploy({ ...path, image: "shop/web:1" });
+  expect(await refused(call)).toBe("412 account_not_provisioned");
+  expect((await deployments.listDeployments(path)).data).toEqual([]);
+  await other.query("commit");
+  other.release();
+  expect((await deployments.deploy({ ...path, image: "shop/web:1" })).version).toBe(1);
+});
+
+test("a plan's upload cap and history depth hold from the moment that billing tells of it", async () => {
+  const { accountId, deployments, path, id } = await webService();
+  await berth.pool.query(
+    `insert into deployments (id, service_id, version, status, config, source, image, artifact, healthy_at)
+     select 'dep_' || md5($1 || n), $1, n, 'applied', '{"size":"nano"}', '{}', 'web:' || n, 'image:web:' || n, now()
+     from generate_series(1, 21) n`,
+    [id],
+  );
+  await berth.pool.query("update services set next_version = 22, live_version = 21 where id = $1", [id]);
+  const upload = (sizeBytes: number) => refused(deployments.createUpload({ ...path, sizeBytes }));
+  const rollback = (version: number) => refused(deployments.rollback({ ...path, version }));
+  expect(await upload(300 * MIB)).toBe("422 validation_failed archive_too_large");
+  expect(await rollback(16)).toBe("403 quota_exceeded");
+  await tell(accountId, "pro");
+  await eventually("the cap is raised", () =>
+    deployments.createUpload({ ...path, sizeBytes: 300 * MIB }).then(
+      () => true,
+      () => false,
+    ),
+  );
+  expect(await upload(501 * MIB)).toBe("422 validation_failed archive_too_large");
+  expect(await rollback(1)).toBe("403 quota_exceeded");
+  expect((await deployments.rollback({ ...path, version: 2 })).image).toBe("web:2");
+  await tell(accountId, "free");
+  await eventually("the cap is lowered", () =>
+    upload(300 * MIB).then(
+      (said) => said === "422 validation_failed archive_too_large",
+      () => false,
+    ),
+  );
+  expect(await rollback(3)).toBe("403 quota_exceeded");
+});
+
+test("a build takes 15 minutes at most on the free plan and 30 on a paid one", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-accounts-"));
+  const go = join(folder, "go");
+  const manifest = { name: "slow", scripts: { build: "sh build.sh", start: "node server.js" } };
+  const archive = await archiveOf({
+    "package.json": JSON.stringify(manifest),
+    "build.sh": `while [ ! -e ${go} ]; do sleep 0.05; done`,
+    "server.js": "require('node:http').createServer((q, s) => s.end()).listen(process.env.PORT)",
+  });
+  async function builtFor(minutes: number) {
+    const web = await webService();
+    await web.deployArchive(web.path, archive);
+    await web.until(web.path, 1, "building");
+    const late = async () => {
+      await berth.pool.query(
+        `with late as (update deployments set build_started_at = now() - make_interval(mins => $2) where service_id = $1)
+         update work set next_at = now() where service_id = $1`,
+        [web.id, minutes],
+      );
+    };
+    return { ...web, late };
+  }
+  const free = await builtFor(20);
+  await free.late();
+  const failed = await free.until(free.path, 1, "failed");
+  expect(failed.errors).toMatchObject([{ stage: "build", code: "build_timeout" }]);
+
+  const paid = await builtFor(20);
+  await tell(paid.accountId, "team");
+  await eventually("the plan is known", async () => {
+    const { rows } = await berth.pool.query("select tier from accounts where id = $1", [paid.accountId]);
+    return rows[0]?.tier === "team";
+  });
+  await paid.late();
+  await writeFile(go, "");
+  expect((await paid.until(paid.path, 1, "applied", "failed")).status).toBe("applied");
+  await rm(folder, { recursive: true });
+});

@@ -1,0 +1,57 @@
+import { TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
+import { AccountProvisionedSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { AccountCreatedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { type Handler, on } from "../../kit/events/consumer.ts";
+import { emit } from "../../kit/events/outbox.ts";
+import type { Db, Tx } from "../../kit/postgres/db.ts";
+import { refuse } from "../../kit/rpc/errors.ts";
+import { type Entitlements, entitlementsOf, tiers } from "./plans.ts";
+import { isProvisioned, markProvisioned, setTier, tierOf } from "./sql.ts";
+
+/** How long a deployment waits for another process that provisions its account at this moment. */
+const WAIT = "3s";
+const LOCK_NOT_AVAILABLE = "55P03";
+
+/** Provisions an account once; on this runtime its record is all that there is to make. */
+async function provision(tx: Tx, accountId: string): Promise<void> {
+  if ((await markProvisioned(tx, accountId)) === 0) return;
+  await emit(tx, AccountProvisionedSchema, accountId, { accountId });
+}
+
+/**
+ * Lets an account deploy: provisions it here when its AccountCreated has not arrived yet. While another
+ * process is at it for longer than a moment: 412 account_not_provisioned (interface.md 4.4).
+ */
+export async function requireProvisioned(tx: Tx, accountId: string): Promise<void> {
+  if (await isProvisioned(tx, accountId)) return;
+  await tx.query(`set local lock_timeout = '${WAIT}'`);
+  await provision(tx, accountId).catch((error) => {
+    if ((error as { code?: string }).code !== LOCK_NOT_AVAILABLE) throw error;
+    throw refuse(
+      412,
+      "account_not_provisioned",
+      "The account is being provisioned. Try again in a few seconds.",
+    );
+  });
+  await tx.query("set local lock_timeout to default");
+}
+
+/** What the account's plan gives it: the free one until billing tells of another. */
+export async function entitlementsFor(db: Db, accountId: string): Promise<Entitlements> {
+  return entitlementsOf(await tierOf(db, accountId));
+}
+
+/** What the deployer does with the events of the identity service. */
+export function identityHandlers(): Handler[] {
+  return [on(AccountCreatedSchema, (tx, { accountId }) => provision(tx, accountId))];
+}
+
+/** What the deployer does with the events of the billing service. */
+export function billingHandlers(): Handler[] {
+  return [
+    on(TierChangedSchema, async (tx, { accountId, tier }) => {
+      if (!Object.hasOwn(tiers, tier)) throw new Error(`there is no plan ${tier}`);
+      await setTier(tx, accountId, tier);
+    }),
+  ];
+}

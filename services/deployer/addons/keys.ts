@@ -1,0 +1,30 @@
+import type { AddonAddress, AddonType } from "./port.ts";
+
+/** Role and database of an addon have one name, made from the service's id. */
+export function addonName(serviceId: string): string {
+  return `addon_${serviceId.replace(/^svc_/, "")}`;
+}
+
+/** What an addon publishes (decisions.md 2): where it answers, and to what. */
+export function addonKeys(
+  type: AddonType,
+  { host, port }: AddonAddress,
+  serviceId: string,
+  password: string,
+) {
+  const name = addonName(serviceId);
+  const plain = {
+    HOST: host,
+    PORT: String(port),
+    ...(type === "postgres" && { USER: name, DATABASE: name }),
+  };
+  const url =
+    type === "postgres"
+      ? `postgres://${name}:${password}@${host}:${port}/${name}`
+      : `redis://:${password}@${host}:${port}`;
+  const secret = { PASSWORD: password, URL: url };
+  return [
+    ...Object.entries(plain).map(([key, value]) => ({ key, value, sensitive: false })),
+    ...Object.entries(secret).map(([key, value]) => ({ key, value, sensitive: true })),
+  ];
+}

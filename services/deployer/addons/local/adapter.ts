@@ -1,0 +1,54 @@
+import type { Addon, AddonOutcome, AddonServers } from "../port.ts";
+import type { RedisProgram } from "./redis-program.ts";
+import type { RedisServers } from "./redis-servers.ts";
+import { dropDatabase, ensureDatabase } from "./shared-postgres.ts";
+
+/**
+ * Addons on one machine. Of type postgres: a role and a database of their own in the server of `adminUrl`. Of
+ * type redis: a server of their own.
+ */
+export function createLocalAddons({
+  adminUrl,
+  redis,
+  redisProgram,
+}: {
+  adminUrl: string;
+  redis: RedisServers;
+  redisProgram: RedisProgram;
+}): AddonServers {
+  const { hostname, port } = new URL(adminUrl);
+  let changed = (_serviceId: string) => {};
+  const postgres = { host: hostname, port: port === "" ? 5432 : Number(port) };
+
+  async function ensureRedis(addon: Addon, password: string): Promise<AddonOutcome> {
+    const { serviceId, size, port } = addon;
+    const found = await redisProgram.find(() => changed(serviceId));
+    if ("program" in found)
+      return { state: "ready", port: await redis.ensure(serviceId, found.program, { password, size, port }) };
+    if ("fetching" in found) return { state: "waiting", message: found.fetching };
+    // One that has run before waits for the program to come back.
+    if (port !== undefined) throw new Error(found.missing);
+    return { state: "failed", message: found.missing };
+  }
+
+  return {
+    ownServer: ["redis"],
+    async ensure(addon, password) {
+      if (addon.type === "redis") return ensureRedis(addon, password);
+      await ensureDatabase(adminUrl, addon.serviceId, password);
+      return { state: "ready" };
+    },
+    address: ({ type, port }) => (type === "redis" ? { host: "127.0.0.1", port: port ?? 0 } : postgres),
+    remove: ({ serviceId, type }) =>
+      type === "redis" ? redis.remove(serviceId) : dropDatabase(adminUrl, serviceId),
+    async status({ serviceId }) {
+      const server = redis.status(serviceId);
+      return server && { ...server, type: "redis" };
+    },
+    list: async () => redis.list().map((server) => ({ ...server, type: "redis" as const })),
+    watch(listener) {
+      changed = listener;
+      redis.watch(listener);
+    },
+  };
+}

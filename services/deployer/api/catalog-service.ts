@@ -1,0 +1,318 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import type { CatalogService } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import {
+  EnvironmentCreatedSchema,
+  EnvironmentDeletedSchema,
+  ProjectCreatedSchema,
+  ProjectDeletedSchema,
+  ServiceCreatedSchema,
+} from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { audit, emit } from "../../kit/events/outbox.ts";
+import { newId } from "../../kit/ids.ts";
+import { type Cursors, isDuplicate, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
+import { effect } from "../../kit/rpc/idempotency.ts";
+import { who } from "../../kit/rpc/interceptor.ts";
+import { addonKeys } from "../addons/keys.ts";
+import { newPassword } from "../addons/lifecycle.ts";
+import type { AddonServers } from "../addons/port.ts";
+import { beginRotation } from "../addons/sql.ts";
+import { type Announce, deleteServices } from "../catalog/delete-services.ts";
+import { markEnvironments, markProject, pruneProject } from "../catalog/deletion-sql.ts";
+import { checkSource, isDeployable, mergeConfig } from "../catalog/service-config.ts";
+import { serviceStatus } from "../catalog/service-status.ts";
+import * as services from "../catalog/services-sql.ts";
+import * as sql from "../catalog/sql.ts";
+import { accept, type Wanted } from "../deployments/accept.ts";
+import type { AccountImages } from "../images/account-images.ts";
+import { poke, wakeReconcilers } from "../reconcile/sql.ts";
+import { imageArtifact } from "../runtime/port.ts";
+import type { Secrets } from "../secrets.ts";
+import { resizeUsage } from "../usage/intervals.ts";
+import {
+  refuseAddon,
+  requireEnvironment,
+  requireLocked,
+  requireProject,
+  requireService,
+  serviceDeleting,
+  serviceStaged,
+} from "./require.ts";
+
+export type CatalogDeps = {
+  pool: Pool;
+  cursors: Cursors;
+  secrets: Secrets;
+  addonServers: AddonServers;
+  announce: Announce;
+  images: AccountImages;
+};
+
+/** Projects, environments and services (decisions.md 2). */
+export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogService> {
+  const { pool, cursors, announce, images } = deps;
+  return {
+    async createProject({ accountId, name }, ctx) {
+      return effect(pool, ctx, async (tx) => {
+        const project = await sql.insertProject(tx, newId("prj"), accountId, name);
+        if (!project) throw nameTaken("project");
+        await emit(tx, ProjectCreatedSchema, accountId, { accountId, projectId: project.id });
+        await record(tx, ctx, accountId, "project.create", project);
+        return project;
+      });
+    },
+
+    async listProjects({ accountId, limit = 20, cursor }) {
+      const list = `projects ${accountId}`;
+      const found = await sql.projectsPage(pool, accountId, cursors.decode(list, cursor), limit + 1);
+      return cursors.page(list, found, limit, (row) => row.id);
+    },
+
+    async getProject({ accountId, projectId }) {
+      return requireProject(pool, accountId, projectId);
+    },
+
+    async updateProject({ accountId, projectId, name }, ctx) {
+      return transaction(pool, async (tx) => {
+        const project = await sql.renameProject(tx, accountId, projectId, name).catch((error) => {
+          throw isDuplicate(error, "projects_name") ? nameTaken("project") : error;
+        });
+        if (!project) throw notFound("project");
+        await record(tx, ctx, accountId, "project.update", project);
+        return project;
+      });
+    },
+
+    async deleteProject({ accountId, projectId, confirmImpact }, ctx) {
+      const project = await requireProject(pool, accountId, projectId);
+      const announced = await announce(projectId);
+      return transaction(pool, async (tx) => {
+        if ((await markProject(tx, projectId)) === 0) throw notFound("project");
+        const environments = await markEnvironments(tx, "project_id", projectId);
+        await deleteServices(tx, "project_id", projectId, confirmImpact, { accountId, projectId });
+        for (const { id } of environments)
+          await emit(tx, EnvironmentDeletedSchema, accountId, { accountId, projectId, environmentId: id });
+        await emit(tx, ProjectDeletedSchema, accountId, { accountId, projectId });
+        await record(tx, ctx, accountId, "project.delete", project);
+        await pruneProject(tx, projectId);
+        announced.stillHolds();
+        return {};
+      });
+    },
+
+    async createEnvironment({ accountId, projectId, name }, ctx) {
+      return effect(pool, ctx, async (tx) => {
+        if (!(await sql.holdProject(tx, accountId, projectId))) throw notFound("project");
+        const environment = await sql.insertEnvironment(tx, newId("env"), accountId, projectId, name);
+        if (!environment) throw nameTaken("environment");
+        const event = { accountId, projectId, environmentId: environment.id };
+        await emit(tx, EnvironmentCreatedSchema, accountId, event);
+        await record(tx, ctx, accountId, "environment.create", environment);
+        return environment;
+      });
+    },
+
+    async listEnvironments({ accountId, projectId, limit = 20, cursor }) {
+      await requireProject(pool, accountId, projectId);
+      const list = `environments ${projectId}`;
+      const found = await sql.environmentsPage(pool, projectId, cursors.decode(list, cursor), limit + 1);
+      return cursors.page(list, found, limit, (row) => row.id);
+    },
+
+    async getEnvironment(path) {
+      return requireEnvironment(pool, path);
+    },
+
+    async deleteEnvironment({ accountId, projectId, environmentId, confirmImpact }, ctx) {
+      const environment = await requireEnvironment(pool, { accountId, projectId, environmentId });
+      const announced = await announce(environmentId);
+      return transaction(pool, async (tx) => {
+        if ((await markEnvironments(tx, "id", environmentId)).length === 0) throw notFound("environment");
+        await deleteServices(tx, "environment_id", environmentId, confirmImpact, { accountId, projectId });
+        await emit(tx, EnvironmentDeletedSchema, accountId, { accountId, projectId, environmentId });
+        await record(tx, ctx, accountId, "environment.delete", environment);
+        await pruneProject(tx, projectId);
+        announced.stillHolds();
+        return {};
+      });
+    },
+
+    async createService(request, ctx) {
+      const { accountId, projectId, environmentId, name, type } = request;
+      await requireEnvironment(pool, request);
+      const source = checkSource(type, request.source);
+      const config = mergeConfig(type, undefined, request.config);
+      const staged = request.staged ?? false;
+      const addonState = isDeployable(type) || staged ? undefined : "provisioning";
+      const id = newId("svc");
+      const path = { accountId, projectId, environmentId };
+      return effect(pool, ctx, async (tx) => {
+        if (!(await sql.holdEnvironment(tx, accountId, projectId, environmentId)))
+          throw notFound("environment");
+        await images.require(tx, accountId, "source.image", source.image);
+        const added = { id, ...path, name, type, source, config, staged, addonState } as const;
+        if (!(await services.insertService(tx, added))) throw nameTaken("service");
+        await emit(tx, ServiceCreatedSchema, accountId, { ...path, serviceId: id, name, type });
+        await record(tx, ctx, accountId, "service.create", { id, name });
+        await wakeReconcilers(tx);
+        return told(await requireService(tx, { ...path, service: name }));
+      });
+    },
+
+    async listServices({ accountId, projectId, environmentId, limit = 20, cursor }) {
+      await requireEnvironment(pool, { accountId, projectId, environmentId });
+      const list = `services ${environmentId}`;
+      const found = await services.servicesPage(pool, environmentId, cursors.decode(list, cursor), limit + 1);
+      const { data, page } = cursors.page(list, found, limit, (row) => row.id);
+      return { data: data.map(told), page };
+    },
+
+    async getService(path) {
+      return told(await requireService(pool, path));
+    },
+
+    async updateService(request, ctx) {
+      const { source, config, unsetEnv } = request;
+      await transaction(pool, async (tx) => {
+        const service = await requireLocked(tx, request);
+        if (!source && !config && unsetEnv.length === 0)
+          throw invalid("", "empty_patch", "Give source, config or unsetEnv.");
+        const newSource = source ? checkSource(service.type, source) : service.source;
+        const newConfig = mergeConfig(service.type, service.config, config, unsetEnv);
+        if (source) await images.require(tx, request.accountId, "source.image", newSource.image);
+        if (service.deleting) throw serviceDeleting();
+        await services.updateService(tx, service.id, newSource, newConfig);
+        if (!isDeployable(service.type)) {
+          await resizeUsage(tx, service.id, newConfig.size);
+          await poke(tx, [service.id]);
+        } else if ((await services.rescale(tx, service.id, newConfig)) > 0) await poke(tx, [service.id]);
+        await record(tx, ctx, request.accountId, "service.update", service);
+      });
+      return told(await requireService(pool, request));
+    },
+
+    async deleteService(request, ctx) {
+      const { accountId, projectId, confirmImpact } = request;
+      const { id } = await requireService(pool, request);
+      const announced = await announce(id);
+      return transaction(pool, async (tx) => {
+        const service = await requireLocked(tx, request);
+        // One that was made meanwhile under its name is not the one that was meant.
+        if (service.id !== id) throw notFound("service");
+        if (service.deleting) return {};
+        await deleteServices(tx, "id", id, confirmImpact, { accountId, projectId });
+        await record(tx, ctx, accountId, "service.delete", service);
+        announced.stillHolds();
+        return {};
+      });
+    },
+
+    async applyEnvironment(path, ctx) {
+      await requireEnvironment(pool, path);
+      return effect(pool, ctx, async (tx) => {
+        if (!(await sql.holdEnvironment(tx, path.accountId, path.projectId, path.environmentId)))
+          throw notFound("environment");
+        const staged = await services.lockStaged(tx, path.environmentId);
+        const applied = staged.map((service) => service.id);
+        await services.unstage(tx, applied);
+        for (const service of staged) {
+          const wanted = stagedWanted(service);
+          if (!wanted) continue;
+          if ("image" in wanted)
+            await images.require(tx, path.accountId, `${service.name}.source.image`, wanted.image);
+          await accept(tx, who(ctx), service, wanted);
+        }
+        const { environmentId: id } = path;
+        if (applied.length > 0) await record(tx, ctx, path.accountId, "environment.apply", { id });
+        await poke(tx, applied);
+        return { applied };
+      });
+    },
+
+    async resolveScope({ accountId, projectId, environmentId, service, serviceId }) {
+      const scope = serviceId
+        ? await sql.scopeByService(pool, serviceId)
+        : accountId && projectId
+          ? await sql.scopeByPath(pool, { accountId, projectId, environmentId, service })
+          : undefined;
+      if (!scope) throw notFound(serviceId ? "service" : "project");
+      if (environmentId && !scope.environmentId) throw notFound("environment");
+      if (service && !scope.serviceId) throw notFound("service");
+      return scope;
+    },
+
+    async listScopeServices({ projectId, environmentId }) {
+      return { services: await sql.servicesUnder(pool, projectId, environmentId) };
+    },
+
+    async getAddonKeys({ serviceId }) {
+      const addon = await sql.addonById(pool, serviceId);
+      if (!addon || isDeployable(addon.type)) throw notFound("addon");
+      const revision = BigInt(addon.revision);
+      if (addon.state !== "ready" || !addon.secret) return { ready: false, keys: [], revision };
+      const password = deps.secrets.open(addon.secret, addon.id);
+      const address = deps.addonServers.address({ ...addon, port: addon.port ?? undefined });
+      const keys = addonKeys(addon.type, address, addon.id, password);
+      return { ready: true, keys, revision };
+    },
+
+    async restartService(request, ctx) {
+      return effect(pool, ctx, async (tx) => {
+        const service = await requireLocked(tx, request);
+        refuseAddon(service.type, "restarted");
+        if (service.deleting) throw serviceDeleting();
+        if (service.staged) throw serviceStaged();
+        if ((await services.rollLive(tx, service.id)) === 0)
+          throw conflict("service_not_live", "Nothing of the service is live yet: deploy it first.");
+        await record(tx, ctx, request.accountId, "service.restart", service);
+        await poke(tx, [service.id]);
+        return told(await requireService(tx, request));
+      });
+    },
+
+    async rotateCredentials(request, ctx) {
+      return effect(pool, ctx, async (tx) => {
+        const service = await requireLocked(tx, request);
+        if (isDeployable(service.type))
+          throw invalid("service", "not_addon", `A ${service.type} service has no credentials.`);
+        if (service.deleting) throw serviceDeleting();
+        const offered = deps.secrets.seal(newPassword(), service.id);
+        if (!(await beginRotation(tx, service.id, offered)))
+          throw conflict("service_not_ready", "The addon has no credentials yet.");
+        await record(tx, ctx, request.accountId, "service.rotate_credentials", service);
+        await poke(tx, [service.id]);
+        return told(await requireService(tx, request));
+      });
+    },
+  };
+}
+
+/** What a service that leaves the canvas deploys: what was staged, else what its source says. */
+function stagedWanted({ toDeploy, source }: services.LockedService): Wanted | undefined {
+  const { archiveRef, archiveDigest, image = source.git ? undefined : source.image } = toDeploy;
+  if (archiveRef) return { archiveRef, archiveDigest };
+  if (image) return { artifact: imageArtifact(image), image };
+  return source.git && { branch: source.git.branch };
+}
+
+function told(row: services.ServiceRow) {
+  return { ...row, ...serviceStatus(row) };
+}
+
+function record(
+  tx: Tx,
+  ctx: Parameters<typeof who>[0],
+  accountId: string,
+  action: string,
+  target: { id: string; name?: string },
+) {
+  const metadata: Record<string, string> = target.name ? { name: target.name } : {};
+  return audit(tx, who(ctx), { service: "deployer", accountId, action, target: target.id, metadata });
+}
+
+function nameTaken(what: string) {
+  return conflict(
+    "name_taken",
+    `The name is taken by another ${what}, or by one that is still being deleted.`,
+  );
+}

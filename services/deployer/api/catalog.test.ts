@@ -1,0 +1,353 @@
+import { randomBytes } from "node:crypto";
+import pg from "pg";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { newId } from "../../kit/ids.ts";
+import { eventually } from "../../kit/testing/testing.ts";
+import { actAs, refusal, refused, startDeployer, type TestDeployer } from "../testing/testing.ts";
+
+let berth: TestDeployer;
+beforeAll(async () => {
+  berth = await startDeployer({ ADDON_POSTGRES_URL: await addonAdmin() });
+});
+afterAll(() => berth?.stop());
+
+/** An administrator that is no superuser, as operators give one. */
+async function addonAdmin(): Promise<string> {
+  const url = new URL(inject("postgresAdminUrl"));
+  const admin = new pg.Client({ connectionString: url.href });
+  await admin.connect();
+  [url.username, url.password] = [`addons_${randomBytes(4).toString("hex")}`, "a-password"];
+  await admin.query(`create role ${url.username} login createdb createrole password '${url.password}'`);
+  await admin.end();
+  return url.href;
+}
+
+test("projects, environments and services are created, read, listed newest first, and renamed", async () => {
+  const { accountId, catalog } = actAs(berth.port, newId("acc"));
+  const names = ["one", "two", "three"];
+  for (const name of names) await catalog.createProject({ accountId, name });
+  const first = await catalog.listProjects({ accountId, limit: 2 });
+  expect(first.data.map((one) => one.name)).toEqual(["three", "two"]);
+  const cursor = first.page!.nextCursor;
+  const rest = await catalog.listProjects({ accountId, limit: 2, cursor });
+  expect([rest.data.map((one) => one.name), rest.page]).toMatchObject([
+    ["one"],
+    { hasMore: false, nextCursor: "" },
+  ]);
+
+  const other = actAs(berth.port, newId("acc"));
+  expect(await refused(other.catalog.listProjects({ accountId: other.accountId, cursor }))).toBe(
+    "400 malformed_request",
+  );
+
+  const projectId = rest.data[0]!.id;
+  expect((await catalog.updateProject({ accountId, projectId, name: "uno" })).name).toBe("uno");
+  expect((await catalog.getProject({ accountId, projectId })).name).toBe("uno");
+  const environment = await catalog.createEnvironment({ accountId, projectId, name: "production" });
+  expect(environment.projectId).toBe(projectId);
+  const listed = await catalog.listEnvironments({ accountId, projectId });
+  expect(listed.data.map((one) => one.id)).toEqual([environment.id]);
+  expect((await catalog.getEnvironment({ accountId, projectId, environmentId: environment.id })).name).toBe(
+    "production",
+  );
+
+  const base = { accountId, projectId, environmentId: environment.id };
+  const made = await catalog.createService({ ...base, name: "web", type: "web" });
+  expect(made).toMatchObject({
+    name: "web",
+    type: "web",
+    status: "pending",
+    config: { port: 8080, replicas: 1, size: "nano", env: {}, autoApply: true },
+    pendingChanges: false,
+    staged: false,
+  });
+  await catalog.createService({ ...base, name: "jobs", type: "worker", source: { image: "shop/jobs:1" } });
+  const services = await catalog.listServices({ ...base, limit: 1 });
+  expect(services).toMatchObject({ data: [{ name: "jobs", source: { image: "shop/jobs:1" } }] });
+  const more = await catalog.listServices({ ...base, cursor: services.page!.nextCursor });
+  expect(more.data.map((one) => one.id)).toEqual([made.id]);
+});
+
+test("a name is taken once in its parent, and free in another", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const { accountId, catalog } = acting;
+  const { projectId, environmentId, project } = await acting.environment();
+  const other = await catalog.createProject({ accountId, name: "other" });
+  expect(await refused(catalog.createProject({ accountId, name: project }))).toBe("409 name_taken");
+  expect(await refused(catalog.updateProject({ accountId, projectId: other.id, name: project }))).toBe(
+    "409 name_taken",
+  );
+  expect(await refused(catalog.createEnvironment({ accountId, projectId, name: "production" }))).toBe(
+    "409 name_taken",
+  );
+  await catalog.createEnvironment({ accountId, projectId: other.id, name: "production" });
+  const service = { accountId, projectId, environmentId, name: "web", type: "web" };
+  const results = await Promise.allSettled([1, 2, 3].map(() => catalog.createService(service)));
+  expect(results.filter((result) => result.status === "fulfilled")).toHaveLength(1);
+  expect(await refused(catalog.createService(service))).toBe("409 name_taken");
+});
+
+test("bad names, types, sources and configurations are refused by their reason", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const { accountId, catalog } = acting;
+  const { projectId, environmentId } = await acting.environment();
+  for (const name of ["", "Web", "1st", "a_b", "x".repeat(41)])
+    expect(await refused(catalog.createProject({ accountId, name }))).toBe(
+      "422 validation_failed invalid_name",
+    );
+  const create = (more: object) =>
+    refused(
+      catalog.createService({ accountId, projectId, environmentId, name: "web", type: "web", ...more }),
+    );
+  const git = { repository: "https://example.com/a.git", branch: "main" };
+  const cases: [object, string][] = [
+    [{ type: "mysql" }, "invalid_choice"],
+    [{ source: { image: "a", git } }, "invalid_source"],
+    [{ type: "postgres", source: { image: "a" } }, "invalid_source"],
+    [{ type: "postgres", config: { replicas: 2 } }, "not_deployable"],
+    [{ type: "postgres", config: { env: { A: "1" } } }, "not_deployable"],
+    [{ config: { size: "huge" } }, "invalid_choice"],
+    [{ config: { replicas: 21 } }, "out_of_range"],
+    [{ config: { port: 0 } }, "out_of_range"],
+    [{ config: { minReadySeconds: 61 } }, "out_of_range"],
+    [{ config: { healthCheckPath: "health" } }, "invalid_path"],
+    [{ config: { dockerfile: "../Dockerfile" } }, "invalid_path"],
+    [{ config: { command: "x".repeat(4097) } }, "too_long"],
+    [{ config: { env: { "1A": "x" } } }, "invalid_name"],
+    [{ config: { env: { PORT: "80" } } }, "reserved_name"],
+    [{ config: { env: { PLATFORM_VARIABLES_REVISION: "1" } } }, "reserved_name"],
+    [{ config: { env: { A: "a\0b" } } }, "value_invalid"],
+    [{ config: { command: "a\0b" } }, "value_invalid"],
+    [{ config: { dockerfile: "a\0b" } }, "invalid_path"],
+    [{ config: { healthCheckPath: "/a\0b" } }, "invalid_path"],
+    [{ source: { image: "shop/web\0:1" } }, "invalid_image"],
+    [{ source: { image: "Shop/Web:1" } }, "invalid_image"],
+    [{ source: { image: "https://images.example/web" } }, "invalid_image"],
+    [{ source: { git: { ...git, contextDir: "a\0b" } } }, "invalid_source"],
+    [{ source: { git: { ...git, branch: "a\0b" } } }, "invalid_source"],
+  ];
+  for (const [more, reason] of cases)
+    expect([more, await create(more)]).toEqual([more, `422 validation_failed ${reason}`]);
+});
+
+test("nothing is deleted while variables cannot be told: 503, and all stays", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const base = await acting.environment();
+  const { accountId, projectId } = base;
+  const { catalog } = acting;
+  await catalog.createService({ ...base, name: "web", type: "web" });
+  berth.variables.setAway(true);
+  for (const call of [
+    () => catalog.deleteService(base.at("web")),
+    () => catalog.deleteEnvironment(base),
+    () => catalog.deleteProject({ accountId, projectId }),
+  ])
+    expect(await refused(call())).toBe("503 unavailable");
+  berth.variables.setAway(false);
+  expect(await catalog.getService(base.at("web"))).toMatchObject({ status: "pending" });
+  await catalog.deleteProject({ accountId, projectId });
+  expect(await refused(catalog.getService(base.at("web")))).toBe("404 not_found");
+});
+
+test("what is not in the caller's account or not under the path is not found", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const mine = await acting.environment();
+  const stranger = actAs(berth.port, newId("acc"));
+  const theirs = await stranger.environment();
+  const { accountId } = mine;
+  const { catalog, deployments } = acting;
+  const foreign = { accountId, projectId: theirs.projectId, environmentId: theirs.environmentId };
+  const crossed = { accountId, projectId: mine.projectId, environmentId: theirs.environmentId };
+  const calls = [
+    catalog.getProject(foreign),
+    catalog.updateProject({ ...foreign, name: "mine" }),
+    catalog.deleteProject(foreign),
+    catalog.listEnvironments(foreign),
+    catalog.createEnvironment({ ...foreign, name: "x" }),
+    catalog.getEnvironment(crossed),
+    catalog.deleteEnvironment(crossed),
+    catalog.listServices(crossed),
+    catalog.createService({ ...crossed, name: "web", type: "web" }),
+    catalog.applyEnvironment(crossed),
+    catalog.getService(mine.at("none")),
+    catalog.updateService({ ...mine.at("none"), config: { replicas: 1 } }),
+    catalog.deleteService(mine.at("none")),
+    deployments.deploy(mine.at("none")),
+    deployments.createUpload(mine.at("none")),
+    deployments.deployFromArchive({ ...mine.at("none"), archiveRef: "arc_x" }),
+    deployments.listDeployments(mine.at("none")),
+    deployments.listLogs({ ...crossed, service: "web" }),
+  ];
+  expect(new Set(await Promise.all(calls.map(refused)))).toEqual(new Set(["404 not_found"]));
+  expect(await refused(catalog.listProjects({ accountId, cursor: "bm8" }))).toBe("400 malformed_request");
+});
+
+test("an update changes the given members alone, merges env by name and removes what is named", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const { catalog } = acting;
+  const environment = await acting.environment();
+  const path = environment.at("web");
+  const config = { command: "npm start", env: { A: "1", B: "2" }, healthCheckPath: "/up" };
+  await catalog.createService({ ...environment, name: "web", type: "web", config });
+  const patched = await catalog.updateService({
+    ...path,
+    config: { size: "small", command: "", env: { B: "3", C: "4" } },
+    unsetEnv: ["A"],
+    source: { image: "shop/web:2" },
+  });
+  expect(patched.config).toMatchObject({ size: "small", port: 8080, healthCheckPath: "/up" });
+  expect(patched.config!.env).toEqual({ B: "3", C: "4" });
+  expect(patched.config!.command).toBeUndefined();
+  expect(patched.source!.image).toBe("shop/web:2");
+  const cleared = await catalog.updateService({ ...path, source: {}, unsetEnv: ["B", "C"] });
+  expect([cleared.source!.image, cleared.config!.env]).toEqual([undefined, {}]);
+  expect(await refused(catalog.updateService(path))).toBe("422 validation_failed empty_patch");
+});
+
+test("a deletion without live services needs no confirmation, and its name is free again soon", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const { accountId, catalog } = acting;
+  const environment = await acting.environment();
+  const { projectId, environmentId } = environment;
+  await catalog.createService({ ...environment, name: "web", type: "web" });
+  await catalog.deleteProject({ accountId, projectId });
+  const calls = [
+    catalog.getProject({ accountId, projectId }),
+    catalog.getEnvironment({ accountId, projectId, environmentId }),
+    catalog.getService(environment.at("web")),
+    catalog.deleteProject({ accountId, projectId }),
+  ];
+  expect(new Set(await Promise.all(calls.map(refused)))).toEqual(new Set(["404 not_found"]));
+  await eventually("the rows are gone", async () => {
+    const left = await berth.pool.query("select from projects where id = $1", [projectId]);
+    return left.rowCount === 0;
+  });
+  await catalog.createProject({ accountId, name: environment.project });
+  const kinds = await eventually("the events arrive", async () => {
+    const found = await berth.eventsOf(accountId);
+    return found.includes("ProjectDeleted") && found;
+  });
+  for (const kind of ["Project", "Environment", "Service"])
+    expect(kinds).toEqual(expect.arrayContaining([`${kind}Created`, `${kind}Deleted`]));
+  expect(kinds).toContain("AuditRecorded");
+});
+
+test("other services find the scopes of a path and of a service, and nothing that is deleted", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const { catalog } = acting;
+  const { platform } = berth;
+  const environment = await acting.environment();
+  const { accountId, projectId, environmentId } = environment;
+  const made = await catalog.createService({ ...environment, name: "web", type: "web" });
+  const whole = {
+    accountId,
+    projectId,
+    environmentId,
+    serviceId: made.id,
+    serviceName: "web",
+    serviceType: "web",
+  };
+  expect(await platform.resolveScope(environment.at("web"))).toMatchObject(whole);
+  expect(await platform.resolveScope({ serviceId: made.id })).toMatchObject(whole);
+  expect((await platform.resolveScope({ accountId, projectId })).environmentId).toBeUndefined();
+  expect(await refused(platform.resolveScope({ accountId: newId("acc"), projectId }))).toBe("404 not_found");
+  expect(await refused(platform.resolveScope(environment.at("none")))).toBe("404 not_found");
+  expect(await refused(platform.getAddonKeys({ serviceId: made.id }))).toBe("404 not_found");
+  expect(await refused(catalog.resolveScope({ accountId, serviceId: made.id }))).toBe("403 forbidden");
+  await catalog.deleteService(environment.at("web"));
+  expect(await refused(platform.resolveScope({ serviceId: made.id }))).toBe("404 not_found");
+});
+
+test("a reader may look and not change", async () => {
+  const owner = actAs(berth.port, newId("acc"));
+  const environment = await owner.environment();
+  const { accountId } = owner;
+  const { catalog, deployments } = actAs(berth.port, accountId, "reader");
+  expect((await catalog.listProjects({ accountId })).data).toHaveLength(1);
+  const refusals = [
+    catalog.createProject({ accountId, name: "x" }),
+    catalog.deleteProject(environment),
+    catalog.createService({ ...environment, name: "web", type: "web" }),
+    deployments.deploy(environment.at("web")),
+  ];
+  for (const said of await Promise.all(refusals.map(refusal)))
+    expect(said).toMatchObject({ code: "forbidden", context: { requiredRole: "editor" } });
+});
+
+test("a postgres addon becomes a database of its own, reached with the keys it publishes, and goes with the service", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const { catalog } = acting;
+  const environment = await acting.environment();
+  const made = await catalog.createService({ ...environment, name: "db", type: "postgres" });
+  await acting.untilService(environment.at("db"), "running");
+  const { ready, keys, revision } = await berth.platform.getAddonKeys({ serviceId: made.id });
+  expect([ready, revision]).toEqual([true, 1n]);
+  expect(keys.map((one) => one.key).sort()).toEqual(["DATABASE", "HOST", "PASSWORD", "PORT", "URL", "USER"]);
+  const secret = keys.filter((one) => one.sensitive).map((one) => one.key);
+  expect(secret.sort()).toEqual(["PASSWORD", "URL"]);
+  const value = (key: string) => keys.find((one) => one.key === key)!.value;
+
+  const app = new pg.Client({ connectionString: value("URL") });
+  await app.connect();
+  await app.query("create table notes (text text)");
+  expect((await app.query("select current_user as name")).rows[0].name).toBe(value("USER"));
+  const stored = await berth.pool.query("select s::text as row from services s where id = $1", [made.id]);
+  const password = value("PASSWORD");
+  for (const text of [password, Buffer.from(password).toString("hex")])
+    expect(stored.rows[0].row).not.toContain(text);
+  await eventually("the keys are published", async () =>
+    (await berth.eventsOf(acting.accountId)).includes("AddonKeysPublished"),
+  );
+
+  const { context } = await refusal(catalog.deleteService(environment.at("db")));
+  const { environmentId } = environment;
+  expect(context).toEqual({ impact: { total: 1, services: [{ id: made.id, name: "db", environmentId }] } });
+  app.on("error", () => {});
+  await catalog.deleteService({ ...environment.at("db"), confirmImpact: true });
+  await eventually("the service is gone", async () =>
+    refused(catalog.getService(environment.at("db"))).then(
+      () => true,
+      () => false,
+    ),
+  );
+  const admin = new pg.Client({ connectionString: inject("postgresAdminUrl") });
+  await admin.connect();
+  const left = await admin.query(
+    "select from pg_database where datname = $1 union all select from pg_roles where rolname = $1",
+    [value("USER")],
+  );
+  await admin.end();
+  expect(left.rowCount).toBe(0);
+});
+
+test("an addon of one service opens no database of another", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const environment = await acting.environment();
+  const urls = await Promise.all(
+    ["one", "two"].map(async (name) => {
+      const { id } = await acting.catalog.createService({ ...environment, name, type: "postgres" });
+      await acting.untilService(environment.at(name), "running");
+      const { keys } = await berth.platform.getAddonKeys({ serviceId: id });
+      return new URL(keys.find((one) => one.key === "URL")!.value);
+    }),
+  );
+  const crossed = new URL(urls[0]!);
+  crossed.pathname = urls[1]!.pathname;
+  const app = new pg.Client({ connectionString: crossed.href });
+  await expect(app.connect()).rejects.toThrow(/permission denied/);
+});
+
+test("a staged addon is provisioned when the environment is applied", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const environment = await acting.environment();
+  const made = await acting.catalog.createService({
+    ...environment,
+    name: "db",
+    type: "postgres",
+    staged: true,
+  });
+  expect(made).toMatchObject({ status: "staged", staged: true });
+  expect((await acting.catalog.applyEnvironment(environment)).applied).toEqual([made.id]);
+  expect(await acting.untilService(environment.at("db"), "running")).toMatchObject({ staged: false });
+  expect((await acting.catalog.applyEnvironment(environment)).applied).toEqual([]);
+});

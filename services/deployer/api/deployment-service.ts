@@ -1,0 +1,272 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampDate, timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
+import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import type { DeploymentService, DryRunSchema } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import { audit } from "../../kit/events/outbox.ts";
+import { newId } from "../../kit/ids.ts";
+import type { Cursors, Db, Pool } from "../../kit/postgres/db.ts";
+import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
+import { answered, effect } from "../../kit/rpc/idempotency.ts";
+import { who } from "../../kit/rpc/interceptor.ts";
+import { UPLOAD_LIVES_MS, UPLOAD_SECONDS, UPLOAD_TYPE } from "../accounts/plans.ts";
+import { entitlementsFor } from "../accounts/provisioning.ts";
+import { checkImage } from "../catalog/service-config.ts";
+import { type LockedService, type ServicePath, type StagedSource, stage } from "../catalog/services-sql.ts";
+import { accept, type Wanted } from "../deployments/accept.ts";
+import { type Choose, dryRun } from "../deployments/dry-run.ts";
+import { cancel } from "../deployments/fail-deployment.ts";
+import { toRestore } from "../deployments/rollback.ts";
+import * as sql from "../deployments/sql.ts";
+import type { AccountImages } from "../images/account-images.ts";
+import { poke } from "../reconcile/sql.ts";
+import type { Resolve } from "../releases/variables-client.ts";
+import { imageArtifact, type Runtime, RuntimeRefusal } from "../runtime/port.ts";
+import { archiveKey, type Secrets } from "../secrets.ts";
+import { keepNewest } from "../shared/clip-log.ts";
+import type { ObjectStore } from "../store/port.ts";
+import { type FollowDeps, following, logList } from "./deployment-streams.ts";
+import { refuseAddon, requireLocked, requireService, serviceDeleting, serviceStaged } from "./require.ts";
+
+export type DeploymentDeps = {
+  pool: Pool;
+  cursors: Cursors;
+  secrets: Secrets;
+  store: ObjectStore;
+  runtime: Pick<Runtime, "logs" | "followLogs" | "check">;
+  changes: FollowDeps["changes"];
+  resolve: Resolve;
+  images: AccountImages;
+};
+
+type Answer = {
+  result:
+    | { case: "deployment"; value: sql.DeploymentRow }
+    | { case: "acknowledgement"; value: { staged: boolean; reason: string } }
+    | { case: "dryRun"; value: MessageInitShape<typeof DryRunSchema> };
+};
+
+/** Deploy, archive upload, history and logs (interface.md 4.4, decisions.md 4). */
+export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof DeploymentService> {
+  const { pool, cursors, secrets, store, runtime, images } = deps;
+  return {
+    async deploy(request, ctx) {
+      const { image } = request;
+      const choose: Choose = async (tx, service) => {
+        refuseAddon(service.type);
+        const wanted = image === undefined ? await ownSource(tx, service) : imageWanted("image", image);
+        if (!wanted)
+          throw invalid(
+            "image",
+            "no_deployable_image",
+            "The service has no image yet: give one, configure source.image or source.git, or deploy an archive.",
+          );
+        if ("image" in wanted) {
+          const path = request.image !== undefined || !service.source.image ? "image" : "source.image";
+          await images.require(tx, service.accountId, path, wanted.image);
+        }
+        if (service.deleting) throw serviceDeleting();
+        return wanted;
+      };
+      return deployOrTry(request, ctx, choose, { image });
+    },
+
+    async createUpload(request, ctx) {
+      const service = await requireService(pool, request);
+      refuseAddon(service.type);
+      const { uploadBytes: maxBytes } = await entitlementsFor(pool, request.accountId);
+      if ((request.sizeBytes ?? 0) > maxBytes)
+        throw invalid(
+          "sizeBytes",
+          "archive_too_large",
+          `At most ${maxBytes / 1024 ** 2} MiB can be uploaded.`,
+        );
+      if (service.deleting) throw serviceDeleting();
+      const id = newId("arc");
+      const target = await store.presignPut(archiveKey(service.id, id), {
+        contentType: UPLOAD_TYPE,
+        maxBytes,
+        expiresInSeconds: UPLOAD_SECONDS,
+        owner: request.accountId,
+      });
+      const archiveRef = secrets.archiveRef(service.id, id);
+      const { url: uploadUrl, method, contentType } = target;
+      const expiresInSeconds = UPLOAD_SECONDS;
+      return answered(pool, ctx, { uploadUrl, archiveRef, method, contentType, expiresInSeconds });
+    },
+
+    async deployFromArchive(request, ctx) {
+      const { archiveRef } = request;
+      const { id, type } = await requireService(pool, request);
+      const checked = requireArchive(request.accountId, { id, type }, archiveRef);
+      const { key, digest: archiveDigest } = await checked.catch((error) => {
+        if (!request.dryRun) throw error;
+        return { key: undefined, digest: undefined };
+      });
+      const choose: Choose = async (_, service) => {
+        await checked;
+        // The archive is of the service that had the name before.
+        if (service.id !== id) throw notFound("service");
+        if (service.deleting) throw serviceDeleting();
+        return { archiveRef, archiveDigest };
+      };
+      const answer = await deployOrTry(request, ctx, choose, { archiveRef, archiveDigest });
+      // From here on the builds refuse other bytes; where the store can, uploads are refused as well.
+      if (key !== undefined && !request.dryRun) await store.freeze?.(key);
+      return answer;
+    },
+
+    async listDeployments(request) {
+      const { limit = 20, cursor } = request;
+      const { id } = await requireService(pool, request);
+      const list = `deployments ${id}`;
+      const before = cursors.decode(list, cursor);
+      const found = await sql.deploymentsPage(pool, id, before ? Number(before) : undefined, limit + 1);
+      return cursors.page(list, found, limit, (row) => String(row.version));
+    },
+
+    async getDeployment(request) {
+      return requireDeployment(request);
+    },
+
+    async getBuildLogs(request) {
+      const deployment = await requireDeployment(request);
+      if (!deployment.buildId) throw notFound("build: the version was deployed from an image");
+      const { version } = deployment;
+      const text = await sql.readLog(pool, deployment.id);
+      const live = deployment.status === "building";
+      return { version, ...keepNewest(text), live, retrievedAt: timestampNow() };
+    },
+
+    async listLogs(request) {
+      const { version, since, limit = 200, cursor } = request;
+      const { id } = await requireService(pool, request);
+      const query = {
+        serviceId: id,
+        version,
+        stream: request.stream as "stdout" | "stderr" | undefined,
+        since: since && timestampDate(since),
+      };
+      const list = logList(id);
+      const before = cursors.decode(list, cursor);
+      const { lines, nextCursor: next } = await runtime
+        .logs({ ...query, limit, cursor: before })
+        .catch(refuseCursor);
+      const data = lines.map((line) => ({ ...line, timestamp: timestampFromMs(Date.parse(line.timestamp)) }));
+      const nextCursor = next === undefined ? "" : cursors.encode(list, next);
+      return { data, page: { nextCursor, hasMore: next !== undefined } };
+    },
+
+    async rollback(request, ctx) {
+      return deployOrTry(request, ctx, async (tx, service) => {
+        refuseAddon(service.type);
+        if (service.staged) throw serviceStaged();
+        const found = await toRestore(tx, service, request.version);
+        await images.require(tx, service.accountId, "version", found.image);
+        return { restores: found };
+      });
+    },
+
+    async cancelDeployment(request, ctx) {
+      const { version } = request;
+      return effect(pool, ctx, async (tx) => {
+        const service = await requireLocked(tx, request);
+        const found = await sql.deploymentByVersion(tx, service.id, version);
+        if (!found) throw notFound("version");
+        if (service.deleting) throw serviceDeleting();
+        if (!(await cancel(tx, found)))
+          throw conflict("deployment_finished", `Version ${version} has ended already.`);
+        const metadata = { service: service.name, version: String(version) };
+        const { accountId } = service;
+        const target = found.id;
+        await audit(tx, who(ctx), {
+          service: "deployer",
+          accountId,
+          action: "deployment.cancel",
+          target,
+          metadata,
+        });
+        await poke(tx, [service.id]);
+        return (await sql.deploymentByVersion(tx, service.id, version))!;
+      });
+    },
+    ...following(deps),
+  };
+
+  /**
+   * Accepts what `choose` chooses for the locked service, or keeps `toStage` for the day it is applied; with dryRun
+   * only says what that would do.
+   */
+  async function deployOrTry(
+    request: ServicePath & { dryRun?: boolean },
+    ctx: HandlerContext,
+    choose: Choose,
+    toStage: StagedSource = {},
+  ): Promise<Answer> {
+    if (request.dryRun) {
+      const value = await dryRun(deps, request, choose);
+      return answered<Answer>(pool, ctx, { result: { case: "dryRun", value } });
+    }
+    return effect<Answer>(pool, ctx, async (tx) => {
+      const service = await requireLocked(tx, request);
+      const wanted = await choose(tx, service);
+      if (service.staged) {
+        await stage(tx, service.id, toStage);
+        const value = { staged: true, reason: "service_not_provisioned" };
+        return { result: { case: "acknowledgement", value } };
+      }
+      const value = await accept(tx, who(ctx), service, wanted);
+      return { result: { case: "deployment", value } };
+    });
+  }
+
+  async function requireDeployment(request: Parameters<typeof requireService>[1] & { version: number }) {
+    const { id } = await requireService(pool, request);
+    const deployment = await sql.deploymentByVersion(pool, id, request.version);
+    if (!deployment) throw notFound("version");
+    return deployment;
+  }
+
+  /** Where an archive that can be deployed lies, and what tells its bytes from others. */
+  async function requireArchive(accountId: string, service: { id: string; type: string }, ref: string) {
+    refuseAddon(service.type);
+    const key = secrets.archiveKey(service.id, ref);
+    if (!key)
+      throw invalid(
+        "archiveRef",
+        "archive_ref_mismatch",
+        "This archiveRef is not of this service's uploads.",
+      );
+    const object = await store.stat(key);
+    if (!object || object.lastModified.getTime() < Date.now() - UPLOAD_LIVES_MS)
+      throw invalid("archiveRef", "archive_not_uploaded", "Nothing was uploaded, or more than 24 hours ago.");
+    if (object.contentType !== UPLOAD_TYPE)
+      throw invalid("archiveRef", "archive_content_type", `Upload it with Content-Type ${UPLOAD_TYPE}.`);
+    // A signed URL of S3 cannot say how much may be uploaded.
+    const { uploadBytes } = await entitlementsFor(pool, accountId);
+    if (object.size > uploadBytes)
+      throw invalid(
+        "archiveRef",
+        "archive_too_large",
+        `At most ${uploadBytes / 1024 ** 2} MiB can be deployed.`,
+      );
+    return { key, digest: object.digest };
+  }
+}
+
+/** What a deploy without an image takes: the branch or image configured, else what the live release runs. */
+async function ownSource(tx: Db, service: LockedService): Promise<Wanted | undefined> {
+  const { image, git } = service.source;
+  if (git) return { branch: git.branch };
+  return image === undefined ? sql.liveArtifact(tx, service.id) : imageWanted("source.image", image);
+}
+
+function imageWanted(path: string, image: string): Wanted {
+  checkImage(path, image);
+  return { artifact: imageArtifact(image), image };
+}
+
+function refuseCursor(error: unknown): never {
+  if (error instanceof RuntimeRefusal && error.code === "invalid_cursor")
+    throw refuse(400, "malformed_request", "The cursor is not one that this list gave out.");
+  throw error;
+}

@@ -1,0 +1,56 @@
+import type { Db } from "../../kit/postgres/db.ts";
+import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
+import { isDeployable } from "../catalog/service-config.ts";
+import { lockService, type ServicePath, serviceByPath } from "../catalog/services-sql.ts";
+import { environmentById, projectById } from "../catalog/sql.ts";
+
+/** The project, or 404. */
+export async function requireProject(db: Db, accountId: string, projectId: string) {
+  const project = await projectById(db, accountId, projectId);
+  if (!project) throw notFound("project");
+  return project;
+}
+
+/** The environment, or 404 naming the part of the path that does not exist. */
+export async function requireEnvironment(
+  db: Db,
+  path: { accountId: string; projectId: string; environmentId: string },
+) {
+  const { accountId, projectId, environmentId } = path;
+  const environment = await environmentById(db, accountId, projectId, environmentId);
+  if (environment) return environment;
+  await requireProject(db, accountId, projectId);
+  throw notFound("environment");
+}
+
+/** The service, or 404 naming the part of the path that does not exist. */
+export async function requireService(db: Db, path: ServicePath) {
+  const service = await serviceByPath(db, path);
+  if (service) return service;
+  await requireEnvironment(db, path);
+  throw notFound("service");
+}
+
+/** The service, locked until the transaction ends, or 404. */
+export async function requireLocked(tx: Db, path: ServicePath) {
+  const service = await lockService(tx, path);
+  if (service) return service;
+  await requireEnvironment(tx, path);
+  throw notFound("service");
+}
+
+/** 422 for what only web and worker have. */
+export function refuseAddon(type: string, what = "deployed"): void {
+  if (!isDeployable(type))
+    throw invalid("service", "not_deployable", `A ${type} addon cannot be ${what}; web and worker can.`);
+}
+
+/** 409 for what a service can do once it is off the canvas. */
+export function serviceStaged() {
+  return conflict("service_staged", "The service is staged: POST to the environment's apply first.");
+}
+
+/** 409 for changes to a service that is being deleted. */
+export function serviceDeleting() {
+  return conflict("service_deleting", "The service is being deleted.");
+}

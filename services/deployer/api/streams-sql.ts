@@ -1,0 +1,47 @@
+import { type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { DEPLOYMENT, type Stored, told } from "../deployments/sql.ts";
+
+/** Channel on which the triggers of this schema tell what changed. */
+export const FOLLOW_CHANNEL = "'deployer-follow:' || current_schema()";
+
+/**
+ * How a deployment and its build ended, as far as they have. A release that another one replaced before it
+ * was healthy will never be: it counts as superseded.
+ */
+export function standing(db: Db, deploymentId: string) {
+  return maybe<{ outcome: string | null; buildOutcome: string | null }>(
+    db,
+    "deployment_standing",
+    `select case when d.healthy_at is not null then 'healthy'
+         when d.status in ('failed', 'superseded') then d.status
+         when d.status = 'applied' and s.live_version > d.version then 'superseded' end as outcome,
+       case when d.built_at is not null then 'built'
+         when d.status in ('failed', 'superseded') then d.status end as "buildOutcome"
+     from deployments d join services s on s.id = d.service_id where d.id = $1`,
+    [deploymentId],
+  );
+}
+
+/** What the deployment looked like at each change after `seq`. */
+export async function statesAfter(db: Db, deploymentId: string, seq: number) {
+  const found = await rows<{ seq: number; moved: boolean } & Stored>(
+    db,
+    "deployment_states",
+    `select s.seq, s.moved, ${DEPLOYMENT}
+     from deployment_states s, jsonb_populate_record(null::deployments, s.row) d
+     where s.deployment_id = $1 and s.seq > $2 order by s.seq`,
+    [deploymentId, seq],
+  );
+  return found.map(({ seq, moved, ...row }) => ({ seq, moved, deployment: told(row) }));
+}
+
+/** The pieces of a build's log that were written after a position. */
+export function piecesAfter(db: Db, deploymentId: string, position: number) {
+  return rows<{ position: number; seq: number; text: string }>(
+    db,
+    "log_pieces",
+    `select position, seq, text from build_logs
+     where deployment_id = $1 and position > $2 order by position limit 32`,
+    [deploymentId, position],
+  );
+}

@@ -1,0 +1,180 @@
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { newId } from "../../kit/ids.ts";
+import { createLog } from "../../kit/log.ts";
+import { createPool, type Pool, transaction } from "../../kit/postgres/db.ts";
+import { migrate } from "../../kit/postgres/migrate.ts";
+import type { Caller } from "../../kit/rpc/caller-token.ts";
+import { eventually, testDatabase } from "../../kit/testing/testing.ts";
+import type { Builder } from "../builder/port.ts";
+import { deleteServices } from "../catalog/delete-services.ts";
+import { mergeConfig } from "../catalog/service-config.ts";
+import { insertService, lockService } from "../catalog/services-sql.ts";
+import { insertEnvironment, insertProject } from "../catalog/sql.ts";
+import { accept, type Wanted } from "../deployments/accept.ts";
+import { type ReconcilerDeps, startReconciler } from "../reconcile/reconciler.ts";
+import { imageArtifact } from "../runtime/port.ts";
+import { createSecrets } from "../secrets.ts";
+
+// What a process builds that stood still while others took its work. The builder is one of a cluster: its builds go
+// on when their process leaves them, and are found again.
+
+const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
+const caller: Caller = { kind: "user", id: "usr_test", ip: "127.0.0.1" };
+
+let database: Awaited<ReturnType<typeof testDatabase>>;
+let pool: Pool;
+/** What the cluster holds: builds under way and what they were built into. */
+const jobs = new Set<string>();
+const images = new Set<string>();
+
+beforeAll(async () => {
+  database = await testDatabase(["deployer"]);
+  pool = createPool(database.url("deployer"));
+  await migrate(pool, join(import.meta.dirname, "../migrations"));
+});
+afterAll(async () => {
+  await pool?.end();
+  await database?.drop();
+});
+
+/** A deployer whose builds begin once `gate` is open, or at the last moment before they are left. */
+function deployer(gate: Promise<void> = Promise.resolve(), asked: () => void = () => {}) {
+  const builder: Builder = {
+    resumes: true,
+    async build({ buildId }, signal) {
+      asked();
+      const left = new Promise<never>((_, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason));
+      });
+      await Promise.race([gate, left]).finally(() => jobs.add(buildId));
+      jobs.delete(buildId);
+      images.add(buildId);
+      return { artifact: imageArtifact(buildId), runtime: "node" };
+    },
+    async discard(buildId) {
+      jobs.delete(buildId);
+      images.delete(buildId);
+    },
+    async removeArtifact() {},
+    async removeCaches() {},
+  };
+  const nothing = { values: {}, secrets: [], sensitive: [], dangling: [], unresolved: [], missing: [] };
+  const runtime = {
+    apply: async () => {},
+    remove: async () => {},
+    status: async () => undefined,
+    list: async () => [],
+    watch: () => () => {},
+  };
+  return startReconciler({
+    databaseUrl: database.url("deployer"),
+    ...{ pool, log, builder, isBuiltImage: () => false, minReadySeconds: 0, buildsAtOnce: 2 },
+    secrets: createSecrets([Buffer.alloc(32, 1)]),
+    resolve: async () => ({ ...nothing, fingerprint: "same" }),
+    runtime: runtime as unknown as ReconcilerDeps["runtime"],
+    store: { removePrefix: async () => {}, sweep: async () => 0 } as unknown as ReconcilerDeps["store"],
+    addons: {} as ReconcilerDeps["addons"],
+    addonServers: {
+      ownServer: [],
+      list: async () => [],
+      watch() {},
+    } as unknown as ReconcilerDeps["addonServers"],
+  });
+}
+
+async function service() {
+  const [accountId, projectId, environmentId, id] = ["acc", "prj", "env", "svc"].map((kind) => newId(kind));
+  const path = { accountId: accountId!, projectId: projectId!, environmentId: environmentId! };
+  await insertProject(pool, path.projectId, path.accountId, "shop");
+  await insertEnvironment(pool, path.environmentId, path.accountId, path.projectId, "production");
+  const config = mergeConfig("web", undefined, undefined);
+  const made = { id: id!, ...path, name: "web", type: "web", source: {}, config, staged: false };
+  await insertService(pool, { ...made, addonState: undefined });
+  const deploy = (wanted: Wanted) =>
+    transaction(pool, async (tx) =>
+      accept(
+        tx,
+        { caller, requestId: "req_test" },
+        (await lockService(tx, { ...path, service: "web" }))!,
+        wanted,
+      ),
+    );
+  const remove = () => transaction(pool, (tx) => deleteServices(tx, "id", id!, true, path));
+  const isGone = async () => (await pool.query("select from services where id = $1", [id])).rowCount === 0;
+  const state = async () =>
+    (
+      await pool.query<{ status: string; leftover: boolean }>(
+        "select status, leftover from deployments where service_id = $1 order by version",
+        [id],
+      )
+    ).rows;
+  return { id: id!, deploy, remove, isGone, state };
+}
+
+const leaseRunsOut = (id: string) =>
+  pool.query("update work set lease_until = now() - interval '1 second' where service_id = $1", [id]);
+
+/** A deployer that stands still between saying that it builds and building. */
+async function standingStill() {
+  const gate = Promise.withResolvers<void>();
+  let asked = false;
+  const slow = await deployer(gate.promise, () => {
+    asked = true;
+  });
+  return { slow, goOn: gate.resolve, asked: async () => asked };
+}
+
+test("what was built for a deployment that others have superseded and cleaned up meanwhile is removed", async () => {
+  const { slow, goOn, asked } = await standingStill();
+  const { id, deploy, state } = await service();
+  const { buildId } = await deploy({ archiveRef: "arc" });
+  await eventually("the slow one is about to build", asked);
+  await leaseRunsOut(id);
+  const swift = await deployer();
+  await deploy({ artifact: imageArtifact("app"), image: "app" });
+  await eventually("version 2 has replaced it, and it left nothing", async () => {
+    const [one, two] = await state();
+    return one!.status === "superseded" && !one!.leftover && two!.status === "applied";
+  });
+  goOn();
+  await slow.stop();
+  await eventually("what was built is removed", async () => !jobs.has(buildId!) && !images.has(buildId!));
+  await swift.stop();
+});
+
+test("a build that is left by the last who knows of it does not go on for a service that is no more", async () => {
+  const { slow, asked } = await standingStill();
+  const { id, deploy, remove, isGone } = await service();
+  const { buildId } = await deploy({ archiveRef: "arc" });
+  await eventually("the slow one is about to build", asked);
+  await leaseRunsOut(id);
+  const swift = await deployer();
+  await remove();
+  await eventually("the service is removed", isGone);
+  await slow.stop();
+  expect(jobs.has(buildId!)).toBe(false);
+  await swift.stop();
+});
+
+test("a service is not forgotten while a build of it begins", async () => {
+  const { deploy, remove, isGone } = await service();
+  const { id, buildId } = await deploy({ archiveRef: "arc" });
+  const beginning = await pool.connect();
+  await beginning.query("begin");
+  await beginning.query("update deployments set status = 'building', leftover = true where id = $1", [id]);
+  await remove();
+  const only = await deployer();
+  await eventually("its removal waits", async () => {
+    const { rowCount } = await pool.query(
+      "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+    );
+    return rowCount! > 0;
+  });
+  jobs.add(buildId!);
+  await beginning.query("commit");
+  beginning.release();
+  await eventually("the service is removed", isGone);
+  expect(jobs.has(buildId!)).toBe(false);
+  await only.stop();
+});

@@ -1,0 +1,105 @@
+import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+
+/** Scope columns of a deletion: which rows `id` means. */
+export type Deletable = "project_id" | "environment_id" | "id";
+
+/**
+ * Marks services as being deleted; gives those that were not yet, oldest first. Live: a release is applied,
+ * or an addon holds data.
+ */
+export function markServices(db: Db, column: Deletable, id: string) {
+  return rows<{ id: string; name: string; environmentId: string; live: boolean }>(
+    db,
+    `service_mark_${column}`,
+    `with marked as (
+       update services set deleting_at = now() where ${column} = $1 and deleting_at is null
+       returning id, name, environment_id, live_version is not null or addon_state = 'ready' as live),
+     due as (update work set next_at = now() where service_id in (select id from marked))
+     select id, name, environment_id as "environmentId", coalesce(live, false) as live from marked order by id`,
+    [id],
+  );
+}
+
+export function markEnvironments(db: Db, column: "project_id" | "id", id: string) {
+  return rows<{ id: string }>(
+    db,
+    `environment_mark_${column}`,
+    `update environments set deleting_at = now() where ${column} = $1 and deleting_at is null returning id`,
+    [id],
+  );
+}
+
+export function markProject(db: Db, id: string) {
+  return count(
+    db,
+    "project_mark",
+    "update projects set deleting_at = now() where id = $1 and deleting_at is null",
+    [id],
+  );
+}
+
+/** Removes what is marked and holds nothing any more: environments, then the project. */
+export async function pruneProject(db: Db, projectId: string): Promise<void> {
+  // Two services that end together must not each see the other.
+  await rows(db, "project_lock", "select id from projects where id = $1 for update", [projectId]);
+  await count(
+    db,
+    "environment_prune",
+    `delete from environments e where e.project_id = $1 and e.deleting_at is not null
+       and not exists (select from services s where s.environment_id = e.id)`,
+    [projectId],
+  );
+  await count(
+    db,
+    "project_prune",
+    `delete from projects p where p.id = $1 and p.deleting_at is not null
+       and not exists (select from environments e where e.project_id = p.id)`,
+    [projectId],
+  );
+}
+
+/** Waits for those who change the deployments of a service: until the transaction ends nobody does any more. */
+export function lockDeployments(db: Db, serviceId: string) {
+  return rows(
+    db,
+    "deployments_lock",
+    `with held as (select id from services where id = $1 for update)
+     select d.id from deployments d join held h on h.id = d.service_id for update of d`,
+    [serviceId],
+  );
+}
+
+export type BuildOf = { buildId?: string; artifact?: string };
+
+/** What the builder may hold for a service. */
+export function buildsOf(db: Db, serviceId: string) {
+  return rows<BuildOf>(
+    db,
+    "builds_of",
+    `select distinct build_id as "buildId", artifact from deployments
+     where service_id = $1 and (artifact is not null or leftover)`,
+    [serviceId],
+  );
+}
+
+/** The service's own rows, last of all; gives its project. */
+export function removeService(db: Db, serviceId: string) {
+  return maybe<{ projectId: string }>(
+    db,
+    "service_remove",
+    `with history as (delete from deployments where service_id = $1)
+     delete from services where id = $1 and deleting_at is not null returning project_id as "projectId"`,
+    [serviceId],
+  );
+}
+
+/** Which of these environments are no more. */
+export async function environmentsGone(db: Db, ids: string[]): Promise<string[]> {
+  const gone = await rows<{ id: string }>(
+    db,
+    "environments_gone",
+    `select h.id from unnest($1::text[]) as h (id) where not exists (select from environments e where e.id = h.id)`,
+    [ids],
+  );
+  return gone.map((row) => row.id);
+}

@@ -1,0 +1,191 @@
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import type { StoredConfig, StoredSource } from "./service-config.ts";
+import type { StatusFacts } from "./service-status.ts";
+
+export type ServiceRow = StatusFacts & {
+  id: string;
+  name: string;
+  type: string;
+  source: StoredSource;
+  config: StoredConfig;
+  url?: string;
+  liveVersion?: number;
+  pendingChanges: boolean;
+  createdAt: Timestamp;
+  credentialsRotatedAt?: Timestamp;
+};
+
+export type NewService = {
+  id: string;
+  accountId: string;
+  projectId: string;
+  environmentId: string;
+  name: string;
+  type: string;
+  source: StoredSource;
+  config: StoredConfig;
+  staged: boolean;
+  addonState: "provisioning" | undefined;
+};
+
+/** Undefined when the name is taken. The service gets its row of work, due at once when it is an addon. */
+export function insertService(db: Db, service: NewService) {
+  return maybe<{ id: string }>(
+    db,
+    "service_insert",
+    `with added as (
+       insert into services (id, account_id, project_id, environment_id, name, type, source, config, staged, addon_state)
+       values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+       on conflict on constraint services_name do nothing returning id)
+     insert into work (service_id, next_at)
+     select id, case when $10::text is not null then now() end from added returning service_id as id`,
+    [
+      service.id,
+      service.accountId,
+      service.projectId,
+      service.environmentId,
+      service.name,
+      service.type,
+      service.source,
+      service.config,
+      service.staged,
+      service.addonState,
+    ],
+  );
+}
+
+// pendingChanges: a deploy now would run another configuration, source or set of variables.
+const SERVICE = `
+  select s.id, s.name, s.type, s.source, s.config, s.staged, s.url, s.created_at as "createdAt",
+    s.deleting_at is not null as deleting, s.addon_state as "addonState", s.addon_message as "addonMessage",
+    latest.status as "latestStatus", latest.error as "latestError", s.live_version as "appliedVersion",
+    s.runtime_state as "runtimeState", s.runtime_message as "runtimeMessage",
+    s.serving_version as "liveVersion", s.addon_rotated_at as "credentialsRotatedAt",
+    live.version is not null and (s.pending_variables or live.source <> s.source
+      or live.config - 'autoApply' <> s.config - 'autoApply') as "pendingChanges"
+  from services s
+  join environments e on e.id = s.environment_id and e.deleting_at is null
+  left join deployments live on live.service_id = s.id and live.version = s.live_version
+  left join lateral (
+    select d.status, d.errors -> 0 ->> 'message' as error from deployments d
+    where d.service_id = s.id order by d.version desc limit 1
+  ) latest on true`;
+
+export type ServicePath = { accountId: string; projectId: string; environmentId: string; service: string };
+
+/** A service by its path. */
+export function serviceByPath(db: Db, path: ServicePath) {
+  return maybe<ServiceRow>(
+    db,
+    "service_get",
+    `${SERVICE} where s.account_id = $1 and s.project_id = $2 and s.environment_id = $3 and s.name = $4`,
+    [path.accountId, path.projectId, path.environmentId, path.service],
+  );
+}
+
+export function servicesPage(db: Db, environmentId: string, before: string | undefined, limit: number) {
+  return rows<ServiceRow>(
+    db,
+    "service_page",
+    `${SERVICE} where s.environment_id = $1 and ($2::text is null or s.id < $2) order by s.id desc limit $3`,
+    [environmentId, before, limit],
+  );
+}
+
+export type StagedSource = { archiveRef?: string; archiveDigest?: string; image?: string };
+
+export type LockedService = {
+  id: string;
+  accountId: string;
+  environmentId: string;
+  name: string;
+  type: string;
+  source: StoredSource;
+  config: StoredConfig;
+  staged: boolean;
+  toDeploy: StagedSource;
+  deleting: boolean;
+};
+
+const LOCKED = `
+  select s.id, s.account_id as "accountId", s.environment_id as "environmentId", s.name, s.type, s.source,
+    s.config, s.staged, s.deleting_at is not null as deleting,
+    jsonb_strip_nulls(jsonb_build_object('archiveRef', s.staged_archive, 'archiveDigest', s.staged_digest,
+      'image', s.staged_image)) as "toDeploy"
+  from services s join environments e on e.id = s.environment_id and e.deleting_at is null`;
+
+/** A service by its path, locked: its deployments, configuration and deletion wait for each other. */
+export function lockService(db: Db, path: ServicePath) {
+  return maybe<LockedService>(
+    db,
+    "service_lock",
+    `${LOCKED} where s.account_id = $1 and s.project_id = $2 and s.environment_id = $3 and s.name = $4
+     for no key update of s`,
+    [path.accountId, path.projectId, path.environmentId, path.service],
+  );
+}
+
+/** The staged services of an environment, oldest first, locked. */
+export function lockStaged(db: Db, environmentId: string) {
+  return rows<LockedService>(
+    db,
+    "service_lock_staged",
+    `${LOCKED} where s.environment_id = $1 and s.staged and s.deleting_at is null
+     order by s.id for no key update of s`,
+    [environmentId],
+  );
+}
+
+export function updateService(db: Db, id: string, source: StoredSource, config: StoredConfig) {
+  return count(db, "service_update", "update services set source = $2, config = $3 where id = $1", [
+    id,
+    source,
+    config,
+  ]);
+}
+
+/** Replicas and size hold at once: for what is live, and for what is about to be. */
+export function rescale(db: Db, id: string, config: StoredConfig) {
+  return count(
+    db,
+    "service_rescale",
+    `update deployments d set config = d.config || $2::jsonb from services s
+     where s.id = $1 and d.service_id = s.id
+       and (d.version = s.live_version or d.status in ('queued', 'building', 'built'))
+       and not d.config @> $2::jsonb`,
+    [id, { replicas: config.replicas, size: config.size }],
+  );
+}
+
+/** Asks for one more roll of the live release; 0 when nothing is live. */
+export function rollLive(db: Db, id: string) {
+  return count(
+    db,
+    "service_roll",
+    "update services set rolls = rolls + 1 where id = $1 and live_version is not null",
+    [id],
+  );
+}
+
+/** Takes services off the canvas; addons begin to be provisioned. */
+export function unstage(db: Db, ids: string[]) {
+  return count(
+    db,
+    "service_unstage",
+    `update services set staged = false, staged_archive = null, staged_digest = null, staged_image = null,
+       addon_state = case when type in ('postgres', 'redis') then 'provisioning' end
+     where id = any($1)`,
+    [ids],
+  );
+}
+
+/** What a staged service deploys once it is applied: an archive, an image, or what its source says. The last counts. */
+export function stage(db: Db, id: string, { archiveRef, archiveDigest, image }: StagedSource) {
+  return count(
+    db,
+    "service_stage",
+    "update services set staged_archive = $2, staged_digest = $3, staged_image = $4 where id = $1",
+    [id, archiveRef, archiveDigest, image],
+  );
+}

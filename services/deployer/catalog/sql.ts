@@ -1,0 +1,176 @@
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import type { AddonType } from "../addons/port.ts";
+
+// Projects and environments, and the scopes that other services ask for.
+
+export type ProjectRow = { id: string; name: string; createdAt: Timestamp };
+export type EnvironmentRow = { id: string; projectId: string; name: string; createdAt: Timestamp };
+
+const PROJECT = `id, name, created_at as "createdAt"`;
+const ENVIRONMENT = `id, project_id as "projectId", name, created_at as "createdAt"`;
+
+export function insertProject(db: Db, id: string, accountId: string, name: string) {
+  return maybe<ProjectRow>(
+    db,
+    "project_insert",
+    `insert into projects (id, account_id, name) values ($1, $2, $3)
+     on conflict on constraint projects_name do nothing returning ${PROJECT}`,
+    [id, accountId, name],
+  );
+}
+
+export function projectById(db: Db, accountId: string, projectId: string) {
+  return maybe<ProjectRow>(
+    db,
+    "project_get",
+    `select ${PROJECT} from projects where id = $2 and account_id = $1 and deleting_at is null`,
+    [accountId, projectId],
+  );
+}
+
+/** Keeps the project from being deleted until the transaction ends. */
+export function holdProject(db: Db, accountId: string, projectId: string) {
+  return maybe<{ id: string }>(
+    db,
+    "project_hold",
+    "select id from projects where id = $2 and account_id = $1 and deleting_at is null for share",
+    [accountId, projectId],
+  );
+}
+
+export function projectsPage(db: Db, accountId: string, before: string | undefined, limit: number) {
+  return rows<ProjectRow>(
+    db,
+    "project_page",
+    `select ${PROJECT} from projects
+     where account_id = $1 and deleting_at is null and ($2::text is null or id < $2)
+     order by id desc limit $3`,
+    [accountId, before, limit],
+  );
+}
+
+export function renameProject(db: Db, accountId: string, projectId: string, name: string) {
+  return maybe<ProjectRow>(
+    db,
+    "project_rename",
+    `update projects set name = $3 where id = $2 and account_id = $1 and deleting_at is null
+     returning ${PROJECT}`,
+    [accountId, projectId, name],
+  );
+}
+
+export function insertEnvironment(db: Db, id: string, accountId: string, projectId: string, name: string) {
+  return maybe<EnvironmentRow>(
+    db,
+    "environment_insert",
+    `insert into environments (id, account_id, project_id, name) values ($1, $2, $3, $4)
+     on conflict on constraint environments_name do nothing returning ${ENVIRONMENT}`,
+    [id, accountId, projectId, name],
+  );
+}
+
+const IN_PROJECT = `account_id = $1 and project_id = $2 and id = $3 and deleting_at is null`;
+
+export function environmentById(db: Db, accountId: string, projectId: string, environmentId: string) {
+  return maybe<EnvironmentRow>(
+    db,
+    "environment_get",
+    `select ${ENVIRONMENT} from environments where ${IN_PROJECT}`,
+    [accountId, projectId, environmentId],
+  );
+}
+
+/** Keeps the environment from being deleted until the transaction ends. */
+export function holdEnvironment(db: Db, accountId: string, projectId: string, environmentId: string) {
+  return maybe<{ id: string }>(
+    db,
+    "environment_hold",
+    `select id from environments where ${IN_PROJECT} for share`,
+    [accountId, projectId, environmentId],
+  );
+}
+
+export function environmentsPage(db: Db, projectId: string, before: string | undefined, limit: number) {
+  return rows<EnvironmentRow>(
+    db,
+    "environment_page",
+    `select ${ENVIRONMENT} from environments
+     where project_id = $1 and deleting_at is null and ($2::text is null or id < $2)
+     order by id desc limit $3`,
+    [projectId, before, limit],
+  );
+}
+
+export type ScopeRow = {
+  accountId: string;
+  projectId: string;
+  environmentId?: string;
+  serviceId?: string;
+  serviceName?: string;
+  serviceType?: string;
+};
+
+const SCOPE = `
+  select p.account_id as "accountId", p.id as "projectId", e.id as "environmentId", s.id as "serviceId",
+    s.name as "serviceName", s.type as "serviceType"`;
+
+/** The scopes of a path, as far as they exist; undefined when the project does not. */
+export function scopeByPath(
+  db: Db,
+  path: { accountId: string; projectId: string; environmentId?: string; service?: string },
+) {
+  return maybe<ScopeRow>(
+    db,
+    "scope_by_path",
+    `${SCOPE} from projects p
+     left join environments e on e.project_id = p.id and e.id = $3 and e.deleting_at is null
+     left join services s on s.environment_id = e.id and s.name = $4 and s.deleting_at is null
+     where p.account_id = $1 and p.id = $2 and p.deleting_at is null`,
+    [path.accountId, path.projectId, path.environmentId, path.service],
+  );
+}
+
+export function scopeByService(db: Db, serviceId: string) {
+  return maybe<ScopeRow>(
+    db,
+    "scope_by_service",
+    `${SCOPE} from services s join environments e on e.id = s.environment_id
+     join projects p on p.id = e.project_id where s.id = $1 and s.deleting_at is null`,
+    [serviceId],
+  );
+}
+
+/** The web and worker services of a project, or of one environment, that are not being deleted. */
+export function servicesUnder(db: Db, projectId: string, environmentId: string | undefined) {
+  return rows<{ id: string; name: string; environmentId: string }>(
+    db,
+    "services_under",
+    `select id, name, environment_id as "environmentId" from services
+     where project_id = $1 and ($2::text is null or environment_id = $2) and type in ('web', 'worker')
+       and deleting_at is null order by id desc`,
+    [projectId, environmentId],
+  );
+}
+
+export type AddonRow = {
+  id: string;
+  type: AddonType;
+  environmentId: string;
+  name: string;
+  state?: string;
+  secret?: Buffer;
+  port?: number | null;
+  revision: number;
+};
+
+export function addonById(db: Db, serviceId: string) {
+  return maybe<AddonRow>(
+    db,
+    "addon_get",
+    `select id, type, name, environment_id as "environmentId", addon_state as state, addon_secret as secret, addon_port as port,
+       addon_revision as revision
+     from services where id = $1 and deleting_at is null`,
+    [serviceId],
+  );
+}

@@ -1,0 +1,70 @@
+import {
+  DeploymentQueuedSchema,
+  DeploymentSupersededSchema,
+} from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { audit, emit } from "../../kit/events/outbox.ts";
+import { newId } from "../../kit/ids.ts";
+import type { Tx } from "../../kit/postgres/db.ts";
+import type { Caller } from "../../kit/rpc/caller-token.ts";
+import { requireProvisioned } from "../accounts/provisioning.ts";
+import type { LockedService } from "../catalog/services-sql.ts";
+import { poke } from "../reconcile/sql.ts";
+import { insertRestored, type RetainedVersion } from "./retention-sql.ts";
+import { type DeploymentRow, insertDeployment, supersede, takeVersion } from "./sql.ts";
+
+/**
+ * What a deployment runs: something the runtime can take as it is, source to build, or what an earlier
+ * deployment ran and how.
+ */
+export type Wanted =
+  | { artifact: string; image?: string }
+  | { archiveRef: string; archiveDigest?: string }
+  | { branch: string }
+  | { restores: RetainedVersion };
+
+/**
+ * Accepts a deployment in the caller's transaction, which holds the service's lock: gives it the next
+ * version and the service's configuration of now (or of then, when it restores one), and supersedes every older one that has not applied
+ * (interface.md 3.1, decisions.md 4).
+ */
+export async function accept(
+  tx: Tx,
+  by: { caller: Caller; requestId: string },
+  service: LockedService,
+  wanted: Wanted,
+): Promise<DeploymentRow> {
+  const { accountId, id: serviceId } = service;
+  await requireProvisioned(tx, accountId);
+  for (const { id, version } of await supersede(tx, serviceId))
+    await emit(tx, DeploymentSupersededSchema, accountId, {
+      accountId,
+      serviceId,
+      deploymentId: id,
+      version,
+    });
+  const version = await takeVersion(tx, serviceId);
+  const id = newId("dep");
+  const restored = "restores" in wanted ? wanted.restores : undefined;
+  const deployment = restored
+    ? await insertRestored(tx, { id, version, from: restored.deploymentId })
+    : await insertDeployment(tx, {
+        id,
+        serviceId,
+        version,
+        config: service.config,
+        source: service.source,
+        ...wanted,
+        ...(!("artifact" in wanted) && { buildId: newId("bld") }),
+      });
+  const event = { accountId, serviceId, deploymentId: deployment.id, version };
+  await emit(tx, DeploymentQueuedSchema, accountId, event);
+  const metadata = {
+    service: service.name,
+    version: String(version),
+    ...(restored && { restoredVersion: String(restored.version) }),
+  };
+  const target = deployment.id;
+  await audit(tx, by, { service: "deployer", accountId, action: "deployment.create", target, metadata });
+  await poke(tx, [serviceId]);
+  return deployment;
+}

@@ -1,0 +1,113 @@
+import { type Db, maybe, type Pool, rows, transaction } from "../../kit/postgres/db.ts";
+import { tiers } from "../accounts/plans.ts";
+import type { StoredConfig } from "../catalog/service-config.ts";
+import { digestOf } from "../images/sql.ts";
+import { poke } from "../reconcile/sql.ts";
+import { DEPLOYMENT, type DeploymentRow, type Stored, told } from "./sql.ts";
+
+// Versions that can be rolled back to, and the end of their artifacts.
+
+/** An earlier version, as a rollback looks at it. */
+export type RetainedVersion = {
+  deploymentId: string;
+  version: number;
+  config: StoredConfig;
+  image?: string;
+  archiveRef?: string;
+  artifact?: string;
+  /** It was live once. */
+  wasLive: boolean;
+  current: boolean;
+  /** Its artifact is being removed. */
+  expired: boolean;
+  /** How many newer versions were live, counted up to 1000. */
+  newer: number;
+};
+
+export function retainedVersion(db: Db, serviceId: string, version: number) {
+  return maybe<RetainedVersion>(
+    db,
+    "history_version",
+    `select d.id as "deploymentId", d.version, d.config, d.image, d.archive_ref as "archiveRef", d.artifact,
+       d.healthy_at is not null as "wasLive", d.version = s.live_version as current, d.leftover as expired,
+       (select count(*)::int from (select from deployments n where n.service_id = d.service_id
+          and n.healthy_at is not null and n.version > d.version limit 1000) counted) as newer
+     from deployments d join services s on s.id = d.service_id where d.service_id = $1 and d.version = $2`,
+    [serviceId, version],
+  );
+}
+
+/** A new deployment of what another one ran: nothing is built, so it has no build of its own. */
+export async function insertRestored(
+  db: Db,
+  restored: { id: string; version: number; from: string },
+): Promise<DeploymentRow> {
+  const row = await maybe<Stored>(
+    db,
+    "deployment_restore",
+    `insert into deployments as d
+       (id, service_id, version, status, config, source, image, artifact, archive_ref, branch, "commit")
+     select $1, o.service_id, $2, 'queued', o.config, o.source, o.image, o.artifact, o.archive_ref, o.branch,
+       o."commit"
+     from deployments o where o.id = $3 returning ${DEPLOYMENT}`,
+    [restored.id, restored.version, restored.from],
+  );
+  return told(row!);
+}
+
+// Not retained: replaced before it was ever live, or older than as many live versions as the plan keeps.
+// Refs that no build of the account made are not ours to remove. Locks what it decides on: a rollback waits, or is waited for.
+const expiring = (which: string) => `
+  with held as (
+    select s.id, s.account_id, s.live_version, s.serving_version,
+      coalesce(($1::jsonb ->> (select a.tier from accounts a where a.id = s.account_id))::int,
+        ($1::jsonb ->> 'free')::int) as depth
+    from services s where s.deleting_at is null and ${which}),
+  kept as (
+    select h.*, (select n.version from deployments n where n.service_id = h.id and n.healthy_at is not null
+       order by n.version desc offset h.depth limit 1) as beyond
+    from held h)
+  update deployments d set leftover = true from kept k
+  where d.service_id = k.id and d.status = 'applied' and d.artifact is not null and not d.leftover
+    and d.version < k.live_version and d.version is distinct from k.serving_version
+    and (d.healthy_at is null or d.version <= k.beyond)
+    and (d.artifact not like 'image:%' or exists (select from built_images b
+      where b.account_id = k.account_id and b.digest = ${digestOf("d.artifact")}))
+  returning d.service_id as "serviceId"`;
+
+const DEPTHS = JSON.stringify(
+  Object.fromEntries(Object.entries(tiers).map(([tier, { historyDepth }]) => [tier, historyDepth])),
+);
+
+/** Marks the artifacts of a locked service that nobody can roll back to any more; they are removed next. */
+export async function expire(db: Db, serviceId: string): Promise<void> {
+  await rows(db, "history_expire", expiring("s.id = $2"), [DEPTHS, serviceId]);
+}
+
+/** The same for all services that nobody works on: plans change without a deployment. */
+export async function expireEverywhere(pool: Pool): Promise<void> {
+  await transaction(pool, async (tx) => {
+    const text = expiring("s.live_version is not null for no key update of s skip locked");
+    const found = await rows<{ serviceId: string }>(tx, "history_expire_all", text, [DEPTHS]);
+    await poke(tx, [...new Set(found.map((row) => row.serviceId))]);
+  });
+}
+
+/** What the applied release runs, and the sealed marks of its variables. */
+export type LiveRun = {
+  config: StoredConfig;
+  artifact?: string;
+  image?: string;
+  archiveRef?: string;
+  variables?: Buffer;
+};
+
+export function liveRun(db: Db, serviceId: string) {
+  return maybe<LiveRun>(
+    db,
+    "history_live",
+    `select d.config, d.artifact, d.image, d.archive_ref as "archiveRef", s.applied_variables as variables
+     from services s join deployments d on d.service_id = s.id and d.version = s.live_version where s.id = $1`,
+    [serviceId],
+  );
+}

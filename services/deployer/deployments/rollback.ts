@@ -1,0 +1,59 @@
+import { create } from "@bufbuild/protobuf";
+import { createValidator } from "@bufbuild/protovalidate";
+import { ServiceConfigSchema } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import type { Db } from "../../kit/postgres/db.ts";
+import { conflict, invalid, isRefusal, notFound, refuse } from "../../kit/rpc/errors.ts";
+import { entitlementsFor } from "../accounts/provisioning.ts";
+import { serviceDeleting } from "../api/require.ts";
+import { mergeConfig, type StoredConfig } from "../catalog/service-config.ts";
+import type { LockedService } from "../catalog/services-sql.ts";
+import { type RetainedVersion, retainedVersion } from "./retention-sql.ts";
+
+/**
+ * What a rollback to a version deploys. Refused in the order of decisions.md 4: 404 → 409
+ * version_never_live, version_is_current → 403 quota_exceeded with `limit` → 422 configuration_frozen,
+ * image_not_restorable.
+ */
+export async function toRestore(db: Db, service: LockedService, version: number): Promise<RetainedVersion> {
+  const found = await retainedVersion(db, service.id, version);
+  if (!found) throw notFound("version");
+  if (service.deleting) throw serviceDeleting();
+  if (!found.wasLive)
+    throw conflict(
+      "version_never_live",
+      `Version ${version} was never live: there is nothing to go back to.`,
+    );
+  if (found.current) throw conflict("version_is_current", `Version ${version} is the current release.`);
+  const { historyDepth: limit } = await entitlementsFor(db, service.accountId);
+  if (found.newer >= limit)
+    throw refuse(
+      403,
+      "quota_exceeded",
+      `The plan retains the ${limit} newest versions that were live; ${version} is older.`,
+      { context: { limit } },
+    );
+  if (isFrozen(service.type, found.config))
+    throw invalid(
+      "version",
+      "configuration_frozen",
+      `The configuration of version ${version} is not one that a service can have any more.`,
+    );
+  if (!found.artifact || found.expired)
+    throw invalid("version", "image_not_restorable", `What version ${version} ran is not kept any more.`);
+  return found;
+}
+
+const validator = createValidator();
+
+/** Whether the rules of now refuse a configuration that was accepted once. */
+function isFrozen(type: string, config: StoredConfig): boolean {
+  const message = create(ServiceConfigSchema, config);
+  if (validator.validate(ServiceConfigSchema, message).kind !== "valid") return true;
+  try {
+    mergeConfig(type, undefined, message);
+    return false;
+  } catch (error) {
+    if (isRefusal(error)) return true;
+    throw error;
+  }
+}

@@ -1,0 +1,173 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { NoticeSchema } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import type { StoredConfig, StoredSource } from "../catalog/service-config.ts";
+
+/** A fatal failure or a note, as stored: `at` is ISO time. */
+export type StoredNotice = { message: string; at: string; stage: string; code: string };
+export type Notice = MessageInitShape<typeof NoticeSchema>;
+
+export type DeploymentRow = {
+  id: string;
+  serviceId: string;
+  version: number;
+  image?: string;
+  buildId?: string;
+  branch?: string;
+  commit?: string;
+  archiveRef?: string;
+  status: string;
+  buildStage?: string;
+  errors: Notice[];
+  warnings: Notice[];
+  createdAt: Timestamp;
+  buildStartedAt?: Timestamp;
+  builtAt?: Timestamp;
+  appliedAt?: Timestamp;
+  healthyAt?: Timestamp;
+  finishedAt?: Timestamp;
+};
+
+export const DEPLOYMENT = `d.id, d.service_id as "serviceId", d.version, d.image, d.build_id as "buildId", d.branch,
+  d.commit, d.archive_ref as "archiveRef", d.status, d.build_stage as "buildStage", d.errors, d.warnings,
+  d.created_at as "createdAt", d.build_started_at as "buildStartedAt", d.built_at as "builtAt",
+  d.applied_at as "appliedAt", d.healthy_at as "healthyAt", d.finished_at as "finishedAt"`;
+
+export type Stored = Omit<DeploymentRow, "errors" | "warnings"> & {
+  errors: StoredNotice[];
+  warnings: StoredNotice[];
+};
+
+const UNDER_WAY = "('queued', 'building', 'built')";
+
+export function told(row: Stored): DeploymentRow {
+  const times = (notices: StoredNotice[]) =>
+    notices.map((notice) => ({ ...notice, at: timestampFromMs(Date.parse(notice.at)) }));
+  return { ...row, errors: times(row.errors), warnings: times(row.warnings) };
+}
+
+/** Takes the service's next version: without gaps, as the row stays locked until the transaction ends. */
+export async function takeVersion(db: Db, serviceId: string): Promise<number> {
+  const row = await maybe<{ version: number }>(
+    db,
+    "version_take",
+    "update services set next_version = next_version + 1 where id = $1 returning next_version - 1 as version",
+    [serviceId],
+  );
+  return row!.version;
+}
+
+/** Ends every deployment of the service that has not applied. */
+export function supersede(db: Db, serviceId: string) {
+  return rows<{ id: string; version: number }>(
+    db,
+    "deployment_supersede",
+    `update deployments set status = 'superseded', finished_at = now(), build_stage = null
+     where service_id = $1 and status in ${UNDER_WAY} returning id, version`,
+    [serviceId],
+  );
+}
+
+export type NewDeployment = {
+  id: string;
+  serviceId: string;
+  version: number;
+  config: StoredConfig;
+  source: StoredSource;
+  image?: string;
+  artifact?: string;
+  buildId?: string;
+  archiveRef?: string;
+  archiveDigest?: string;
+  branch?: string;
+};
+
+export async function insertDeployment(db: Db, deployment: NewDeployment): Promise<DeploymentRow> {
+  const row = await maybe<Stored>(
+    db,
+    "deployment_insert",
+    `insert into deployments as d
+       (id, service_id, version, status, config, source, image, artifact, build_id, archive_ref, branch, archive_digest)
+     values ($1, $2, $3, 'queued', $4, $5, $6, $7, $8, $9, $10, $11) returning ${DEPLOYMENT}`,
+    [
+      deployment.id,
+      deployment.serviceId,
+      deployment.version,
+      deployment.config,
+      deployment.source,
+      deployment.image,
+      deployment.artifact,
+      deployment.buildId,
+      deployment.archiveRef,
+      deployment.branch,
+      deployment.archiveDigest,
+    ],
+  );
+  return told(row!);
+}
+
+/** What the applied release runs. */
+export function liveArtifact(db: Db, serviceId: string) {
+  return maybe<{ artifact: string; image?: string }>(
+    db,
+    "deployment_live_artifact",
+    `select d.artifact, d.image from deployments d join services s on s.id = d.service_id
+     where s.id = $1 and d.version = s.live_version`,
+    [serviceId],
+  );
+}
+
+export async function deploymentByVersion(db: Db, serviceId: string, version: number) {
+  const row = await maybe<Stored>(
+    db,
+    "deployment_get",
+    `select ${DEPLOYMENT} from deployments d where d.service_id = $1 and d.version = $2`,
+    [serviceId, version],
+  );
+  return row && told(row);
+}
+
+/** Newest first: versions grow with each deployment. */
+export async function deploymentsPage(db: Db, serviceId: string, before: number | undefined, limit: number) {
+  const found = await rows<Stored>(
+    db,
+    "deployment_page",
+    `select ${DEPLOYMENT} from deployments d
+     where d.service_id = $1 and ($2::int is null or d.version < $2) order by d.version desc limit $3`,
+    [serviceId, before, limit],
+  );
+  return found.map(told);
+}
+
+/** One more piece of a build's log; `seq` counts from 0 in each build. */
+export async function appendLog(db: Db, deploymentId: string, seq: number, text: string): Promise<void> {
+  await count(
+    db,
+    "log_append",
+    `insert into build_logs (deployment_id, seq, text) select $1, $2, $3
+     where exists (select from deployments where id = $1)
+     on conflict (deployment_id, seq) do update set text = excluded.text`,
+    [deploymentId, seq, text],
+  );
+}
+
+/** Drops the pieces before `from`. */
+export async function dropLog(db: Db, deploymentId: string, from?: number): Promise<void> {
+  await count(
+    db,
+    "log_drop",
+    "delete from build_logs where deployment_id = $1 and ($2::int is null or seq < $2)",
+    [deploymentId, from],
+  );
+}
+
+export async function readLog(db: Db, deploymentId: string): Promise<string> {
+  const row = await maybe<{ text: string }>(
+    db,
+    "log_read",
+    "select coalesce(string_agg(text, '' order by seq), '') as text from build_logs where deployment_id = $1",
+    [deploymentId],
+  );
+  return row!.text;
+}

@@ -1,0 +1,166 @@
+import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { poke, RELAXED } from "../reconcile/sql.ts";
+import type { StoredNotice } from "./sql.ts";
+
+// How deployments move: each statement compares the state it leaves, so a late one moves nothing.
+
+type Moved = { accountId: string; serviceId: string; version: number };
+const MOVED = `returning d.service_id as "serviceId", d.version,
+  (select account_id from services s where s.id = d.service_id) as "accountId"`;
+
+/** Leaves `queued`, or begins the same build again; only for the owner of the lease. */
+export function beginBuild(db: Db, owner: number, deploymentId: string) {
+  return maybe<Moved & { again: boolean; buildStartedMs: number }>(
+    db,
+    "deployment_begin_build",
+    `with before as (select id, status from deployments where id = $2 for update)
+     update deployments d set status = 'building', build_stage = 'Waiting for builder', leftover = true,
+       build_started_at = coalesce(d.build_started_at, now())
+     from before, work w
+     where d.id = before.id and before.status in ('queued', 'building') and d.build_id is not null
+       and w.service_id = d.service_id and w.lease_owner = $1
+     ${MOVED}, before.status = 'building' as again,
+       (extract(epoch from d.build_started_at) * 1000)::float8 as "buildStartedMs"`,
+    [owner, deploymentId],
+  );
+}
+
+export function setBuildStage(db: Db, deploymentId: string, stage: string) {
+  return count(
+    db,
+    "deployment_build_stage",
+    `update deployments set build_stage = $2 where id = $1 and status = 'building' returning ${RELAXED}`,
+    [deploymentId, stage],
+  );
+}
+
+/** The commit that a build fetched; of a deployment that ended meanwhile, if none is known. */
+export function setCommit(db: Db, deploymentId: string, commit: string) {
+  return count(
+    db,
+    "deployment_commit",
+    `update deployments set commit = $2
+     where id = $1 and (status = 'building' or (status in ('failed', 'superseded') and commit is null))`,
+    [deploymentId, commit],
+  );
+}
+
+export function finishBuild(
+  db: Db,
+  owner: number,
+  built: { deploymentId: string; artifact: string; image?: string; commit?: string },
+) {
+  return maybe<Moved>(
+    db,
+    "deployment_finish_build",
+    `update deployments d set status = 'built', built_at = now(), build_stage = null, artifact = $3, image = $4,
+       commit = coalesce($5, d.commit)
+     from work w
+     where d.id = $2 and d.status = 'building' and w.service_id = d.service_id and w.lease_owner = $1 ${MOVED}`,
+    [owner, built.deploymentId, built.artifact, built.image, built.commit],
+  );
+}
+
+export function failDeployment(db: Db, deploymentId: string, error: StoredNotice) {
+  return maybe<Moved>(
+    db,
+    "deployment_fail",
+    `update deployments d set status = 'failed', finished_at = now(), build_stage = null, errors = errors || $2::jsonb
+     where d.id = $1 and d.status in ('queued', 'building', 'built') ${MOVED}`,
+    [deploymentId, JSON.stringify([error])],
+  );
+}
+
+export function beginApply(db: Db, deploymentId: string) {
+  return count(
+    db,
+    "deployment_begin_apply",
+    `update deployments set apply_started_at = coalesce(apply_started_at, now())
+     where id = $1 and status in ('queued', 'built') returning ${RELAXED}`,
+    [deploymentId],
+  );
+}
+
+/** Makes due what waits for an addon: it has come, or does not. */
+export async function wakeAwaiting(db: Db, addonId: string): Promise<void> {
+  const found = await rows<{ serviceId: string }>(
+    db,
+    "deployment_awaiting",
+    `select s.id as "serviceId" from services a join services s on s.environment_id = a.environment_id
+     join deployments d on d.service_id = s.id
+     where a.id = $1 and d.status in ('queued', 'built') and a.name = any(d.awaits)`,
+    [addonId],
+  );
+  await poke(
+    db,
+    found.map((row) => row.serviceId),
+  );
+}
+
+/** Only the newest deployment of the service, and only from a state that is not final. */
+export function markApplied(db: Db, deploymentId: string) {
+  return maybe<Moved>(
+    db,
+    "deployment_applied",
+    `update deployments d set status = 'applied', applied_at = now(), leftover = false
+     where d.id = $1 and d.status in ('queued', 'built')
+       and d.version = (select max(version) from deployments where service_id = d.service_id) ${MOVED}`,
+    [deploymentId],
+  );
+}
+
+/** First observed running: counts once. */
+export function markHealthy(db: Db, serviceId: string, version: number, at: string) {
+  return count(
+    db,
+    "deployment_healthy",
+    `update deployments set healthy_at = $3
+     where service_id = $1 and version = $2 and status = 'applied' and healthy_at is null`,
+    [serviceId, version, at],
+  );
+}
+
+/** Replaces the notes of a stage by the ones of now; what failed or was superseded keeps its own. */
+export function setWarnings(db: Db, deploymentId: string, stage: string, warnings: StoredNotice[]) {
+  return count(
+    db,
+    "deployment_warnings",
+    `update deployments set warnings = $3::jsonb || coalesce(
+       (select jsonb_agg(w) from jsonb_array_elements(warnings) w where w ->> 'stage' <> $2), '[]')
+     where id = $1 and status not in ('failed', 'superseded')`,
+    [deploymentId, stage, JSON.stringify(warnings)],
+  );
+}
+
+/** Adds a note unless the deployment has one with its code. */
+export function addWarning(db: Db, serviceId: string, version: number, warning: StoredNotice) {
+  return count(
+    db,
+    "deployment_add_warning",
+    `update deployments set warnings = warnings || $3::jsonb where service_id = $1 and version = $2
+       and not warnings @> jsonb_build_array(jsonb_build_object('code', $4::text))`,
+    [serviceId, version, JSON.stringify([warning]), warning.code],
+  );
+}
+
+/** A build of the deployment may have left something after all, if it has ended without a release; gives its status. */
+export async function markLeft(db: Db, deploymentId: string): Promise<string | undefined> {
+  const row = await maybe<{ status: string }>(
+    db,
+    "deployment_left",
+    `with marked as (
+       update deployments set leftover = true where id = $1 and status in ('failed', 'superseded'))
+     select status from deployments where id = $1`,
+    [deploymentId],
+  );
+  return row?.status;
+}
+
+export function markDiscarded(db: Db, deploymentId: string) {
+  return count(
+    db,
+    "deployment_discarded",
+    "update deployments set leftover = false, artifact = null where id = $1 and leftover",
+    [deploymentId],
+  );
+}

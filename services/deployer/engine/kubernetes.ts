@@ -1,0 +1,119 @@
+import { readFile } from "node:fs/promises";
+import type { Logger } from "../../kit/log.ts";
+import { createKubernetesAddons } from "../addons/kubernetes/adapter.ts";
+import { createJobBuilder } from "../builder/job/adapter.ts";
+import { builtImages } from "../builder/job/built-images.ts";
+import type { KubernetesConfig } from "../config.ts";
+import { connectKube } from "../kube/client.ts";
+import { PULL_SECRET } from "../runtime/kubernetes/manifests.ts";
+import { createEnvironments } from "../runtime/kubernetes/namespaces.ts";
+import type { KubernetesRuntimeOptions } from "../runtime/kubernetes/options.ts";
+import { createKubernetesRuntime } from "../runtime/kubernetes/runtime.ts";
+import { createS3Store } from "../store/s3/adapter.ts";
+import type { Engine } from "./local.ts";
+
+const COMPARE_MS = 30_000;
+const ROLLOUT_DEADLINE_MS = 300_000;
+
+/**
+ * Runs everything on the cluster that this process is in: uploads in an S3 bucket, builds as Jobs, releases as
+ * Deployments, addons as StatefulSets. Nothing is kept here, so any number of processes does the same.
+ */
+export async function startKubernetesEngine(config: KubernetesConfig, logger: Logger): Promise<Engine> {
+  const kube = connectKube();
+  const store = createS3Store({
+    endpoint: config.s3Endpoint,
+    publicEndpoint: config.s3PublicEndpoint,
+    bucket: config.s3Bucket,
+    region: config.s3Region,
+    accessKey: config.s3AccessKey,
+    secretKey: config.s3SecretKey,
+    logger,
+  });
+  const { registryAuth } = config;
+  const options = runtimeOptions(config, {
+    kube,
+    logger,
+    registryAuth: registryAuth && (await readFile(registryAuth, "utf8")),
+  });
+  const environments = createEnvironments(options);
+  const runtime = createKubernetesRuntime(options, environments);
+  await Promise.all([store.start(), runtime.start()]);
+  const builder = createJobBuilder({
+    kube,
+    store,
+    logger,
+    namespace: config.buildNamespace,
+    image: config.builderImage,
+    seccompProfile: config.builderSeccompProfile,
+    userNamespaces: config.builderUserNamespaces === "true",
+    resources: config.builderResources,
+    extraCaBundle: config.builderExtraCaBundle,
+    pullSecret: config.registryAuthSecret,
+    baseImages: config.builderBaseImages,
+    variables: config.builderEnv,
+    registry: {
+      push: config.registryPush,
+      pull: config.registryPull,
+      insecure: config.registryInsecure === "true",
+      ...(registryAuth && { authFile: registryAuth }),
+    },
+  });
+  const addonServers = createKubernetesAddons({
+    kube,
+    log: logger,
+    namespacePrefix: config.namespacePrefix,
+    ensureNamespace: environments.ensure,
+    images: config.addonImages,
+    storage: { size: config.addonStorageSize, className: config.addonStorageClass },
+    ...(registryAuth && { pullSecret: PULL_SECRET }),
+  });
+  return {
+    runtime,
+    builder,
+    store,
+    addonServers,
+    isBuiltImage: builtImages({ push: config.registryPush, pull: config.registryPull }),
+    minReadySeconds: 10,
+    buildsAtOnce: 5, // they run elsewhere, but the time that one waits for a node counts as its own
+    other: () => false,
+    stop: async () => {
+      await Promise.all([runtime.stop(), addonServers.stop()]);
+      await environments.stop();
+    },
+  };
+}
+
+function runtimeOptions(
+  config: KubernetesConfig,
+  given: Pick<KubernetesRuntimeOptions, "kube" | "logger" | "registryAuth">,
+): KubernetesRuntimeOptions {
+  return {
+    ...given,
+    namespacePrefix: config.namespacePrefix,
+    claimsNamespace: config.buildNamespace,
+    environmentRole: config.environmentRole,
+    serviceAccount: config.serviceAccount,
+    apps: {
+      domain: config.appsDomain,
+      scheme: config.appsScheme,
+      port: config.appsPort,
+      drainSeconds: config.appsDrainSeconds,
+      graceSeconds: config.appsGraceSeconds,
+      rolloutDeadlineMs: ROLLOUT_DEADLINE_MS,
+      reserved: config.appsReserved,
+    },
+    ingress: {
+      className: config.ingressClass,
+      annotations: config.ingressAnnotations,
+      tlsSecret: config.ingressTlsSecret,
+    },
+    network: {
+      ingressNamespaceLabels: config.ingressNamespaceLabels,
+      ingressFromCidrs: config.ingressFromCidrs,
+      egressExceptCidrs: config.appsEgressExcept,
+    },
+    quota: config.environmentQuota,
+    compareMs: COMPARE_MS,
+  };
+}

@@ -1,0 +1,92 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { join } from "node:path";
+import type { Logger } from "../../kit/log.ts";
+import { createLocalAddons } from "../addons/local/adapter.ts";
+import { createRedisProgram } from "../addons/local/redis-program.ts";
+import { createRedisServers } from "../addons/local/redis-servers.ts";
+import type { AddonServers } from "../addons/port.ts";
+import { createLocalBuilder } from "../builder/local/adapter.ts";
+import type { Builder } from "../builder/port.ts";
+import type { LocalConfig } from "../config.ts";
+import type { IsBuiltImage } from "../images/account-images.ts";
+import { startRouter } from "../runtime/local/router.ts";
+import { createLocalRuntime } from "../runtime/local/runtime.ts";
+import type { Runtime } from "../runtime/port.ts";
+import type { Secrets } from "../secrets.ts";
+import { createDiskStore } from "../store/disk/adapter.ts";
+import { defaultUploadLimits } from "../store/disk/upload-limits.ts";
+import type { ObjectStore } from "../store/port.ts";
+import { beOnlyDeployer } from "./single-instance.ts";
+
+/** Adapters of the ports, chosen by configuration. */
+export type Engine = {
+  runtime: Runtime;
+  builder: Builder;
+  store: ObjectStore;
+  addonServers: AddonServers;
+  isBuiltImage: IsBuiltImage;
+  /** How long a release must have been available, where its service does not say. */
+  minReadySeconds: number;
+  /** How many builds one process of the deployer has under way. */
+  buildsAtOnce: number;
+  /** Takes requests at this process's port that are the object store's. */
+  other: (req: IncomingMessage, res: ServerResponse) => boolean;
+  stop: () => Promise<void>;
+};
+
+/**
+ * Runs everything on this machine under DATA_DIR: uploads as files, builds as folders, releases as
+ * processes behind one router port. What ran when an earlier process was killed is taken over. Throws while
+ * another deployer does the same for this database, or in this folder.
+ */
+export async function startLocalEngine(
+  config: LocalConfig,
+  secrets: Secrets,
+  logger: Logger,
+): Promise<Engine> {
+  const only = await beOnlyDeployer({ url: config.databaseUrl, log: logger });
+  const folder = (name: string) => join(config.dataDir, name);
+  const store = createDiskStore({
+    folder: folder("store"),
+    baseUrl: config.publicOrigin,
+    secrets: config.uploadKeys.map((key) => key.toString("base64")),
+    limits: { ...defaultUploadLimits, ...config.uploadLimits },
+    logger,
+  });
+  const builder = createLocalBuilder({ folder: folder("artifacts"), store, environment: process.env });
+  const router = await startRouter({ port: config.routerPort, logger });
+  const runtime = createLocalRuntime({
+    folder: folder("runtime"),
+    artifactsFolder: folder("artifacts"),
+    secret: secrets.runtimeSecret,
+    router,
+    logger,
+  });
+  await runtime.start();
+  const path = () => process.env.PATH;
+  const redis = createRedisServers({ folder: folder("redis"), logger, path });
+  const redisProgram = createRedisProgram({ folder: config.programsDir, path, logger });
+  await redis.start();
+  return {
+    addonServers: createLocalAddons({ adminUrl: config.addonPostgresUrl, redis, redisProgram }),
+    runtime,
+    builder,
+    store,
+    minReadySeconds: 1,
+    buildsAtOnce: 2,
+    isBuiltImage: () => false,
+    other(req, res) {
+      if (!req.url?.startsWith("/uploads/")) return false;
+      store.handle(req, res).catch((err) => {
+        logger.error({ err }, "an upload broke");
+        res.destroy();
+      });
+      return true;
+    },
+    stop: async () => {
+      await Promise.all([runtime.stopAll(), redis.stopAll()]);
+      await router.close();
+      await only.stop();
+    },
+  };
+}

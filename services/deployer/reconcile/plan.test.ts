@@ -1,0 +1,217 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { times } from "../accounts/plans.ts";
+import type { RuntimeStatus } from "../runtime/port.ts";
+import { type Action, type ActiveDeployment, type Desired, type Observed, plan } from "./plan.ts";
+
+const NOW = 1_800_000_000_000;
+
+function desired(more: Partial<Desired> = {}): Desired {
+  const blank = { now: NOW, type: "web", environmentId: "env_a", staged: false, deleting: false };
+  return { ...blank, leftovers: [], seen: {}, ...more };
+}
+
+function active(more: Partial<ActiveDeployment> = {}): ActiveDeployment {
+  return { id: "dep_new", version: 2, status: "queued", fromSource: true, createdAt: NOW, ...more };
+}
+
+function running(more: Partial<RuntimeStatus> = {}): RuntimeStatus {
+  return { serviceId: "svc_a", version: 1, revision: 1, state: "running", restarts: 0, ...more };
+}
+
+const live = { version: 1, revision: 1, healthy: true };
+const idle: Observed = { builderFree: true };
+
+function doings(want: Partial<Desired>, observed: Partial<Observed> = {}): Action["do"][] {
+  const found = plan(desired(want), { ...idle, ...observed }, times);
+  return found.actions.map((action) => action.do);
+}
+
+function failure(want: Partial<Desired>, observed: Partial<Observed> = {}) {
+  const found = plan(desired(want), { ...idle, ...observed }, times).actions;
+  const action = found.find((one) => one.do === "fail");
+  return action?.do === "fail" ? `${action.stage} ${action.code}` : undefined;
+}
+
+test("a queued archive is built when a builder is free, and waits otherwise", () => {
+  expect(doings({ active: active() })).toEqual(["build"]);
+  const waiting = plan(desired({ active: active() }), { builderFree: false }, times);
+  expect(waiting).toEqual({ actions: [], wakeAt: NOW + times.queueMs });
+});
+
+test("a build that no process runs is begun again; one that runs here is left alone", () => {
+  const building = active({ status: "building", buildStartedAt: NOW });
+  expect(doings({ active: building })).toEqual(["build"]);
+  expect(doings({ active: building }, { building: building.id })).toEqual([]);
+});
+
+test("an image is applied at once, and so is what was built", () => {
+  expect(doings({ active: active({ fromSource: false }) })).toEqual(["apply"]);
+  expect(doings({ active: active({ status: "built" }) })).toEqual(["apply"]);
+});
+
+test("a build that a newer deployment replaced is stopped, and what it left is discarded", () => {
+  const leftovers = [{ deploymentId: "dep_old", buildId: "bld_old" }];
+  expect(doings({ active: active(), leftovers }, { building: "dep_old" })).toEqual([
+    "stop-build",
+    "discard",
+    "build",
+  ]);
+});
+
+test("every state that is not final has a deadline", () => {
+  const late = (ms: number) => NOW - ms;
+  expect(failure({ active: active({ createdAt: late(times.queueMs) }) })).toBe(
+    "queue queue_deadline_exceeded",
+  );
+  const image = active({ fromSource: false, createdAt: late(times.queueMs) });
+  expect(failure({ active: image })).toBe("queue queue_deadline_exceeded");
+  const building = active({ status: "building", buildStartedAt: late(times.buildMs) });
+  expect(failure({ active: building }, { building: building.id })).toBe("build build_timeout");
+  const built = active({ status: "built", applyStartedAt: late(times.applyMs) });
+  expect(failure({ active: built })).toBe("apply apply_deadline_exceeded");
+});
+
+test("a deadline that is not reached yet is when the service is looked at again", () => {
+  const building = active({ status: "building", buildStartedAt: NOW - 1_000 });
+  const found = plan(desired({ active: building }), { ...idle, building: building.id }, times);
+  expect(found).toEqual({ actions: [], wakeAt: NOW - 1_000 + times.buildMs });
+});
+
+test("a live release that the runtime lost, or has an older form of, is applied again", () => {
+  expect(doings({ live })).toEqual(["restore"]);
+  const two = { version: 2, revision: 3, healthy: true };
+  expect(doings({ live: two }, { runtime: running({ version: 1, revision: 3 }) })).toEqual(["restore"]);
+  expect(doings({ live: two }, { runtime: running({ version: 2, revision: 2 }) })).toEqual(["restore"]);
+});
+
+test("what runs and is nobody's release is removed, but not while a deployment is under way", () => {
+  expect(doings({}, { runtime: running() })).toEqual(["clear"]);
+  expect(doings({ live }, { runtime: running({ version: 2 }) })).toEqual(["clear", "restore"]);
+  const building = active({ version: 3, status: "building", buildStartedAt: NOW });
+  const seen = { runtime: running({ version: 2 }), building: building.id };
+  expect(doings({ live, active: building }, seen)).toEqual([]);
+});
+
+test("changed variables are taken after a quiet time, and after a longer one even while they keep changing", () => {
+  const seen = { state: "running" };
+  const observed = { ...idle, runtime: running() };
+  const fresh = desired({ live, seen, dirtyAt: NOW - 500, dirtySince: NOW - 500 });
+  expect(plan(fresh, observed, times)).toEqual({ actions: [], wakeAt: NOW - 500 + times.debounceMs });
+  const quiet = { live, seen, dirtyAt: NOW - times.debounceMs, dirtySince: NOW - times.debounceMs };
+  expect(doings(quiet, observed)).toEqual(["refresh"]);
+  const restless = { live, seen, dirtyAt: NOW - 1, dirtySince: NOW - times.debounceMaxMs };
+  expect(doings(restless, observed)).toEqual(["refresh"]);
+});
+
+test("a deployment about to be applied brings the variables along: nothing else is applied before it", () => {
+  const dirty = { dirtyAt: NOW - times.debounceMs, dirtySince: NOW - times.debounceMs };
+  const image = active({ fromSource: false });
+  expect(doings({ live, active: image, ...dirty }, { runtime: running() })).toEqual(["apply"]);
+});
+
+test("a status is recorded when it differs from the recorded one, and only then", () => {
+  const status = running({ serving: { version: 1, revision: 1 }, url: "http://a.localhost:1" });
+  expect(doings({ live }, { runtime: status })).toEqual(["record"]);
+  const seen = { state: "running", serving: 1, url: "http://a.localhost:1" };
+  expect(doings({ live, seen }, { runtime: status })).toEqual([]);
+  const healthy = { ...status, healthySince: new Date(NOW).toISOString() };
+  expect(doings({ live: { ...live, healthy: false }, seen }, { runtime: healthy })).toEqual(["record"]);
+});
+
+test("a deleted service is torn down whatever else is going on, and a staged one is left alone", () => {
+  const busy = { live, active: active({ status: "building" as const }), deleting: true };
+  expect(doings(busy, { building: "dep_new", runtime: running() })).toEqual(["stop-build", "tear-down"]);
+  expect(doings({ staged: true, active: active() })).toEqual([]);
+});
+
+test("an addon is provisioned once, and gets a new password when that was asked for", () => {
+  for (const type of ["postgres", "redis"])
+    expect(doings({ type, addonState: "provisioning" })).toEqual(["provision-addon"]);
+  const ready = { type: "postgres", addonState: "ready" };
+  expect(doings(ready, { addon: "shared" })).toEqual([]);
+  expect(doings({ ...ready, rotating: true }, { addon: "shared" })).toEqual(["rotate-addon"]);
+});
+
+test("an addon that failed for want of something is tried again", () => {
+  for (const type of ["postgres", "redis"])
+    expect(doings({ type, addonState: "failed" })).toEqual(["provision-addon"]);
+});
+
+test("what runs with other replicas or another size than configured is scaled, without a new release", () => {
+  const wanted = { ...live, scale: { replicas: 2, size: "nano" as const } };
+  const seen = { state: "running" };
+  const want = { live: wanted, seen };
+  expect(doings(want, { runtime: running({ scale: { replicas: 2, size: "nano" } }) })).toEqual([]);
+  expect(doings(want, { runtime: running({ scale: { replicas: 1, size: "nano" } }) })).toEqual(["scale"]);
+  expect(doings(want, { runtime: running({ scale: { replicas: 2, size: "small" } }) })).toEqual(["scale"]);
+  const other = running({ version: 0, scale: { replicas: 1, size: "nano" } });
+  expect(doings(want, { runtime: other })).toEqual(["restore"]);
+});
+
+test("a release is rolled as often as it was asked for, and by what is applied anyway", () => {
+  const seen = { state: "running" };
+  const want = { live: { ...live, rolls: 2 }, seen };
+  expect(doings(want, { runtime: running() })).toEqual(["roll"]);
+  expect(doings(want, { runtime: running({ rolls: 1 }) })).toEqual(["roll"]);
+  expect(doings(want, { runtime: running({ rolls: 2 }) })).toEqual([]);
+  expect(doings(want, { runtime: running({ version: 0, rolls: 1 }) })).toEqual(["restore"]);
+  const changed = { ...want, dirtyAt: NOW - times.debounceMs, dirtySince: NOW - times.debounceMs };
+  expect(doings(changed, { runtime: running() })).toEqual(["refresh"]);
+  const soon = plan(desired({ ...want, dirtyAt: NOW }), { ...idle, runtime: running() }, times);
+  expect(soon).toEqual({ actions: [{ do: "roll" }], wakeAt: NOW + times.debounceMs });
+  const applying = { ...want, active: active({ fromSource: false }) };
+  expect(doings(applying, { runtime: running() })).toEqual(["apply"]);
+});
+
+test("a deployment waits for addons that are being made, and no longer than told", () => {
+  for (const one of [active({ status: "built" }), active({ fromSource: false })]) {
+    const waiting = desired({ active: { ...one, applyStartedAt: NOW, waitsUntil: NOW + 60_000 } });
+    expect(plan(waiting, idle, times)).toEqual({ actions: [], wakeAt: NOW + 60_000 });
+    expect(doings({ active: { ...one, waitsUntil: NOW } })).toEqual(["apply"]);
+    expect(doings({ active: { ...one, waitsUntil: null } })).toEqual(["apply"]);
+    const late = { ...one, applyStartedAt: NOW - times.applyMs, waitsUntil: NOW + 60_000 };
+    expect(failure({ active: late })).toBe("apply apply_deadline_exceeded");
+  }
+});
+
+test("a redis addon whose server is away or has another size is brought back to what it should be", () => {
+  const ready = { type: "redis", addonState: "ready", size: "nano", seen: { usageAt: 5 } };
+  const usage = [{ at: 5, replicas: 1 }];
+  const addon = { serviceId: "svc_a", type: "redis" as const, running: true, size: "nano" as const, usage };
+  expect(doings(ready, { addon })).toEqual([]);
+  expect(doings(ready)).toEqual(["provision-addon"]);
+  expect(doings({ ...ready, size: "small" }, { addon })).toEqual(["provision-addon"]);
+  const ended = { ...addon, running: false, usage: [...addon.usage, { at: 9, replicas: 0 }] };
+  expect(doings(ready, { addon: ended })).toEqual(["record-addon", "provision-addon"]);
+  const problem = { state: "degraded" as const, message: "Its volume is not there yet." };
+  const stuck = { ...addon, running: false, problem };
+  expect(doings(ready, { addon: stuck })).toEqual(["record-addon", "provision-addon"]);
+  const told = { ...ready, seen: { ...ready.seen, message: problem.message } };
+  expect(doings(told, { addon: stuck })).toEqual(["provision-addon"]);
+  expect(doings(told, { addon })).toEqual(["record-addon"]);
+});
+
+const moment = fc.integer({ min: NOW - 3_600_000, max: NOW });
+const anyActive = fc.record({
+  id: fc.constant("dep_new"),
+  version: fc.integer({ min: 2, max: 4 }),
+  status: fc.constantFrom("queued" as const, "building" as const, "built" as const),
+  fromSource: fc.boolean(),
+  createdAt: moment,
+  buildStartedAt: fc.option(moment),
+  applyStartedAt: fc.option(moment),
+  waitsUntil: fc.option(fc.integer({ min: NOW - 60_000, max: NOW + 60_000 })),
+});
+
+test("no deployment waits without an action, a build under way or a time to look again", () => {
+  const world = fc.record({ found: anyActive, here: fc.boolean(), builderFree: fc.boolean() });
+  fc.assert(
+    fc.property(world, ({ found, here, builderFree }) => {
+      const building = here && found.status === "building" ? found.id : undefined;
+      const next = plan(desired({ active: found }), { builderFree, building }, times);
+      const acts = next.actions.some((action) => action.do !== "stop-build");
+      expect(acts || (next.wakeAt !== undefined && next.wakeAt > NOW)).toBe(true);
+    }),
+  );
+});

@@ -1,0 +1,185 @@
+import { count, type Db, rows } from "../../kit/postgres/db.ts";
+
+/** Advisory locks of this class, one per process, tell which lease owners live. */
+export const OWNER_CLASS = 1_111_839_316;
+export const LEASE_SECONDS = 60;
+
+/** Channel on which reconcilers of this schema are woken. */
+export const CHANNEL = "'deployer:' || current_schema()";
+
+// A lease is free past its time, and at once when its owner's connection is gone: a killed process.
+const FREE = `(w.lease_owner is null or w.lease_until < now() or not exists (
+  select from pg_locks l where l.locktype = 'advisory' and l.classid = ${OWNER_CLASS}
+    and l.objid = w.lease_owner::oid and l.objsubid = 2
+    and l.database = (select oid from pg_database where datname = current_database())))`;
+
+/**
+ * In `returning` of a statement that is a transaction of its own: it does not wait for the disk. What a crash
+ * of the database undoes is found and done again.
+ */
+export const RELAXED = "set_config('synchronous_commit', 'off', true)";
+
+/** Makes a service due now; reconcilers are told when the transaction commits. */
+export async function poke(db: Db, serviceIds: string[]): Promise<void> {
+  if (serviceIds.length === 0) return;
+  await rows(
+    db,
+    "work_poke",
+    `with due as (update work set next_at = now() where service_id = any($1))
+     select pg_notify(${CHANNEL}, '')`,
+    [serviceIds],
+  );
+}
+
+export async function wakeReconcilers(db: Db): Promise<void> {
+  await rows(db, "work_notify", `select pg_notify(${CHANNEL}, '')`);
+}
+
+/**
+ * Leases services to the owner: those that are due, those that a process died over, and its own that are
+ * not `inHand` any more. Of what is in hand only what it still holds: if it lost a lease, another goes on.
+ */
+export function claim(db: Db, owner: number, inHand: string[], limit: number) {
+  return rows<{ serviceId: string }>(
+    db,
+    "work_claim",
+    `with due as (
+       select w.service_id from work w
+       where (w.lease_owner = $1 and (w.next_at <= now() or w.service_id <> all($3)))
+         or (w.service_id <> all($3) and ${FREE} and (w.next_at <= now() or w.lease_owner is not null))
+       order by w.next_at limit $2 for update skip locked)
+     update work w set next_at = null, lease_owner = $1, lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
+     from due where w.service_id = due.service_id returning w.service_id as "serviceId", ${RELAXED}`,
+    [owner, limit, inHand],
+  );
+}
+
+/** Goes on with a service whose lease is the owner's; 0 when it is not any more. */
+export function resume(db: Db, owner: number, serviceId: string) {
+  return count(
+    db,
+    "work_resume",
+    `update work set next_at = null, lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
+     where service_id = $2 and lease_owner = $1 returning ${RELAXED}`,
+    [owner, serviceId],
+  );
+}
+
+/** Gives a lease back; the service is looked at again at `wakeInMs`, or earlier if something asked for it. */
+export function release(db: Db, owner: number, serviceId: string, wakeInMs: number | undefined) {
+  return count(
+    db,
+    "work_release",
+    `update work set lease_owner = null, lease_until = null,
+       next_at = least(next_at, now() + make_interval(secs => $3::float8 / 1000))
+     where service_id = $2 and lease_owner = $1 returning ${RELAXED}`,
+    [owner, serviceId, wakeInMs],
+  );
+}
+
+/** As `release`, but the lease is kept: work goes on in this process. */
+export function wakeLater(db: Db, owner: number, serviceId: string, wakeInMs: number | undefined) {
+  return count(
+    db,
+    "work_later",
+    `update work set next_at = least(next_at, now() + make_interval(secs => $3::float8 / 1000))
+     where service_id = $2 and lease_owner = $1 returning ${RELAXED}`,
+    [owner, serviceId, wakeInMs],
+  );
+}
+
+/** Prolongs leases of the owner; gives the services it still holds. */
+export function renew(db: Db, owner: number, serviceIds: string[]) {
+  return rows<{ serviceId: string }>(
+    db,
+    "work_renew",
+    `update work set lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
+     where lease_owner = $1 and service_id = any($2) returning service_id as "serviceId"`,
+    [owner, serviceIds],
+  );
+}
+
+export function releaseAll(db: Db, owner: number) {
+  return count(
+    db,
+    "work_release_all",
+    "update work set lease_owner = null, lease_until = null, next_at = now() where lease_owner = $1",
+    [owner],
+  );
+}
+
+/** Milliseconds until the next service is due; undefined when none is. */
+export async function nextDue(db: Db): Promise<number | undefined> {
+  const found = await rows<{ ms: number | null }>(
+    db,
+    "work_next",
+    "select (extract(epoch from min(next_at) - now()) * 1000)::float8 as ms from work where next_at is not null",
+  );
+  return found[0]?.ms ?? undefined;
+}
+
+/**
+ * Makes due every service that the runtime treats differently than its row says, or that has something
+ * unsettled nobody looks after; gives what the runtime holds for services that are no more. `held` is all
+ * the runtime holds.
+ */
+export async function compare(
+  db: Db,
+  held: {
+    serviceId: string;
+    version: number;
+    revision: number;
+    state: string;
+    serving?: { version: number };
+    usage?: { at: number }[];
+    drifted?: boolean;
+  }[],
+): Promise<string[]> {
+  const columns = [
+    held.map((one) => one.serviceId),
+    held.map((one) => one.version),
+    held.map((one) => one.revision),
+    held.map((one) => one.state),
+    held.map((one) => one.serving?.version ?? null),
+    held.map((one) => usedAt(one)),
+    held.map((one) => one.drifted ?? false),
+  ];
+  await count(
+    db,
+    "work_compare",
+    `with held as (
+       select * from unnest($1::text[], $2::int[], $3::int[], $4::text[], $5::int[],
+         $6::timestamptz[], $7::bool[])
+         as h (service_id, version, revision, state, serving, usage_at, drifted))
+     update work w set next_at = now()
+     from services s left join held h on h.service_id = s.id
+     where w.service_id = s.id and (w.next_at is null or w.next_at > now() + interval '10 seconds')
+       and w.lease_owner is null and s.type in ('web', 'worker') and s.deleting_at is null
+       and ((s.live_version, s.applied_revision, s.runtime_state, s.serving_version)
+         is distinct from (h.version, h.revision, h.state, h.serving) or s.usage_at <> h.usage_at or h.drifted)
+       and (s.live_version is not null or h.service_id is not null)`,
+    columns,
+  );
+  await count(
+    db,
+    "work_unsettled",
+    `update work w set next_at = now() where w.next_at is null and w.lease_owner is null and w.service_id in (
+       select service_id from deployments where status in ('queued', 'building', 'built')
+       union all
+       select id from services where deleting_at is not null or addon_state in ('provisioning', 'failed')
+         or (dirty_at is not null and live_version is not null))`,
+  );
+  const strays = await rows<{ id: string }>(
+    db,
+    "work_strays",
+    `select h.id from unnest($1::text[]) as h (id) where not exists (select from services s where s.id = h.id)`,
+    [columns[0]],
+  );
+  return strays.map((row) => row.id);
+}
+
+/** When what runs changed last, as text; null when it is not told. */
+export function usedAt({ usage }: { usage?: { at: number }[] }): string | null {
+  const last = usage?.at(-1);
+  return last ? new Date(last.at).toISOString() : null;
+}

@@ -1,0 +1,68 @@
+import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { newId } from "../../kit/ids.ts";
+import { createLog } from "../../kit/log.ts";
+import { createPool, type Pool } from "../../kit/postgres/db.ts";
+import { migrate } from "../../kit/postgres/migrate.ts";
+import { eventually, testDatabase } from "../../kit/testing/testing.ts";
+import { mergeConfig } from "../catalog/service-config.ts";
+import { insertService } from "../catalog/services-sql.ts";
+import { insertEnvironment, insertProject } from "../catalog/sql.ts";
+import { poke } from "./sql.ts";
+import { startWorklist } from "./work-queue.ts";
+
+test("a service is looked at again when its background work ends just after a step", async () => {
+  const database = await testDatabase(["deployer"]);
+  const pool = createPool(database.url("deployer"));
+  await migrate(pool, join(import.meta.dirname, "../migrations"));
+  const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
+  const [accountId, projectId, environmentId, id] = ["acc_work", newId("prj"), newId("env"), newId("svc")];
+  await insertProject(pool, projectId, accountId, "work");
+  await insertEnvironment(pool, environmentId, accountId, projectId, "production");
+  const config = mergeConfig("web", undefined, undefined);
+  const more = { type: "web", source: {}, config, staged: false, addonState: undefined };
+  await insertService(pool, { id, accountId, projectId, environmentId, name: "web", ...more });
+
+  // Tells when services begin to be taken: meanwhile no lease is given back.
+  let taking = Promise.withResolvers<void>();
+  const query = (statement: { name: string }) => {
+    if (statement.name === "work_claim") taking.resolve();
+    return pool.query(statement as never);
+  };
+  const behind = new Set<string>();
+  let steps = 0;
+  const worklist = startWorklist({
+    pool: { query } as unknown as Pool,
+    log,
+    owner: 1,
+    background: () => [...behind],
+    async step() {
+      steps++;
+      if (steps % 2 === 0) return undefined;
+      behind.add(id);
+      taking = Promise.withResolvers();
+      worklist.wake();
+      await taking.promise;
+      // The background work ends after this step, and before its lease is given back.
+      void nextTurn().then(() => {
+        behind.delete(id);
+        worklist.ended(id, false);
+      });
+      return 3_600_000;
+    },
+  });
+  try {
+    for (let round = 1; round <= 5; round++) {
+      const before = steps;
+      await poke(pool, [id]);
+      worklist.wake();
+      await eventually("it is looked at again", () => Promise.resolve(steps >= before + 2));
+    }
+    expect(steps).toBe(10);
+  } finally {
+    await worklist.stop();
+    await pool.end();
+    await database.drop();
+  }
+});

@@ -1,0 +1,217 @@
+import { count, type Db, maybe } from "../../kit/postgres/db.ts";
+import type { StoredConfig, StoredSource } from "../catalog/service-config.ts";
+import type { Desired, Seen } from "../reconcile/plan.ts";
+import type { RuntimeStatus } from "../runtime/port.ts";
+
+/** Of a service `a`: an addon that is not there yet, and comes by itself. */
+const BEING_MADE = "a.addon_state = 'provisioning' and a.deleting_at is null";
+
+const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`;
+
+/** All that `plan` has to know of a service; undefined when it is no more. */
+export function loadDesired(db: Db, serviceId: string) {
+  return maybe<Desired>(
+    db,
+    "desired",
+    `select ${ms("now()")} as now, s.type, s.environment_id as "environmentId", s.staged, s.deleting_at is not null as deleting,
+       (select a.tier from accounts a where a.id = s.account_id) as tier,
+       s.addon_state as "addonState", ${ms("s.dirty_at")} as "dirtyAt", ${ms("s.dirty_since")} as "dirtySince",
+       jsonb_build_object('state', s.runtime_state, 'reason', s.runtime_reason, 'message', s.runtime_message,
+         'serving', s.serving_version, 'url', s.url, 'usageAt', ${ms("s.usage_at")}) as seen,
+       s.config ->> 'size' as size, s.addon_next_secret is not null as rotating,
+       (select jsonb_build_object('id', d.id, 'version', d.version, 'status', d.status,
+          'fromSource', d.build_id is not null, 'createdAt', ${ms("d.created_at")},
+          'buildStartedAt', ${ms("d.build_started_at")}, 'applyStartedAt', ${ms("d.apply_started_at")},
+          'waitsUntil', case when exists (select from services a where a.environment_id = s.environment_id
+            and a.name = any(d.awaits) and ${BEING_MADE}) then ${ms("d.awaits_until")} end)
+        from deployments d where d.service_id = s.id and d.status in ('queued', 'building', 'built')) as active,
+       (select jsonb_build_object('version', d.version, 'revision', s.applied_revision,
+          'healthy', d.healthy_at is not null, 'rolls', s.rolls,
+          'scale', jsonb_build_object('replicas', coalesce(d.config -> 'replicas', '1'), 'size', d.config -> 'size'))
+        from deployments d where d.service_id = s.id and d.version = s.live_version) as live,
+       (select coalesce(jsonb_agg(jsonb_build_object('deploymentId', d.id, 'buildId', d.build_id,
+          'artifact', d.artifact)), '[]') from deployments d
+        where d.service_id = s.id and d.leftover and d.status in ('failed', 'superseded', 'applied')) as leftovers
+     from services s where s.id = $1`,
+    [serviceId],
+  );
+}
+
+/** A service with one of its deployments, as its release is made of them. */
+export type ReleaseRow = {
+  serviceId: string;
+  accountId: string;
+  projectId: string;
+  environmentId: string;
+  project: string;
+  environment: string;
+  service: string;
+  type: "web" | "worker";
+  autoApply: boolean;
+  deploymentId: string;
+  version: number;
+  status: string;
+  config: StoredConfig;
+  /** The service's source when the deployment was accepted. */
+  source: StoredSource;
+  artifact?: string;
+  buildId?: string;
+  archiveRef?: string;
+  archiveDigest?: string;
+  buildStartedMs?: number;
+  fingerprint?: string;
+  revision: number;
+  appliedRevision?: number;
+  /** How often users asked to roll the live release. */
+  rolls: number;
+  dirtyAt?: string;
+  tier?: string;
+  /** It has warnings about variables. */
+  noted: boolean;
+};
+
+const RELEASE = `
+  select s.id as "serviceId", s.account_id as "accountId", s.project_id as "projectId",
+    s.environment_id as "environmentId", p.name as project, e.name as environment, s.name as service, s.type,
+    coalesce((s.config -> 'autoApply')::boolean, true) as "autoApply",
+    d.id as "deploymentId", d.version, d.status, d.config, d.source, d.artifact, d.build_id as "buildId",
+    d.archive_ref as "archiveRef", d.archive_digest as "archiveDigest", ${ms("d.build_started_at")} as "buildStartedMs", s.fingerprint,
+    s.variables_revision as revision, s.applied_revision as "appliedRevision", s.rolls, s.dirty_at::text as "dirtyAt",
+    d.warnings @> '[{"stage": "resolve"}]' as noted,
+    (select a.tier from accounts a where a.id = s.account_id) as tier
+  from services s join environments e on e.id = s.environment_id join projects p on p.id = s.project_id
+  join deployments d on d.service_id = s.id`;
+
+export function releaseOf(db: Db, deploymentId: string) {
+  return maybe<ReleaseRow>(db, "release_get", `${RELEASE} where d.id = $1`, [deploymentId]);
+}
+
+export function liveReleaseOf(db: Db, serviceId: string) {
+  return maybe<ReleaseRow>(db, "release_live", `${RELEASE} where s.id = $1 and d.version = s.live_version`, [
+    serviceId,
+  ]);
+}
+
+/**
+ * Locks a service that the owner still holds the lease of, so that nothing is accepted, deleted or applied
+ * meanwhile. Undefined: somebody else works on it now, or it is being deleted. A process that stands still
+ * while it holds the lock loses it.
+ */
+export function lockHeld(db: Db, owner: number, serviceId: string) {
+  return maybe<{ liveVersion?: number; revision: number }>(
+    db,
+    "service_lock_held",
+    `select s.live_version as "liveVersion", s.variables_revision as revision,
+       set_config('idle_in_transaction_session_timeout', '60s', true)
+     from services s join work w on w.service_id = s.id
+     where s.id = $2 and w.lease_owner = $1 and s.deleting_at is null for no key update of s`,
+    [owner, serviceId],
+  );
+}
+
+/** The revision of a set of variables: the last one for the same fingerprint, else the next. */
+export async function revisionFor(db: Db, owner: number, serviceId: string, fingerprint: string) {
+  const row = await maybe<{ revision: number }>(
+    db,
+    "revision_for",
+    `update services s set fingerprint = $3,
+       variables_revision = variables_revision + (fingerprint is distinct from $3)::int
+     from work w where s.id = $2 and w.service_id = s.id and w.lease_owner = $1
+     returning s.variables_revision as revision`,
+    [owner, serviceId, fingerprint],
+  );
+  return row?.revision;
+}
+
+/** How long a deployment waits for addons that its variables name, from when it is about to be applied. */
+const ADDON_WAIT = "interval '60 seconds'";
+
+/**
+ * Lets a deployment wait for those of the named addons that are still being made, and gives them; undefined when
+ * there are none, or it has waited long enough. One that has just come counts once: its keys are asked for again.
+ */
+export async function awaitAddons(db: Db, owner: number, deploymentId: string, names: string[]) {
+  const row = await maybe<{ awaits: string[] }>(
+    db,
+    "release_await_addons",
+    `with made as (
+       select d.id, array_agg(a.name order by a.name) as names from deployments d
+       join services s on s.id = d.service_id join work w on w.service_id = s.id and w.lease_owner = $1
+       join services a on a.environment_id = s.environment_id and a.name = any($3)
+         and (${BEING_MADE} or (a.addon_state = 'ready' and d.awaits_until is null))
+       where d.id = $2 and (d.awaits_until is null or d.awaits_until > now()) group by d.id)
+     update deployments d set awaits = made.names, awaits_until = coalesce(d.awaits_until, now() + ${ADDON_WAIT})
+     from made where d.id = made.id and d.status in ('queued', 'built') returning d.awaits`,
+    [owner, deploymentId, names],
+  );
+  return row?.awaits;
+}
+
+/**
+ * Notes which release the runtime took, with the sealed marks of its variables. Variables count as compared unless they changed since `dirtyAt`
+ * was read.
+ */
+export function noteRelease(
+  db: Db,
+  release: { serviceId: string; version: number; revision: number; dirtyAt?: string },
+  variables: Buffer,
+) {
+  return count(
+    db,
+    "release_note",
+    `update services set runtime_state = case when live_version = $2 and applied_revision = $3
+         then runtime_state else 'starting' end,
+       live_version = $2, applied_revision = $3, pending_variables = false, applied_variables = $5,
+       dirty_since = case when dirty_at is not distinct from $4::timestamptz then null else dirty_since end,
+       dirty_at = case when dirty_at is not distinct from $4::timestamptz then null else dirty_at end
+     where id = $1`,
+    [release.serviceId, release.version, release.revision, release.dirtyAt, variables],
+  );
+}
+
+/** Variables were compared and nothing is applied: they are the same, or wait for the next deploy. */
+export function noteCompared(db: Db, serviceId: string, pending: boolean, dirtyAt: string | undefined) {
+  return count(
+    db,
+    "release_compared",
+    `update services set pending_variables = $2,
+       dirty_since = case when dirty_at is not distinct from $3::timestamptz then null else dirty_since end,
+       dirty_at = case when dirty_at is not distinct from $3::timestamptz then null else dirty_at end
+     where id = $1`,
+    [serviceId, pending, dirtyAt],
+  );
+}
+
+/** Records what the runtime does; gives what was recorded before. */
+export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
+  return maybe<Seen & { accountId: string }>(
+    db,
+    "status_record",
+    `with before as (
+       select s.id, s.account_id, s.runtime_state, s.runtime_reason from services s
+       join work w on w.service_id = s.id and w.lease_owner = $1 where s.id = $2 for no key update of s)
+     update services s set runtime_state = $3, runtime_reason = $4, runtime_message = $5, serving_version = $6, url = $7
+     from before where s.id = before.id
+     returning before.account_id as "accountId", before.runtime_state as state, before.runtime_reason as reason`,
+    [
+      owner,
+      status.serviceId,
+      status.state,
+      status.reason,
+      status.message,
+      status.serving?.version,
+      status.url,
+    ],
+  );
+}
+
+/** The runtime has nothing for the service, for a reason that trying again does not cure. */
+export function recordBroken(db: Db, serviceId: string, message: string) {
+  return count(
+    db,
+    "status_broken",
+    `update services set runtime_state = 'crashed', runtime_reason = null, runtime_message = $2,
+       serving_version = null where id = $1`,
+    [serviceId, message],
+  );
+}

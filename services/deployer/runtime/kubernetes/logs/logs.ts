@@ -1,0 +1,95 @@
+import type { Kube } from "../../../kube/client.ts";
+import type { LogPage, LogQuery } from "../../port.ts";
+import { followLines } from "./log-follow.ts";
+import {
+  compare,
+  type Line,
+  matches,
+  type Position,
+  readCursor,
+  toLogLine,
+  writeCursor,
+} from "./log-lines.ts";
+import { createLogReader, type LoggedPod } from "./log-read.ts";
+
+type Filter = Omit<LogQuery, "serviceId">;
+
+/** A first guess; most pages are made of one reading. */
+const LEAST_LINES = 200;
+/** Before the beginning. */
+const NOWHERE: Position = { time: "", pod: "", nth: 0 };
+
+/**
+ * Logs as the cluster keeps them: of the pods that there are, each with the instance that runs and the one
+ * before it. `podsOf` gives a service's pods, undefined when there is no such service.
+ */
+export function createLogs(kube: Kube, podsOf: (serviceId: string) => LoggedPod[] | undefined) {
+  const reader = createLogReader(kube);
+
+  /** Up to `limit` matching lines of a pod that stand before `before`, newest first. */
+  async function back(pod: LoggedPod, filter: Filter, limit: number, before?: Position): Promise<Line[]> {
+    const wanted = (line: Line) => matches(line, filter) && (!before || compare(line, before) < 0);
+    const found: Line[] = [];
+    for (const previous of pod.restarts > 0 ? [false, true] : [false]) {
+      for (let tailLines = Math.max(LEAST_LINES, 2 * limit); ; tailLines *= 8) {
+        const read = await reader.newest(pod, { previous, tailLines, since: filter.since });
+        const good = read.filter(wanted).reverse();
+        if (good.length < limit - found.length && read.length >= tailLines) continue;
+        found.push(...good.slice(0, limit - found.length));
+        break;
+      }
+      if (found.length >= limit) break;
+    }
+    return found;
+  }
+
+  async function newest(serviceId: string, filter: Filter, limit: number, before?: Position) {
+    const pods = (podsOf(serviceId) ?? []).filter(
+      (pod) => filter.version === undefined || pod.version === filter.version,
+    );
+    const found = await Promise.all(pods.map((pod) => back(pod, filter, limit, before)));
+    return found
+      .flat()
+      .sort((one, other) => compare(other, one))
+      .slice(0, limit);
+  }
+
+  return {
+    async page({
+      serviceId,
+      limit,
+      cursor,
+      ...filter
+    }: LogQuery & { limit: number; cursor?: string }): Promise<LogPage> {
+      const before = readCursor(cursor);
+      const found = await newest(serviceId, filter, limit + 1, before);
+      const lines = found.slice(0, limit);
+      const last = lines.at(-1);
+      return {
+        lines: lines.map((line) => toLogLine(line)),
+        ...(found.length > limit && last && { nextCursor: writeCursor(last) }),
+      };
+    },
+
+    async *follow(
+      { serviceId, tail = 0, after, ...filter }: LogQuery & { tail?: number; after?: string },
+      signal: AbortSignal,
+    ) {
+      let from = readCursor(after);
+      if (!podsOf(serviceId)) return;
+      if (!from) {
+        // What was written before is known by its newest line, not by our clock.
+        const before = await newest(serviceId, filter, Math.max(1, tail));
+        from = before[0] ?? NOWHERE;
+        for (const line of tail > 0 ? before.reverse() : []) {
+          if (signal.aborted) return;
+          yield toLogLine(line);
+        }
+      }
+      const wanted = () =>
+        podsOf(serviceId)?.filter((pod) => filter.version === undefined || pod.version === filter.version);
+      for await (const { line, cursor } of followLines(reader, wanted, from, signal))
+        if (matches(line, filter)) yield toLogLine(line, cursor);
+    },
+  };
+}

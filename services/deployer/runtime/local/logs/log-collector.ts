@@ -1,0 +1,149 @@
+import { execFile } from "node:child_process";
+import { closeSync, type FSWatcher, fstatSync, ftruncateSync, openSync, readSync, watch } from "node:fs";
+import { join } from "node:path";
+import type { LogStream } from "../../port.ts";
+import type { OutputLine } from "./log-segments.ts";
+import type { LogStore } from "./log-store.ts";
+
+/** Longer lines come as several, so that nothing is lost. */
+const lineBytes = 16 * 1024;
+const readBytes = 256 * 1024;
+/** What an instance writes while nobody reads is kept up to this many bytes, the newest. */
+const backlogBytes = 8 * 1024 ** 2;
+
+export interface Collector {
+  /** Takes in everything written so far; `last` after the instance has ended: also a line without an end. */
+  collect(last: boolean): void;
+  close(): void;
+}
+
+export function outputPath(folder: string, stream: LogStream): string {
+  return join(folder, stream);
+}
+
+/**
+ * Takes what an instance writes to its two output files into the service's log, stamped with the time of
+ * the write. The instance writes to plain files, not to a pipe of ours: it needs nobody to go on.
+ */
+export function collectOutput(
+  folder: string,
+  instance: string,
+  store: LogStore,
+  taken: Record<LogStream, number>,
+): Collector {
+  const sources = [
+    openSource(outputPath(folder, "stdout"), "stdout", instance, taken.stdout),
+    openSource(outputPath(folder, "stderr"), "stderr", instance, taken.stderr),
+  ];
+  let soon: NodeJS.Timeout | undefined;
+  const collect = (last: boolean) => {
+    clearTimeout(soon);
+    soon = undefined;
+    for (const source of sources) for (let more = true; more; ) more = source.take(store, last) && last;
+    if (sources.some((source) => source.behind())) later();
+  };
+  const later = () => {
+    soon ??= setTimeout(collect, 10, false);
+    soon.unref();
+  };
+  // The watch is for speed, the slow clock for truth: a system may run out of watches.
+  let watcher: FSWatcher | undefined;
+  try {
+    watcher = watch(folder, { persistent: false }, later).on("error", () => watcher?.close());
+  } catch {}
+  const clock = setInterval(collect, watcher ? 2000 : 250, false);
+  clock.unref();
+  later();
+  return {
+    collect,
+    close() {
+      clearTimeout(soon);
+      clearInterval(clock);
+      watcher?.close();
+      for (const source of sources) source.close();
+    },
+  };
+}
+
+function openSource(path: string, stream: LogStream, instance: string, taken: number) {
+  const file = openSync(path, "a+");
+  let at = Math.min(taken, fstatSync(file).size);
+  let freed = 0;
+  let closed = false;
+  let stuck = false;
+
+  function behind(): boolean {
+    return !stuck && fstatSync(file).size - at >= readBytes;
+  }
+
+  /** Takes one portion; true when there was one. */
+  function take(store: LogStore, last: boolean): boolean {
+    const { size, mtimeMs } = fstatSync(file);
+    if (size < at) at = 0; // the app emptied its own output
+    if (size - at > backlogBytes) at = size - backlogBytes;
+    const bytes = Buffer.alloc(Math.min(readBytes, size - at));
+    const length = readSync(file, bytes, 0, bytes.length, at);
+    const final = last && at + length >= size;
+    const lines = splitOutput(bytes.subarray(0, length), final);
+    const time = Math.round(Math.min(Date.now(), mtimeMs));
+    try {
+      store.append(
+        lines.map(({ message, to }): OutputLine => ({ time, stream, instance, end: at + to, message })),
+      );
+      stuck = false;
+    } catch {
+      stuck = true; // The disk is full: the lines stay where they are, and the clock tries again.
+      return false;
+    }
+    at += lines.at(-1)?.to ?? 0;
+    if (at - freed > backlogBytes) free();
+    return lines.length > 0;
+  }
+
+  /**
+   * Gives back the space of what has been taken in, without moving what comes after. Where the system
+   * cannot do that the file is emptied; a line written in that very moment is lost.
+   */
+  function free(): void {
+    freed = at;
+    execFile("fallocate", ["--punch-hole", "--offset", "0", "--length", String(at), path], (error) => {
+      if (!error || closed || fstatSync(file).size !== at) return;
+      ftruncateSync(file, 0);
+      at = freed = 0;
+    });
+  }
+
+  function close(): void {
+    closed = true;
+    closeSync(file);
+  }
+
+  return { behind, take, close };
+}
+
+/** Complete lines, and how many bytes of `bytes` each one ends at. `final`: the rest is a line too. */
+export function splitOutput(bytes: Buffer, final: boolean): { message: string; to: number }[] {
+  const lines: { message: string; to: number }[] = [];
+  for (let from = 0; from < bytes.length; ) {
+    const newline = bytes.indexOf(10, from);
+    const complete = newline >= 0 || final;
+    const stop = newline >= 0 ? newline : bytes.length;
+    if (stop - from > lineBytes) {
+      const cut = characterStart(bytes, from + lineBytes);
+      lines.push({ message: bytes.toString("utf8", from, cut), to: cut });
+      from = cut;
+      continue;
+    }
+    if (!complete) break;
+    const to = newline >= 0 ? newline + 1 : stop;
+    lines.push({ message: bytes.toString("utf8", from, stop).replace(/\r$/, ""), to });
+    from = to;
+  }
+  return lines;
+}
+
+/** The last position up to `at` that does not lie inside a UTF-8 character. */
+function characterStart(bytes: Buffer, at: number): number {
+  for (let back = 0; back < 4; back++) if ((bytes[at - back]! & 0xc0) !== 0x80) return at - back;
+  return at;
+}

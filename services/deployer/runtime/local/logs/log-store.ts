@@ -1,0 +1,176 @@
+import { closeSync, ftruncateSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
+import { type LogLine, type LogPage, type LogQuery, type LogStream, RuntimeRefusal } from "../../port.ts";
+import {
+  cutTornLine,
+  type Entry,
+  listSegments,
+  type OutputLine,
+  readNewer,
+  readOlder,
+  segmentPath,
+  writeEntry,
+} from "./log-segments.ts";
+
+export type Filter = Omit<LogQuery, "serviceId"> & { instance?: string };
+
+export interface LogStore {
+  /** Throws, and takes nothing, when there is no room. */
+  append(lines: OutputLine[]): void;
+  page(filter: Filter, limit: number, cursor?: string): Promise<LogPage>;
+  follow(filter: Filter & { tail?: number; after?: string }, signal: AbortSignal): AsyncIterable<LogLine>;
+  /** How far the output of an instance has been taken in. */
+  takenOf(instance: string): Promise<Record<LogStream, number>>;
+  close(): void;
+}
+
+/** The number of the version and of the replica are part of an instance's name. */
+export function instanceName(version: number, replica: number, suffix: string): string {
+  return `${version}.${replica}.${suffix}`;
+}
+
+/**
+ * A service's output, oldest first, in numbered segment files of which the newest are kept. Appending is
+ * synchronous: a batch is in the system's hands before the position it carries counts.
+ */
+export function openLogStore(folder: string, sizes = { segmentBytes: 2 * 1024 ** 2, segments: 4 }): LogStore {
+  mkdirSync(folder, { recursive: true });
+  const starts = listSegments(folder);
+  let start = starts.at(-1) ?? 0;
+  if (starts.length === 0) starts.push(0);
+  const newest = cutTornLine(segmentPath(folder, start));
+  let end = start + newest.bytes;
+  let lastTime = newest.lastTime;
+  let file = openSync(segmentPath(folder, start), "a");
+  let closed = false;
+  const waiting = new Set<() => void>();
+  const wake = () => {
+    for (const resume of waiting) resume();
+    waiting.clear();
+  };
+
+  function rotate(): void {
+    const next = openSync(segmentPath(folder, end), "a"); // first: on a full disk all stays as it is
+    closeSync(file);
+    [start, file] = [end, next];
+    starts.push(start);
+    while (starts.length > sizes.segments) rmSync(segmentPath(folder, starts.shift()!), { force: true });
+  }
+
+  /** All of it or, on a full disk, nothing of it. */
+  function write(bytes: Buffer): void {
+    try {
+      for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
+    } catch (error) {
+      ftruncateSync(file, end - start);
+      throw error;
+    }
+    end += bytes.length;
+  }
+
+  /** Entries from `offset` on towards newer ones, or before it towards older ones. */
+  async function* read(offset: number, direction: "newer" | "older"): AsyncGenerator<Entry> {
+    const older = direction === "older";
+    for (let at = offset; older ? at > starts[0]! : at < end; ) {
+      const segment = starts.findLast((one) => (older ? one < at : one <= at)) ?? starts[0]!;
+      const next = starts[starts.indexOf(segment) + 1] ?? end;
+      const bounds = older ? { from: segment, to: at } : { from: Math.max(at, segment), to: next };
+      yield* older ? readOlder(folder, segment, bounds) : readNewer(folder, segment, bounds);
+      at = older ? segment : next;
+    }
+  }
+
+  async function page(filter: Filter, limit: number, cursor?: string): Promise<LogPage> {
+    const lines: LogLine[] = [];
+    for await (const entry of read(Math.min(end, readCursor(cursor) ?? end), "older")) {
+      if (filter.since && entry.time < filter.since.getTime()) break;
+      if (!matches(entry, filter)) continue;
+      if (lines.length === limit) return { lines, nextCursor: writeCursor(entry.to) };
+      lines.push(toLine(entry));
+    }
+    return { lines };
+  }
+
+  async function* follow(
+    filter: Filter & { tail?: number; after?: string },
+    signal: AbortSignal,
+  ): AsyncGenerator<LogLine> {
+    let at = Math.min(end, readCursor(filter.after) ?? end);
+    if (filter.after === undefined && (filter.tail ?? 0) > 0) {
+      const newest = await page(filter, filter.tail!);
+      yield* newest.lines.reverse();
+    }
+    signal.addEventListener("abort", wake);
+    try {
+      while (!closed && !signal.aborted) {
+        const until = end;
+        for await (const entry of read(at, "newer")) {
+          if (signal.aborted) return;
+          at = entry.to;
+          if (matches(entry, filter)) yield toLine(entry);
+        }
+        at = Math.max(at, until);
+        if (at < end || closed || signal.aborted) continue;
+        await new Promise<void>((resolve) => waiting.add(resolve));
+      }
+    } finally {
+      signal.removeEventListener("abort", wake);
+    }
+  }
+
+  return {
+    page,
+    follow,
+    append(lines) {
+      if (closed || lines.length === 0) return;
+      const text = lines.map((line) => {
+        lastTime = Math.max(lastTime, line.time); // `since` relies on times that never go back
+        return writeEntry({ ...line, time: lastTime });
+      });
+      const bytes = Buffer.from(text.join(""));
+      if (end > start && end - start + bytes.length > sizes.segmentBytes) rotate();
+      write(bytes);
+      wake();
+    },
+    async takenOf(instance) {
+      const taken: Partial<Record<LogStream, number>> = {};
+      for await (const entry of read(end, "older")) {
+        if (entry.instance === instance) taken[entry.stream] ??= entry.end;
+        if (taken.stdout !== undefined && taken.stderr !== undefined) break;
+      }
+      return { stdout: taken.stdout ?? 0, stderr: taken.stderr ?? 0 };
+    },
+    close() {
+      if (closed) return;
+      closed = true;
+      closeSync(file);
+      wake();
+    },
+  };
+}
+
+function matches(entry: Entry, filter: Filter): boolean {
+  return (
+    (filter.stream === undefined || entry.stream === filter.stream) &&
+    (filter.version === undefined || Number(entry.instance.split(".")[0]) === filter.version) &&
+    (filter.instance === undefined || entry.instance === filter.instance) &&
+    (filter.since === undefined || entry.time >= filter.since.getTime())
+  );
+}
+
+function toLine(entry: Entry): LogLine {
+  const [version = "0", replica = "0"] = entry.instance.split(".");
+  const timestamp = new Date(entry.time).toISOString();
+  const { message, stream } = entry;
+  return { timestamp, message, stream, replica, version: Number(version), cursor: writeCursor(entry.to) };
+}
+
+function writeCursor(offset: number): string {
+  return `log:${offset}`;
+}
+
+function readCursor(cursor: string | undefined): number | undefined {
+  if (cursor === undefined) return undefined;
+  const match = /^log:(\d{1,15})$/.exec(cursor);
+  if (!match) throw new RuntimeRefusal("invalid_cursor", "The cursor is not one that this log gave out.");
+  return Number(match[1]);
+}

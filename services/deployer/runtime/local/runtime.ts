@@ -1,0 +1,223 @@
+import { existsSync, mkdirSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { delimiter, dirname, join, relative, resolve, sep } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { endProcesses, findMarked } from "../../shared/process-tree.ts";
+import { keepAlive } from "../../usage/journal.ts";
+import { chooseLabel } from "../host-label.ts";
+import {
+  imageRef,
+  type Logger,
+  type Release,
+  type Runtime,
+  RuntimeRefusal,
+  type RuntimeStatus,
+} from "../port.ts";
+import { directoryBuildId, readManifest } from "./artifact.ts";
+import { lockFolder, unlockFolder } from "./folder-lock.ts";
+import type { Router } from "./router.ts";
+import { listServiceFolders, readServiceRecord, type ServiceRecord } from "./service-record.ts";
+import { type LocalTimes, openService, type Service, type ServiceContext } from "./service-runner.ts";
+import { createSealer } from "./state-seal.ts";
+
+export interface LocalRuntimeOptions {
+  /** All of its state lies here. */
+  folder: string;
+  /** Where the local builder keeps what it built. */
+  artifactsFolder: string;
+  /** At least 16 characters; seals releases, variables included, on disk. */
+  secret: string;
+  router: Router;
+  logger: Logger;
+  times?: Partial<LocalTimes>;
+}
+
+export interface LocalRuntime extends Runtime {
+  /**
+   * Takes over what runs since an earlier process was killed, ends what belongs to nothing, starts what is
+   * missing. To be awaited before anything else. Throws `runtime_in_use` while another process holds it.
+   */
+  start(): Promise<void>;
+  /** Ends every app, within `stopGraceMs` and a little; the next `start` starts them again. */
+  stopAll(): Promise<void>;
+}
+
+export const defaultTimes: LocalTimes = {
+  firstPauseMs: 250,
+  longestPauseMs: 60_000,
+  stableMs: 30_000,
+  graceMs: 10_000,
+  probeMs: 10_000,
+  crashLoopAfter: 3,
+  rolloutDeadlineMs: 300_000,
+  drainMs: 30_000,
+  stopGraceMs: 5_000,
+};
+
+/** Releases as process groups of this machine. For development: nothing isolates them from each other. */
+export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
+  // Processes are known by these paths, and run elsewhere.
+  const options = {
+    ...given,
+    folder: resolve(given.folder),
+    artifactsFolder: resolve(given.artifactsFolder),
+  };
+  const services = new Map<string, Service>();
+  const listeners = new Set<(status: RuntimeStatus) => void>();
+  const queues = new Map<string, Promise<unknown>>();
+  const root = join(options.folder, "services");
+  let stopped = false;
+  let alive: ReturnType<typeof keepAlive> | undefined;
+  const shared = {
+    artifactsFolder: options.artifactsFolder,
+    toolFolders: findToolFolders(),
+    router: options.router,
+    sealer: createSealer(options.secret),
+    logger: options.logger,
+    times: { ...defaultTimes, ...options.times },
+    emit(status: RuntimeStatus) {
+      for (const listener of listeners) listener(status);
+    },
+  };
+  const contextOf = (serviceId: string): ServiceContext => ({
+    ...shared,
+    folder: join(root, folderName(serviceId)),
+    watchedUntil: alive?.before,
+  });
+
+  /** One after the other for each service. */
+  function inTurn<Value>(serviceId: string, work: () => Promise<Value>): Promise<Value> {
+    const turn = (queues.get(serviceId) ?? Promise.resolve()).catch(() => {}).then(work);
+    queues.set(serviceId, turn);
+    void turn.catch(() => {}).finally(() => queues.get(serviceId) === turn && queues.delete(serviceId));
+    return turn;
+  }
+
+  /** Workers have no address. A service keeps its label as long as its names stay. */
+  function labelFor({ names, serviceId, type }: Release): string {
+    if (type !== "web") return "";
+    const current = services.get(serviceId);
+    if (current?.label() && isDeepStrictEqual(current.names(), names)) return current.label();
+    return chooseLabel(names, serviceId, (label) =>
+      [...services].some(([other, service]) => other !== serviceId && service.label() === label),
+    );
+  }
+
+  async function apply(release: Release): Promise<void> {
+    if (stopped) throw new Error("the runtime is stopping");
+    refuseUnrunnable(release, options.artifactsFolder);
+    const { serviceId } = release;
+    const own = structuredClone(release);
+    const service = services.get(serviceId);
+    if (service) return service.apply(own, labelFor(own));
+    const desired = { generation: 1, release: own, appliedAt: Date.now(), restarts: 0 };
+    await open({ serviceId, label: labelFor(own), desired, instances: [] });
+  }
+
+  async function open(record: ServiceRecord): Promise<void> {
+    services.set(record.serviceId, await openService(contextOf(record.serviceId), record));
+  }
+
+  async function restore(folder: string): Promise<void> {
+    const record = readServiceRecord(folder, shared.sealer);
+    if (record && !record.removed) return open(record);
+    if (!record)
+      options.logger.warn({ folder }, "a service's state cannot be read; it runs again once it is applied");
+    const deadline = Date.now() + shared.times.graceMs;
+    const leaders = [undefined, ...(record?.instances ?? [])];
+    await Promise.all(leaders.map((leader) => endProcesses(leader, folder, () => deadline)));
+    await rm(folder, { recursive: true, force: true });
+  }
+
+  return {
+    async start() {
+      mkdirSync(options.folder, { recursive: true, mode: 0o700 });
+      lockFolder(options.folder);
+      alive = keepAlive(options.folder);
+      const failed = (folder: string) => (error: unknown) => {
+        options.logger.error(
+          { err: error, folder },
+          "a service could not be restored; it runs again once it is applied",
+        );
+      };
+      await Promise.all(listServiceFolders(root).map((folder) => restore(folder).catch(failed(folder))));
+      await endOrphans(root, new Set(services.keys()), shared.times.graceMs);
+    },
+    check: (release) => refuseUnrunnable(release, options.artifactsFolder),
+    apply: (release) => inTurn(release.serviceId, () => apply(release)),
+    remove: (serviceId) =>
+      inTurn(serviceId, async () => {
+        await services.get(serviceId)?.stop(true);
+        services.delete(serviceId);
+      }),
+    scale: (serviceId, version, wanted) =>
+      inTurn(serviceId, async () => services.get(serviceId)?.scale(version, wanted)),
+    roll: (serviceId, version, rolls) =>
+      inTurn(serviceId, async () => services.get(serviceId)?.roll(version, rolls)),
+    status: async (serviceId) => services.get(serviceId)?.status(),
+    list: async () => [...services.values()].map((service) => service.status()),
+    watch(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    async logs({ serviceId, limit, cursor, ...filter }) {
+      return (await services.get(serviceId)?.log.page(filter, limit, cursor)) ?? { lines: [] };
+    },
+    async *followLogs({ serviceId, ...filter }, signal) {
+      const service = services.get(serviceId);
+      if (service) yield* service.log.follow(filter, signal);
+    },
+    async stopAll() {
+      stopped = true;
+      const stopServices = () => Promise.all([...services.values()].map((service) => service.stop(false)));
+      await stopServices();
+      await Promise.all([...queues.values()].map((turn) => turn.catch(() => {})));
+      await stopServices(); // one that was just being opened
+      alive?.stop();
+      unlockFolder(options.folder);
+    },
+  };
+}
+
+function folderName(serviceId: string): string {
+  if (!/^[A-Za-z0-9_-]{1,100}$/.test(serviceId))
+    throw new Error(`not a service id: ${JSON.stringify(serviceId)}`);
+  return serviceId;
+}
+
+function refuseUnrunnable(release: Pick<Release, "artifact" | "command">, artifactsFolder: string): void {
+  const image = imageRef(release.artifact);
+  if (image !== undefined) {
+    throw new RuntimeRefusal(
+      "image_needs_cluster",
+      `The image ${image} needs a cluster: this Berth runs services as processes of one machine. Deploy source from an archive, or install Berth on Kubernetes.`,
+    );
+  }
+  const buildId = directoryBuildId(release.artifact);
+  const manifest = buildId === undefined ? undefined : readManifest(artifactsFolder, buildId);
+  if (!manifest) {
+    throw new RuntimeRefusal(
+      "artifact_missing",
+      "What this version was built into is no longer there; build it again.",
+    );
+  }
+  if (release.command === undefined && manifest.command === undefined) {
+    throw new RuntimeRefusal("command_missing", "The service has no start command; set config.command.");
+  }
+}
+
+/** Ends processes of services whose folder is gone, after the data was removed under a running app. */
+async function endOrphans(root: string, known: ReadonlySet<string>, graceMs: number): Promise<void> {
+  const deadline = Date.now() + graceMs;
+  const orphans = findMarked(root).filter(
+    ({ place }) => !known.has(relative(root, place).split(sep)[0] ?? ""),
+  );
+  await Promise.all(orphans.map((orphan) => endProcesses(orphan, orphan.place, () => deadline)));
+}
+
+/** PATH for apps: the node that runs Berth first, npm wherever it is, then the system's. */
+function findToolFolders(): string[] {
+  const npm = (process.env.PATH ?? "").split(delimiter).find((folder) => existsSync(join(folder, "npm")));
+  const folders = [dirname(process.execPath), npm, "/usr/local/bin", "/usr/bin", "/bin"];
+  return [...new Set(folders.filter((folder) => folder !== undefined))];
+}

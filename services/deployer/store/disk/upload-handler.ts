@@ -1,0 +1,113 @@
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { verifyGrant } from "./signed-url.ts";
+import { paced, TooSlow, type UploadLimits, type UploadSlots } from "./upload-limits.ts";
+
+/** More came than `maxBytes`. */
+export class TooLarge extends Error {}
+
+/** The object may not be replaced any more. */
+export class Frozen extends Error {}
+
+export interface UploadDoor {
+  secrets: readonly string[];
+  logger: { warn(object: object, message: string): void };
+  isKey(key: string): boolean;
+  /** Stores the whole body, or nothing; throws `TooLarge` and `Frozen`. */
+  write(key: string, body: AsyncIterable<Buffer>, contentType: string, maxBytes: number): Promise<void>;
+  limits: UploadLimits;
+  slots: UploadSlots;
+}
+
+const root = "/uploads/";
+/** How much of a refused body is read and thrown away, so that the client gets to see the answer. */
+const lingerBytes = 8 * 1024 ** 2;
+const lingerMs = 2000;
+
+/** After how many seconds an upload that found no slot may be tried again. */
+const RETRY_SECONDS = 5;
+
+/**
+ * One upload to a signed URL. 200, 403, 404, 405, 408, 409, 413, 415, 429 or 503, the refusals in the error envelope.
+ * Never rejects.
+ */
+export async function handleUpload(
+  req: IncomingMessage,
+  res: ServerResponse,
+  door: UploadDoor,
+): Promise<void> {
+  const [path = "", query = ""] = (req.url ?? "").split("?");
+  const key = path.startsWith(root) ? path.slice(root.length) : "";
+  const refuse = (status: number, code: string, message: string) =>
+    answerRefusal(req, res, status, code, message);
+  if (!door.isKey(key)) return refuse(404, "not_found", "There is nothing here.");
+  if (req.method !== "PUT") return refuse(405, "method_not_allowed", "An upload is a PUT.");
+  const grant = verifyGrant(req.method, key, new URLSearchParams(query), door.secrets);
+  if (!grant) return refuse(403, "forbidden", "The signature of this upload URL is not valid.");
+  if (grant.expiresAt * 1000 <= Date.now())
+    return refuse(403, "forbidden", "This upload URL has expired; ask for a new one.");
+  if (req.headers["content-type"] !== grant.contentType) {
+    return refuse(
+      415,
+      "unsupported_media_type",
+      `The upload must have the Content-Type ${grant.contentType}.`,
+    );
+  }
+  const tooLarge = () =>
+    refuse(413, "payload_too_large", `The upload may have at most ${grant.maxBytes} bytes.`);
+  if (Number(req.headers["content-length"] ?? 0) > grant.maxBytes) return tooLarge();
+  const free = door.slots.take(key, grant.owner ?? key);
+  if (free === "url")
+    return refuse(429, "rate_limited", "This URL is being uploaded to already; try again later.");
+  if (free === "owner")
+    return refuse(429, "rate_limited", "The account has too many uploads under way; try again later.");
+  if (free === "all") return refuse(503, "unavailable", "Too many uploads are under way; try again later.");
+  try {
+    await door.write(key, paced(req, door.limits), grant.contentType, grant.maxBytes).finally(free);
+  } catch (error) {
+    if (error instanceof TooLarge) return tooLarge();
+    if (error instanceof Frozen)
+      return refuse(409, "archive_deployed", "This archive was deployed; ask for a new upload URL.");
+    if (error instanceof TooSlow) return refuse(408, "request_timeout", error.message);
+    if (req.destroyed && !req.complete) return; // the client has gone, there is nobody to answer
+    door.logger.warn({ err: error, key }, "an upload could not be stored");
+    return refuse(503, "unavailable", "The upload could not be stored; try again later.");
+  }
+  res.writeHead(200, { "content-length": 0 }).end();
+}
+
+function answerRefusal(
+  req: IncomingMessage,
+  res: ServerResponse,
+  status: number,
+  code: string,
+  message: string,
+): Promise<void> {
+  const requestId = String(req.headers["x-request-id"] ?? randomUUID());
+  const body = JSON.stringify({ error: { code, message, requestId, details: [] } });
+  res.writeHead(status, {
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(body),
+    "x-request-id": requestId,
+    ...(status === 405 && { allow: "PUT" }),
+    ...((status === 429 || status === 503) && { "retry-after": String(RETRY_SECONDS) }),
+    ...(!req.complete && { connection: "close" }),
+  });
+  res.write(body);
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      req.off("data", count);
+      res.end();
+      resolve();
+    };
+    let bytes = 0;
+    const count = (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > lingerBytes) done();
+    };
+    const timer = setTimeout(done, lingerMs);
+    req.on("data", count).once("end", done).once("close", done).resume();
+    if (req.complete || req.destroyed) done();
+  });
+}

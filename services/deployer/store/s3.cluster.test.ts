@@ -1,2 +1,0 @@
-// Where a cluster is tested its S3 server is there, also on a machine that had none when `npm test` ran.
-import "./s3.test.ts";

@@ -1,0 +1,79 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { objectStoreContract, send, textOf } from "../../../../test/contracts/ports/object-store.ts";
+import { findS3Server, type S3Server, startS3Server } from "../../../../test/support/s3-server.ts";
+import { createS3Store, type S3StoreOptions } from "./adapter.ts";
+
+const logger = { info() {}, warn() {} };
+
+/** A store in a bucket of its own, which it has to make. */
+async function openS3(server: S3Server, changes: Partial<S3StoreOptions> = {}) {
+  const { endpoint, accessKey, secretKey } = server;
+  const bucket = `bucket-${Math.random().toString(36).slice(2)}`;
+  const region = "us-east-1";
+  const store = createS3Store({ endpoint, bucket, region, accessKey, secretKey, logger, ...changes });
+  await store.start();
+  return { store, bucket };
+}
+
+const program = findS3Server();
+if (program === undefined)
+  console.warn("No versitygw on PATH nor in the cache of deploy/cluster: S3 is tested with the cluster.");
+
+describe.skipIf(program === undefined)("S3", () => {
+  let server: S3Server;
+  beforeAll(async () => {
+    server = await startS3Server(program!);
+  });
+  afterAll(() => server.close());
+
+  // Its HTTP library ends a body that is cut as if it were whole.
+  const keepsCutUploads = true;
+  objectStoreContract("S3", async () => ({
+    ...(await openS3(server)),
+    keepsCutUploads,
+    close: async () => {},
+  }));
+
+  test("a bucket that is there is taken as it is, also by several processes at once", async () => {
+    const { store, bucket } = await openS3(server);
+    await store.put("kept", Buffer.from("x"), "text/plain");
+    await Promise.all([openS3(server, { bucket }), openS3(server, { bucket })]);
+    expect(await textOf(store, "kept")).toBe("x");
+    const fresh = "made-by-all-at-once";
+    await Promise.all([1, 2, 3].map(() => openS3(server, { bucket: fresh })));
+  });
+
+  test("uploads go to the public address, builds read at the internal one", async () => {
+    const publicEndpoint = server.endpoint.replace("127.0.0.1", "localhost");
+    const { store } = await openS3(server, { publicEndpoint });
+    const { url } = await store.presignPut("a", {
+      contentType: "text/plain",
+      maxBytes: 9,
+      expiresInSeconds: 60,
+    });
+    expect(url.startsWith(`${publicEndpoint}/`)).toBe(true);
+    expect((await send(url, { body: "up" })).status).toBe(200);
+    const reading = await store.presignGet("a", 60);
+    expect(reading.startsWith(`${server.endpoint}/`)).toBe(true);
+    expect(await (await fetch(reading)).text()).toBe("up");
+    const other = await fetch(reading.replace("/a~", "/b~"));
+    expect([other.status, (await fetch(reading, { method: "DELETE" })).status]).toEqual([403, 403]);
+  });
+
+  test("more objects than one page of a list are all removed", async () => {
+    const { store } = await openS3(server);
+    const keys = Array.from({ length: 1_100 }, (_, n) => `many/${n}`);
+    for (let at = 0; at < keys.length; at += 50)
+      await Promise.all(keys.slice(at, at + 50).map((key) => store.put(key, Buffer.from("x"), "text/plain")));
+    expect(await store.sweep(new Date(Date.now() + 60_000), "many/")).toBe(1_100);
+    expect(await store.stat("many/0")).toBeUndefined();
+    expect(await store.stat("many/1099")).toBeUndefined();
+  });
+
+  test("credentials that the store refuses are said at once, without the secret", async () => {
+    const secretKey = "a-secret-that-is-wrong";
+    const error: Error = await openS3(server, { secretKey }).catch((thrown) => thrown);
+    expect(error).toBeInstanceOf(Error);
+    expect(JSON.stringify({ ...error, message: error.message, stack: error.stack })).not.toContain(secretKey);
+  });
+});

@@ -1,0 +1,184 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { expect } from "vitest";
+import {
+  DeploymentAppliedSchema,
+  DeploymentFailedSchema,
+  DeploymentSupersededSchema,
+  UsageStartedSchema,
+  UsageStoppedSchema,
+} from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { connectBus } from "../../kit/events/bus.ts";
+import { on, startConsumer } from "../../kit/events/consumer.ts";
+import { createLog } from "../../kit/log.ts";
+import { createPool } from "../../kit/postgres/db.ts";
+import { eventually } from "../../kit/testing/testing.ts";
+import { findMarked } from "../shared/process-tree.ts";
+import type { Surroundings } from "./testing.ts";
+
+export type DeployerProcess = ReturnType<typeof deployerProcess>;
+
+/** The settings of a process whose commits a test holds for as long as it likes. */
+export const PATIENT_DATABASE = { DATABASE_LOCK_TIMEOUT_MS: "0", DATABASE_STATEMENT_TIMEOUT_MS: "0" };
+
+/** The deployer as a process of its own, which a test can kill; `settings` are added to its environment. */
+export function deployerProcess(around: Surroundings, settings: Record<string, string> = {}) {
+  let child: ChildProcess | undefined;
+  let output = "";
+  return {
+    /** Starts it as an operator does, or by the command `through`, and waits until it is ready. */
+    async run(more: Record<string, string> = {}, through: string[] = []): Promise<void> {
+      const [program, ...args] = [...through, process.execPath, join(import.meta.dirname, "../main.ts")];
+      const started = spawn(program!, args, {
+        env: {
+          PATH: process.env.PATH,
+          HOME: process.env.HOME,
+          ...around.env,
+          LOG_LEVEL: "debug",
+          ...settings,
+          ...more,
+        },
+        stdio: ["ignore", "pipe", "pipe"],
+      });
+      child = started;
+      for (const stream of [started.stdout, started.stderr]) stream.on("data", (part) => (output += part));
+      await eventually("the deployer is ready", () => {
+        if (hasEnded(started)) throw new Error(`the deployer ended at its start: ${output.slice(-2_000)}`);
+        return fetch(`http://127.0.0.1:${more.PORT ?? around.port}/readyz`).then(
+          (answer) => answer.ok,
+          () => false,
+        );
+      });
+    },
+    /** Ends it; gives its exit code. */
+    async end(signal: NodeJS.Signals): Promise<number | null> {
+      const ending = child;
+      child = undefined;
+      if (!ending || hasEnded(ending)) return null;
+      const exited = once(ending, "exit");
+      ending.kill(signal);
+      return (await exited)[0];
+    },
+    pid: () => child?.pid,
+    runs: () => child !== undefined && !hasEnded(child),
+    output: () => output,
+  };
+}
+
+function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}
+
+type Told = { kind: string; serviceId: string; deploymentId?: string; intervalId?: string };
+
+/** Collects what the deployer tells other services of the ends of deployments and of usage. */
+export function collectEvents(around: Surroundings) {
+  const log = createLog("test", "silent");
+  const pool = createPool(around.database.url("variables"));
+  const bus = connectBus(around.nats.url, "test", log);
+  const told: Told[] = [];
+  const schemas = [
+    DeploymentAppliedSchema,
+    DeploymentFailedSchema,
+    DeploymentSupersededSchema,
+    UsageStartedSchema,
+    UsageStoppedSchema,
+  ];
+  const handlers = schemas.map((schema) =>
+    on(schema, async (_tx, event) => void told.push({ kind: schema.name, ...(event as Omit<Told, "kind">) })),
+  );
+  const consumer = startConsumer({ bus, pool, log, name: "test-deployer", from: "deployer", handlers });
+  return {
+    told,
+    stop: async () => {
+      await consumer.stop();
+      await bus.close();
+      await pool.end();
+    },
+  };
+}
+
+const ENDS = ["applied", "failed", "superseded"];
+
+/**
+ * Waits until every deployment of a service has ended and others were told, then asserts that versions have
+ * no gap and that each end was told once. Gives the ends, oldest first.
+ */
+export async function everyDeploymentEnds(
+  around: Surroundings,
+  told: Told[],
+  serviceId: string,
+): Promise<string[]> {
+  const rows = await eventually("every deployment ends", async () => {
+    const found = await around.pool.query<{ id: string; version: number; status: string }>(
+      "select id, version, status from deployments where service_id = $1 order by version",
+      [serviceId],
+    );
+    return found.rows.every(({ status }) => ENDS.includes(status)) && found.rows;
+  });
+  expect(rows.map(({ version }) => version)).toEqual(rows.map((_, index) => index + 1));
+  const kindOf = {
+    applied: "DeploymentApplied",
+    failed: "DeploymentFailed",
+    superseded: "DeploymentSuperseded",
+  };
+  const wanted = rows.map(({ id, status }) => `${id} ${kindOf[status as keyof typeof kindOf]}`);
+  const heard = () =>
+    told
+      .filter((one) => one.serviceId === serviceId && one.deploymentId)
+      .map(({ deploymentId, kind }) => `${deploymentId} ${kind}`);
+  await eventually("others are told of each end", async () => wanted.every((end) => heard().includes(end)));
+  expect(heard().sort()).toEqual(wanted.sort());
+  return rows.map(({ status }) => status);
+}
+
+/** The folders under the deployer's own that processes were started for, one for each process. */
+export function runningPlaces(around: Surroundings): string[] {
+  return findMarked(around.dataDir).map(({ place }) => place.slice(around.dataDir.length + 1));
+}
+
+/**
+ * Holds every commit of a change of `table` that meets `when` (SQL over `new` and, with an update, `old`)
+ * until the test decides about it: the moment before a state lasts, at which a process can be killed.
+ */
+export async function holdCommits(
+  around: Pick<Surroundings, "pool">,
+  on: "insert" | "update" | "delete",
+  table: string,
+  when: string,
+) {
+  const holder = await around.pool.connect();
+  const key = 1_234_567;
+  await holder.query("select pg_advisory_lock($1)", [key]);
+  await holder.query(`
+    create or replace function hold_commit() returns trigger language plpgsql as $$
+      begin perform pg_advisory_xact_lock(${key}); return null; end $$;
+    create constraint trigger hold_commit after ${on} on ${table} deferrable initially deferred
+      for each row when (${when}) execute function hold_commit()`);
+  const waiting = () =>
+    around.pool
+      .query<{ pid: number }>(
+        "select pid from pg_locks where locktype = 'advisory' and objid = $1 and not granted and database = (select oid from pg_database where datname = current_database())",
+        [key],
+      )
+      .then(({ rows }) => rows.map(({ pid }) => pid));
+  return {
+    /** Waits until so many are held; gives the pids of their backends. */
+    reached: (commits = 1) =>
+      eventually(`a commit is held on ${table}`, async () => {
+        const pids = await waiting();
+        return pids.length >= commits && pids;
+      }),
+    /** Decides about the commits that are held, and holds no more. */
+    async release(outcome: "kept" | "lost"): Promise<void> {
+      const held = await waiting();
+      if (outcome === "lost")
+        for (const pid of held) await holder.query("select pg_terminate_backend($1)", [pid]);
+      await holder.query("select pg_advisory_unlock($1)", [key]);
+      await eventually("nothing is held", async () => (await waiting()).length === 0);
+      await holder.query(`drop trigger hold_commit on ${table}`);
+      holder.release();
+    },
+  };
+}

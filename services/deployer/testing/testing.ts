@@ -1,0 +1,315 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createGzip } from "node:zlib";
+import type { DescMessage, MessageInitShape } from "@bufbuild/protobuf";
+import { ConnectError } from "@connectrpc/connect";
+import tar from "tar-stream";
+import { inject } from "vitest";
+import { freePort } from "../../../deploy/local/processes/ports.ts";
+import { programsDir } from "../../../deploy/local/terminal/options.ts";
+import { CatalogService } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import {
+  type DeployFromArchiveResult,
+  type Deployment,
+  DeploymentService,
+  type DeployResult,
+  type DryRun,
+} from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import { ProblemSchema } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
+import { VariablesService } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
+import { connectBus, STREAM } from "../../kit/events/bus.ts";
+import { emit, startRelay } from "../../kit/events/outbox.ts";
+import { newId } from "../../kit/ids.ts";
+import { createLog } from "../../kit/log.ts";
+import { createPool } from "../../kit/postgres/db.ts";
+import { migrate } from "../../kit/postgres/migrate.ts";
+import { readConfig } from "../../kit/process/config.ts";
+import { serve } from "../../kit/process/server.ts";
+import type { RoleName } from "../../kit/rpc/caller-token.ts";
+import { unavailable } from "../../kit/rpc/errors.ts";
+import { clientAs, eventually, testDatabase, testKeys, testNats } from "../../kit/testing/testing.ts";
+import { fields } from "../config.ts";
+import { start } from "../main.ts";
+
+type Variable = { name: string; value: string; sensitive?: boolean };
+
+/**
+ * The variables service as the deployer sees it: an outside party of this folder. Its answers are what a
+ * test sets; `changed` publishes VariablesChanged through a real outbox and NATS.
+ */
+async function startVariables(databaseUrl: string, natsUrl: string) {
+  const log = createLog("variables", "silent");
+  const pool = createPool(databaseUrl);
+  await migrate(pool, join(import.meta.dirname, "../../kit")); // the outbox is all it needs
+  const bus = connectBus(natsUrl, "variables", log);
+  const relay = startRelay({ url: databaseUrl, bus, log });
+  const sets = new Map<string, { data: Variable[]; dangling: { name: string; reason: string }[] }>();
+  let gate: Promise<void> = Promise.resolve();
+  let asked = 0;
+  let away = false;
+  const server = await serve({
+    host: "127.0.0.1",
+    port: 0,
+    grpcPort: 0,
+    keys: testKeys,
+    log,
+    services: [VariablesService],
+    routes: (router) =>
+      router.service(VariablesService, {
+        async resolveRelease({ serviceId }) {
+          asked++;
+          await gate;
+          if (away) throw unavailable();
+          const { data, dangling } = sets.get(serviceId) ?? { data: [], dangling: [] };
+          return { data, dangling, fingerprint: JSON.stringify(data) };
+        },
+        async announceDeletion() {
+          if (away) throw unavailable();
+          return {};
+        },
+      }),
+    ready: async () => true,
+  });
+  return {
+    url: `http://127.0.0.1:${server.port}`,
+    /** How often a set was asked for. */
+    asked: () => asked,
+    /** What a service's variables are from now on. */
+    set: (serviceId: string, data: Variable[], dangling: { name: string; reason: string }[] = []) =>
+      void sets.set(serviceId, { data, dangling }),
+    /** Answers nothing until the given function is called. */
+    hold() {
+      let open = () => {};
+      gate = new Promise((resolve) => {
+        open = resolve;
+      });
+      return open;
+    },
+    /** Whether it answers 503 from now on. */
+    setAway(value: boolean) {
+      away = value;
+    },
+    changed: (accountId: string, scope: string, scopeId: string) =>
+      emit(pool, VariablesChangedSchema, accountId, { accountId, scope, scopeId }),
+    /** Publishes an event as another service of the platform does. */
+    tell: <S extends DescMessage>(schema: S, accountId: string, event: MessageInitShape<S>) =>
+      emit(pool, schema, accountId, event),
+    stop: async () => {
+      await server.stop();
+      await relay.stop();
+      await bus.close();
+      await pool.end();
+    },
+  };
+}
+
+/** Everything around a deployer, which a test starts in this process or as one of its own. */
+export async function startSurroundings() {
+  const [database, nats, dataDir] = await Promise.all([
+    testDatabase(["deployer", "variables"]),
+    testNats(),
+    mkdtemp(join(tmpdir(), "berth-deployer-")),
+  ]);
+  const variables = await startVariables(database.url("variables"), nats.url);
+  const key = () => randomBytes(32).toString("base64");
+  const port = await freePort();
+  const env: Record<string, string> = {
+    DATABASE_URL: database.url("deployer"),
+    NATS_URL: nats.url,
+    PORT: String(port),
+    INTERNAL_KEYS: testKeys.map((one) => one.toString("base64")).join(","),
+    LOG_LEVEL: "silent",
+    DATA_DIR: dataDir,
+    PROGRAMS_DIR: programsDir,
+    ROUTER_PORT: String(await freePort()),
+    PUBLIC_ORIGIN: `http://127.0.0.1:${port}`,
+    ADDON_POSTGRES_URL: inject("postgresAdminUrl"),
+    VARIABLES_URL: variables.url,
+    SECRET_KEYS: key(),
+    UPLOAD_KEYS: key(),
+    // Tests hold commits for as long as they need.
+    DATABASE_LOCK_TIMEOUT_MS: "0",
+    DATABASE_STATEMENT_TIMEOUT_MS: "0",
+  };
+  const pool = createPool(database.url("deployer"));
+  return {
+    database,
+    nats,
+    dataDir,
+    variables,
+    port,
+    env,
+    pool,
+    stop: async () => {
+      await pool.end();
+      await variables.stop();
+      await Promise.all([database.drop(), nats.remove(), rm(dataDir, { recursive: true, force: true })]);
+    },
+  };
+}
+
+export type Surroundings = Awaited<ReturnType<typeof startSurroundings>>;
+
+/** Clients and helpers that act as a member of one account. */
+export function actAs(port: number, accountId: string, role: RoleName = "owner") {
+  const caller = { accountId, role };
+  const catalog = clientAs(CatalogService, port, caller);
+  const client = clientAs(DeploymentService, port, caller);
+  const deployments = {
+    ...client,
+    deploy: async (request: Parameters<typeof client.deploy>[0]) => accepted(await client.deploy(request)),
+    rollback: async (request: Parameters<typeof client.rollback>[0]) =>
+      accepted(await client.rollback(request)),
+  };
+  const service = (path: Path) => catalog.getService(path);
+  return {
+    accountId,
+    catalog,
+    deployments,
+    /** What the deployments would do; `deploy` and `rollback` of `deployments` are for real ones. */
+    tryOut: {
+      deploy: async (request: Path & { image?: string }) =>
+        tried(await client.deploy({ ...request, dryRun: true })),
+      rollback: async (request: Path & { version: number }) =>
+        tried(await client.rollback({ ...request, dryRun: true })),
+      deployFromArchive: async (request: Path & { archiveRef: string }) =>
+        tried(await client.deployFromArchive({ ...request, dryRun: true })),
+    },
+    service,
+    /** A project with one environment, both with names of their own. */
+    async environment() {
+      const name = `p${randomBytes(4).toString("hex")}`;
+      const project = await catalog.createProject({ accountId, name });
+      const projectId = project.id;
+      const made = await catalog.createEnvironment({ accountId, projectId, name: "production" });
+      const base = { accountId, projectId, environmentId: made.id };
+      return { ...base, project: name, at: (service: string) => ({ ...base, service }) };
+    },
+    /** Uploads an archive as a user does and deploys it. */
+    async deployArchive(path: Path, archive: Buffer) {
+      const archiveRef = await upload(deployments.createUpload(path), archive);
+      const { result } = await deployments.deployFromArchive({ ...path, archiveRef });
+      if (result.case !== "deployment") throw new Error("was not deployed");
+      return result.value;
+    },
+    /** Waits until a version has one of the statuses. */
+    until: (path: Path, version: number, ...statuses: string[]) =>
+      eventually(`version ${version} is ${statuses.join(" or ")}`, async () => {
+        const found = await deployments.getDeployment({ ...path, version });
+        return statuses.includes(found.status) && found;
+      }),
+    /** Waits until a service has the status. */
+    untilService: (path: Path, status: string) =>
+      eventually(`${path.service} is ${status}`, async () => {
+        const found = await service(path);
+        return found.status === status && found;
+      }),
+  };
+}
+
+function accepted({ result }: DeployResult): Deployment {
+  if (result.case !== "deployment") throw new Error(`was not deployed, but answered ${result.case}`);
+  return result.value;
+}
+
+function tried({ result }: DeployResult | DeployFromArchiveResult): DryRun {
+  if (result.case !== "dryRun") throw new Error(`was no dry run, but answered ${result.case}`);
+  return result.value;
+}
+
+export type Path = { accountId: string; projectId: string; environmentId: string; service: string };
+
+/** The files of an example app under test/apps. */
+export async function exampleApp(name: string): Promise<Record<string, string>> {
+  const folder = join(import.meta.dirname, "../../../test/apps", name);
+  const names = await readdir(folder);
+  const texts = await Promise.all(names.map((file) => readFile(join(folder, file), "utf8")));
+  return Object.fromEntries(names.map((file, at) => [file, texts[at]!]));
+}
+
+/** A gzipped tarball of these files. */
+export async function archiveOf(files: Record<string, string>): Promise<Buffer> {
+  const pack = tar.pack();
+  for (const [name, text] of Object.entries(files)) pack.entry({ name }, text);
+  pack.finalize();
+  const parts: Buffer[] = [];
+  for await (const part of pack.pipe(createGzip())) parts.push(part as Buffer);
+  return Buffer.concat(parts);
+}
+
+/** PUTs an archive to the target of a CreateUpload; gives its reference. */
+export async function upload(
+  target: Promise<{ uploadUrl: string; archiveRef: string; contentType: string }>,
+  archive: Buffer,
+): Promise<string> {
+  const { uploadUrl, archiveRef, contentType } = await target;
+  const headers = { "content-type": contentType };
+  const answer = await fetch(uploadUrl, { method: "PUT", headers, body: new Uint8Array(archive) });
+  if (!answer.ok) throw new Error(`the upload answered ${answer.status}: ${await answer.text()}`);
+  return archiveRef;
+}
+
+/** GETs a service's URL through the router, whatever this machine makes of its name. */
+export async function visit(url: string, at = "/"): Promise<{ status: number; text: string }> {
+  const { host, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    const asking = request({ host: "127.0.0.1", port, path: at, headers: { host } }, async (answer) => {
+      let text = "";
+      for await (const part of answer) text += part;
+      resolve({ status: answer.statusCode!, text });
+    });
+    asking.on("error", reject).end();
+  });
+}
+
+/** A deployer in this process with all it needs, and an account in it; `engine` instead of its own. */
+export async function startDeployer(more: Record<string, string> = {}, engine?: Parameters<typeof start>[2]) {
+  const around = await startSurroundings();
+  const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
+  const running = await start(readConfig({ ...around.env, ...more }, fields), log, engine);
+  return {
+    ...around,
+    ...actAs(around.port, newId("acc")),
+    /** The kinds of events that were published for an account. */
+    async eventsOf(accountId: string): Promise<string[]> {
+      const bus = connectBus(around.nats.url, "test", log);
+      const { manager } = await bus.connected;
+      const filter = { subjects_filter: `berth.deployer.v1.*.${accountId}` };
+      const { state } = await manager.streams.info(STREAM, filter);
+      await bus.close();
+      return Object.keys(state.subjects ?? {}).map((subject) => subject.split(".")[3]!);
+    },
+    /** Another service of the platform. */
+    platform: clientAs(CatalogService, around.port, { kind: "service", id: "variables" }),
+    stop: async () => {
+      await running.stop();
+      await around.stop();
+    },
+  };
+}
+
+export type TestDeployer = Awaited<ReturnType<typeof startDeployer>>;
+
+/** What a refused call answered. Throws when it was not refused. */
+export async function refusal(call: Promise<unknown>) {
+  const error = await call.then(
+    (answer) => new Error(`was not refused, but answered ${JSON.stringify(answer)}`),
+    (thrown: unknown) => thrown,
+  );
+  const problem = error instanceof ConnectError ? error.findDetails(ProblemSchema)[0] : undefined;
+  if (!problem) throw error;
+  const { status, code, context } = problem;
+  const { details } = problem;
+  const [reasons, paths] = [details.map((detail) => detail.reason), details.map((detail) => detail.path)];
+  return { status, code, reasons, paths, context };
+}
+
+/** Status, code and reasons of a refusal, as in "409 name_taken". */
+export async function refused(call: Promise<unknown>): Promise<string> {
+  const { status, code, reasons } = await refusal(call);
+  return [status, code, ...reasons].join(" ");
+}

@@ -1,0 +1,153 @@
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { usedAt } from "../reconcile/sql.ts";
+
+/** An interval as its events tell it. */
+export type IntervalRow = {
+  accountId: string;
+  projectId: string;
+  environmentId: string;
+  serviceId: string;
+  serviceType: string;
+  size: string;
+  replicas: number;
+  intervalId: string;
+  seq: number;
+};
+
+const INTERVAL = `account_id as "accountId", project_id as "projectId", environment_id as "environmentId",
+  service_id as "serviceId", type as "serviceType", size, replicas, id as "intervalId"`;
+const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`;
+const HEARTBEAT = "interval '5 minutes'";
+
+/** Locks a service that is not being deleted, and gives what is known of its usage; times in ms. */
+export function lockUsage(db: Db, serviceId: string) {
+  return maybe<{
+    now: number;
+    size: string;
+    takenUntil?: number;
+    open?: { replicas: number; size: string; seenAt: number };
+  }>(
+    db,
+    "usage_lock",
+    `select floor(${ms("clock_timestamp()")}) as now, s.config ->> 'size' as size,
+       ${ms("s.usage_at")} as "takenUntil",
+       (select jsonb_build_object('replicas', u.replicas, 'size', u.size, 'seenAt', floor(${ms("u.seen_at")}))
+        from usage_intervals u where u.service_id = s.id) as open
+     from services s where s.id = $1 and s.deleting_at is null for no key update of s`,
+    [serviceId],
+  );
+}
+
+/** Remembers the last change of the runtime's that was taken. */
+export function setTaken(db: Db, serviceId: string, at: number) {
+  return count(db, "usage_taken", "update services set usage_at = $2 where id = $1", [serviceId, iso(at)]);
+}
+
+export function openInterval(
+  db: Db,
+  id: string,
+  serviceId: string,
+  amount: { replicas: number; size: string },
+  at: number,
+) {
+  return maybe<IntervalRow>(
+    db,
+    "usage_open",
+    `insert into usage_intervals (id, service_id, account_id, project_id, environment_id, type, size, replicas,
+       started_at, seen_at, heartbeat_at)
+     select $1, s.id, s.account_id, s.project_id, s.environment_id, s.type, $3, $4, $5, $5, $5
+     from services s where s.id = $2
+     on conflict on constraint usage_intervals_service do nothing returning ${INTERVAL}, seq`,
+    [id, serviceId, amount.size, amount.replicas, iso(at)],
+  );
+}
+
+export function resizeInterval(
+  db: Db,
+  serviceId: string,
+  amount: { replicas: number; size: string },
+  at: number,
+) {
+  return maybe<IntervalRow>(
+    db,
+    "usage_resize",
+    `update usage_intervals set size = $2, replicas = $3, seen_at = greatest(seen_at, $4), seq = seq + 1
+     where service_id = $1 returning ${INTERVAL}, seq`,
+    [serviceId, amount.size, amount.replicas, iso(at)],
+  );
+}
+
+/** Ends intervals, never before they began; gives the time at which each ended, in ms. */
+export function closeIntervals(db: Db, serviceIds: string[], at: number | undefined) {
+  return rows<IntervalRow & { endedMs: number }>(
+    db,
+    "usage_close",
+    `delete from usage_intervals where service_id = any($1) returning ${INTERVAL}, seq + 1 as seq,
+       floor(${ms("greatest(started_at, coalesce($2::timestamptz, now()))")}) as "endedMs"`,
+    [serviceIds, at === undefined ? undefined : iso(at)],
+  );
+}
+
+/** Addons of the `shared` types live in a server of others: they run as long as they exist. */
+export function markSeen(db: Db, serviceIds: string[], shared: string[]) {
+  return count(
+    db,
+    "usage_seen",
+    `update usage_intervals set seen_at = greatest(seen_at, now())
+     where service_id = any($1) or type = any($2)`,
+    [serviceIds, shared],
+  );
+}
+
+/** Intervals of which it is time to tell that they still run; each for one caller. */
+export function takeHeartbeats(db: Db) {
+  return rows<IntervalRow & { at: Timestamp }>(
+    db,
+    "usage_heartbeat",
+    `with due as (
+       select id from usage_intervals where heartbeat_at <= now() - ${HEARTBEAT}
+         and heartbeat_at <= seen_at - ${HEARTBEAT} for update skip locked)
+     update usage_intervals u set heartbeat_at = u.seen_at, seq = u.seq + 1
+     from due where u.id = due.id
+     returning u.account_id as "accountId", u.project_id as "projectId", u.environment_id as "environmentId",
+       u.service_id as "serviceId", u.type as "serviceType", u.size, u.replicas, u.id as "intervalId", u.seq,
+       u.seen_at as at`,
+  );
+}
+
+/**
+ * Makes due every addon with a server of its own (`types`) that is not as its row says; gives the servers of
+ * services that are no more. `held` are all servers that are known.
+ */
+export async function compareAddons(
+  db: Db,
+  held: { serviceId: string; running: boolean; size: string; usage: { at: number }[] }[],
+  types: readonly string[],
+): Promise<string[]> {
+  const ids = held.map((one) => one.serviceId);
+  await count(
+    db,
+    "addon_compare",
+    `with held as (
+       select * from unnest($1::text[], $2::bool[], $3::text[], $4::timestamptz[]) as h (service_id, running, size, usage_at))
+     update work w set next_at = now()
+     from services s left join held h on h.service_id = s.id
+     where w.service_id = s.id and w.lease_owner is null and (w.next_at is null or w.next_at > now() + interval '10 seconds')
+       and s.addon_state = 'ready' and s.deleting_at is null and not s.staged
+       and (s.addon_next_secret is not null or (s.type = any($5)
+         and (coalesce(h.running, false), h.size, h.usage_at) is distinct from (true, s.config ->> 'size', s.usage_at)))`,
+    [ids, held.map((one) => one.running), held.map((one) => one.size), held.map(usedAt), types],
+  );
+  const strays = await rows<{ id: string }>(
+    db,
+    "addon_strays",
+    "select h.id from unnest($1::text[]) as h (id) where not exists (select from services s where s.id = h.id)",
+    [ids],
+  );
+  return strays.map((row) => row.id);
+}
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString();
+}

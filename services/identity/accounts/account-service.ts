@@ -1,0 +1,178 @@
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import type { ServiceImpl } from "@connectrpc/connect";
+import {
+  AccountCreatedSchema,
+  MemberAddedSchema,
+  MemberRemovedSchema,
+  MemberRoleChangedSchema,
+} from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import type { AccountService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { audit, emit } from "../../kit/events/outbox.ts";
+import { newId } from "../../kit/ids.ts";
+import { type Cursors, isDuplicate, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import { capped } from "../../kit/rpc/caller-token.ts";
+import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
+import { effect } from "../../kit/rpc/idempotency.ts";
+import { who } from "../../kit/rpc/interceptor.ts";
+import { currentToken, wholeUser } from "../tokens/authenticate.ts";
+import * as sql from "./sql.ts";
+
+export type AccountDeps = { pool: Pool; cursors: Cursors; now: () => number };
+
+const DEFAULT_LIMIT = 20;
+// An id and the time in its record come from the same moment; this covers more than any pause between.
+const ID_SLACK_MS = 60_000;
+
+/** Accounts, their members and their audit log (decisions.md 2). */
+export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl<typeof AccountService> {
+  return {
+    async createAccount(req, ctx) {
+      const { userId } = await wholeUser(pool, ctx, now(), "create an account");
+      return effect(pool, ctx, async (tx) => {
+        const { handle, displayName = handle } = req;
+        const account = await sql.insertAccount(tx, { id: newId("acc"), handle, displayName });
+        if (!account) throw handleTaken();
+        await sql.insertMembership(tx, { id: newId("mem"), accountId: account.id, userId, role: "owner" });
+        await announceAccount(tx, who(ctx), account, userId);
+        return { ...account, myRole: "owner" };
+      });
+    },
+
+    async listAccounts(req, ctx) {
+      const { limits, userId } = await currentToken(pool, ctx, now());
+      const { limit = DEFAULT_LIMIT } = req;
+      const before = cursors.decode(`accounts:${userId}`, req.cursor);
+      const user = { userId, accountId: limits.accountId ?? undefined };
+      const found = await sql.accountsOf(pool, user, { before, limit: limit + 1 });
+      const mine = found.map((row) => ({ ...row, myRole: capped(row.myRole, limits.roleCap ?? undefined) }));
+      return cursors.page(`accounts:${userId}`, mine, limit, (row) => row.id);
+    },
+
+    async getAccount(req, ctx) {
+      const account = await sql.accountById(pool, req.accountId);
+      if (!account) throw notFound("account");
+      return { ...account, myRole: who(ctx).caller.role };
+    },
+
+    async updateAccount(req, ctx) {
+      const { accountId, handle, displayName } = req;
+      if (handle === undefined && displayName === undefined)
+        throw invalid("", "empty_patch", "Give a handle or a displayName.");
+      return transaction(pool, async (tx) => {
+        const account = await sql.updateAccount(tx, accountId, { handle, displayName }).catch((error) => {
+          throw isDuplicate(error, "accounts_handle_key") ? handleTaken() : error;
+        });
+        if (!account) throw notFound("account");
+        const metadata = { ...(handle && { handle }), ...(displayName && { displayName }) };
+        await audit(tx, who(ctx), {
+          service: "identity",
+          accountId,
+          action: "account.update",
+          target: accountId,
+          metadata,
+        });
+        return { ...account, myRole: who(ctx).caller.role };
+      });
+    },
+
+    async listMembers(req) {
+      const { accountId, limit = DEFAULT_LIMIT } = req;
+      const before = cursors.decode(`members:${accountId}`, req.cursor);
+      const found = await sql.membersOf(pool, accountId, { before, limit: limit + 1 });
+      return cursors.page(`members:${accountId}`, found, limit, (row) => row.id);
+    },
+
+    async getMember({ accountId, userId }) {
+      const member = await sql.memberOf(pool, accountId, userId);
+      if (!member) throw notFound("member");
+      return member;
+    },
+
+    async updateMember(req, ctx) {
+      const { accountId, userId, role } = req;
+      return transaction(pool, async (tx) => {
+        await sql.lockAccount(tx, accountId);
+        const member = await sql.memberOf(tx, accountId, userId);
+        if (!member) throw notFound("member");
+        if (member.role === role) return member;
+        await keepAnOwner(tx, accountId, member);
+        await sql.setRole(tx, accountId, userId, role);
+        const previousRole = member.role;
+        await emit(tx, MemberRoleChangedSchema, accountId, { accountId, userId, role, previousRole });
+        await auditMember(tx, ctx, "member.update", accountId, userId, { role, previousRole });
+        return { ...member, role };
+      });
+    },
+
+    async removeMember(req, ctx) {
+      const { accountId, userId } = req;
+      return transaction(pool, async (tx) => {
+        await sql.lockAccount(tx, accountId);
+        const member = await sql.memberOf(tx, accountId, userId);
+        if (!member) throw notFound("member");
+        await keepAnOwner(tx, accountId, member);
+        await sql.deleteMembership(tx, accountId, userId);
+        await emit(tx, MemberRemovedSchema, accountId, { accountId, userId });
+        await auditMember(tx, ctx, "member.remove", accountId, userId, { role: member.role });
+        return {};
+      });
+    },
+
+    async listAuditEvents(req) {
+      const { accountId, limit = DEFAULT_LIMIT } = req;
+      const since = req.since && timestampDate(req.since);
+      const found = await sql.auditEvents(pool, {
+        accountId,
+        before: cursors.decode(`audit:${accountId}`, req.cursor),
+        action: req.action || undefined,
+        actor: req.actor || undefined,
+        from: since && lowestAuditId(since.getTime() - ID_SLACK_MS),
+        since,
+        limit: limit + 1,
+      });
+      return cursors.page(`audit:${accountId}`, found, limit, (row) => row.id);
+    },
+  };
+}
+
+type Who = ReturnType<typeof who>;
+
+/** Events and audit record of a new account whose first owner is `userId`. */
+export async function announceAccount(
+  tx: Tx,
+  by: Who,
+  account: { id: string; handle: string },
+  userId: string,
+): Promise<void> {
+  const { id: accountId, handle } = account;
+  await emit(tx, AccountCreatedSchema, accountId, { accountId, handle, ownerUserId: userId });
+  await emit(tx, MemberAddedSchema, accountId, { accountId, userId, role: "owner" });
+  const entry = { service: "identity", accountId, action: "account.create", target: accountId };
+  await audit(tx, by, { ...entry, metadata: { handle } });
+}
+
+function auditMember(
+  tx: Tx,
+  ctx: Parameters<typeof who>[0],
+  action: string,
+  accountId: string,
+  userId: string,
+  metadata: Record<string, string>,
+): Promise<void> {
+  return audit(tx, who(ctx), { service: "identity", accountId, action, target: userId, metadata });
+}
+
+/** Refuses to take the role of the only owner. The caller holds the account's lock. */
+async function keepAnOwner(tx: Tx, accountId: string, member: sql.MemberRow): Promise<void> {
+  if (member.role !== "owner" || (await sql.otherOwners(tx, accountId, member.userId)) > 0) return;
+  throw conflict("last_owner", "An account keeps at least one owner. Make somebody else owner first.");
+}
+
+function handleTaken() {
+  return conflict("handle_taken", "Another account has this handle.");
+}
+
+// The time is the first 10 of an id's 26 characters; cut there, it sorts before every id of that time.
+function lowestAuditId(ms: number): string {
+  return newId("aud", Math.max(ms, 0)).slice(0, "aud_".length + 10);
+}

@@ -1,0 +1,152 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { AccountService, SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { InvitationService } from "../../../proto/gen/berth/identity/v1/invitations_pb.ts";
+import { PasswordService } from "../../../proto/gen/berth/identity/v1/passwords_pb.ts";
+import { clientAs } from "../../kit/testing/testing.ts";
+import { refused, startIdentity, type TestIdentity } from "../testing.ts";
+
+let it: TestIdentity;
+
+beforeAll(async () => {
+  it = await startIdentity();
+});
+afterAll(() => it.stop());
+
+test("a new account has its creator as owner and can be used at once", async () => {
+  const { token, userId } = await it.member("reader");
+  const { accounts } = await it.as(token);
+  const made = await accounts.createAccount({ handle: "acme", displayName: "Acme Inc." });
+  expect(made).toMatchObject({ handle: "acme", displayName: "Acme Inc.", myRole: "owner" });
+  expect(made.createdAt).toBeDefined();
+  const inside = await it.as(token, made.id);
+  expect(inside.caller.role).toBe("owner");
+  expect(await inside.accounts.getAccount({ accountId: made.id })).toEqual(made);
+  const { data } = await inside.accounts.listMembers({ accountId: made.id });
+  expect(data).toMatchObject([{ userId, role: "owner" }]);
+});
+
+test("an account without a display name is shown by its handle", async () => {
+  const { accounts } = await it.as(it.ownerToken);
+  expect(await accounts.createAccount({ handle: "no-name" })).toMatchObject({ displayName: "no-name" });
+});
+
+test.each(["ab", "a".repeat(40), "Acme", "-acme", "acme-", "ac me", "ac_me", ""])(
+  "%j is no handle, neither for a new account nor for an old one",
+  async (handle) => {
+    const { accounts } = await it.as(it.ownerToken, it.accountId);
+    const answer = "422 validation_failed invalid_handle";
+    expect(await refused(accounts.createAccount({ handle }))).toBe(answer);
+    expect(await refused(accounts.updateAccount({ accountId: it.accountId, handle }))).toBe(answer);
+  },
+);
+
+test("of many who want one handle at once, one gets it", async () => {
+  const { accounts } = await it.as(it.ownerToken);
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, () =>
+      accounts.createAccount({ handle: "wanted" }).then(
+        () => "made",
+        () => "taken",
+      ),
+    ),
+  );
+  expect(answers.filter((answer) => answer === "made")).toHaveLength(1);
+  expect(await refused(accounts.createAccount({ handle: "wanted" }))).toBe("409 handle_taken");
+});
+
+test("handle and display name change, each alone, and a taken handle does not", async () => {
+  const accountId = await it.account();
+  const { accounts } = await it.as(it.ownerToken, accountId);
+  const renamed = await accounts.updateAccount({ accountId, displayName: "New name" });
+  expect(renamed).toMatchObject({ id: accountId, displayName: "New name", myRole: "owner" });
+  const moved = await accounts.updateAccount({ accountId, handle: "moved-there" });
+  expect(moved).toMatchObject({ displayName: "New name", handle: "moved-there" });
+  expect(await accounts.updateAccount({ accountId, handle: "moved-there" })).toEqual(moved);
+  await accounts.createAccount({ handle: "somebodys" });
+  expect(await refused(accounts.updateAccount({ accountId, handle: "somebodys" }))).toBe("409 handle_taken");
+  expect(await accounts.getAccount({ accountId })).toEqual(moved);
+});
+
+test("a change of nothing is refused", async () => {
+  const { accounts } = await it.as(it.ownerToken, it.accountId);
+  expect(await refused(accounts.updateAccount({ accountId: it.accountId }))).toBe(
+    "422 validation_failed empty_patch",
+  );
+});
+
+test("a display name is neither empty nor over 80 characters nor holds a NUL", async () => {
+  const { accounts } = await it.as(it.ownerToken, it.accountId);
+  const rename = (displayName: string) =>
+    refused(accounts.updateAccount({ accountId: it.accountId, displayName }));
+  expect(await rename("")).toBe("422 validation_failed required");
+  expect(await rename("n".repeat(81))).toBe("422 validation_failed too_long");
+  expect(await rename("a\u0000b")).toBe("422 validation_failed invalid_text");
+});
+
+test("the list shows all accounts of the caller and no other, newest first, page by page", async () => {
+  const { token } = await it.member("editor");
+  const { accounts } = await it.as(token);
+  const made: string[] = [it.accountId];
+  for (let i = 0; i < 4; i++) made.push((await accounts.createAccount({ handle: `of-mine-${i}` })).id);
+  await it.account();
+  const seen: [string, string][] = [];
+  let cursor: string | undefined;
+  do {
+    const { data, page } = await accounts.listAccounts({ limit: 2, cursor });
+    seen.push(...data.map(({ id, myRole }): [string, string] => [id, myRole]));
+    cursor = page!.nextCursor;
+    expect(page!.hasMore).toBe(cursor !== "");
+  } while (cursor);
+  expect(seen.map(([id]) => id)).toEqual(made.sort().reverse());
+  expect(Object.fromEntries(seen)[it.accountId]).toBe("editor");
+  expect(await refused(accounts.listAccounts({ cursor: "bm90LW91cnM" }))).toBe("400 malformed_request");
+});
+
+test("each role reads the account, and only an owner changes it or sees members and audit log", async () => {
+  for (const role of ["reader", "editor"] as const) {
+    const { token } = await it.member(role);
+    const { accounts, invitations } = await it.as(token, it.accountId);
+    expect(await accounts.getAccount({ accountId: it.accountId })).toMatchObject({ myRole: role });
+    const request = { accountId: it.accountId, userId: it.ownerId, email: "a@example.com", role: "reader" };
+    for (const call of [
+      accounts.updateAccount({ accountId: it.accountId, displayName: "n" }),
+      accounts.listMembers(request),
+      invitations.inviteMember(request),
+      invitations.listInvitations(request),
+      invitations.getInvitation({ ...request, invitationId: "inv_x" }),
+      invitations.resendInvitation({ ...request, invitationId: "inv_x" }),
+      invitations.withdrawInvitation({ ...request, invitationId: "inv_x" }),
+      accounts.updateMember(request),
+      accounts.removeMember(request),
+      accounts.listAuditEvents({ accountId: it.accountId }),
+    ])
+      expect(await refused(call)).toBe("403 forbidden");
+  }
+});
+
+test("a role in one account is none in another, and machines change nothing", async () => {
+  const other = await it.account();
+  const { accounts } = await it.as(it.ownerToken, it.accountId);
+  expect(await refused(accounts.getAccount({ accountId: other }))).toBe("403 forbidden");
+  const caller = { kind: "machine" as const, id: it.ownerId, accountId: other, role: "owner" as const };
+  const machine = clientAs(AccountService, it.port, caller);
+  const invitations = clientAs(InvitationService, it.port, caller);
+  const invitation = { accountId: other, invitationId: "inv_x" };
+  expect(await machine.getAccount({ accountId: other })).toMatchObject({ id: other });
+  for (const call of [
+    machine.createAccount({ handle: "by-machine" }),
+    machine.updateAccount({ accountId: other, displayName: "n" }),
+    invitations.inviteMember({ accountId: other, email: "a@example.com", role: "reader" }),
+    invitations.resendInvitation(invitation),
+    invitations.withdrawInvitation(invitation),
+    invitations.listMyInvitations({}),
+    invitations.acceptInvitation(invitation),
+    invitations.declineInvitation(invitation),
+    clientAs(PasswordService, it.port, caller).changePassword({ current: "x", new: "y" }),
+    clientAs(SessionService, it.port, caller).listSessions({}),
+    clientAs(SessionService, it.port, caller).endSession({ sessionId: "tok_x" }),
+    machine.updateMember({ accountId: other, userId: it.ownerId, role: "reader" }),
+    machine.removeMember({ accountId: other, userId: it.ownerId }),
+  ])
+    expect(await refused(call)).toBe("403 machine_actor_forbidden");
+});

@@ -1,0 +1,208 @@
+// Statements on accounts, members and the audit log; sql-sessions.ts has those on users and tokens.
+import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+import type { AuditRecorded } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import type { RoleName } from "../../kit/rpc/caller-token.ts";
+
+export type AccountRow = { id: string; handle: string; displayName: string; createdAt: Timestamp };
+export type MyAccountRow = AccountRow & { myRole: RoleName };
+/** A member; `id` is the membership's, the sort key of the list. */
+export type MemberRow = {
+  id: string;
+  userId: string;
+  email: string;
+  displayName: string;
+  role: RoleName;
+  createdAt: Timestamp;
+};
+
+const ACCOUNT = `id, handle, display_name as "displayName", created_at as "createdAt"`;
+
+/** Undefined when the handle is taken. */
+export function insertAccount(db: Db, account: { id: string; handle: string; displayName: string }) {
+  return maybe<AccountRow>(
+    db,
+    "account_insert",
+    `insert into accounts (id, handle, display_name) values ($1, $2, $3)
+     on conflict (handle) do nothing returning ${ACCOUNT}`,
+    [account.id, account.handle, account.displayName],
+  );
+}
+
+export function accountById(db: Db, id: string) {
+  return maybe<AccountRow>(db, "account_by_id", `select ${ACCOUNT} from accounts where id = $1`, [id]);
+}
+
+/** Throws the violation of `accounts_handle_key` when the handle is taken. */
+export function updateAccount(
+  db: Db,
+  id: string,
+  patch: { handle?: string | undefined; displayName?: string | undefined },
+) {
+  return maybe<AccountRow>(
+    db,
+    "account_update",
+    `update accounts set handle = coalesce($2, handle), display_name = coalesce($3, display_name)
+     where id = $1 returning ${ACCOUNT}`,
+    [id, patch.handle, patch.displayName],
+  );
+}
+
+/** Accounts of a user, newest first; only `accountId` when that is given, all when there is no limit. */
+export function accountsOf(
+  db: Db,
+  user: { userId: string; accountId: string | undefined },
+  page: { before: string | undefined; limit: number | undefined },
+) {
+  return rows<MyAccountRow>(
+    db,
+    "accounts_of",
+    `select a.id, a.handle, a.display_name as "displayName", m.role as "myRole", a.created_at as "createdAt"
+     from memberships m join accounts a on a.id = m.account_id
+     where m.user_id = $1 and ($2::text is null or m.account_id = $2) and ($3::text is null or m.account_id < $3)
+     order by m.account_id desc limit $4`,
+    [user.userId, user.accountId, page.before, page.limit],
+  );
+}
+
+/** Holds everybody else who changes owners of this account until the transaction ends. */
+export function lockAccount(db: Db, id: string) {
+  return count(db, "account_lock", "select 1 from accounts where id = $1 for no key update", [id]);
+}
+
+/** 0 when the user is a member already. */
+export function insertMembership(
+  db: Db,
+  member: { id: string; accountId: string; userId: string; role: string },
+) {
+  return count(
+    db,
+    "membership_insert",
+    `insert into memberships (id, account_id, user_id, role) values ($1, $2, $3, $4)
+     on conflict (account_id, user_id) do nothing`,
+    [member.id, member.accountId, member.userId, member.role],
+  );
+}
+
+const MEMBER = `select m.id, m.user_id as "userId", u.email, u.display_name as "displayName", m.role,
+  m.created_at as "createdAt" from memberships m join users u on u.id = m.user_id`;
+
+export function memberOf(db: Db, accountId: string, userId: string) {
+  return maybe<MemberRow>(db, "member_of", `${MEMBER} where m.account_id = $1 and m.user_id = $2`, [
+    accountId,
+    userId,
+  ]);
+}
+
+export function memberByEmail(db: Db, accountId: string, email: string) {
+  return maybe<MemberRow>(db, "member_by_email", `${MEMBER} where m.account_id = $1 and u.email = $2`, [
+    accountId,
+    email,
+  ]);
+}
+
+/** Members of an account, newest first. */
+export function membersOf(db: Db, accountId: string, page: { before: string | undefined; limit: number }) {
+  return rows<MemberRow>(
+    db,
+    "members_of",
+    `${MEMBER} where m.account_id = $1 and ($2::text is null or m.id < $2) order by m.id desc limit $3`,
+    [accountId, page.before, page.limit],
+  );
+}
+
+/** How many users other than this one own the account and can sign in. */
+export async function otherOwners(db: Db, accountId: string, userId: string): Promise<number> {
+  const row = await maybe<{ n: number }>(
+    db,
+    "other_owners",
+    `select count(*) as n from memberships m join users u on u.id = m.user_id
+     where m.account_id = $1 and m.user_id <> $2 and m.role = 'owner' and u.disabled_at is null`,
+    [accountId, userId],
+  );
+  return row?.n ?? 0;
+}
+
+export function setRole(db: Db, accountId: string, userId: string, role: string) {
+  return count(
+    db,
+    "membership_set_role",
+    "update memberships set role = $3 where account_id = $1 and user_id = $2",
+    [accountId, userId, role],
+  );
+}
+
+export function deleteMembership(db: Db, accountId: string, userId: string) {
+  return count(db, "membership_delete", "delete from memberships where account_id = $1 and user_id = $2", [
+    accountId,
+    userId,
+  ]);
+}
+
+/** Keeps a record that a service sent. A record that is kept already stays as it is. */
+export function insertAuditEvent(db: Db, record: AuditRecorded) {
+  const { actor } = record;
+  return count(
+    db,
+    "audit_insert",
+    `insert into audit_events (id, account_id, action, actor_kind, actor_id, actor_token_id, target, metadata,
+       request_id, ip, at)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) on conflict (id) do nothing`,
+    [
+      record.id,
+      record.accountId,
+      record.action,
+      actor?.kind ?? "",
+      actor?.id ?? "",
+      actor?.tokenId,
+      record.target,
+      record.metadata,
+      record.requestId,
+      record.ip,
+      record.at ? timestampDate(record.at) : new Date(),
+    ],
+  );
+}
+
+export type AuditRow = {
+  id: string;
+  action: string;
+  actor: { kind: string; id: string; tokenId?: string };
+  target: string;
+  metadata: Record<string, string>;
+  requestId: string;
+  ip: string;
+  at: Timestamp;
+};
+
+export type AuditFilter = {
+  accountId: string;
+  before: string | undefined;
+  action: string | undefined;
+  actor: string | undefined;
+  /** Lowest id that can have been made at or after `since`; keeps the scan short. */
+  from: string | undefined;
+  since: Date | undefined;
+  limit: number;
+};
+
+/** Audit records of an account, newest first. Each set of filters is a statement of its own, to have its own plan. */
+export function auditEvents(db: Db, filter: AuditFilter) {
+  const conditions: [name: string, sql: string, value: unknown][] = [
+    ["before", "id <", filter.before],
+    ["action", "action =", filter.action],
+    ["actor", "actor_id =", filter.actor],
+    ["from", "id >=", filter.from],
+    ["since", "at >=", filter.since],
+  ];
+  const used = conditions.filter(([, , value]) => value !== undefined);
+  const where = used.map(([, sql], index) => ` and ${sql} $${index + 3}`).join("");
+  return rows<AuditRow>(
+    db,
+    ["audit_list", ...used.map(([name]) => name)].join("_"),
+    `select id, action, json_build_object('kind', actor_kind, 'id', actor_id, 'tokenId', actor_token_id) as actor,
+       target, metadata, request_id as "requestId", ip, at
+     from audit_events where account_id = $1${where} order by id desc limit $2`,
+    [filter.accountId, filter.limit, ...used.map(([, , value]) => value)],
+  );
+}

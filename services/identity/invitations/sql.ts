@@ -1,0 +1,196 @@
+// Statements on invitations: they are there until they are answered, withdrawn or long past.
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import type { RoleName } from "../../kit/rpc/caller-token.ts";
+import type { Limits } from "../tokens/token-scope.ts";
+
+export type InvitationRow = {
+  id: string;
+  email: string;
+  role: RoleName;
+  status: "invited";
+  invitedBy: string;
+  createdAt: Timestamp;
+  expiresAt: Timestamp;
+};
+
+export type NewInvitation = {
+  id: string;
+  accountId: string;
+  email: string;
+  role: string;
+  invitedBy: string;
+  nonce: string;
+  hash: Buffer;
+  createdAt: Date;
+  expiresAt: Date;
+};
+
+/** Undefined when the e-mail has an invitation to this account that is still good. */
+export function insertInvitation(db: Db, invitation: NewInvitation) {
+  return maybe<{ id: string }>(
+    db,
+    "invitation_insert",
+    `insert into invitations as i (id, account_id, email, role, invited_by, nonce, token_hash, created_at, expires_at)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+     on conflict (account_id, email) do update set id = excluded.id, role = excluded.role,
+       invited_by = excluded.invited_by, nonce = excluded.nonce, token_hash = excluded.token_hash,
+       created_at = excluded.created_at, expires_at = excluded.expires_at
+     where i.expires_at <= excluded.created_at
+     returning id`,
+    [
+      invitation.id,
+      invitation.accountId,
+      invitation.email,
+      invitation.role,
+      invitation.invitedBy,
+      invitation.nonce,
+      invitation.hash,
+      invitation.createdAt,
+      invitation.expiresAt,
+    ],
+  );
+}
+
+const INVITATION = `select i.id, i.email, i.role, 'invited' as status, u.email as "invitedBy",
+  i.created_at as "createdAt", i.expires_at as "expiresAt" from invitations i join users u on u.id = i.invited_by`;
+
+export function invitationById(db: Db, accountId: string, id: string) {
+  const text = `${INVITATION} where i.account_id = $1 and i.id = $2`;
+  return maybe<InvitationRow>(db, "invitation_by_id", text, [accountId, id]);
+}
+
+/** Invitations of an account, newest first. */
+export function invitationsOf(
+  db: Db,
+  accountId: string,
+  page: { before: string | undefined; limit: number },
+) {
+  return rows<InvitationRow>(
+    db,
+    "invitations_of",
+    `${INVITATION} where i.account_id = $1 and ($2::text is null or i.id < $2) order by i.id desc limit $3`,
+    [accountId, page.before, page.limit],
+  );
+}
+
+/** How many invitations of an account are still good. */
+export async function openInvitations(db: Db, accountId: string, now: Date): Promise<number> {
+  const text = "select count(*) as n from invitations where account_id = $1 and expires_at > $2";
+  return (await maybe<{ n: number }>(db, "invitations_open", text, [accountId, now]))!.n;
+}
+
+/** Puts another link in the place of the one before; the e-mail, or undefined when the invitation is gone. */
+export function renewInvitation(
+  db: Db,
+  invitation: Pick<NewInvitation, "id" | "accountId" | "nonce" | "hash" | "expiresAt">,
+) {
+  return maybe<{ email: string }>(
+    db,
+    "invitation_renew",
+    `update invitations set nonce = $3, token_hash = $4, expires_at = $5 where account_id = $1 and id = $2
+     returning email`,
+    [invitation.accountId, invitation.id, invitation.nonce, invitation.hash, invitation.expiresAt],
+  );
+}
+
+export function deleteInvitation(db: Db, accountId: string, id: string) {
+  const text = "delete from invitations where account_id = $1 and id = $2 returning email, role";
+  return maybe<{ email: string; role: RoleName }>(db, "invitation_delete", text, [accountId, id]);
+}
+
+/** What the mail of an invitation says; undefined when it is answered, withdrawn or past. */
+export function invitationForMail(db: Db, id: string, now: Date) {
+  return maybe<{
+    nonce: string;
+    hash: Buffer;
+    handle: string;
+    role: RoleName;
+    invitedBy: string;
+    expiresAt: Timestamp;
+  }>(
+    db,
+    "invitation_for_mail",
+    `select i.nonce, i.token_hash as hash, a.handle, i.role, u.email as "invitedBy", i.expires_at as "expiresAt"
+     from invitations i join accounts a on a.id = i.account_id join users u on u.id = i.invited_by
+     where i.id = $1 and i.expires_at > $2`,
+    [id, now],
+  );
+}
+
+export type MyInvitationRow = {
+  id: string;
+  accountId: string;
+  accountHandle: string;
+  accountName: string;
+  role: RoleName;
+  invitedBy: string;
+  createdAt: Timestamp;
+  expiresAt: Timestamp;
+};
+
+const FOR_INVITED = `select i.id, i.email, i.account_id as "accountId", a.handle as "accountHandle",
+  a.display_name as "accountName", i.role, u.email as "invitedBy", i.created_at as "createdAt",
+  i.expires_at as "expiresAt"
+  from invitations i join accounts a on a.id = i.account_id join users u on u.id = i.invited_by`;
+
+/** Invitations to the e-mail of a user, newest first; none while nobody vouched for the e-mail. */
+export function invitationsTo(
+  db: Db,
+  userId: string,
+  page: { now: Date; before: string | undefined; limit: number },
+) {
+  return rows<MyInvitationRow>(
+    db,
+    "invitations_to",
+    `${FOR_INVITED} where i.email = (select email from users where id = $1 and email_verified_at is not null)
+       and i.expires_at > $2 and ($3::text is null or i.id < $3)
+     order by i.id desc limit $4`,
+    [userId, page.now, page.before, page.limit],
+  );
+}
+
+/** The invitation behind a link that still works, and whether its e-mail has a user for certain. */
+export function invitationByLink(db: Db, hash: Buffer, now: Date) {
+  return maybe<MyInvitationRow & { email: string; known: boolean }>(
+    db,
+    "invitation_by_link",
+    `select f.*, exists (select from users k where k.email = f.email
+       and (k.email_verified_at is not null or k.disabled_at is not null)) as known
+     from (${FOR_INVITED} where i.token_hash = $1 and i.expires_at > $2) f`,
+    [hash, now],
+  );
+}
+
+export type TakenInvitation = { id: string; accountId: string; email: string; role: RoleName };
+
+const TAKEN = `i.id, i.account_id as "accountId", i.email, i.role`;
+
+/** Takes an invitation to the e-mail of a user, which is then gone; undefined when there is none to take. */
+export function takeInvitationTo(db: Db, userId: string, id: string, now: Date) {
+  return maybe<TakenInvitation>(
+    db,
+    "invitation_take",
+    `delete from invitations i using users u
+     where i.id = $1 and i.expires_at > $2 and u.id = $3 and u.email = i.email and u.email_verified_at is not null
+     returning ${TAKEN}`,
+    [id, now, userId],
+  );
+}
+
+/** Takes the invitation behind a link, which then works no more. */
+export function takeInvitationByLink(db: Db, hash: Buffer, now: Date) {
+  const text = `delete from invitations i where i.token_hash = $1 and i.expires_at > $2 returning ${TAKEN}`;
+  return maybe<TakenInvitation>(db, "invitation_take_link", text, [hash, now]);
+}
+
+/** The account that the installation began with, if the user owns it: its owners are the operators. */
+export async function operatorsAccount(db: Db, userId: string): Promise<Limits | undefined> {
+  return maybe<{ accountId: string }>(
+    db,
+    "operators_account",
+    `select b.account_id as "accountId" from bootstrap b
+     join memberships m on m.account_id = b.account_id and m.user_id = $1 and m.role = 'owner'`,
+    [userId],
+  );
+}

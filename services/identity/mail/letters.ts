@@ -1,0 +1,66 @@
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { type Letter, type Mail, oneLine } from "../../kit/mail/mail.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
+import { invitationForMail } from "../invitations/sql.ts";
+import { keepReset } from "../passwords/sql.ts";
+import { credentialsOf } from "../tokens/sql.ts";
+import type { Links } from "./links.ts";
+
+export const RESET_SECONDS = 3600;
+
+type Deps = { pool: Pool; links: Links; now: () => number };
+
+/** The texts of identity's mails, made when they are sent: only then are their links known outside the database. */
+export function letters(deps: Deps): (mail: Mail) => Promise<Letter | undefined> {
+  return async (mail) => {
+    if (mail.kind === "invitation") return invitation(deps, mail);
+    if (mail.kind === "password_reset") return passwordReset(deps, mail);
+    throw new Error(`There is no letter of kind ${mail.kind}`);
+  };
+}
+
+/** The seed of an invitation's link. */
+export const invitationSeed = (id: string, nonce: string) => `${id}\n${nonce}`;
+
+// An account is named by its handle: a display name can be made to read as a link of somebody else's.
+async function invitation({ pool, links, now }: Deps, mail: Mail): Promise<Letter | undefined> {
+  const id = mail.data.invitationId!;
+  const found = await invitationForMail(pool, id, new Date(now()));
+  const link = found && links.find("inv", invitationSeed(id, found.nonce), found.hash);
+  if (!link) return undefined;
+  const { handle, role, invitedBy, expiresAt } = found;
+  return {
+    subject: `Invitation to the account ${handle}`,
+    text: `${oneLine(invitedBy)} invites you to the account ${handle} at ${links.origin}, as ${role}.
+
+To accept, open this link. It works once, until ${minute(timestampDate(expiresAt))}:
+
+${link}
+
+If you do not know what this is about, leave it: nothing happens then.
+`,
+  };
+}
+
+/** Of an e-mail that nobody has, nothing is sent: who asked for the reset cannot tell. */
+async function passwordReset({ pool, links, now }: Deps, mail: Mail): Promise<Letter | undefined> {
+  if (mail.ageSeconds > RESET_SECONDS) return undefined;
+  const user = await credentialsOf(pool, mail.address);
+  if (!user || user.disabled) return undefined;
+  const { url, hash } = links.make("rst", mail.id);
+  const expiresAt = new Date(now() + RESET_SECONDS * 1000);
+  if ((await keepReset(pool, { id: mail.id, userId: user.id, hash, expiresAt })) === 0) return undefined;
+  return {
+    subject: "Set a new password",
+    text: `Somebody asked to set a new password for ${mail.address} at ${links.origin}.
+
+To set one, open this link. It works once, until ${minute(expiresAt)}, and ends all your sessions:
+
+${url}
+
+If it was not you, leave it: your password stays as it is.
+`,
+  };
+}
+
+const minute = (time: Date) => `${time.toISOString().slice(0, 16).replace("T", " ")} UTC`;

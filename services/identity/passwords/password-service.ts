@@ -1,0 +1,95 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import { TokenRevokedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import type { PasswordService } from "../../../proto/gen/berth/identity/v1/passwords_pb.ts";
+import { audit, emit } from "../../kit/events/outbox.ts";
+import { queueMail } from "../../kit/mail/mail.ts";
+import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import { conflict, invalid } from "../../kit/rpc/errors.ts";
+import { who } from "../../kit/rpc/interceptor.ts";
+import { windowKey } from "../sign-in/attempts.ts";
+import { fits, knowAddress, OF_NETWORK, take } from "../sign-in/sign-in-limits.ts";
+import { clearAttempts } from "../sign-in/sql.ts";
+import { wholeUser } from "../tokens/authenticate.ts";
+import { credentialsOf, userById } from "../tokens/sql.ts";
+import { hashToken } from "../tokens/tokens.ts";
+import { hashPassword, type PasswordCheck, requireStrong } from "./passwords.ts";
+import * as sql from "./sql.ts";
+
+export type PasswordDeps = { pool: Pool; now: () => number; passwords: PasswordCheck; mails: boolean };
+
+type Who = ReturnType<typeof who>;
+
+const RESETS_OF_ADDRESS = { max: 3, seconds: 3600 };
+
+/** Passwords: changed, or set anew by a mailed link (decisions.md 2). */
+export function passwordService(deps: PasswordDeps): ServiceImpl<typeof PasswordService> {
+  const { pool, now, passwords } = deps;
+  return {
+    async changePassword(req, ctx) {
+      const { id, userId } = await wholeUser(pool, ctx, now(), "change the password");
+      requireStrong("new", req.new);
+      const key = windowKey("password", userId);
+      await take(pool, key, OF_NETWORK, new Date(now()), "Too many wrong passwords. Wait, then try again.");
+      const { email } = (await userById(pool, userId))!;
+      const { passwordHash } = (await credentialsOf(pool, email))!;
+      if (!(await passwords(passwordHash ?? undefined, req.current)))
+        throw invalid("current", "wrong_password", "This is not the current password.");
+      const hash = await hashPassword(req.new);
+      return transaction(pool, async (tx) => {
+        if ((await sql.replacePassword(tx, userId, passwordHash!, hash)) === 0)
+          throw conflict("conflict", "The password was changed in this moment by another request.");
+        await clearAttempts(tx, key);
+        const end = { userId, except: id, personalToo: false, now: new Date(now()) };
+        await auditPassword(tx, who(ctx), "auth.password_change", userId, await endAllTokens(tx, end));
+        return {};
+      });
+    },
+
+    async requestPasswordReset(req) {
+      if (!deps.mails)
+        throw conflict("mail_not_configured", "This installation sends no mail, so it cannot mail a link.");
+      const email = req.email.toLowerCase();
+      return transaction(pool, async (tx) => {
+        if (await fits(tx, windowKey("reset", email), RESETS_OF_ADDRESS, new Date(now())))
+          await queueMail(tx, { kind: "password_reset", address: email, data: {} });
+        return {};
+      });
+    },
+
+    async completePasswordReset(req, ctx) {
+      const hash = hashToken(req.token);
+      if (!(await sql.resetByLink(pool, hash, new Date(now())))) throw expired();
+      requireStrong("password", req.password);
+      const passwordHash = await hashPassword(req.password);
+      return transaction(pool, async (tx) => {
+        const taken = await sql.takeReset(tx, hash, new Date(now()));
+        const at = new Date(now());
+        const proven = taken && (await sql.proveEmail(tx, { id: taken.userId, passwordHash, now: at }));
+        if (!proven) throw expired();
+        const { userId } = taken;
+        const caller = { ...who(ctx).caller, kind: "user" as const, id: userId };
+        const by = { ...who(ctx), caller };
+        const end = { userId, except: undefined, personalToo: proven.first, now: at };
+        await auditPassword(tx, by, "auth.password_reset", userId, await endAllTokens(tx, end));
+        await knowAddress(tx, proven.email, caller.ip, at);
+        return {};
+      });
+    },
+  };
+}
+
+/** Ends sessions of a user, personal tokens too when asked, and lets gateways forget them; how many. */
+export async function endAllTokens(tx: Tx, end: Parameters<typeof sql.endTokens>[1]): Promise<number> {
+  const ended = await sql.endTokens(tx, end);
+  if (ended > 0) await emit(tx, TokenRevokedSchema, "", { userId: end.userId, tokenId: "" });
+  return ended;
+}
+
+function auditPassword(tx: Tx, by: Who, action: string, userId: string, ended: number): Promise<void> {
+  const metadata = { endedSessions: String(ended) };
+  return audit(tx, by, { service: "identity", accountId: "", action, target: userId, metadata });
+}
+
+function expired() {
+  return invalid("token", "link_expired", "This link was used or is too old. Ask for another one.");
+}

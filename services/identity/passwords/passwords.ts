@@ -1,0 +1,41 @@
+import { randomBytes } from "node:crypto";
+import { hash, verify } from "@node-rs/argon2";
+import { invalid } from "../../kit/rpc/errors.ts";
+
+// argon2id (the library's default algorithm) with the parameters of decisions.md 5.
+const COST = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
+const MIN_LENGTH = 12;
+
+/** Whether a password is shorter than 12 characters. */
+export function isWeak(password: string): boolean {
+  return [...normal(password)].length < MIN_LENGTH;
+}
+
+/** Refuses a new password that is too short. `path` names the member that holds it. */
+export function requireStrong(path: string, password: string): void {
+  if (isWeak(password)) throw invalid(path, "weak_password", "A password has 12 characters or more.");
+}
+
+/** The argon2id hash of a password, with salt and parameters, as text. */
+export function hashPassword(password: string): Promise<string> {
+  return hash(normal(password), COST);
+}
+
+export type PasswordCheck = (stored: string | undefined, password: string) => Promise<boolean>;
+
+/**
+ * A check that takes equally long whether there is a stored hash or not, so that its time does not
+ * tell which e-mails are known.
+ */
+export async function createPasswordCheck(): Promise<PasswordCheck> {
+  const nobodys = await hashPassword(randomBytes(24).toString("hex"));
+  return async (stored, password) => {
+    const matches = await verify(stored ?? nobodys, normal(password));
+    return matches && stored !== undefined;
+  };
+}
+
+// Keyboards compose accents differently; the same characters are the same password.
+function normal(password: string): string {
+  return password.normalize("NFKC");
+}

@@ -1,0 +1,303 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { Code } from "@connectrpc/connect";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { clientAs } from "../../kit/testing/testing.ts";
+import { OWNER_PASSWORD, refusal, refused, startIdentity, type TestIdentity } from "../testing.ts";
+import { sweep } from "../tokens/sql.ts";
+import { hashToken, makeToken, parseToken } from "../tokens/tokens.ts";
+import { attemptKey, windowKey } from "./attempts.ts";
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const WRONG = "401 unauthenticated";
+let it: TestIdentity;
+
+beforeAll(async () => {
+  it = await startIdentity();
+});
+afterAll(() => it.stop());
+
+const signIn = (email: string, password: string, ip?: string) => it.anonymous(ip).signIn({ email, password });
+
+test("signing in gives a session token that says who its user is and ends after 7 days", async () => {
+  const session = await signIn("owner@example.com", OWNER_PASSWORD);
+  expect(parseToken(session.token)).toBe("ses");
+  expect(session.user).toMatchObject({ email: "owner@example.com", displayName: "owner", id: it.ownerId });
+  expect(timestampMs(session.expiresAt!)).toBe(it.clock.ms + 7 * DAY);
+  const record = await it.lookup(session.token);
+  expect(record).toMatchObject({ userId: it.ownerId, kind: "session" });
+  expect(record.memberships).toMatchObject([{ accountId: it.accountId, role: "owner" }]);
+});
+
+test("an e-mail signs in whatever its case, and with blanks around it", async () => {
+  await signIn("  Owner@EXAMPLE.com ", OWNER_PASSWORD);
+});
+
+test("a password signs in however the keyboard composes its accents", async () => {
+  const { email, password, token } = await it.member("reader");
+  const accented = "café-au-lait-crème";
+  const { passwords } = await it.as(token);
+  await passwords.changePassword({ current: password, new: accented.normalize("NFC") });
+  await signIn(email, accented.normalize("NFD"));
+});
+
+test("a wrong password, an unknown e-mail and a disabled user get one and the same answer", async () => {
+  const { email, password, userId } = await it.member("reader");
+  await it.pool.query("update users set disabled_at = now() where id = $1", [userId]);
+  const answers = await Promise.all(
+    [
+      signIn("owner@example.com", "not-the-password"),
+      signIn("nobody@example.com", "not-the-password"),
+      signIn(email, password),
+    ].map((call) => call.catch((error) => ({ code: error.code, text: error.rawMessage }))),
+  );
+  expect(answers[0]).toMatchObject({ code: Code.Unauthenticated });
+  expect(answers[1]).toEqual(answers[0]);
+  expect(answers[2]).toEqual(answers[0]);
+});
+
+test("a user who was made without a password cannot sign in with any", async () => {
+  await it.pool.query("insert into users (id, email, display_name) values ('usr_x', 'x@example.com', 'x')");
+  expect(await refused(signIn("x@example.com", "any-password-at-all"))).toBe(WRONG);
+});
+
+test("an eleventh try after 10 failures is refused with the seconds to wait, also with the right password", async () => {
+  const { email, password } = await it.member("reader");
+  const started = it.clock.ms;
+  for (let i = 0; i < 10; i++) {
+    expect(await refused(signIn(email, "wrong-password"))).toBe(WRONG);
+    it.clock.ms += 1000;
+  }
+  const { status, code, context } = await refusal(signIn(email, password));
+  expect([status, code]).toEqual([429, "rate_limited"]);
+  expect(context).toEqual({ retryAfter: 15 * 60 - 10 });
+  it.clock.ms = started + 15 * MINUTE - 1;
+  expect(await refusal(signIn(email, password))).toMatchObject({ status: 429, context: { retryAfter: 1 } });
+  it.clock.ms = started + 15 * MINUTE;
+  await signIn(email, password);
+});
+
+test("failures count for an e-mail and an address together, whatever the case", async () => {
+  const { email, password } = await it.member("reader");
+  for (let i = 0; i < 10; i++)
+    await refused(signIn(i % 2 ? email.toUpperCase() : email, "wrong-password", "198.51.100.1"));
+  expect(await refused(signIn(email, password, "198.51.100.1"))).toBe("429 rate_limited");
+  await signIn(email, password, "198.51.100.2");
+  await signIn("owner@example.com", OWNER_PASSWORD, "198.51.100.1");
+});
+
+/** The failures of an e-mail from all addresses together, as if so many had been made just now. */
+async function failedEverywhere(email: string, times: number) {
+  const now = new Date(it.clock.ms);
+  const end = new Date(it.clock.ms + 15 * MINUTE);
+  const text = `insert into sign_in_attempts (key, failed_at, expires_at)
+    values ($1, array_fill($2::timestamptz, array[$3::int]), $4)
+    on conflict (key) do update set failed_at = excluded.failed_at, expires_at = excluded.expires_at`;
+  await it.pool.query(text, [windowKey("sign-in", email), now, times, end]);
+}
+
+test("50 failures of an e-mail from all addresses together close it for the addresses that were never let in", async () => {
+  const { email, password } = await it.member("reader");
+  for (let n = 0; n < 50; n++)
+    expect(await refused(signIn(email, "wrong-password", `198.51.100.${n}`))).toBe(WRONG);
+  const { status, context } = await refusal(signIn(email, password, "203.0.113.200"));
+  expect([status, context]).toEqual([429, { retryAfter: 15 * 60 }]);
+  await signIn("owner@example.com", OWNER_PASSWORD, "203.0.113.200");
+  it.clock.ms += 15 * MINUTE;
+  await signIn(email, password, "203.0.113.200");
+});
+
+test("who signed in from an address before can do so while others guess, and keeps only his own tries", async () => {
+  const { email, password, token } = await it.member("reader");
+  await signIn(email, password, "203.0.113.50");
+  await failedEverywhere(email, 50);
+  await signIn(email, password, "203.0.113.50");
+  await it.lookup(token);
+  for (let i = 0; i < 10; i++)
+    expect(await refused(signIn(email, "wrong-password", "203.0.113.50"))).toBe(WRONG);
+  expect(await refused(signIn(email, password, "203.0.113.50"))).toBe("429 rate_limited");
+});
+
+test("an address from which nobody signed in for 30 days has no tries of its own any more", async () => {
+  const { email, password } = await it.member("reader");
+  await signIn(email, password, "203.0.113.51");
+  it.clock.ms += 30 * DAY;
+  await sweep(it.pool, new Date(it.clock.ms));
+  await failedEverywhere(email, 50);
+  expect(await refused(signIn(email, password, "203.0.113.51"))).toBe("429 rate_limited");
+});
+
+test("neither a success nor a try that was refused unseen counts against an e-mail", async () => {
+  const { email, password } = await it.member("reader");
+  await failedEverywhere(email, 39);
+  for (let i = 0; i < 20; i++) await refused(signIn(email, "wrong-password", "198.51.100.7"));
+  for (let i = 0; i < 3; i++) await signIn(email, password, `203.0.113.${100 + i}`);
+  expect(await refused(signIn(email, "wrong-password", "203.0.113.110"))).toBe(WRONG);
+  expect(await refused(signIn(email, password, "203.0.113.111"))).toBe("429 rate_limited");
+});
+
+test("a success forgets the failures before it", async () => {
+  const { email, password } = await it.member("reader");
+  for (let round = 0; round < 2; round++) {
+    for (let i = 0; i < 9; i++) expect(await refused(signIn(email, "wrong-password"))).toBe(WRONG);
+    await signIn(email, password);
+  }
+});
+
+test("guesses sent at once get no more than 10 looks at the password", async () => {
+  const { email } = await it.member("reader");
+  const answers = await Promise.all(
+    Array.from({ length: 30 }, (_, i) => refused(signIn(email, `guess-number-${i}`))),
+  );
+  expect(answers.filter((answer) => answer === WRONG)).toHaveLength(10);
+  expect(answers.filter((answer) => answer === "429 rate_limited")).toHaveLength(20);
+});
+
+test("one user may sign in from many places at once", async () => {
+  const { email, password } = await it.member("reader");
+  const sessions = await Promise.all(Array.from({ length: 25 }, () => signIn(email, password)));
+  expect(new Set(sessions.map((session) => session.token)).size).toBe(25);
+});
+
+test("an unknown e-mail is limited like a known one", async () => {
+  for (let i = 0; i < 10; i++)
+    expect(await refused(signIn("ghost@example.com", "wrong-password"))).toBe(WRONG);
+  expect(await refused(signIn("ghost@example.com", "wrong-password"))).toBe("429 rate_limited");
+});
+
+test("a sign-in without e-mail or password, or with a NUL in them, is refused by its member", async () => {
+  expect(await refused(signIn("", "some-password"))).toBe("422 validation_failed required");
+  expect(await refused(signIn("a@example.com", ""))).toBe("422 validation_failed required");
+  expect(await refused(signIn("a@example.com", "x".repeat(1025)))).toBe("422 validation_failed too_long");
+  expect(await refused(signIn("a\u0000@example.com", "p"))).toBe("422 validation_failed invalid_text");
+});
+
+test("a session ends when it was idle for 12 hours, and use keeps it alive", async () => {
+  const { token } = await signIn("owner@example.com", OWNER_PASSWORD);
+  for (let i = 0; i < 3; i++) {
+    it.clock.ms += 12 * HOUR - MINUTE;
+    const { expiresAt } = await it.lookup(token);
+    expect(timestampMs(expiresAt!)).toBe(it.clock.ms + 12 * HOUR);
+  }
+  it.clock.ms += 12 * HOUR;
+  expect(await refused(it.lookup(token))).toBe(WRONG);
+});
+
+test("a session ends 7 days after signing in, however much it is used", async () => {
+  const { token } = await signIn("owner@example.com", OWNER_PASSWORD);
+  const end = it.clock.ms + 7 * DAY;
+  while (it.clock.ms + 10 * HOUR < end) {
+    it.clock.ms += 10 * HOUR;
+    await it.lookup(token);
+  }
+  it.clock.ms = end - 1;
+  expect(timestampMs((await it.lookup(token)).expiresAt!)).toBe(end);
+  it.clock.ms = end;
+  expect(await refused(it.lookup(token))).toBe(WRONG);
+});
+
+test("the use of a token is noted once a minute at most", async () => {
+  const { token } = await signIn("owner@example.com", OWNER_PASSWORD);
+  const lastUsed = async () => {
+    const text = "select last_used_at as at from tokens where hash = $1";
+    return timestampMs((await it.pool.query(text, [hashToken(token)])).rows[0].at);
+  };
+  const made = await lastUsed();
+  it.clock.ms += MINUTE - 1;
+  await it.lookup(token);
+  expect(await lastUsed()).toBe(made);
+  it.clock.ms += 1;
+  await Promise.all(Array.from({ length: 8 }, () => it.lookup(token)));
+  expect(await lastUsed()).toBe(it.clock.ms);
+});
+
+test("signing out ends this session at once and no other", async () => {
+  const [one, two] = await Promise.all([
+    signIn("owner@example.com", OWNER_PASSWORD),
+    signIn("owner@example.com", OWNER_PASSWORD),
+  ]);
+  const { sessions } = await it.as(one.token);
+  await sessions.signOut({});
+  expect(await refused(it.lookup(one.token))).toBe(WRONG);
+  expect(await refused(sessions.getMe({}))).toBe(WRONG);
+  await it.lookup(two.token);
+});
+
+test("signing out with a personal token is a conflict and leaves the token", async () => {
+  const { sessions } = await it.as(it.ownerToken);
+  expect(await refused(sessions.signOut({}))).toBe("409 conflict");
+  await it.lookup(it.ownerToken);
+});
+
+test("nobody but a service may ask who a token is", async () => {
+  const ask = { tokenHash: hashToken(it.ownerToken) };
+  expect(await refused(it.anonymous().lookupCaller(ask))).toBe(WRONG);
+  const { sessions } = await it.as(it.ownerToken);
+  expect(await refused(sessions.lookupCaller(ask))).toBe("403 forbidden");
+});
+
+test("an unknown token, a hash of another length, and tokens of a disabled user are not known", async () => {
+  const { userId, token } = await it.member("editor");
+  const asService = clientAs(SessionService, it.port, { kind: "service", id: "gateway" });
+  expect(await refused(it.lookup(makeToken("pat")))).toBe(WRONG);
+  expect(await refused(asService.lookupCaller({ tokenHash: new Uint8Array(5) }))).toBe(WRONG);
+  await it.pool.query("update users set disabled_at = now() where id = $1", [userId]);
+  expect(await refused(it.lookup(token))).toBe(WRONG);
+});
+
+test("me shows the caller with every account and the role there", async () => {
+  const { token, email } = await it.member("reader");
+  const { accounts, sessions } = await it.as(token);
+  const own = await accounts.createAccount({ handle: "of-a-reader" });
+  const me = await sessions.getMe({});
+  expect(me.email).toBe(email);
+  expect(me.accounts.map(({ id, myRole }) => [id, myRole])).toEqual([
+    [own.id, "owner"],
+    [it.accountId, "reader"],
+  ]);
+});
+
+test("machines and strangers have no me", async () => {
+  const machine = clientAs(SessionService, it.port, { kind: "machine", id: it.ownerId, tokenId: "x" });
+  expect(await refused(machine.getMe({}))).toBe("403 machine_actor_forbidden");
+  expect(await refused(it.anonymous().getMe({}))).toBe(WRONG);
+  const stranger = clientAs(SessionService, it.port, { id: it.ownerId });
+  expect(await refused(stranger.getMe({}))).toBe(WRONG);
+});
+
+test("neither passwords nor tokens are stored in the clear", async () => {
+  const { email, password, token } = await it.member("reader");
+  const tables = ["users", "tokens", "audit_events", "sign_in_attempts", "outbox"];
+  const dump = await Promise.all(
+    tables.map((name) => it.pool.query(`select t::text as line from ${name} t`)),
+  );
+  const text = dump.flatMap(({ rows }) => rows.map((row) => row.line)).join("\n");
+  expect(text).toContain(email);
+  expect(text).not.toContain(password);
+  expect(text).not.toContain(token);
+  const hash = await it.pool.query("select password_hash as hash from users where email = $1", [email]);
+  expect(hash.rows[0].hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
+});
+
+test("sessions are forgotten a day after their end, attempts when their window is over, personal tokens never", async () => {
+  const { token } = await signIn("owner@example.com", OWNER_PASSWORD);
+  await refused(signIn("somebody@example.com", "wrong-password"));
+  const kept = async () => {
+    const { rows } = await it.pool.query("select count(*) as n from tokens where hash = any($1)", [
+      [hashToken(token), hashToken(it.ownerToken)],
+    ]);
+    const own = attemptKey("somebody@example.com", "203.0.113.7");
+    const attempts = await it.pool.query("select count(*) as n from sign_in_attempts where key = $1", [own]);
+    return [rows[0].n, attempts.rows[0].n > 0];
+  };
+  await sweep(it.pool, new Date(it.clock.ms));
+  expect(await kept()).toEqual([2, true]);
+  await sweep(it.pool, new Date(it.clock.ms + 15 * MINUTE + 1));
+  expect(await kept()).toEqual([2, false]);
+  await sweep(it.pool, new Date(it.clock.ms + 8 * DAY));
+  expect(await kept()).toEqual([2, false]);
+  await sweep(it.pool, new Date(it.clock.ms + 8 * DAY + 1));
+  expect(await kept()).toEqual([1, false]);
+});

@@ -1,0 +1,61 @@
+import type { Db, Pool } from "../../kit/postgres/db.ts";
+import { refuse } from "../../kit/rpc/errors.ts";
+import { attemptKey, windowKey } from "./attempts.ts";
+import * as sql from "./sql.ts";
+
+/** How many tries, mails or the like a window takes. */
+export type Limit = { max: number; seconds: number };
+
+const WINDOW_SECONDS = 15 * 60;
+/** Failed sign-ins of one e-mail from one network (decisions.md 1). */
+export const OF_NETWORK: Limit = { max: 10, seconds: WINDOW_SECONDS };
+/** Failed sign-ins of one e-mail from all networks from which it was never let in, together. */
+const OF_EMAIL: Limit = { max: 50, seconds: WINDOW_SECONDS };
+const KNOWN_DAYS = 30;
+
+/** A sign-in that was admitted: its windows count it as a failure until it turns out to be none. */
+export type Attempt = { own: Buffer; shared: Buffer | undefined; at: Date };
+
+/**
+ * Admits a try to sign in with this e-mail, or refuses it with 429. A network from which the e-mail signed in
+ * within 30 days has only tries of its own, so nobody can close an e-mail to the one who uses it.
+ */
+export async function admitSignIn(pool: Pool, email: string, ip: string, ms: number): Promise<Attempt> {
+  const own = attemptKey(email, ip);
+  const at = new Date(ms);
+  await take(pool, own, OF_NETWORK, at, "Too many failed sign-ins. Wait, then try again.");
+  if (await sql.isKnownNetwork(pool, own, at)) return { own, shared: undefined, at };
+  const shared = windowKey("sign-in", email);
+  try {
+    await take(pool, shared, OF_EMAIL, at, "Too many failed sign-ins of this e-mail. Wait, then try again.");
+  } catch (error) {
+    // It was not looked at, so it is no failure of this network.
+    await sql.giveBackAttempt(pool, own, at);
+    throw error;
+  }
+  return { own, shared, at };
+}
+
+/** The sign-in succeeded: its network starts anew, and is known from now on. */
+export async function forgiveSignIn(db: Db, attempt: Attempt): Promise<void> {
+  await sql.clearAttempts(db, attempt.own);
+  if (attempt.shared) await sql.giveBackAttempt(db, attempt.shared, attempt.at);
+  await sql.knowNetwork(db, attempt.own, attempt.at, KNOWN_DAYS);
+}
+
+/** From now on the e-mail has tries of its own from this address. */
+export function knowAddress(db: Db, email: string, ip: string, now: Date): Promise<number> {
+  return sql.knowNetwork(db, attemptKey(email, ip), now, KNOWN_DAYS);
+}
+
+/** Counts one under a key, if its window has room; false when it is full. */
+export async function fits(db: Db, key: Buffer, limit: Limit, now: Date): Promise<boolean> {
+  return (await sql.takeAttempt(db, { key, now, windowSeconds: limit.seconds, max: limit.max })) === 1;
+}
+
+/** Counts one try under a key; 429 rate_limited with the seconds to wait when its window is full. */
+export async function take(db: Db, key: Buffer, limit: Limit, now: Date, message: string): Promise<void> {
+  if (await fits(db, key, limit, now)) return;
+  const retryAfter = await sql.secondsUntilAttempt(db, { key, now, windowSeconds: limit.seconds });
+  throw refuse(429, "rate_limited", message, { context: { retryAfter } });
+}

@@ -1,0 +1,68 @@
+// Statements on windows of tries, and on networks from which somebody signed in.
+import { count, type Db, maybe } from "../../kit/postgres/db.ts";
+
+/**
+ * Counts one failure against the key; 0 when the window is full already. Taken before the password
+ * is looked at and given back on success, so that parallel guesses cannot pass the limit.
+ */
+export function takeAttempt(db: Db, attempt: { key: Buffer; now: Date; windowSeconds: number; max: number }) {
+  const recent = `from unnest(a.failed_at) t where t > $2::timestamptz - make_interval(secs => $3)`;
+  return count(
+    db,
+    "attempt_take",
+    `insert into sign_in_attempts as a (key, failed_at, expires_at)
+     values ($1, array[$2::timestamptz], $2::timestamptz + make_interval(secs => $3))
+     on conflict (key) do update
+     set failed_at = array(select t ${recent}) || $2::timestamptz, expires_at = excluded.expires_at
+     where (select count(*) ${recent}) < $4`,
+    [attempt.key, attempt.now, attempt.windowSeconds, attempt.max],
+  );
+}
+
+/** Seconds until a full window takes another attempt, at least 1. */
+export async function secondsUntilAttempt(
+  db: Db,
+  attempt: { key: Buffer; now: Date; windowSeconds: number },
+): Promise<number> {
+  const row = await maybe<{ seconds: number }>(
+    db,
+    "attempt_wait",
+    `select ceil(extract(epoch from min(t) - $2::timestamptz) + $3)::int as seconds
+     from sign_in_attempts a, unnest(a.failed_at) t
+     where a.key = $1 and t > $2::timestamptz - make_interval(secs => $3)`,
+    [attempt.key, attempt.now, attempt.windowSeconds],
+  );
+  return Math.max(row?.seconds ?? 1, 1);
+}
+
+export function clearAttempts(db: Db, key: Buffer) {
+  return count(db, "attempts_clear", "delete from sign_in_attempts where key = $1", [key]);
+}
+
+/** Takes one try of this time out of the window again. */
+export function giveBackAttempt(db: Db, key: Buffer, at: Date) {
+  return count(
+    db,
+    "attempt_give_back",
+    `update sign_in_attempts
+     set failed_at = failed_at[:array_position(failed_at, $2) - 1] || failed_at[array_position(failed_at, $2) + 1:]
+     where key = $1 and $2::timestamptz = any(failed_at)`,
+    [key, at],
+  );
+}
+
+/** Whether somebody signed in under this key lately. */
+export async function isKnownNetwork(db: Db, key: Buffer, now: Date): Promise<boolean> {
+  const text = "select from known_networks where key = $1 and expires_at > $2";
+  return (await count(db, "network_known", text, [key, now])) === 1;
+}
+
+export function knowNetwork(db: Db, key: Buffer, now: Date, days: number) {
+  return count(
+    db,
+    "network_know",
+    `insert into known_networks (key, expires_at) values ($1, $2::timestamptz + make_interval(days => $3))
+     on conflict (key) do update set expires_at = excluded.expires_at`,
+    [key, now, days],
+  );
+}

@@ -1,0 +1,245 @@
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import type { RoleName } from "../../kit/rpc/caller-token.ts";
+
+export type UserRow = { id: string; email: string; displayName: string; createdAt: Timestamp };
+
+const USER = `id, email, display_name as "displayName", created_at as "createdAt"`;
+
+/** Undefined when the e-mail is known already. `email` is in lower case. */
+export function insertUser(
+  db: Db,
+  user: {
+    id: string;
+    email: string;
+    displayName: string;
+    passwordHash: string | undefined;
+    verifiedAt: Date;
+  },
+) {
+  return maybe<UserRow>(
+    db,
+    "user_insert",
+    `insert into users (id, email, display_name, password_hash, email_verified_at) values ($1, $2, $3, $4, $5)
+     on conflict (email) do nothing returning ${USER}`,
+    [user.id, user.email, user.displayName, user.passwordHash, user.verifiedAt],
+  );
+}
+
+export function userById(db: Db, id: string) {
+  return maybe<UserRow & { emailVerified: boolean }>(
+    db,
+    "user_by_id",
+    `select ${USER}, email_verified_at is not null as "emailVerified" from users where id = $1`,
+    [id],
+  );
+}
+
+export function userByEmail(db: Db, email: string) {
+  return maybe<UserRow>(db, "user_by_email", `select ${USER} from users where email = $1`, [email]);
+}
+
+/** What signing in compares with. */
+export function credentialsOf(db: Db, email: string) {
+  return maybe<UserRow & { passwordHash: string | null; disabled: boolean }>(
+    db,
+    "user_credentials",
+    `select ${USER}, password_hash as "passwordHash", disabled_at is not null as disabled
+     from users where email = $1`,
+    [email],
+  );
+}
+
+/** What is absent arrives as null, which a message takes as absent. */
+export type TokenRow = {
+  id: string;
+  name: string;
+  lastFour: string;
+  roleCap?: RoleName;
+  accountId?: string;
+  createdAt: Timestamp;
+  expiresAt: Timestamp;
+  lastUsedAt?: Timestamp;
+};
+
+export type NewToken = {
+  id: string;
+  userId: string;
+  kind: "session" | "token";
+  name: string;
+  hash: Buffer;
+  lastFour: string;
+  roleCap?: string | undefined;
+  accountId?: string | undefined;
+  ip?: string | undefined;
+  createdAt: Date;
+  expiresAt: Date;
+};
+
+const TOKEN = `id, name, last_four as "lastFour", role_cap as "roleCap", account_id as "accountId",
+  created_at as "createdAt", expires_at as "expiresAt", last_used_at as "lastUsedAt"`;
+
+/** Undefined when a token of this very text was made before. A session counts as used when it is made. */
+export function insertToken(db: Db, token: NewToken) {
+  return maybe<TokenRow>(
+    db,
+    "token_insert",
+    `insert into tokens (id, user_id, kind, name, hash, last_four, role_cap, account_id, created_at, expires_at,
+       last_used_at, ip)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, case when $3 = 'session' then $9::timestamptz end, $11)
+     on conflict (hash) do nothing returning ${TOKEN}`,
+    [
+      token.id,
+      token.userId,
+      token.kind,
+      token.name,
+      token.hash,
+      token.lastFour,
+      token.roleCap,
+      token.accountId,
+      token.createdAt,
+      token.expiresAt,
+      token.ip,
+    ],
+  );
+}
+
+/** Personal tokens of a user that still work, newest first. */
+export function tokensOf(
+  db: Db,
+  userId: string,
+  page: { now: Date; before: string | undefined; limit: number },
+) {
+  return rows<TokenRow>(
+    db,
+    "tokens_of",
+    `select ${TOKEN} from tokens
+     where user_id = $1 and kind = 'token' and revoked_at is null and expires_at > $2
+       and ($3::text is null or id < $3)
+     order by id desc limit $4`,
+    [userId, page.now, page.before, page.limit],
+  );
+}
+
+export type SessionRow = {
+  id: string;
+  ip?: string;
+  createdAt: Timestamp;
+  lastUsedAt: Timestamp;
+  expiresAt: Timestamp;
+};
+
+/** Sessions of a user that still work, newest first; `expiresAt` is when one ends if it is not used again. */
+export function sessionsOf(
+  db: Db,
+  userId: string,
+  page: { now: Date; idleSeconds: number; before: string | undefined; limit: number },
+) {
+  const idleEnd = "last_used_at + make_interval(secs => $3)";
+  return rows<SessionRow>(
+    db,
+    "sessions_of",
+    `select id, ip, created_at as "createdAt", last_used_at as "lastUsedAt", least(expires_at, ${idleEnd}) as "expiresAt"
+     from tokens
+     where user_id = $1 and kind = 'session' and revoked_at is null and expires_at > $2 and ${idleEnd} > $2
+       and ($4::text is null or id < $4)
+     order by id desc limit $5`,
+    [userId, page.now, page.idleSeconds, page.before, page.limit],
+  );
+}
+
+/** Ends a session or token of a user; undefined when there is none of this kind that could end. */
+export function revokeToken(
+  db: Db,
+  token: { id: string; userId: string; kind: "session" | "token"; now: Date },
+) {
+  return maybe<TokenRow>(
+    db,
+    "token_revoke",
+    `update tokens set revoked_at = $4 where id = $1 and user_id = $2 and kind = $3 and revoked_at is null
+     returning ${TOKEN}`,
+    [token.id, token.userId, token.kind, token.now],
+  );
+}
+
+// $1 now, $2 seconds of idleness that end a session.
+const LIVE = `t.revoked_at is null and t.expires_at > $1::timestamptz
+  and (t.kind = 'token' or t.last_used_at > $1::timestamptz - make_interval(secs => $2))
+  and exists (select from users u where u.id = t.user_id and u.disabled_at is null)`;
+
+/** The session or token under an id, while it works. */
+export function liveToken(db: Db, token: { id: string; userId: string; now: Date; idleSeconds: number }) {
+  return maybe<{ id: string; kind: "session" | "token"; roleCap?: RoleName; accountId?: string }>(
+    db,
+    "token_live",
+    `select t.id, t.kind, t.role_cap as "roleCap", t.account_id as "accountId" from tokens t
+     where t.id = $3 and t.user_id = $4 and ${LIVE}`,
+    [token.now, token.idleSeconds, token.id, token.userId],
+  );
+}
+
+export type CallerRow = {
+  userId: string;
+  tokenId: string;
+  kind: "session" | "token";
+  roleCap?: string;
+  accountId?: string;
+  expiresAt: Timestamp;
+  memberships: { accountId: string; role: RoleName }[];
+};
+
+/**
+ * Who a token is, while it works, and notes its use unless that was noted within the last minute.
+ * `expiresAt` of a session is when it ends if it is not used again; a token that is bound to an
+ * account shows no other membership.
+ */
+export function lookupToken(db: Db, lookup: { hash: Buffer; now: Date; idleSeconds: number }) {
+  return maybe<CallerRow>(
+    db,
+    "token_lookup",
+    `with found as (
+       select t.*, coalesce(t.last_used_at <= $1::timestamptz - interval '1 minute', true) as stale
+       from tokens t where t.hash = $3 and ${LIVE}
+     ), used as (
+       update tokens t set last_used_at = $1 from found f where t.id = f.id and f.stale
+     )
+     select f.user_id as "userId", f.id as "tokenId", f.kind, f.role_cap as "roleCap", f.account_id as "accountId",
+       case when f.kind = 'token' then f.expires_at
+         else least(f.expires_at,
+           case when f.stale then $1::timestamptz else f.last_used_at end + make_interval(secs => $2)) end
+         as "expiresAt",
+       (select coalesce(json_agg(json_build_object('accountId', m.account_id, 'role', m.role)), '[]')
+        from memberships m where m.user_id = f.user_id and (f.account_id is null or f.account_id = m.account_id))
+         as memberships
+     from found f`,
+    [lookup.now, lookup.idleSeconds, lookup.hash],
+  );
+}
+
+/**
+ * Forgets sessions a day after their end, attempts whose window is over, networks of long ago, and links and
+ * mails that have been of no use for days.
+ */
+export async function sweep(db: Db, now: Date): Promise<void> {
+  await count(
+    db,
+    "sessions_sweep",
+    "delete from tokens where kind = 'session' and expires_at < $1::timestamptz - interval '1 day'",
+    [now],
+  );
+  await count(db, "attempts_sweep", "delete from sign_in_attempts where expires_at < $1", [now]);
+  await count(db, "networks_sweep", "delete from known_networks where expires_at < $1", [now]);
+  await count(
+    db,
+    "invitations_sweep",
+    "delete from invitations where expires_at < $1::timestamptz - interval '30 days'",
+    [now],
+  );
+  await count(
+    db,
+    "resets_sweep",
+    "delete from password_resets where expires_at < $1::timestamptz - interval '1 day'",
+    [now],
+  );
+  await count(db, "mails_sweep", "delete from mails where created_at < now() - interval '7 days'");
+}

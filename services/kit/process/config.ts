@@ -1,0 +1,184 @@
+import { defaultTimeouts } from "../postgres/db.ts";
+
+/** One environment variable: its name, and how its text becomes a value. */
+export type Field<T> = { name: string; parse: (text: string | undefined) => T };
+
+type Values<F> = { [K in keyof F]: F[K] extends Field<infer T> ? T : never };
+
+export class ConfigError extends Error {
+  override name = "ConfigError";
+}
+
+/**
+ * Reads every field of the configuration from the environment, once, when a process starts.
+ * Throws one ConfigError that lists all mistakes; a value is never part of a message.
+ */
+export function readConfig<F extends Record<string, Field<unknown>>>(
+  env: Record<string, string | undefined>,
+  fields: F,
+): Values<F> {
+  const values: Record<string, unknown> = {};
+  const mistakes: string[] = [];
+  for (const [key, field] of Object.entries(fields)) {
+    try {
+      values[key] = field.parse(env[field.name] === "" ? undefined : env[field.name]);
+    } catch (error) {
+      mistakes.push(`${field.name} ${(error as Error).message}`);
+    }
+  }
+  if (mistakes.length > 0)
+    throw new ConfigError(`The configuration is not usable:\n  ${mistakes.join("\n  ")}`);
+  return values as Values<F>;
+}
+
+function field<T>(name: string, fallback: T | undefined, parse: (text: string) => T): Field<T> {
+  return {
+    name,
+    parse: (text) => {
+      if (text !== undefined) return parse(text);
+      if (fallback === undefined) throw new Error("is not set");
+      return fallback;
+    },
+  };
+}
+
+/** A text; without a fallback it must be set. */
+export function text(name: string, fallback?: string): Field<string> {
+  return field(name, fallback, (value) => value);
+}
+
+/** A text that may be missing. */
+export function optionalText(name: string): Field<string | undefined> {
+  return { name, parse: (value) => value };
+}
+
+/** One of a few words. */
+export function choice<T extends string>(name: string, choices: readonly T[], fallback?: T): Field<T> {
+  return field(name, fallback, (value) => {
+    if (!choices.includes(value as T)) throw new Error(`must be one of ${choices.join(", ")}`);
+    return value as T;
+  });
+}
+
+/** A whole number within bounds. */
+export function integer(
+  name: string,
+  bounds: { min?: number; max?: number; fallback?: number } = {},
+): Field<number> {
+  const { min = 0, max = Number.MAX_SAFE_INTEGER, fallback } = bounds;
+  return field(name, fallback, (value) => {
+    const number = /^-?\d+$/.test(value) ? Number(value) : Number.NaN;
+    if (!(number >= min && number <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
+    return number;
+  });
+}
+
+/** A port to listen on; 0 takes a free one. */
+export function port(name: string, fallback?: number): Field<number> {
+  return integer(name, { max: 65535, fallback });
+}
+
+/** A URL of one of the given schemes, without a slash at the end. */
+export function url(name: string, schemes: readonly string[], fallback?: string): Field<string> {
+  return field(name, fallback, (value) => {
+    const parsed = URL.canParse(value) ? new URL(value) : undefined;
+    if (!parsed || !schemes.includes(parsed.protocol.slice(0, -1)))
+      throw new Error(`must be a URL that starts with ${schemes.map((s) => `${s}://`).join(" or ")}`);
+    return value.replace(/\/$/, "");
+  });
+}
+
+/** A URL as above that may be missing. */
+export function optionalUrl(name: string, schemes: readonly string[]): Field<string | undefined> {
+  return {
+    name,
+    parse: (value) => (value === undefined ? undefined : url(name, schemes).parse(value)),
+  };
+}
+
+/** A text that may be missing, and otherwise has to hold what `must` says. */
+export function checked(
+  name: string,
+  holds: (value: string) => boolean,
+  must: string,
+): Field<string | undefined> {
+  return {
+    name,
+    parse: (value) => {
+      if (value !== undefined && !holds(value)) throw new Error(must);
+      return value;
+    },
+  };
+}
+
+/** Comma-separated base64 keys of 32 bytes; the first signs, all verify. */
+export function keys(name: string): Field<Buffer[]> {
+  return field(name, undefined, (value) =>
+    value.split(",").map((part, index) => {
+      const key = Buffer.from(part.trim(), "base64");
+      if (key.length !== 32)
+        throw new Error(`must hold base64 keys of 32 bytes; key ${index + 1} has ${key.length}`);
+      return key;
+    }),
+  );
+}
+
+/** A database, and the ends of what its statements wait for; 0 is none. */
+export const databaseFields = {
+  databaseUrl: url("DATABASE_URL", ["postgres", "postgresql"]),
+  lockTimeoutMs: integer("DATABASE_LOCK_TIMEOUT_MS", { fallback: defaultTimeouts.lockTimeoutMs }),
+  statementTimeoutMs: integer("DATABASE_STATEMENT_TIMEOUT_MS", {
+    fallback: defaultTimeouts.statementTimeoutMs,
+  }),
+  idleTransactionTimeoutMs: integer("DATABASE_IDLE_TRANSACTION_TIMEOUT_MS", {
+    fallback: defaultTimeouts.idleTransactionTimeoutMs,
+  }),
+};
+
+/** What every service reads. */
+export const serviceFields = {
+  ...databaseFields,
+  natsUrl: url("NATS_URL", ["nats", "tls"]),
+  host: text("HOST", "127.0.0.1"),
+  port: port("PORT", 0),
+  grpcPort: port("GRPC_PORT", 0),
+  internalKeys: keys("INTERNAL_KEYS"),
+  logLevel: choice("LOG_LEVEL", ["debug", "info", "warn", "error", "silent"] as const, "info"),
+  otlpUrl: optionalText("OTEL_EXPORTER_OTLP_ENDPOINT"),
+  /** How long a process that is told to stop still answers, closing connections as it does. */
+  lingerMs: integer("LINGER_MS", { fallback: 0, max: 60_000 }),
+};
+
+export type ServiceConfig = Values<typeof serviceFields>;
+
+/** A value in JSON for which `fits` holds; `what` names such values in the refusal of another. */
+export function json<T>(
+  name: string,
+  fallback: T,
+  fits: (value: unknown) => boolean,
+  what: string,
+): Field<T> {
+  return {
+    name,
+    parse(given) {
+      if (given === undefined) return fallback;
+      let value: unknown;
+      try {
+        value = JSON.parse(given);
+      } catch {
+        throw new Error("is not JSON");
+      }
+      if (!fits(value)) throw new Error(`must be JSON: ${what}`);
+      return value as T;
+    },
+  };
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Whether a value is an object whose members are all texts. */
+export function isTexts(value: unknown): value is Record<string, string> {
+  return isObject(value) && Object.values(value).every((one) => typeof one === "string");
+}

@@ -1,0 +1,68 @@
+import { createRegistry, type DescFile, toBinary } from "@bufbuild/protobuf";
+import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
+import { Code, type ConnectRouter } from "@connectrpc/connect";
+import {
+  Health,
+  HealthCheckResponse_ServingStatus as Status,
+} from "../../../proto/gen/grpc/health/v1/health_pb.ts";
+import { ServerReflection } from "../../../proto/gen/grpc/reflection/v1/reflection_pb.ts";
+
+/** gRPC health checking: SERVING while the process is ready, for the server and each of its services. */
+export function health(router: ConnectRouter, services: string[], ready: () => Promise<boolean>): void {
+  const check = async (service: string) => {
+    if (service !== "" && !services.includes(service)) return { status: Status.SERVICE_UNKNOWN };
+    return { status: (await ready()) ? Status.SERVING : Status.NOT_SERVING };
+  };
+  router.service(Health, {
+    check: (req) => check(req.service),
+    async *watch(req, ctx) {
+      let last: number | undefined;
+      while (!ctx.signal.aborted) {
+        const now = await check(req.service);
+        if (now.status !== last) yield now;
+        last = now.status;
+        await new Promise((resolve) => setTimeout(resolve, 1_000));
+      }
+    },
+  });
+}
+
+/** gRPC server reflection, so that grpcurl and friends can list and call what a service has. */
+export function reflection(router: ConnectRouter, files: DescFile[]): void {
+  const all = new Map<string, DescFile>();
+  const add = (file: DescFile) => {
+    if (all.has(file.proto.name)) return;
+    all.set(file.proto.name, file);
+    file.dependencies.forEach(add);
+  };
+  files.forEach(add);
+  const registry = createRegistry(...all.values());
+  const services = files.flatMap((file) => file.services.map((service) => ({ name: service.typeName })));
+  const answer = (file: DescFile | undefined) => {
+    if (!file) {
+      const value = { errorCode: Code.NotFound, errorMessage: "not found" };
+      return { messageResponse: { case: "errorResponse" as const, value } };
+    }
+    const value = { fileDescriptorProto: [toBinary(FileDescriptorProtoSchema, file.proto)] };
+    return { messageResponse: { case: "fileDescriptorResponse" as const, value } };
+  };
+  router.service(ServerReflection, {
+    async *serverReflectionInfo(requests) {
+      for await (const request of requests) {
+        const { case: kind, value } = request.messageRequest;
+        const base = { validHost: request.host, originalRequest: request };
+        if (kind === "listServices")
+          yield { ...base, messageResponse: { case: "listServicesResponse", value: { service: services } } };
+        else if (kind === "fileByFilename") yield { ...base, ...answer(all.get(value)) };
+        else if (kind === "fileContainingSymbol") yield { ...base, ...answer(fileOf(registry, value)) };
+        else yield { ...base, ...answer(undefined) };
+      }
+    },
+  });
+}
+
+/** The file that declares a type, a service, or a member of one (`pkg.Service.Method`). */
+function fileOf(registry: ReturnType<typeof createRegistry>, symbol: string): DescFile | undefined {
+  const found = registry.get(symbol) ?? registry.get(symbol.slice(0, symbol.lastIndexOf(".")));
+  return found && "file" in found ? found.file : undefined;
+}

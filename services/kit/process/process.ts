@@ -1,0 +1,46 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { createLog, type Logger } from "../log.ts";
+import { type ConfigError, type Field, readConfig } from "./config.ts";
+import { leave } from "./graceful-close.ts";
+
+export type Running = { stop: () => Promise<void> };
+
+/**
+ * Runs a service as a process: configuration once, start, and on SIGTERM or SIGINT an orderly stop
+ * that finishes what is under way. Exit 78 for an unusable configuration, 1 for a failed start.
+ */
+export async function main<F extends Record<string, Field<unknown>>>(
+  name: string,
+  fields: F,
+  start: (config: ReturnType<typeof readConfig<F>>, log: Logger) => Promise<Running>,
+): Promise<void> {
+  let config: ReturnType<typeof readConfig<F>>;
+  try {
+    config = readConfig(process.env, fields);
+  } catch (error) {
+    process.stderr.write(`${name}: ${(error as ConfigError).message}\n`);
+    process.exit(78);
+  }
+  const log = createLog(name, String((config as { logLevel?: string }).logLevel ?? "info"));
+  process.on("unhandledRejection", (error) => log.error({ err: error }, "unhandled rejection"));
+  let stopping = false;
+  const running = start(config, log).catch((error: Error) => {
+    log.fatal({ err: error }, "could not start");
+    process.exit(1);
+  });
+  const stop = async () => {
+    if (stopping) return;
+    stopping = true;
+    log.info("stopping");
+    leave();
+    await pause(Number((config as { lingerMs?: number }).lingerMs ?? 0));
+    const late = setTimeout(() => process.exit(1), 10_000);
+    late.unref();
+    await (await running).stop();
+    process.exit(0);
+  };
+  process.on("SIGTERM", stop);
+  process.on("SIGINT", stop);
+  await running;
+  log.info("ready");
+}

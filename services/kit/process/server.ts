@@ -1,0 +1,132 @@
+import http from "node:http";
+import http2 from "node:http2";
+import type { AddressInfo } from "node:net";
+import type { DescService } from "@bufbuild/protobuf";
+import type { ConnectRouter } from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
+import type { Logger } from "../log.ts";
+import type { Pool } from "../postgres/db.ts";
+import { idempotencyInterceptor, sweepAnswers } from "../rpc/idempotency.ts";
+import { annotation, serverInterceptor } from "../rpc/interceptor.ts";
+import { metricsText } from "../telemetry.ts";
+import { closeWhenLeaving } from "./graceful-close.ts";
+import { health, reflection } from "./grpc-health-reflection.ts";
+
+export type ServerOptions = {
+  host: string;
+  port: number;
+  grpcPort: number;
+  keys: Buffer[];
+  log: Logger;
+  services: DescService[];
+  routes: (router: ConnectRouter) => void;
+  /** Where answers to POSTs are kept for their Idempotency-Key; without it keys mean nothing. */
+  answers?: Pool;
+  /** Whether the process can do its work now; answered at /readyz and by gRPC health checking. */
+  ready: () => Promise<boolean>;
+  /** Takes requests that are not RPCs; `false` leaves them to a 404. */
+  other?: (req: http.IncomingMessage, res: http.ServerResponse) => boolean;
+};
+
+export type RunningServer = { port: number; grpcPort: number; stop: () => Promise<void> };
+
+/** The slowest requests are uploads, which have limits of their own. */
+const REQUEST_MS = 1_200_000;
+const MAX_MESSAGE = 8 * 1024 * 1024;
+
+/**
+ * Serves RPCs over Connect (HTTP/1.1) and over gRPC (h2c port), with /healthz, /readyz and /metrics.
+ * `stop` takes no new requests, tells streams to end, and waits for what is under way.
+ */
+export async function serve(options: ServerOptions): Promise<RunningServer> {
+  for (const service of options.services) for (const method of service.methods) annotation(method);
+  const { answers } = options;
+  const names = options.services.map((service) => service.typeName);
+  const stopping = new AbortController();
+  const rpc = connectNodeAdapter({
+    routes: (router) => {
+      options.routes(router);
+      health(router, names, options.ready);
+      reflection(router, [...new Set(options.services.map((service) => service.file))]);
+    },
+    interceptors: [serverInterceptor(options), ...(answers ? [idempotencyInterceptor(answers)] : [])],
+    jsonOptions: { ignoreUnknownFields: false, alwaysEmitImplicit: true },
+    acceptCompression: [],
+    readMaxBytes: MAX_MESSAGE,
+    // Streams have no end of their own: `ctx.signal` tells their handlers.
+    shutdownSignal: stopping.signal,
+    fallback: (req, res) => {
+      const [request, response] = [req as http.IncomingMessage, res as http.ServerResponse];
+      if (operational(options, request, response) || options.other?.(request, response)) return;
+      response.writeHead(404).end();
+    },
+  });
+
+  const plain = http.createServer({ keepAliveTimeout: 75_000, requestTimeout: REQUEST_MS }, (req, res) => {
+    closeWhenLeaving(res);
+    rpc(req, res);
+  });
+  const h2c = http2.createServer({}, rpc);
+  const sessions = new Set<http2.ServerHttp2Session>();
+  h2c.on("session", (session) => {
+    sessions.add(session);
+    session.on("close", () => sessions.delete(session));
+  });
+  const port = await listen(plain, options.port, options.host);
+  const grpcPort = await listen(h2c, options.grpcPort, options.host);
+  const stopSweep = answers && sweepAnswers(answers, options.log);
+  return {
+    port,
+    grpcPort,
+    stop: async () => {
+      stopSweep?.();
+      const closed = Promise.all([close(plain), close(h2c)]);
+      stopping.abort();
+      // A keep-alive connection becomes idle only after the answer that is under way.
+      const idle = setInterval(() => plain.closeIdleConnections(), 50);
+      for (const session of sessions) session.close();
+      const late = setTimeout(() => {
+        plain.closeAllConnections();
+        for (const session of sessions) session.destroy();
+      }, 4_000);
+      await closed;
+      clearInterval(idle);
+      clearTimeout(late);
+    },
+  };
+}
+
+function operational(
+  options: ServerOptions,
+  req: { url?: string | undefined; method?: string | undefined },
+  res: http.ServerResponse,
+): boolean {
+  const say = (status: number, type: string, body: string) => {
+    res.writeHead(status, { "content-type": type });
+    res.end(body);
+  };
+  if (req.method !== "GET") return false;
+  if (req.url === "/healthz") say(200, "text/plain", "ok\n");
+  else if (req.url === "/readyz")
+    options.ready().then(
+      (ok) => say(ok ? 200 : 503, "text/plain", ok ? "ready\n" : "not ready\n"),
+      () => say(503, "text/plain", "not ready\n"),
+    );
+  else if (req.url === "/metrics") metricsText().then((body) => say(200, "text/plain; version=0.0.4", body));
+  else return false;
+  return true;
+}
+
+export function listen(server: http.Server | http2.Http2Server, port: number, host: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, () => {
+      server.off("error", reject);
+      resolve((server.address() as AddressInfo).port);
+    });
+  });
+}
+
+function close(server: http.Server | http2.Http2Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
+}

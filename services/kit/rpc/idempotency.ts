@@ -1,0 +1,202 @@
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+import {
+  create,
+  type DescMethod,
+  fromBinary,
+  getOption,
+  type Message,
+  type MessageInitShape,
+  toBinary,
+} from "@bufbuild/protobuf";
+import { createContextKey, type HandlerContext, type Interceptor } from "@connectrpc/connect";
+import { http, Role } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import type { Logger } from "../log.ts";
+import { count, type Db, maybe, type Pool, type Tx, transaction } from "../postgres/db.ts";
+import type { Caller } from "./caller-token.ts";
+import { conflict } from "./errors.ts";
+import { who } from "./interceptor.ts";
+
+/**
+ * Header in which the gateway passes a client's Idempotency-Key on: an id that stands for user, bound account
+ * and key, then for each key of the installation a MAC of the request and a key that seals its answer.
+ */
+export const IDEMPOTENCY_HEADER = "berth-idempotency";
+/** Header of an answer that was given before. */
+export const REPLAYED_HEADER = "berth-replayed";
+
+/** What a caller's key and request are to the installation, under one of its keys; 32 bytes each. */
+export type KeySecret = { request: Buffer; seal: Buffer };
+type Key = { id: Buffer; secrets: KeySecret[] };
+type Turn = { key: Key | undefined; answered: boolean };
+
+const turnKey = createContextKey<Turn | undefined>(undefined);
+
+/** The value of the header. */
+export function idempotencyHeader(id: Buffer, secrets: KeySecret[]): string {
+  const parts = [id, ...secrets.flatMap(({ request, seal }) => [request, seal])];
+  return parts.map((part) => part.toString("base64url")).join(".");
+}
+
+/** Whether callers may send an Idempotency-Key with a method: it is a POST, and needs a token. */
+export function takesKey(method: DescMethod): boolean {
+  const { role, routes } = getOption(method, http);
+  const byToken = role !== Role.PUBLIC && role !== Role.SERVICE;
+  return byToken && method.methodKind === "unary" && routes.some((route) => route.method === "POST");
+}
+
+/**
+ * Runs the one transaction of a POST: what `work` changes, and the answer that it gives, are committed together.
+ * A request whose key was used before gets that answer instead, and changes nothing; while the first is under
+ * way it gets 409 conflict, and 409 idempotency_key_reused when it is another request. Without a key, and in
+ * methods that take none, it is `transaction`.
+ */
+export async function effect<Answer extends object>(
+  pool: Pool,
+  ctx: HandlerContext,
+  work: (tx: Tx) => Promise<Answer>,
+): Promise<Answer> {
+  const turn = ctx.values.get(turnKey);
+  if (turn?.answered) throw new Error(`${ctx.method.name} has a second effect, which its key cannot cover`);
+  if (turn) turn.answered = true;
+  const key = turn?.key;
+  if (!key) return transaction(pool, work);
+  const made = await transaction(pool, async (tx) => {
+    if (!(await claim(tx, key))) return undefined;
+    const message = create(ctx.method.output, (await work(tx)) as MessageInitShape<typeof ctx.method.output>);
+    await fillIn(tx, key.id, seal(key, ctx.method, toBinary(ctx.method.output, message)));
+    return message;
+  });
+  const answer = made ?? (await find(pool, key, ctx.method));
+  if (!answer) throw underWay();
+  if (!made) ctx.responseHeader.set(REPLAYED_HEADER, "1");
+  return answer as unknown as Answer;
+}
+
+/** As `effect`, for an answer to a POST that changed nothing in the database. */
+export async function answered<Answer extends object>(
+  pool: Pool,
+  ctx: HandlerContext,
+  answer: Answer,
+): Promise<Answer> {
+  const turn = ctx.values.get(turnKey);
+  if (turn?.key) return effect(pool, ctx, async () => answer);
+  if (turn) turn.answered = true;
+  return answer;
+}
+
+/**
+ * Answers a request whose key was used before, ahead of every check of its handler. A method that takes a key
+ * and answers by neither `effect` nor `answered` fails: its effects could be doubled.
+ */
+export function idempotencyInterceptor(pool: Pool): Interceptor {
+  const methods = new Map<DescMethod, boolean>();
+  return (next) => async (req) => {
+    const keyed = methods.get(req.method) ?? takesKey(req.method);
+    methods.set(req.method, keyed);
+    if (!keyed || req.stream) return next(req);
+    const { caller } = who({ values: req.contextValues });
+    const turn: Turn = { key: keyOf(req.header.get(IDEMPOTENCY_HEADER), caller), answered: false };
+    const message = turn.key && (await find(pool, turn.key, req.method));
+    if (message) {
+      // An answer has the type of its request; Connect leaves it to whoever makes the headers.
+      const type = req.header.get("content-type") ?? "";
+      const header = new Headers({ "content-type": type, [REPLAYED_HEADER]: "1" });
+      const { service, method } = req;
+      return { stream: false, service, method, header, trailer: new Headers(), message };
+    }
+    req.contextValues.set(turnKey, turn);
+    const response = await next(req);
+    if (!turn.answered)
+      throw new Error(`${req.method.name} answers without \`effect\`: a repeated request would act again`);
+    return response;
+  };
+}
+
+const SWEEP_MS = 15 * 60_000;
+
+/** Forgets answers when their day is over, now and then. Gives what ends it. */
+export function sweepAnswers(pool: Pool, log: Logger): () => void {
+  const text = `delete from kept_answers where id in
+    (select id from kept_answers where at <= now() - interval '24 hours' limit 10000 for update skip locked)`;
+  const sweep = () =>
+    count(pool, "answers_sweep", text).catch((error) => log.warn({ err: error }, "sweep failed"));
+  const sweeping = setInterval(sweep, SWEEP_MS).unref();
+  return () => clearInterval(sweeping);
+}
+
+// Nobody finds by the header what was kept for another caller: the id is the verified caller's own.
+function keyOf(header: string | null, caller: Caller): Key | undefined {
+  if (!header || (caller.kind !== "user" && caller.kind !== "machine")) return undefined;
+  const [id, ...parts] = header.split(".").map((part) => Buffer.from(part, "base64url"));
+  const genuine = [id, ...parts].every((part) => part?.length === 32) && parts.length % 2 === 0;
+  if (!id || !genuine || parts.length === 0) return undefined;
+  const secrets: KeySecret[] = [];
+  for (let at = 0; at < parts.length; at += 2) secrets.push({ request: parts[at]!, seal: parts[at + 1]! });
+  const own = createHash("sha256").update(`${caller.kind}\n${caller.id}\n`).update(id).digest();
+  return { id: own, secrets };
+}
+
+/**
+ * Takes the key for this transaction, unless it was used within the day or another transaction holds it. It never
+ * waits: duplicates could use up the pool.
+ */
+async function claim(tx: Tx, { id, secrets }: Key): Promise<boolean> {
+  const taken = await count(
+    tx,
+    "answer_claim",
+    `insert into kept_answers as k (id, request)
+     select $1, $2 where pg_try_advisory_xact_lock($3)
+     on conflict (id) do update set request = excluded.request, answer = null, at = excluded.at
+     where k.at <= now() - interval '24 hours'`,
+    [id, secrets[0]!.request, id.readBigInt64BE()],
+  );
+  return taken === 1;
+}
+
+function fillIn(tx: Tx, id: Buffer, answer: Buffer): Promise<number> {
+  return count(tx, "answer_keep", "update kept_answers set answer = $2 where id = $1", [id, answer]);
+}
+
+/** The answer that was given under a key, if there is one. Throws 409 when it was given to another request. */
+async function find(db: Db, key: Key, method: DescMethod): Promise<Message | undefined> {
+  const kept = await maybe<{ request: Buffer; answer: Buffer }>(
+    db,
+    "answer_find",
+    "select request, answer from kept_answers where id = $1 and at > now() - interval '24 hours'",
+    [key.id],
+  );
+  if (!kept) return undefined;
+  const secret = key.secrets.find(({ request }) => request.equals(kept.request));
+  if (!secret) throw reused();
+  return fromBinary(method.output, open(key.id, secret, method, kept.answer));
+}
+
+function underWay() {
+  const message = "The first request with this Idempotency-Key is still under way.";
+  return conflict("conflict", message, { retryAfter: 1 });
+}
+
+function reused() {
+  const message = "This Idempotency-Key was used for another request or by another token.";
+  return conflict("idempotency_key_reused", message);
+}
+
+const NONCE = 12;
+const TAG = 16;
+
+const placeOf = (id: Buffer, { parent, name }: DescMethod) =>
+  Buffer.concat([id, Buffer.from(`${parent.typeName}/${name}`)]);
+
+function seal({ id, secrets }: Key, method: DescMethod, answer: Uint8Array): Buffer {
+  const nonce = randomBytes(NONCE);
+  const cipher = createCipheriv("aes-256-gcm", secrets[0]!.seal, nonce).setAAD(placeOf(id, method));
+  const body = Buffer.concat([cipher.update(answer), cipher.final()]);
+  return Buffer.concat([nonce, cipher.getAuthTag(), body]);
+}
+
+function open(id: Buffer, secret: KeySecret, method: DescMethod, sealed: Buffer): Buffer {
+  const decipher = createDecipheriv("aes-256-gcm", secret.seal, sealed.subarray(0, NONCE))
+    .setAAD(placeOf(id, method))
+    .setAuthTag(sealed.subarray(NONCE, NONCE + TAG));
+  return Buffer.concat([decipher.update(sealed.subarray(NONCE + TAG)), decipher.final()]);
+}

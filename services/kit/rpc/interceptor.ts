@@ -1,0 +1,133 @@
+import { type DescMethod, getOption } from "@bufbuild/protobuf";
+import {
+  Code,
+  createContextKey,
+  type HandlerContext,
+  type Interceptor,
+  type UnaryRequest,
+} from "@connectrpc/connect";
+import { SpanKind } from "@opentelemetry/api";
+import { Actor, type Http, http, Role } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import { newId } from "../ids.ts";
+import type { Logger } from "../log.ts";
+import { internalErrors, rpcDuration, traced } from "../telemetry.ts";
+import { atLeast, CALLER_HEADER, type Caller, callerVerifier, type RoleName } from "./caller-token.ts";
+import { refuse, toPublic } from "./errors.ts";
+import { once, single, watched } from "./single-message.ts";
+import { violations } from "./violations.ts";
+
+export const REQUEST_ID_HEADER = "x-request-id";
+
+type Who = { caller: Caller; requestId: string };
+
+const ANONYMOUS: Caller = { kind: "anonymous", id: "", ip: "" };
+const whoKey = createContextKey<Who>({ caller: ANONYMOUS, requestId: "" });
+
+/** Who asks, and under which request id: for handlers and audit records. */
+export function who(ctx: Pick<HandlerContext, "values">): Who {
+  return ctx.values.get(whoKey);
+}
+
+/**
+ * The annotation of a method. A method without a role, and one whose requests are a stream of messages that
+ * could not be authorised, is refused when the process starts.
+ */
+export function annotation(method: DescMethod): Http {
+  const found = getOption(method, http);
+  const name = `${method.parent.typeName}.${method.name}`;
+  if (method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming")
+    throw new Error(`${name} takes a stream, which cannot be checked`);
+  if (found.role === Role.UNSPECIFIED) throw new Error(`${name} has no role`);
+  return found;
+}
+
+const ROLE_NAMES: Partial<Record<Role, RoleName>> = {
+  [Role.READER]: "reader",
+  [Role.EDITOR]: "editor",
+  [Role.OWNER]: "owner",
+};
+
+/** The role in an account that a method asks for, if it asks for one. */
+export function requiredRole(rule: Http): RoleName | undefined {
+  return ROLE_NAMES[rule.role];
+}
+
+function authorize(rule: Http, caller: Caller, message: Record<string, unknown>): void {
+  if (rule.role === Role.PUBLIC) return;
+  if (rule.actor === Actor.USER && caller.kind === "machine")
+    throw refuse(403, "machine_actor_forbidden", "Only a user may do this, not a machine.");
+  const needed = requiredRole(rule);
+  const isService = caller.kind === "service";
+  // Refusal is the default: each kind of role names who passes.
+  if (rule.role === Role.SERVICE && isService) return;
+  if (rule.role === Role.SIGNED_IN && (caller.kind === "user" || caller.kind === "machine")) return;
+  if (needed && atLeast(caller.role, needed) && caller.accountId && message.accountId === caller.accountId)
+    return;
+  if (caller.kind === "anonymous") throw refuse(401, "unauthenticated", "The caller is not known.");
+  throw refuse(
+    403,
+    "forbidden",
+    "The caller may not do this.",
+    needed ? { context: { requiredRole: needed } } : {},
+  );
+}
+
+/**
+ * Everything that holds for each RPC of each service: request id, caller signature, role, validation,
+ * trace, metrics, one log line, and errors that say nothing the caller may not read.
+ */
+export function serverInterceptor(options: { keys: Buffer[]; log: Logger }): Interceptor {
+  const { log } = options;
+  const verify = callerVerifier(options.keys);
+  const rules = new Map<DescMethod, Http>();
+  const ruleOf = (method: DescMethod) => {
+    const rule = rules.get(method) ?? annotation(method);
+    rules.set(method, rule);
+    return rule;
+  };
+  return (next) => async (req) => {
+    // Health and reflection are gRPC's own, and say nothing of what Berth holds.
+    if (req.service.typeName.startsWith("grpc.")) return next(req);
+    const started = performance.now();
+    const method = `${req.service.typeName}/${req.method.name}`;
+    const requestId = req.header.get(REQUEST_ID_HEADER) ?? newId("req");
+    const header = req.header.get(CALLER_HEADER);
+    const caller = (header && verify(header)) || ANONYMOUS;
+    const finish = (code: string) => {
+      const ms = performance.now() - started;
+      rpcDuration.observe({ method, code }, ms / 1000);
+      log.debug({ method, code, ms: Math.round(ms * 10) / 10, requestId, caller: caller.id }, "rpc");
+    };
+    const failed = (thrown: unknown) => {
+      const { error, unforeseen } = toPublic(thrown, requestId);
+      if (unforeseen) {
+        internalErrors.inc({ method });
+        log.error({ err: thrown, method, requestId }, "request failed");
+      }
+      // Whoever waited for the answer is gone, or this process stops.
+      const canceled = req.stream && req.signal.aborted;
+      finish(canceled ? "canceled" : (Code[error.code]?.toLowerCase() ?? "unknown"));
+      return error;
+    };
+    const admit = (message: UnaryRequest["message"]) => {
+      authorize(ruleOf(req.method), caller, message as Record<string, unknown>);
+      const refusal = violations(req.method, message);
+      if (refusal) throw refusal;
+    };
+    try {
+      const carrier = { traceparent: req.header.get("traceparent") ?? undefined };
+      const response = await traced(method, SpanKind.SERVER, carrier, async () => {
+        // Of a server-streaming method the request is one message; other streams have no annotation.
+        const message = req.stream ? await single(req.message) : req.message;
+        admit(message);
+        req.contextValues.set(whoKey, { caller, requestId });
+        return next(req.stream ? { ...req, message: once(message) } : req);
+      });
+      if (!response.stream) finish("ok");
+      else return { ...response, message: watched(response.message, failed, () => finish("ok")) };
+      return response;
+    } catch (thrown) {
+      throw failed(thrown);
+    }
+  };
+}

@@ -1,0 +1,108 @@
+import { type DescField, type DescMethod, getOption, type Message } from "@bufbuild/protobuf";
+import { createValidator, type Violation } from "@bufbuild/protovalidate";
+import type { ConnectError } from "@connectrpc/connect";
+import { type FieldRules, field as fieldRules } from "../../../proto/gen/buf/validate/validate_pb.ts";
+import { type Detail, refuse, sentence } from "./errors.ts";
+
+const validator = createValidator();
+
+/** A path may hold a map's key, which the caller chose. */
+const MAX_PATH = 200;
+
+/** What a request violates of the proto's rules, as 422 with a sentence for each member; else undefined. */
+export function violations(method: DescMethod, message: Message): ConnectError | undefined {
+  const result = validator.validate(method.input, message);
+  if (result.kind === "valid") return undefined;
+  if (result.kind === "error") throw result.error;
+  const details = result.violations.map(detailOf);
+  return refuse(422, "validation_failed", details[0]!.message, { details });
+}
+
+/** The reason that a violated rule is answered with: `string.max_len` is `too_long`, a `cel` rule's its own id. */
+export function reasonOf(ruleId: string): string {
+  return TABLE.find(([rule]) => rule.test(ruleId))?.[1] ?? ruleId.replaceAll(".", "_");
+}
+
+function detailOf(violation: Violation): Detail {
+  const path = pathOf(violation).slice(0, MAX_PATH);
+  const field = violation.field.findLast((part): part is DescField => part.kind === "field");
+  const words = TABLE.find(([rule]) => rule.test(violation.ruleId))?.[2];
+  const said = words ? words(limitsOf(violation, field), field) : violation.message;
+  return { path, reason: reasonOf(violation.ruleId), message: sentence(path, said) };
+}
+
+function pathOf({ field }: Violation): string {
+  const parts = field.map((part) => {
+    if ("jsonName" in part) return `.${part.jsonName}`;
+    if (part.kind === "list_sub") return `[${part.index}]`;
+    return part.kind === "map_sub" ? `[${part.key}]` : "";
+  });
+  return parts.join("").slice(1);
+}
+
+type Limits = {
+  minLen?: bigint;
+  maxLen?: bigint;
+  maxBytes?: bigint;
+  in?: string[];
+  gte?: number;
+  lte?: number;
+  minItems?: bigint;
+  maxItems?: bigint;
+  maxPairs?: bigint;
+};
+
+/** The rules of one type that were violated: of the member itself, or of what it holds. */
+function limitsOf({ rule }: Violation, field: DescField | undefined): Limits {
+  let at: FieldRules | undefined = field && getOption(field, fieldRules);
+  let limits: Limits = {};
+  for (const part of rule) {
+    if (part.kind !== "field" || !at) break;
+    if (at.type.case === part.localName) limits = at.type.value as Limits;
+    const inner = (limits as Record<string, unknown>)[part.localName] as FieldRules | undefined;
+    if (["items", "keys", "values"].includes(part.localName)) at = inner;
+  }
+  return limits;
+}
+
+const many = (count: bigint | undefined, one: string) => `${count} ${one}${count === 1n ? "" : "s"}`;
+const entries = (count: bigint | undefined) => `${count} ${count === 1n ? "entry" : "entries"}`;
+const choice = new Intl.ListFormat("en", { type: "disjunction" });
+/** Whether nothing and an empty text cannot be told apart, so that most likely nothing was given. */
+const mayBeAbsent = (field: DescField | undefined) =>
+  field?.fieldKind === "scalar" && !field.proto.proto3Optional;
+
+/** Rule, reason as decisions.md 1 names them, and what the member must be. A `cel` rule says its own. */
+const TABLE: [rule: RegExp, reason: string, words: (limits: Limits, field?: DescField) => string][] = [
+  [/^required$/, "required", () => "is required"],
+  [
+    /^string\.min_len$/,
+    "required",
+    ({ minLen }, field) => {
+      if (minLen !== 1n) return `must have at least ${many(minLen, "character")}`;
+      return mayBeAbsent(field) ? "is required" : "must not be empty";
+    },
+  ],
+  [/^repeated\.min_items$/, "required", ({ minItems }) => `must have at least ${entries(minItems)}`],
+  [/^string\.max_len$/, "too_long", ({ maxLen }) => `may have at most ${many(maxLen, "character")}`],
+  [
+    /^string\.max_bytes$/,
+    "too_long",
+    ({ maxBytes }) => `may have at most ${many(maxBytes, "byte")} of UTF-8`,
+  ],
+  [/^repeated\.max_items$/, "too_long", ({ maxItems }) => `may have at most ${entries(maxItems)}`],
+  [/^map\.max_pairs$/, "too_long", ({ maxPairs }) => `may have at most ${entries(maxPairs)}`],
+  [/^string\.in$/, "invalid_choice", (limits) => `must be ${choice.format(limits.in ?? [])}`],
+  [
+    /^int32\./,
+    "out_of_range",
+    (limits) => {
+      // What is not set is 0, and no member of its own.
+      const [low, high] = [Object.hasOwn(limits, "gte"), Object.hasOwn(limits, "lte")];
+      if (low && high) return `must be from ${limits.gte} to ${limits.lte}`;
+      return low ? `must be ${limits.gte} or more` : `must be ${limits.lte} or less`;
+    },
+  ],
+  [/^string\.email/, "invalid_email", () => "must be an e-mail address, such as ada@example.com"],
+  [/^string\.uri/, "invalid_url", () => "must be a URL"],
+];

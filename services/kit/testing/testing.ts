@@ -1,0 +1,105 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { DescService } from "@bufbuild/protobuf";
+import { type Client, createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import pg from "pg";
+import { inject } from "vitest";
+import { findNatsServer, startNats } from "../../../deploy/local/nats/nats.ts";
+import { freePort } from "../../../deploy/local/processes/ports.ts";
+import { programsDir } from "../../../deploy/local/terminal/options.ts";
+import { CALLER_HEADER, type Caller, signCaller } from "../rpc/caller-token.ts";
+
+/** The caller-signing key of tests. */
+export const testKeys = [Buffer.alloc(32, 7)];
+
+/** A database of its own with one role and one schema for each named service, as the launcher makes it. */
+export async function testDatabase(services: string[]) {
+  const admin = new URL(inject("postgresAdminUrl"));
+  const name = `t_${randomBytes(6).toString("hex")}`;
+  await asAdmin(admin, [`create database ${name}`]);
+  const inside = new URL(admin);
+  inside.pathname = `/${name}`;
+  await asAdmin(
+    inside,
+    services.map((service) => `create schema ${service}`),
+  );
+  return {
+    /** Connection URL of one service: its own schema is the search path. */
+    url: (service: string) => `${inside.href}?options=-c%20search_path%3D${service}`,
+    name,
+    drop: () => asAdmin(admin, [`drop database ${name} with (force)`]),
+  };
+}
+
+async function asAdmin(url: URL, statements: string[]): Promise<void> {
+  const client = new pg.Client({ connectionString: url.href });
+  await client.connect();
+  try {
+    for (const statement of statements) await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
+
+/** A NATS server of its own on a free port; `restart` brings it back with its data. */
+export async function testNats(kept?: { dir: string; port: number }): Promise<TestNats> {
+  const dir = kept?.dir ?? (await mkdtemp(join(tmpdir(), "berth-nats-")));
+  const binary = await findNatsServer(programsDir, () => {});
+  const server = await startNats({ binary, dir, port: kept?.port ?? (await freePort()) });
+  return {
+    url: server.url,
+    pid: server.pid,
+    stop: () => server.stop(),
+    restart: () => testNats({ dir, port: server.port }),
+    remove: async () => {
+      await server.stop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+export type TestNats = {
+  url: string;
+  pid: number;
+  stop: () => Promise<void>;
+  restart: () => Promise<TestNats>;
+  remove: () => Promise<void>;
+};
+
+/** A typed client of a service under test that acts as the given caller. */
+export function clientAs<S extends DescService>(
+  service: S,
+  port: number,
+  caller: Partial<Caller>,
+): Client<S> {
+  const full: Caller = { kind: "user", id: "usr_test", ip: "127.0.0.1", ...caller };
+  const transport = createConnectTransport({
+    httpVersion: "1.1",
+    baseUrl: `http://127.0.0.1:${port}`,
+    interceptors: [
+      (next) => (req) => {
+        req.header.set(CALLER_HEADER, signCaller(testKeys, full));
+        return next(req);
+      },
+    ],
+  });
+  return createClient(service, transport);
+}
+
+/** Waits until `probe` gives something other than undefined or false; throws `what` after 20 s. */
+export async function eventually<T>(
+  what: string,
+  probe: () => Promise<T | undefined | null | false>,
+  patience = inject("patienceMs") ?? 60_000,
+): Promise<T> {
+  const until = Date.now() + patience;
+  while (Date.now() < until) {
+    const found = await probe();
+    if (found !== undefined && found !== null && found !== false) return found as T;
+    await new Promise((next) => setTimeout(next, 25));
+  }
+  throw new Error(`did not happen within ${patience / 1_000} s: ${what}`);
+}

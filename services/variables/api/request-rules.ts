@@ -1,0 +1,80 @@
+import { type Detail, invalid, refuse } from "../../kit/rpc/errors.ts";
+
+// What the proto's rules cannot say of a request body (decisions.md 3). Names are checked there.
+
+export const MAX_VALUE_BYTES = 64 * 1024;
+export const MAX_BATCH_NAMES = 500;
+
+/** Where the value of a variable comes from. */
+export type Source =
+  | { kind: "literal"; value: string }
+  | { kind: "connection"; service: string; key: string }
+  | { kind: "alias"; target: string };
+
+type Given = {
+  value?: string | undefined;
+  connection?: { service: string; key: string } | undefined;
+  aliasTarget?: string | undefined;
+  sensitive?: boolean | undefined;
+};
+
+/** The one source of a new variable. Throws 422. */
+export function newSource(name: string, given: Given): Source {
+  const { source, problem } = examine(name, given, "");
+  if (problem) throw invalid(problem.path, problem.reason, problem.message);
+  return source!;
+}
+
+/** What a PATCH changes: a source, the withholding, or both. Throws 422. */
+export function patchOf(name: string, given: Given): { source?: Source; sensitive?: boolean | undefined } {
+  const { value, connection, aliasTarget, sensitive } = given;
+  if (value === undefined && connection === undefined && aliasTarget === undefined) {
+    if (sensitive !== undefined) return { sensitive };
+    throw invalid("", "empty_patch", "Give a value, a connection, an aliasTarget or sensitive.");
+  }
+  return { source: newSource(name, given), sensitive };
+}
+
+/** The sources of a batch, in its order. Throws 422 with every entry that is wrong. */
+export function batchSources(set: (Given & { name: string })[], unset: string[]): Source[] {
+  if (set.length + unset.length > MAX_BATCH_NAMES)
+    throw invalid("set", "batch_too_large", `A batch names at most ${MAX_BATCH_NAMES} variables.`);
+  const problems: Detail[] = [];
+  const seen = new Set<string>();
+  const taken = (name: string, path: string) => {
+    if (seen.has(name)) problems.push({ path, reason: "duplicate_name", message: `${name} is named twice.` });
+  };
+  const sources = set.map((entry, index) => {
+    taken(entry.name, `set[${index}].name`);
+    seen.add(entry.name);
+    const { source, problem } = examine(entry.name, entry, `set[${index}].`);
+    if (problem) problems.push(problem);
+    return source;
+  });
+  for (const [index, name] of unset.entries()) taken(name, `unset[${index}]`);
+  if (problems.length > 0)
+    throw refuse(422, "validation_failed", problems[0]!.message, { details: problems });
+  return sources as Source[];
+}
+
+function examine(name: string, given: Given, at: string): { source?: Source; problem?: Detail } {
+  const { value, connection, aliasTarget, sensitive } = given;
+  const wrong = (path: string, reason: string, message: string) => ({
+    problem: { path: `${at}${path}`, reason, message },
+  });
+  const sources = [value, connection, aliasTarget].filter((source) => source !== undefined);
+  if (sources.length !== 1)
+    return wrong("value", "exactly_one_source", "Give exactly one of value, connection and aliasTarget.");
+  if (sensitive !== undefined && value === undefined)
+    return wrong("sensitive", "sensitive_requires_literal", "Only a variable with a value has sensitive.");
+  if (aliasTarget === name)
+    return wrong("aliasTarget", "alias_self_reference", "An alias cannot point to itself.");
+  if (aliasTarget !== undefined) return { source: { kind: "alias", target: aliasTarget } };
+  if (connection !== undefined)
+    return { source: { kind: "connection", service: connection.service, key: connection.key } };
+  if (value!.includes("\0") || !value!.isWellFormed())
+    return wrong("value", "value_invalid", "A value is Unicode text without the character U+0000.");
+  if (Buffer.byteLength(value!) > MAX_VALUE_BYTES)
+    return wrong("value", "value_too_large", `A value has at most ${MAX_VALUE_BYTES} bytes of UTF-8.`);
+  return { source: { kind: "literal", value: value! } };
+}

@@ -1,0 +1,318 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { eventually } from "../../kit/testing/testing.ts";
+import { deployerEvents, headers, refused, startVariables, type TestVariables } from "../testing.ts";
+
+let world: TestVariables;
+
+beforeAll(async () => {
+  world = await startVariables();
+});
+
+afterAll(() => world.stop());
+
+function scene(services?: Record<string, string>) {
+  const made = world.scene(services);
+  const editor = world.as(made.accountId);
+  const resolved = async () => {
+    const { data, dangling } = await editor.getResolvedVariables(made.S);
+    return {
+      data,
+      dangling,
+      values: Object.fromEntries(data.map(({ name, value }) => [name, value])),
+      reasons: Object.fromEntries(dangling.map(({ name, reason }) => [name, reason])),
+    };
+  };
+  const release = () => world.service().resolveRelease({ serviceId: made.ids.web! });
+  return { ...made, editor, resolved, release };
+}
+
+const DB = { HOST: "127.0.0.1", PORT: "5432", PASSWORD: "pw", URL: "postgres://x:pw@h/d" };
+
+/** Makes the environment's addon known, with its keys. */
+async function provision(
+  made: ReturnType<typeof scene>,
+  name: string,
+  values: Record<string, string>,
+  revision = 1n,
+) {
+  const serviceId = made.ids[name]!;
+  world.tree.publish(serviceId, values, revision);
+  const { accountId } = made;
+  await world.publish(deployerEvents.AddonKeysPublishedSchema, accountId, { accountId, serviceId, revision });
+}
+
+describe("what a service resolves", () => {
+  test("is the union of its scopes, the nearest winning, with what it overrides and without secrets", async () => {
+    const made = scene();
+    const { P, E, S, editor } = made;
+    const [p, e] = [
+      await editor.createVariable({ ...P, name: "X", value: "p" }),
+      await editor.createVariable({ ...E, name: "X", value: "e" }),
+    ];
+    const s = await editor.createVariable({ ...S, name: "X", value: "s" });
+    await editor.createVariable({ ...P, name: "SECRET", value: "hush", sensitive: true });
+    await editor.createVariable({ ...E, name: "VIA", aliasTarget: "SECRET" });
+    await editor.createVariable({ ...E, name: "OPEN", aliasTarget: "X" });
+    const { data, dangling } = await made.resolved();
+    expect(dangling).toEqual([]);
+    expect(data.map((entry) => [entry.name, entry.value, entry.sensitive, entry.source])).toEqual([
+      ["OPEN", "s", false, "environment"],
+      ["SECRET", undefined, true, "project"],
+      ["VIA", undefined, true, "environment"],
+      ["X", "s", false, "service"],
+    ]);
+    expect(data[3]).toMatchObject({
+      sourceId: s.id,
+      sourceScopeId: s.scopeId,
+      shadows: [
+        { scope: "environment", scopeId: e.scopeId, id: e.id },
+        { scope: "project", scopeId: p.scopeId, id: p.id },
+      ],
+    });
+    const released = await made.release();
+    expect(released.data.map(({ name, value, sensitive }) => [name, value, sensitive])).toEqual([
+      ["OPEN", "s", false],
+      ["SECRET", "hush", true],
+      ["VIA", "hush", true],
+      ["X", "s", false],
+    ]);
+  });
+
+  test("follows connections to what addons publish, and tells every reason why a name is missing", async () => {
+    const made = scene({ web: "web", other: "worker", db: "postgres", cache: "redis" });
+    const { E, editor } = made;
+    for (const name of ["other", "cache"]) await editor.listVariables({ ...E, service: name });
+    const set = [
+      { name: "DATABASE_URL", connection: { service: "db", key: "URL" } },
+      { name: "DATABASE_HOST", connection: { service: "db", key: "HOST" } },
+      { name: "NO_SERVICE", connection: { service: "ghost", key: "URL" } },
+      { name: "NO_ADDON", connection: { service: "other", key: "URL" } },
+      { name: "NO_KEY", connection: { service: "db", key: "NOPE" } },
+      { name: "NOT_READY", connection: { service: "cache", key: "URL" } },
+      { name: "NO_TARGET", aliasTarget: "GHOST" },
+      { name: "BEHIND", aliasTarget: "NO_TARGET" },
+      ...Array.from({ length: 12 }, (_, i) => ({ name: `DEEP_${i}`, aliasTarget: `DEEP_${i + 1}` })),
+      { name: "DEEP_12", value: "end" },
+      { name: "ROUND", value: "x" },
+    ];
+    await editor.batchVariables({ ...E, set });
+    await editor.createVariable({ ...E, name: "TO_ROUND", aliasTarget: "ROUND" });
+    await editor.createVariable({ ...made.P, name: "ROUND", aliasTarget: "TO_ROUND" });
+    await editor.batchVariables({ ...E, unset: ["ROUND"], confirmImpact: true });
+    expect((await made.resolved()).reasons).toMatchObject({
+      DATABASE_URL: "service_not_ready",
+      NO_KEY: "service_not_ready",
+    });
+    await provision(made, "db", DB);
+    const found = await eventually("the addon's keys are known", async () => {
+      const now = await made.resolved();
+      return now.values.DATABASE_HOST !== undefined && now;
+    });
+    expect(found.reasons).toEqual({
+      NO_SERVICE: "service_not_found",
+      NO_ADDON: "service_not_addon",
+      NO_KEY: "key_not_found",
+      NOT_READY: "service_not_ready",
+      NO_TARGET: "alias_target_not_found",
+      BEHIND: "alias_target_dangling",
+      DEEP_0: "alias_depth_exceeded",
+      DEEP_1: "alias_depth_exceeded",
+      ROUND: "alias_cycle",
+      TO_ROUND: "alias_cycle",
+    });
+    expect(found.values).toMatchObject({
+      DATABASE_HOST: "127.0.0.1",
+      DATABASE_URL: undefined,
+      DEEP_2: "end",
+    });
+    const released = await made.release();
+    expect(released.data.find(({ name }) => name === "DATABASE_URL")).toMatchObject({
+      value: DB.URL,
+      sensitive: true,
+    });
+    expect(released.dangling.map(({ name }) => name).sort()).toEqual(Object.keys(found.reasons).sort());
+  });
+
+  test("is nothing for a managed addon", async () => {
+    const { E, ids, editor } = scene({ db: "postgres" });
+    expect(await refused(editor.getResolvedVariables({ ...E, service: "db" }))).toBe("404 not_found");
+    expect(await refused(world.service().resolveRelease({ serviceId: ids.db! }))).toBe("404 not_found");
+    expect(await refused(world.service().resolveRelease({ serviceId: "svc_nobody" }))).toBe("404 not_found");
+    expect(await refused(editor.resolveRelease({ serviceId: ids.db! }))).toBe("403 forbidden");
+  });
+});
+
+describe("reveal", () => {
+  test("resolves as far as the scope of the variable reaches", async () => {
+    const made = scene({ web: "web", db: "postgres" });
+    const { P, E, S, editor } = made;
+    const reveal = async (base: object, variableName: string) =>
+      (await editor.revealVariable({ ...(base as typeof S), variableName })).value;
+    await editor.createVariable({ ...P, name: "TARGET", value: "of project", sensitive: true });
+    await editor.createVariable({ ...P, name: "ALIAS", aliasTarget: "TARGET" });
+    await editor.createVariable({ ...E, name: "TARGET", value: "of environment" });
+    await editor.createVariable({ ...S, name: "ALIAS", aliasTarget: "TARGET" });
+    expect(await reveal(P, "ALIAS")).toBe("of project");
+    expect(await reveal(S, "ALIAS")).toBe("of environment");
+    for (const base of [P, E])
+      await editor.createVariable({ ...base, name: "DB", connection: { service: "db", key: "URL" } });
+    expect(await refused(editor.revealVariable({ ...E, variableName: "DB" }))).toBe(
+      "422 validation_failed service_not_ready",
+    );
+    await provision(made, "db", DB);
+    await eventually("the keys are known", async () => (await made.resolved()).dangling.length === 0);
+    expect(await reveal(E, "DB")).toBe(DB.URL);
+    await editor.createVariable({ ...S, name: "FAR", aliasTarget: "DB" });
+    expect(await reveal(S, "FAR")).toBe(DB.URL);
+    expect(await refused(editor.revealVariable({ ...P, variableName: "DB" }))).toBe(
+      "422 validation_failed service_not_found",
+    );
+    await editor.createVariable({ ...P, name: "NOWHERE", aliasTarget: "GHOST" });
+    expect(await refused(editor.revealVariable({ ...P, variableName: "NOWHERE" }))).toBe(
+      "422 validation_failed alias_target_not_found",
+    );
+  });
+});
+
+describe("the tag of a resolved set", () => {
+  test("stays while nothing changes and moves with everything that is seen", async () => {
+    const made = scene({ web: "web", db: "postgres" });
+    const { P, E, S, ids, accountId, editor } = made;
+    const now = async () => {
+      const call = headers();
+      await editor.getResolvedVariables(S, call.options);
+      return call.got.etag!;
+    };
+    const tag = async () => {
+      const current = await now();
+      const again = headers({ "if-none-match": current });
+      const held = await editor.getResolvedVariables(S, again.options);
+      expect([again.got.notModified, held.data.length]).toEqual([true, 0]);
+      return current;
+    };
+    const seen = new Set([await tag()]);
+    const moved = async (what: string, change: () => Promise<unknown>) => {
+      await change();
+      await eventually(`the tag moves after ${what}`, async () => !seen.has(await now()));
+      seen.add(await tag());
+    };
+    expect(await tag()).toBe([...seen][0]);
+    for (const base of [P, E, S]) {
+      await moved("a create", () => editor.createVariable({ ...base, name: "X", value: "1" }));
+      await moved("an update", () => editor.updateVariable({ ...base, variableName: "X", value: "1" }));
+      await moved("a batch", () => editor.batchVariables({ ...base, set: [{ name: "Y", value: "1" }] }));
+      await moved("a delete", () =>
+        editor.deleteVariable({ ...base, variableName: "X", confirmImpact: true }),
+      );
+    }
+    await moved("an addon appears", () => editor.listVariables({ ...E, service: "db" }));
+    await moved("it publishes", () => provision(made, "db", DB));
+    await moved("it publishes again", () => provision(made, "db", { ...DB, HOST: "elsewhere" }, 2n));
+    const gone = { accountId, projectId: P.projectId, environmentId: E.environmentId, serviceId: ids.db! };
+    await moved("it goes", () => world.publish(deployerEvents.ServiceDeletedSchema, accountId, gone));
+    const before = await tag();
+    const handled = async () => (await world.pool.query("select from inbox")).rowCount!;
+    const count = await handled();
+    await provision(made, "db", DB, 3n);
+    await eventually("the event of the gone addon is handled", async () => (await handled()) > count);
+    expect(await tag()).toBe(before);
+  });
+
+  test("a reader that asks again and again sees every write at once", async () => {
+    const made = scene();
+    for (let i = 0; i < 30; i++) {
+      await made.editor.batchVariables({
+        ...[made.P, made.E, made.S][i % 3]!,
+        set: [{ name: `N${i % 3}`, value: `${i}` }],
+      });
+      expect((await made.resolved()).values[`N${i % 3}`]).toBe(`${i}`);
+    }
+  });
+});
+
+test("the fingerprint of a release changes exactly when a name or a value does", async () => {
+  const { P, E, S, editor, release } = scene();
+  const fingerprint = async () => (await release()).fingerprint;
+  await editor.createVariable({ ...P, name: "A", value: "1" });
+  const one = await fingerprint();
+  expect(one).toMatch(/^[0-9a-f]{64}$/);
+  await editor.createVariable({ ...E, name: "A", value: "1" });
+  await editor.updateVariable({ ...E, variableName: "A", sensitive: true });
+  expect(await fingerprint()).toBe(one);
+  await editor.updateVariable({ ...E, variableName: "A", value: "2" });
+  const two = await fingerprint();
+  await editor.createVariable({ ...S, name: "B", value: "1" });
+  const three = await fingerprint();
+  await editor.deleteVariable({ ...S, variableName: "B" });
+  expect(new Set([one, two, three]).size).toBe(3);
+  expect(await fingerprint()).toBe(two);
+});
+
+describe("a resolved set over 512 KiB is refused on the write that would cause it", () => {
+  const KIB64 = "x".repeat(64 * 1024 - 10);
+
+  test("for any service under the scope, counting what each really gets", async () => {
+    const { P, E, S, editor } = scene({ web: "web", api: "web" });
+    for (const service of ["web", "api"]) await editor.listVariables({ ...E, service });
+    const seven = Array.from({ length: 7 }, (_, i) => ({ name: `BIG_${i}`, value: KIB64 }));
+    await editor.batchVariables({ ...P, set: seven });
+    await editor.createVariable({ ...S, name: "OWN", value: KIB64 });
+    const tooLarge = "422 validation_failed resolved_set_too_large";
+    expect(await refused(editor.createVariable({ ...P, name: "ONE_MORE", value: KIB64 }))).toBe(tooLarge);
+    expect(await refused(editor.createVariable({ ...E, name: "ONE_MORE", value: KIB64 }))).toBe(tooLarge);
+    expect(await refused(editor.batchVariables({ ...S, set: [{ name: "ONE_MORE", value: KIB64 }] }))).toBe(
+      tooLarge,
+    );
+    await editor.createVariable({ ...E, service: "api", name: "ONE_MORE", value: KIB64 });
+    await editor.createVariable({ ...S, name: "BIG_0", value: KIB64 });
+    await editor.batchVariables({ ...S, set: [{ name: "ONE_MORE", value: KIB64 }], unset: ["OWN"] });
+    expect(await refused(editor.createVariable({ ...S, name: "COPY", aliasTarget: "BIG_1" }))).toBe(tooLarge);
+    await editor.updateVariable({ ...S, variableName: "BIG_0", value: `${KIB64}0123456789` });
+    expect(await refused(editor.createVariable({ ...S, name: "A", value: "x".repeat(100) }))).toBe(tooLarge);
+  });
+
+  test("also through aliases, and when a delete brings a wider value back", async () => {
+    const { P, E, S, editor } = scene();
+    const tooLarge = "422 validation_failed resolved_set_too_large";
+    await editor.createVariable({ ...P, name: "BIG", value: KIB64 });
+    const aliases = Array.from({ length: 8 }, (_, i) => ({ name: `COPY_${i}`, aliasTarget: "BIG" }));
+    expect(await refused(editor.batchVariables({ ...S, set: aliases }))).toBe(tooLarge);
+    await editor.createVariable({ ...S, name: "BIG", value: "small" });
+    await editor.batchVariables({ ...S, set: aliases });
+    expect(await refused(editor.deleteVariable({ ...S, variableName: "BIG" }))).toBe(tooLarge);
+    expect(await refused(editor.batchVariables({ ...S, unset: ["BIG"] }))).toBe(tooLarge);
+    await editor.batchVariables({ ...S, unset: ["BIG", "COPY_0", "COPY_1"] });
+    expect((await editor.getResolvedVariables(S)).data).toHaveLength(7);
+    const more = Array.from({ length: 7 }, (_, i) => ({ name: `COPY_${i}`, value: KIB64 }));
+    expect(await refused(editor.batchVariables({ ...E, set: more }))).toBe(tooLarge);
+  });
+
+  test("for services that come later too", async () => {
+    const { P, editor } = scene();
+    const nine = Array.from({ length: 9 }, (_, i) => ({ name: `BIG_${i}`, value: KIB64 }));
+    expect(await refused(editor.batchVariables({ ...P, set: nine }))).toBe(
+      "422 validation_failed resolved_set_too_large",
+    );
+    await editor.batchVariables({ ...P, set: nine.slice(1) });
+  });
+
+  test("and a set that grew by an addon's keys may shrink step by step", async () => {
+    const made = scene({ web: "web", db: "postgres" });
+    const { E, S, editor } = made;
+    const set = Array.from({ length: 9 }, (_, i) => ({
+      name: `C_${i}`,
+      connection: { service: "db", key: "URL" },
+    }));
+    await editor.batchVariables({ ...S, set });
+    await editor.createVariable({ ...E, name: "SMALL", value: "x" });
+    await provision(made, "db", { URL: KIB64 });
+    await eventually("the keys are known", async () => (await made.resolved()).dangling.length === 0);
+    expect(await refused(editor.createVariable({ ...E, name: "MORE", value: "x" }))).toBe(
+      "422 validation_failed resolved_set_too_large",
+    );
+    await editor.updateVariable({ ...E, variableName: "SMALL", value: "" });
+    await editor.deleteVariable({ ...S, variableName: "C_0" });
+    await editor.deleteVariable({ ...S, variableName: "C_1" });
+    await editor.createVariable({ ...E, name: "MORE", value: "x" });
+  });
+});

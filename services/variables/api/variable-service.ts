@@ -1,0 +1,197 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import type { VariablesService } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
+import { audit } from "../../kit/events/outbox.ts";
+import { newId } from "../../kit/ids.ts";
+import type { Cursors, Pool } from "../../kit/postgres/db.ts";
+import { conflict, refuse } from "../../kit/rpc/errors.ts";
+import { effect } from "../../kit/rpc/idempotency.ts";
+import { who } from "../../kit/rpc/interceptor.ts";
+import type { Addons } from "../scopes/addons.ts";
+import { isAddon, type Scopes } from "../scopes/scopes.ts";
+import { doubt } from "../scopes/sql.ts";
+import type { DataKeys } from "../seal/data-keys.ts";
+import * as sql from "../sql.ts";
+import { expectCurrent, guardImpact, impactOf, requireVariable } from "../writes/guards.ts";
+import { isLiteral, patched, rowOf, tagOf } from "../writes/variable-row.ts";
+import { placeOf, write } from "../writes/write.ts";
+import { batchAnswer, decideBatch, sealBatch } from "./batch.ts";
+import { setTag, unchanged } from "./etag.ts";
+import { resolveForRelease } from "./release.ts";
+import { batchSources, newSource, patchOf } from "./request-rules.ts";
+import { type ResolvedSets, reveal } from "./resolved.ts";
+import { present, presentOpen } from "./variable-message.ts";
+
+export type VariableDeps = {
+  pool: Pool;
+  cursors: Cursors;
+  scopes: Scopes;
+  keys: DataKeys;
+  addons: Addons;
+  sets: ResolvedSets;
+};
+
+const DEFAULT_LIMIT = 20;
+
+/** Variables at their three scopes, and what services resolve from them (interface.md 2.1 and 4.1). */
+export function variableService(deps: VariableDeps): ServiceImpl<typeof VariablesService> {
+  const { pool, cursors, scopes, keys, sets } = deps;
+  return {
+    async listVariables(req) {
+      const scope = await scopes.find(req);
+      const { limit = DEFAULT_LIMIT } = req;
+      const list = `variables:${scope.id}`;
+      const before = cursors.decode(list, req.cursor);
+      const found = await sql.listVariables(pool, scope.id, { before, limit: limit + 1 });
+      const { data, page } = cursors.page(list, found, limit, (row) => row.id);
+      const vault = data.some(isLiteral) ? await keys.of(scope.accountId) : undefined;
+      return { data: await presentOpen(pool, scope, data, vault), page };
+    },
+
+    async createVariable(req, ctx) {
+      const scope = await scopes.find(req);
+      const source = newSource(req.name, req);
+      const vault = await keys.forWriting(scope.accountId);
+      await scopes.meet(scope, source.kind === "connection" ? [source.service] : []);
+      const row = rowOf(vault, scope, { id: newId("var"), name: req.name, sensitive: req.sensitive }, source);
+      const at = { path: req, scope, ctx };
+      return write(
+        deps,
+        at,
+        async (tx) => {
+          const replaced = await sql.replacedBy(tx, scope.id, [req.name]);
+          if (replaced.length > 0)
+            throw conflict("variable_exists", `${req.name} exists in this ${scope.kind} already.`);
+          return { action: "variable.create", target: req.name, set: [row], unset: [], replaced };
+        },
+        async (tx, { warnings }) => {
+          const [message] = await presentOpen(tx, scope, [await requireVariable(tx, scope, req.name)], vault);
+          return { ...message, warnings };
+        },
+      );
+    },
+
+    async batchVariables(req, ctx) {
+      const scope = await scopes.find(req);
+      const sources = batchSources(req.set, req.unset);
+      const vault = await keys.forWriting(scope.accountId);
+      const services = sources.flatMap((source) => (source.kind === "connection" ? [source.service] : []));
+      await scopes.meet(scope, [...new Set(services)]);
+      const guard = await guardImpact(scopes, scope, req.unset, req.confirmImpact);
+      const drafts = sealBatch(vault, scope, req, sources);
+      return write(
+        deps,
+        { path: req, scope, ctx },
+        (tx) => decideBatch(tx, scope, req, drafts, guard),
+        (tx, written) => batchAnswer(tx, scope, req, written),
+      );
+    },
+
+    async getVariable(req, ctx) {
+      const scope = await scopes.find(req);
+      const row = await requireVariable(pool, scope, req.variableName);
+      const vault = isLiteral(row) ? await keys.of(scope.accountId) : undefined;
+      const [message] = await present(pool, scope, [row]);
+      if (unchanged(ctx, tagOf(row, message!.sensitive))) return {};
+      const [open] = await presentOpen(pool, scope, [row], vault);
+      return open!;
+    },
+
+    async updateVariable(req, ctx) {
+      const scope = await scopes.find(req);
+      const { variableName: name } = req;
+      const patch = patchOf(name, req);
+      const vault = await keys.forWriting(scope.accountId);
+      await scopes.meet(scope, patch.source?.kind === "connection" ? [patch.source.service] : []);
+      const at = { path: req, scope, ctx };
+      return write(
+        deps,
+        at,
+        async (tx) => {
+          const old = await requireVariable(tx, scope, name);
+          await expectCurrent(tx, ctx, scope, old);
+          const { action, row } = patched(vault, scope, old, patch);
+          return {
+            action,
+            target: name,
+            set: [row],
+            unset: [],
+            replaced: [{ ...old, literal: isLiteral(old) }],
+          };
+        },
+        async (tx, { warnings }) => {
+          const row = await requireVariable(tx, scope, name);
+          const [message] = await presentOpen(tx, scope, [row], vault);
+          setTag(ctx, tagOf(row, message!.sensitive));
+          return { ...message, warnings };
+        },
+      );
+    },
+
+    async deleteVariable(req, ctx) {
+      const scope = await scopes.find(req);
+      const { variableName: name } = req;
+      const at = { path: req, scope, ctx };
+      const guard = await guardImpact(scopes, scope, [name], req.confirmImpact);
+      return write(
+        deps,
+        at,
+        async (tx) => {
+          const old = await requireVariable(tx, scope, name);
+          await expectCurrent(tx, ctx, scope, old);
+          await guard(tx);
+          return { action: "variable.delete", target: name, set: [], unset: [name], replaced: [] };
+        },
+        async () => ({}),
+      );
+    },
+
+    async getVariableImpact(req) {
+      const scope = await scopes.find(req);
+      await requireVariable(pool, scope, req.variableName);
+      const services = await scopes.servicesUnder(scope);
+      return impactOf(pool, scope, [req.variableName], services, null);
+    },
+
+    async revealVariable(req, ctx) {
+      const scope = await scopes.find(req);
+      const { variableName: name } = req;
+      await requireVariable(pool, scope, name);
+      const vault = await keys.of(scope.accountId);
+      // The value leaves only after the record of it is committed.
+      return effect(pool, ctx, async (tx) => {
+        const value = await reveal(tx, vault, scope, name);
+        await audit(tx, who(ctx), {
+          service: "variables",
+          accountId: scope.accountId,
+          action: "variable.reveal",
+          target: name,
+          metadata: placeOf(scope),
+        });
+        return { name, value };
+      });
+    },
+
+    async getResolvedVariables(req, ctx) {
+      const scope = await scopes.find(req);
+      if (isAddon(scope.type)) throw refuse(404, "not_found", "A managed addon resolves no variables.");
+      if (unchanged(ctx, scope.tag)) return {};
+      return sets.read(scope);
+    },
+
+    async announceDeletion({ scopeId }) {
+      await doubt(pool, scopeId);
+      return {};
+    },
+
+    async resolveRelease({ serviceId }) {
+      const { scope, set } = await resolveForRelease(deps, serviceId);
+      const { data, dangling } = set;
+      const vault = await keys.forWriting(scope.accountId);
+      return {
+        data: data.map(({ name, value, sensitive }) => ({ name, value: value!, sensitive })),
+        dangling,
+        fingerprint: vault.fingerprint(data),
+      };
+    },
+  };
+}

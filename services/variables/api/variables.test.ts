@@ -1,0 +1,362 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
+import { eventually } from "../../kit/testing/testing.ts";
+import { headers, refusal, refused, startVariables, type TestVariables } from "../testing.ts";
+
+let world: TestVariables;
+
+beforeAll(async () => {
+  world = await startVariables();
+});
+
+afterAll(() => world.stop());
+
+const scopes = ["project", "environment", "service"] as const;
+
+/** A scene, its editor, and its three bases by scope. */
+function scene(services?: Record<string, string>) {
+  const made = world.scene(services);
+  const bases = { project: made.P, environment: made.E, service: made.S };
+  return { ...made, bases, editor: world.as(made.accountId), reader: world.as(made.accountId, "reader") };
+}
+
+describe.each(scopes)("at %s scope", (scope) => {
+  test("a variable is created, read, changed and deleted", async () => {
+    const { bases, editor, reader } = scene();
+    const base = bases[scope];
+    const made = await editor.createVariable({ ...base, name: "LEVEL", value: "info" });
+    expect(made).toMatchObject({ name: "LEVEL", scope, sensitive: false, value: "info" });
+    expect(made.id).toMatch(/^var_[0-9a-z]{26}$/);
+    expect(made.scopeId).toMatch(/^(prj|env|svc)_/);
+    const at = { ...base, variableName: "LEVEL" };
+    const { $typeName: _, warnings, ...shown } = made;
+    expect(warnings).toEqual([]);
+    expect(await reader.getVariable(at)).toMatchObject(shown);
+    const changed = await editor.updateVariable({ ...at, value: "debug" });
+    expect(changed).toMatchObject({ id: made.id, value: "debug", createdAt: made.createdAt });
+    await editor.deleteVariable({ ...at, confirmImpact: true });
+    expect(await refused(reader.getVariable(at))).toBe("404 not_found");
+    expect(await refused(editor.deleteVariable({ ...at, confirmImpact: true }))).toBe("404 not_found");
+  });
+
+  test("a sensitive value leaves only by reveal", async () => {
+    const { bases, editor, reader } = scene();
+    const base = bases[scope];
+    const at = { ...base, variableName: "TOKEN" };
+    const made = await editor.createVariable({ ...base, name: "TOKEN", value: "hush", sensitive: true });
+    const batch = await editor.batchVariables({ ...base, set: [{ name: "TOKEN", value: "hush2" }] });
+    const patched = await editor.updateVariable({ ...at, value: "hush3" });
+    const listed = await reader.listVariables(base);
+    const read = await reader.getVariable(at);
+    for (const variable of [made, ...batch.data, patched, ...listed.data, read]) {
+      expect(variable.sensitive).toBe(true);
+      expect(variable.value).toBeUndefined();
+    }
+    expect(await reader.revealVariable(at)).toMatchObject({ name: "TOKEN", value: "hush3" });
+  });
+});
+
+test("pages lead from the newest to the oldest without losing or repeating one", async () => {
+  const { P, editor, reader } = scene();
+  const names = Array.from({ length: 45 }, (_, i) => `N${i}`);
+  for (const name of names) await editor.createVariable({ ...P, name, value: name });
+  const seen: string[] = [];
+  let cursor = "";
+  for (let pages = 0; pages < 10; pages++) {
+    const { data, page } = await reader.listVariables({ ...P, cursor });
+    expect(data).toHaveLength(page!.hasMore ? 20 : 5);
+    for (const variable of data) {
+      expect(variable.value).toBe(variable.name);
+      seen.push(variable.name);
+    }
+    cursor = page!.nextCursor;
+    if (!page!.hasMore) break;
+  }
+  expect(cursor).toBe("");
+  const ids = await reader.listVariables({ ...P, limit: 100 });
+  expect(seen).toEqual(ids.data.map((variable) => variable.name));
+  expect([...seen].sort()).toEqual([...names].sort());
+  expect(await refused(reader.listVariables({ ...P, limit: 101 }))).toBe(
+    "422 validation_failed out_of_range",
+  );
+  const other = scene();
+  const first = await reader.listVariables(P);
+  expect(await refused(other.reader.listVariables({ ...other.P, cursor: first.page!.nextCursor }))).toBe(
+    "400 malformed_request",
+  );
+});
+
+describe("a create is refused", () => {
+  const db = { service: "db", key: "URL" };
+  const cases: [string, object, string][] = [
+    ["for a name that starts with a digit", { name: "1A", value: "" }, "invalid_name"],
+    ["for a name of 129 characters", { name: "A".repeat(129), value: "" }, "invalid_name"],
+    ["for a name with a line feed at its end", { name: "A\n", value: "" }, "invalid_name"],
+    ["for the reserved name", { name: "PLATFORM_VARIABLES_REVISION", value: "" }, "reserved_name"],
+    ["without a source", { name: "A" }, "exactly_one_source"],
+    ["with two sources", { name: "A", value: "x", connection: db }, "exactly_one_source"],
+    ["for a sensitive alias", { name: "A", aliasTarget: "B", sensitive: true }, "sensitive_requires_literal"],
+    [
+      "for a connection that says sensitive",
+      { name: "A", connection: db, sensitive: false },
+      "sensitive_requires_literal",
+    ],
+    ["for a value over 64 KiB", { name: "A", value: `${"é".repeat(32 * 1024)}x` }, "value_too_large"],
+    ["for a value with a NUL", { name: "A", value: "a\0b" }, "value_invalid"],
+    ["for an alias to itself", { name: "A", aliasTarget: "A" }, "alias_self_reference"],
+    ["for an alias to no possible name", { name: "A", aliasTarget: "b-c" }, "invalid_name"],
+    [
+      "for an alias to the reserved name",
+      { name: "A", aliasTarget: "PLATFORM_VARIABLES_REVISION" },
+      "reserved_name",
+    ],
+    ["for a connection to no service", { name: "A", connection: { service: "", key: "URL" } }, "required"],
+  ];
+  test.each(cases)("%s", async (_what, given, reason) => {
+    const { P, editor, reader } = scene();
+    expect(await refused(editor.createVariable({ ...P, ...given }))).toBe(`422 validation_failed ${reason}`);
+    expect((await reader.listVariables(P)).data).toEqual([]);
+  });
+
+  test("for a name that exists, and only in the same scope and case", async () => {
+    const { P, E, editor } = scene();
+    await editor.createVariable({ ...P, name: "A", value: "1" });
+    expect(await refused(editor.createVariable({ ...P, name: "A", aliasTarget: "B" }))).toBe(
+      "409 variable_exists",
+    );
+    await editor.createVariable({ ...P, name: "a", value: "2" });
+    await editor.createVariable({ ...E, name: "A", value: "3" });
+    await editor.createVariable({ ...P, name: "platform_variables_revision", value: "4" });
+  });
+
+  test("by callers below editor", async () => {
+    const { P, reader } = scene();
+    expect(await refused(reader.createVariable({ ...P, name: "A", value: "" }))).toBe("403 forbidden");
+  });
+});
+
+test("values at the bounds are kept exactly", async () => {
+  const { P, editor, reader } = scene();
+  const values = ["", " ", "x".repeat(64 * 1024), "é".repeat(32 * 1024), "\u{1F6A2}\n\t\u0001", "$OTHER"];
+  for (const [i, value] of values.entries()) {
+    await editor.createVariable({ ...P, name: `V${i}`, value, sensitive: i % 2 === 0 });
+    expect((await reader.revealVariable({ ...P, variableName: `V${i}` })).value).toBe(value);
+  }
+});
+
+describe("a patch", () => {
+  test("changes what its kind allows and nothing else", async () => {
+    const { E, editor } = scene();
+    await editor.createVariable({ ...E, name: "L", value: "x" });
+    await editor.createVariable({ ...E, name: "A", aliasTarget: "L" });
+    await editor.createVariable({ ...E, name: "C", connection: { service: "db", key: "HOST" } });
+    const patch = (variableName: string, given: object) =>
+      editor.updateVariable({ ...E, variableName, ...given });
+    expect(await refused(patch("L", {}))).toBe("422 validation_failed empty_patch");
+    expect(await refused(patch("L", { value: "1", aliasTarget: "B" }))).toBe(
+      "422 validation_failed exactly_one_source",
+    );
+    expect(await refused(patch("L", { aliasTarget: "B" }))).toBe("422 validation_failed kind_mismatch");
+    expect(await refused(patch("A", { value: "1" }))).toBe("422 validation_failed kind_mismatch");
+    expect(await refused(patch("A", { connection: { service: "db", key: "URL" } }))).toBe(
+      "422 validation_failed kind_mismatch",
+    );
+    expect(await refused(patch("C", { sensitive: true }))).toBe(
+      "422 validation_failed sensitive_requires_literal",
+    );
+    expect(await refused(patch("A", { aliasTarget: "A" }))).toBe(
+      "422 validation_failed alias_self_reference",
+    );
+    expect(await refused(patch("L", { value: "x".repeat(65537) }))).toBe(
+      "422 validation_failed value_too_large",
+    );
+    expect(await refused(patch("NONE", { value: "1" }))).toBe("404 not_found");
+    expect(await patch("A", { aliasTarget: "B" })).toMatchObject({ aliasTarget: "B" });
+    expect(await patch("C", { connection: { service: "db2", key: "PORT" } })).toMatchObject({
+      connection: { service: "db2", key: "PORT" },
+    });
+    expect(await patch("L", { value: "y", sensitive: true })).toMatchObject({ sensitive: true });
+    expect((await patch("L", { value: "z" })).value).toBeUndefined();
+    expect(await patch("L", { sensitive: false })).toMatchObject({ sensitive: false, value: "z" });
+  });
+
+  test("with If-Match goes through once; the slower writer and the slower deleter are refused", async () => {
+    const { P, editor, reader } = scene();
+    await editor.createVariable({ ...P, name: "X", value: "1" });
+    const at = { ...P, variableName: "X" };
+    const read = headers();
+    await reader.getVariable(at, read.options);
+    const match = { "if-match": read.got.etag! };
+    const first = headers(match);
+    await editor.updateVariable({ ...at, value: "2" }, first.options);
+    expect(await refused(editor.updateVariable({ ...at, value: "3" }, { headers: match }))).toBe(
+      "409 revision_conflict",
+    );
+    expect(await refused(editor.deleteVariable({ ...at, confirmImpact: true }, { headers: match }))).toBe(
+      "409 revision_conflict",
+    );
+    const again = headers({ "if-none-match": `"other", W/${first.got.etag}` });
+    await reader.getVariable(at, again.options);
+    expect(again.got).toEqual({ etag: first.got.etag, notModified: true });
+    await editor.deleteVariable({ ...at, confirmImpact: true }, { headers: { "if-match": first.got.etag! } });
+  });
+});
+
+test("an alias and a connection are told to be sensitive when what they point to is", async () => {
+  const { P, E, S, editor, reader } = scene({ web: "web", db: "postgres" });
+  await editor.createVariable({ ...P, name: "SECRET", value: "s", sensitive: true });
+  await editor.createVariable({ ...E, name: "VIA", aliasTarget: "SECRET" });
+  const made = await editor.createVariable({ ...S, name: "FAR", aliasTarget: "VIA" });
+  expect(made.sensitive).toBe(true);
+  const read = headers();
+  await reader.getVariable({ ...S, variableName: "FAR" }, read.options);
+  await editor.updateVariable({ ...P, variableName: "SECRET", sensitive: false });
+  const again = headers({ "if-none-match": read.got.etag! });
+  expect((await reader.getVariable({ ...S, variableName: "FAR" }, again.options)).sensitive).toBe(false);
+  expect(again.got.notModified).toBe(false);
+  for (const [key, sensitive] of [
+    ["PASSWORD", true],
+    ["URL", true],
+    ["HOST", false],
+  ] as const) {
+    const connection = { service: "db", key };
+    expect(await editor.createVariable({ ...P, name: `C_${key}`, connection })).toMatchObject({ sensitive });
+  }
+  await editor.createVariable({ ...P, name: "TO_URL", aliasTarget: "C_URL" });
+  await editor.createVariable({ ...P, name: "TO_NOTHING", aliasTarget: "NOBODY" });
+  const { data } = await reader.listVariables(P);
+  const told = Object.fromEntries(data.map((variable) => [variable.name, variable.sensitive]));
+  expect(told).toMatchObject({ TO_URL: true, TO_NOTHING: false, SECRET: false, C_HOST: false });
+});
+
+test("deleting at project and environment scope needs confirmation and tells who is concerned", async () => {
+  const { P, E, S, editor, reader } = scene({ web: "web", api: "worker", db: "postgres" });
+  for (const name of ["web", "api", "db"]) await reader.listVariables({ ...E, service: name });
+  await editor.createVariable({ ...P, name: "X", value: "p" });
+  await editor.createVariable({ ...E, service: "api", name: "X", value: "own" });
+  const { status, code, context } = await refusal(editor.deleteVariable({ ...P, variableName: "X" }));
+  expect([status, code]).toEqual([409, "impact_confirmation_required"]);
+  const impact = await reader.getVariableImpact({ ...P, variableName: "X" });
+  expect(impact).toMatchObject({ total: 1, services: [{ name: "web", environmentId: E.environmentId }] });
+  expect(context!.impact).toEqual({
+    total: 1,
+    services: impact.services.map(({ id, name, environmentId }) => ({ id, name, environmentId })),
+  });
+  await editor.createVariable({ ...E, name: "X", value: "e" });
+  expect(await reader.getVariableImpact({ ...P, variableName: "X" })).toMatchObject({
+    total: 0,
+    services: [],
+  });
+  expect(await reader.getVariableImpact({ ...E, variableName: "X" })).toMatchObject({ total: 1 });
+  expect(await refused(editor.deleteVariable({ ...P, variableName: "X" }))).toBe(
+    "409 impact_confirmation_required",
+  );
+  expect(await refused(editor.deleteVariable({ ...E, variableName: "X", confirmImpact: false }))).toBe(
+    "409 impact_confirmation_required",
+  );
+  await editor.createVariable({ ...S, name: "X", value: "s" });
+  await editor.deleteVariable({ ...S, variableName: "X" });
+  await editor.deleteVariable({ ...P, variableName: "X", confirmImpact: true });
+  expect(await refused(reader.getVariableImpact({ ...P, variableName: "X" }))).toBe("404 not_found");
+});
+
+test("the impact tells 20 services and counts all", async () => {
+  const many = Object.fromEntries(Array.from({ length: 23 }, (_, i) => [`s${i}`, "web"]));
+  const { P, E, editor, reader } = scene(many);
+  for (const service of Object.keys(many)) await reader.listVariables({ ...E, service });
+  await editor.createVariable({ ...P, name: "X", value: "p" });
+  const { context } = await refusal(editor.deleteVariable({ ...P, variableName: "X" }));
+  const told = context!.impact as { services: unknown[]; total: number };
+  expect([told.services.length, told.total]).toEqual([20, 23]);
+  expect((await reader.getVariableImpact({ ...P, variableName: "X" })).services).toHaveLength(23);
+});
+
+test("a scope of another account or project, or of nobody, is 404", async () => {
+  const [mine, other] = [scene(), scene()];
+  const foreign = { ...mine.P, projectId: other.projectId };
+  const crossed = { ...mine.E, environmentId: other.environmentId };
+  const nobody = { ...mine.E, service: "nobody" };
+  for (const path of [foreign, crossed, nobody, { ...mine.P, projectId: "prj_x\0" }])
+    expect(await refused(mine.reader.listVariables(path))).toMatch(
+      /^(404 not_found|422 validation_failed invalid_text)$/,
+    );
+  expect(await refused(mine.editor.createVariable({ ...crossed, name: "A" }))).toBe("404 not_found");
+  expect(await refused(other.editor.createVariable({ ...mine.P, name: "A", value: "" }))).toBe(
+    "403 forbidden",
+  );
+});
+
+test("a write that waits too long for another one is refused as unavailable, and leaves nothing", async () => {
+  const { P, accountId, editor, reader } = scene();
+  await editor.createVariable({ ...P, name: "KEPT", value: "1" });
+  const impatient = await world.startOne({ DATABASE_LOCK_TIMEOUT_MS: "100" });
+  const blocker = await world.pool.connect();
+  await blocker.query("begin");
+  await blocker.query("select from scopes where id = $1 for update", [P.projectId]);
+  const waiting = world
+    .as(accountId, "editor", impatient.port)
+    .createVariable({ ...P, name: "NEW", value: "2" });
+  expect(await refused(waiting)).toBe("503 unavailable");
+  await blocker.query("rollback");
+  blocker.release();
+  await impatient.stop();
+  expect((await reader.listVariables(P)).data.map(({ name }) => name)).toEqual(["KEPT"]);
+});
+
+test("each change is recorded once and told once, without a value; a reveal is recorded before it answers", async () => {
+  const { P, accountId, editor, reader } = scene();
+  const at = { ...P, variableName: "PIN" };
+  await editor.createVariable({ ...P, name: "PIN", value: "marker-1", sensitive: true });
+  await editor.updateVariable({ ...at, value: "marker-2" });
+  await editor.updateVariable({ ...at, sensitive: false });
+  const blocker = await world.pool.connect();
+  await blocker.query("begin; lock table outbox in access exclusive mode");
+  let told = false;
+  const revealing = reader.revealVariable(at).finally(() => {
+    told = true;
+  });
+  // Reads that begin later end, the reveal cannot.
+  for (let i = 0; i < 20; i++) await reader.getVariable(at);
+  expect(told).toBe(false);
+  await blocker.query("rollback");
+  blocker.release();
+  expect((await revealing).value).toBe("marker-2");
+  await editor.batchVariables({
+    ...P,
+    set: [
+      { name: "A", value: "a" },
+      { name: "B", value: "b" },
+    ],
+    unset: ["PIN"],
+    confirmImpact: true,
+  });
+  await editor.deleteVariable({ ...P, variableName: "A", confirmImpact: true });
+  await refused(reader.revealVariable(at));
+  const records = await eventually("all records", async () => {
+    const found = world.published(AuditRecordedSchema, accountId);
+    return found.length >= 6 && found;
+  });
+  expect(records.map((record) => [record.action, record.target])).toEqual([
+    ["variable.create", "PIN"],
+    ["variable.update", "PIN"],
+    ["variable.unseal", "PIN"],
+    ["variable.reveal", "PIN"],
+    ["variable.batch", P.projectId],
+    ["variable.delete", "A"],
+  ]);
+  for (const record of records) {
+    expect(record).toMatchObject({ accountId, ip: "203.0.113.7", actor: { kind: "user", id: "usr_test" } });
+    expect(record.requestId).not.toBe("");
+    expect(record.metadata).toMatchObject({ scope: "project", scopeId: P.projectId });
+  }
+  expect(records[4]!.metadata).toMatchObject({ set: "A,B", unset: "PIN" });
+  const changes = world.published(VariablesChangedSchema, accountId);
+  expect(changes.map((change) => [change.names, Number(change.revision)])).toEqual([
+    [["PIN"], 1],
+    [["PIN"], 2],
+    [["PIN"], 3],
+    [["A", "B", "PIN"], 4],
+    [["A"], 5],
+  ]);
+});

@@ -1,0 +1,57 @@
+// Statements on aliases below a scope; sql.ts has those on variables.
+import { type Db, maybe, rows } from "../../kit/postgres/db.ts";
+
+/**
+ * Names that lead to a written name and are reached from one, if nothing shadows anything, and the scopes below
+ * the written one that hold aliases of such names. `wide` are the scopes from the project to the written one.
+ */
+export async function nearerAliases(db: Db, scopeId: string, wide: string[], written: string[]) {
+  const found = await maybe<{ names: string[]; scopeIds: string[] }>(
+    db,
+    "aliases_nearer",
+    `with recursive below as materialized (
+       select id from scopes where parent_id = $1 and deleted_at is null and refs > 0
+       union all select c.id from scopes m join scopes c on c.parent_id = m.id and c.deleted_at is null
+         where m.parent_id = $1 and m.deleted_at is null and c.refs > 0
+     ), nearer as materialized (
+       select v.scope_id, v.name, v.alias_target from below join variables v on v.scope_id = below.id
+       where v.alias_target is not null
+     ), edge as materialized (
+       select name, alias_target from nearer
+       union select name, alias_target from variables where scope_id = any($2) and alias_target is not null
+     ), ahead as (
+       select alias_target as name from variables where scope_id = $1 and name = any($3)
+       union select edge.alias_target from ahead join edge using (name)
+     ), back as (
+       select unnest($3::text[]) as name
+       union select edge.name from back join edge on edge.alias_target = back.name
+     ), way as materialized (select name from ahead intersect select name from back)
+     select array(select name from way) as names,
+       array(select distinct scope_id from nearer join way using (name)) as "scopeIds"`,
+    [scopeId, wide, written],
+  );
+  return found!;
+}
+
+/** The web and worker services that are one of the scopes or stand in one, newest first. */
+export function servicesAt(db: Db, scopeIds: string[]) {
+  return rows<{ id: string; name: string; environmentId: string }>(
+    db,
+    "services_at",
+    `select id, name, parent_id as "environmentId" from scopes
+     where (id = any($1) or parent_id = any($1)) and type in ('web', 'worker') and deleted_at is null
+     order by id desc`,
+    [scopeIds],
+  );
+}
+
+/** What the variables of these names in these scopes point to; null for what is no alias. */
+export function targets(db: Db, scopeIds: string[], names: string[]) {
+  return rows<{ scopeId: string; name: string; aliasTarget: string | null }>(
+    db,
+    "alias_targets",
+    `select scope_id as "scopeId", name, alias_target as "aliasTarget" from variables
+     where scope_id = any($1) and name = any($2)`,
+    [scopeIds, names],
+  );
+}

@@ -1,0 +1,335 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
+import { newId } from "../../kit/ids.ts";
+import { eventually } from "../../kit/testing/testing.ts";
+import {
+  deployerEvents as events,
+  refused,
+  startTree,
+  startVariables,
+  type TestVariables,
+} from "../testing.ts";
+
+let world: TestVariables;
+
+beforeAll(async () => {
+  world = await startVariables();
+});
+
+afterAll(() => world.stop());
+
+function scene(services?: Record<string, string>) {
+  const made = world.scene(services);
+  const { accountId, projectId, environmentId } = made;
+  const tell = {
+    project: () => world.publish(events.ProjectCreatedSchema, accountId, { accountId, projectId }),
+    environment: () =>
+      world.publish(events.EnvironmentCreatedSchema, accountId, { accountId, projectId, environmentId }),
+    service: (name: string, serviceId: string, type = "web") =>
+      world.publish(events.ServiceCreatedSchema, accountId, { ...made.E, serviceId, name, type }),
+    projectGone: () => world.publish(events.ProjectDeletedSchema, accountId, { accountId, projectId }),
+    environmentGone: () => world.publish(events.EnvironmentDeletedSchema, accountId, made.E),
+    serviceGone: (serviceId: string) =>
+      world.publish(events.ServiceDeletedSchema, accountId, { ...made.E, serviceId }),
+    keys: (serviceId: string, revision: bigint) =>
+      world.publish(events.AddonKeysPublishedSchema, accountId, { accountId, serviceId, revision }),
+  };
+  return { ...made, tell, editor: world.as(accountId) };
+}
+
+const known = async (id: string) =>
+  (await world.pool.query("select deleted_at from scopes where id = $1", [id])).rows[0] as
+    | { deleted_at: unknown }
+    | undefined;
+const isGone = (id: string) => eventually(`${id} is gone`, async () => (await known(id))?.deleted_at);
+const isKnown = (id: string) => eventually(`${id} is known`, async () => (await known(id)) !== undefined);
+const stored = async (scopeId: string) =>
+  (await world.pool.query("select from variables where scope_id = $1", [scopeId])).rowCount;
+
+describe("the scope tree", () => {
+  test("follows the deployer's events, and asks nothing for what it knows", async () => {
+    const { S, ids, tell, editor } = scene();
+    await tell.project();
+    await tell.environment();
+    await tell.service("web", ids.web!);
+    await isKnown(ids.web!);
+    const before = world.tree.asked.scopes;
+    await editor.createVariable({ ...S, name: "A", value: "1" });
+    await editor.getResolvedVariables(S);
+    expect(world.tree.asked.scopes).toBe(before);
+  });
+
+  test("asks the deployer once for what is so new that its event has not arrived", async () => {
+    const { S, P, tell, ids, editor } = scene();
+    const before = world.tree.asked.scopes;
+    await editor.createVariable({ ...S, name: "A", value: "1" });
+    await editor.createVariable({ ...P, name: "A", value: "1" });
+    expect(world.tree.asked.scopes).toBe(before + 1);
+    await tell.service("web", ids.web!);
+    await tell.project();
+    const later = newId("svc");
+    await tell.service("later", later);
+    await isKnown(later);
+    expect((await editor.getResolvedVariables(S)).data).toHaveLength(1);
+  });
+
+  test("takes events in any order, and twice", async () => {
+    const { S, E, ids, tell, editor } = scene();
+    await tell.service("web", ids.web!);
+    await tell.service("web", ids.web!);
+    await tell.environment();
+    await tell.project();
+    const last = newId("svc");
+    await tell.service("last", last);
+    await isKnown(last);
+    const before = world.tree.asked.scopes;
+    await editor.createVariable({ ...S, name: "A", value: "1" });
+    await editor.createVariable({ ...E, name: "A", value: "1" });
+    expect(world.tree.asked.scopes).toBe(before);
+  });
+
+  test("answers 503 for what only the deployer could tell while it is away, and goes on with the rest", async () => {
+    const { P, E, accountId, editor } = scene();
+    await editor.createVariable({ ...E, name: "A", value: "1" });
+    const away = await startTree();
+    await away.stop();
+    const other = await world.startOne({ DEPLOYER_URL: away.url });
+    const there = world.as(accountId, "editor", other.port);
+    expect(await refused(there.listVariables({ ...E, service: "web" }))).toBe("503 unavailable");
+    expect((await there.getVariable({ ...E, variableName: "A" })).value).toBe("1");
+    const connection = { service: "unheard-of", key: "URL" };
+    expect(await there.createVariable({ ...E, name: "C", connection })).toMatchObject({ connection });
+    expect(await there.createVariable({ ...P, name: "C", connection })).toMatchObject({ connection });
+    await other.stop();
+  });
+});
+
+describe("a scope whose deletion was announced", () => {
+  const doubted = async (id: string) =>
+    (await world.pool.query("select from doubts where scope_id = $1", [id])).rowCount === 1;
+
+  test("is asked for at each use until the deletion is certain, and stays when there was none", async () => {
+    const { P, E, S, editor, projectId } = scene();
+    for (const base of [P, E, S]) await editor.createVariable({ ...base, name: "A", value: "1" });
+    await world.service().announceDeletion({ scopeId: projectId });
+    const before = world.tree.asked.scopes;
+    for (const base of [P, E, S]) expect((await editor.listVariables(base)).data).toHaveLength(1);
+    expect([world.tree.asked.scopes - before, await doubted(projectId)]).toEqual([3, true]);
+    // Long after, the deletion cannot be under way any more.
+    await world.pool.query("update doubts set at = now() - interval '3 minutes'");
+    expect((await editor.listVariables(S)).data).toHaveLength(1);
+    expect(await doubted(projectId)).toBe(false);
+    const asked = world.tree.asked.scopes;
+    await editor.listVariables(S);
+    expect(world.tree.asked.scopes).toBe(asked);
+  });
+
+  test("is gone for reads, writes and releases before its event, and 503 while nobody can tell", async () => {
+    const { E, S, accountId, ids, environmentId, tell, editor } = scene();
+    await editor.createVariable({ ...S, name: "A", value: "1" });
+    await world.service().announceDeletion({ scopeId: environmentId });
+    const away = await startTree();
+    await away.stop();
+    const other = await world.startOne({ DEPLOYER_URL: away.url });
+    const there = world.as(accountId, "editor", other.port);
+    expect(await refused(there.listVariables(S))).toBe("503 unavailable");
+    expect(await refused(there.createVariable({ ...S, name: "B", value: "1" }))).toBe("503 unavailable");
+    await other.stop();
+    world.tree.remove(environmentId);
+    expect(await refused(editor.listVariables(S))).toBe("404 not_found");
+    expect(await refused(editor.createVariable({ ...E, name: "B", value: "1" }))).toBe("404 not_found");
+    expect(await refused(world.service().resolveRelease({ serviceId: ids.web! }))).toBe("404 not_found");
+    await tell.environmentGone();
+    await isGone(environmentId);
+    expect(await doubted(environmentId)).toBe(false);
+  });
+
+  test("its impact is never a wrong count: 503 while the deployer cannot tell the services", async () => {
+    const { P, accountId, editor } = scene();
+    await editor.createVariable({ ...P, name: "A", value: "1" });
+    const away = await startTree();
+    await away.stop();
+    const other = await world.startOne({ DEPLOYER_URL: away.url });
+    const there = world.as(accountId, "editor", other.port);
+    const variable = { ...P, variableName: "A" };
+    expect(await refused(there.getVariableImpact(variable))).toBe("503 unavailable");
+    expect(await refused(there.deleteVariable(variable))).toBe("503 unavailable");
+    expect(await refused(there.batchVariables({ ...P, unset: ["A"] }))).toBe("503 unavailable");
+    await there.deleteVariable({ ...variable, confirmImpact: true });
+    await other.stop();
+  });
+});
+
+describe("a deleted scope", () => {
+  test("takes its variables and all below it along", async () => {
+    const { P, E, S, ids, tell, editor, projectId, environmentId } = scene({ web: "web", api: "web" });
+    const api = { ...E, service: "api" };
+    for (const base of [P, E, S, api]) await editor.createVariable({ ...base, name: "A", value: "1" });
+    world.tree.remove(ids.web!);
+    await tell.serviceGone(ids.web!);
+    await isGone(ids.web!);
+    expect(await stored(ids.web!)).toBe(0);
+    expect(await refused(editor.listVariables(S))).toBe("404 not_found");
+    expect((await editor.listVariables(api)).data).toHaveLength(1);
+    world.tree.remove(environmentId);
+    await tell.environmentGone();
+    await isGone(environmentId);
+    expect([await stored(ids.api!), await stored(environmentId), await stored(projectId)]).toEqual([0, 0, 1]);
+    expect(await refused(editor.createVariable({ ...api, name: "B", value: "1" }))).toBe("404 not_found");
+    world.tree.remove(projectId);
+    await tell.projectGone();
+    await isGone(projectId);
+    expect(await stored(projectId)).toBe(0);
+    expect(await refused(editor.listVariables(P))).toBe("404 not_found");
+    expect(await refused(world.service().resolveRelease({ serviceId: ids.api! }))).toBe("404 not_found");
+  });
+
+  test("does not come back by a late event or a late answer of the deployer", async () => {
+    const { P, E, S, ids, tell, editor, projectId, environmentId } = scene({ web: "web", api: "web" });
+    await editor.createVariable({ ...S, name: "A", value: "1" });
+    await tell.serviceGone(ids.web!);
+    await isGone(ids.web!);
+    await tell.service("web", ids.web!);
+    // The deployer still tells of the service here, as an answer would that was long under way.
+    expect(await refused(editor.createVariable({ ...S, name: "A", value: "1" }))).toBe("404 not_found");
+    await tell.environmentGone();
+    await isGone(environmentId);
+    for (const base of [E, { ...E, service: "api" }])
+      expect(await refused(editor.listVariables(base))).toBe("404 not_found");
+    await tell.projectGone();
+    await isGone(projectId);
+    await tell.service("api", ids.api!);
+    await tell.environment();
+    await tell.project();
+    const other = scene();
+    await other.tell.project();
+    await isKnown(other.projectId);
+    for (const base of [P, E, S]) expect(await refused(editor.listVariables(base))).toBe("404 not_found");
+  });
+
+  test("that was never heard of stays deleted", async () => {
+    const { P, E, S, ids, tell, editor, projectId, environmentId } = scene();
+    await tell.serviceGone(ids.web!);
+    await isGone(ids.web!);
+    expect(await refused(editor.listVariables(S))).toBe("404 not_found");
+    expect((await editor.listVariables(E)).data).toEqual([]);
+    const other = scene();
+    await other.tell.environmentGone();
+    await isGone(other.environmentId);
+    expect(await refused(other.editor.listVariables(other.S))).toBe("404 not_found");
+    expect((await other.editor.listVariables(other.P)).data).toEqual([]);
+    await tell.projectGone();
+    await isGone(projectId);
+    expect(await refused(editor.listVariables(P))).toBe("404 not_found");
+    expect((await known(environmentId))?.deleted_at).not.toBeNull();
+  });
+
+  test("leaves its name to a new service, which starts empty", async () => {
+    const { S, E, ids, tell, editor, environmentId } = scene();
+    await editor.createVariable({ ...S, name: "OLD", value: "1" });
+    world.tree.remove(ids.web!);
+    const next = world.tree.service(environmentId, "web");
+    await tell.service("web", next);
+    await isKnown(next);
+    expect((await editor.listVariables(S)).data).toEqual([]);
+    await editor.createVariable({ ...S, name: "NEW", value: "1" });
+    await tell.serviceGone(ids.web!);
+    await tell.service("web", ids.web!);
+    const last = newId("svc");
+    await tell.service("last", last);
+    await isKnown(last);
+    expect((await editor.listVariables(S)).data.map((variable) => variable.name)).toEqual(["NEW"]);
+    expect((await editor.listVariables({ ...E, service: "last" })).data).toEqual([]);
+  });
+
+  test("and writes that race with the deletion leave nothing behind", async () => {
+    for (let round = 0; round < 10; round++) {
+      const { E, S, P, ids, tell, editor, projectId } = scene();
+      if (round % 2 === 0) await editor.listVariables(S);
+      const set = Array.from({ length: 20 }, (_, i) => ({ name: `N${i}`, value: "x" }));
+      const writes = [S, E, P, S].map((base) =>
+        editor.batchVariables({ ...base, set }).catch(() => undefined),
+      );
+      await tell.projectGone();
+      await Promise.all(writes);
+      await isGone(projectId);
+      await editor.listVariables(S).catch(() => undefined);
+      for (const id of [projectId, E.environmentId, ids.web!]) expect(await stored(id)).toBe(0);
+      expect(await refused(editor.listVariables(P))).toBe("404 not_found");
+    }
+  });
+});
+
+describe("addon keys", () => {
+  const KEYS = { HOST: "h1", URL: "postgres://u:marker@h1/d" };
+
+  async function connected() {
+    const made = scene({ web: "web", db: "postgres" });
+    const connection = { service: "db", key: "HOST" };
+    await made.editor.createVariable({ ...made.S, name: "HOST", connection });
+    const host = async () => {
+      const { data, dangling } = await made.editor.getResolvedVariables(made.S);
+      return data[0]?.value ?? dangling[0]!.reason;
+    };
+    return { ...made, db: made.ids.db!, host };
+  }
+
+  test("are fetched when they are published, newer ones replace older, and each change is told", async () => {
+    const { db, host, tell, accountId, environmentId } = await connected();
+    expect(await host()).toBe("service_not_ready");
+    world.tree.publish(db, KEYS, 1n);
+    await tell.keys(db, 1n);
+    await eventually("the keys are there", async () => (await host()) === "h1");
+    world.tree.publish(db, { HOST: "h2" }, 2n);
+    await tell.keys(db, 2n);
+    await tell.keys(db, 1n);
+    await eventually("the newer keys are there", async () => (await host()) === "h2");
+    const { rows } = await world.pool.query("select key from addon_keys where service_id = $1", [db]);
+    expect(rows).toEqual([{ key: "HOST" }]);
+    const told = await eventually("both changes are told", async () => {
+      const all = world.published(VariablesChangedSchema, accountId);
+      const found = all.filter((change) => change.scope === "environment");
+      return found.length >= 2 && found;
+    });
+    expect(told.map(({ scopeId, names }) => [scopeId, names])).toEqual([
+      [environmentId, []],
+      [environmentId, []],
+    ]);
+  });
+
+  test("are known at once for an addon that is met before its events arrive", async () => {
+    const made = scene({ web: "web", db: "postgres" });
+    world.tree.publish(made.ids.db!, KEYS);
+    await made.editor.createVariable({ ...made.S, name: "URL", connection: { service: "db", key: "URL" } });
+    expect((await made.editor.revealVariable({ ...made.S, variableName: "URL" })).value).toBe(KEYS.URL);
+  });
+
+  test("reach a release even when the event that tells of them is still under way", async () => {
+    const { db, ids, editor, E } = await connected();
+    world.tree.publish(db, KEYS);
+    const release = () => world.service().resolveRelease({ serviceId: ids.web! });
+    expect((await release()).data.map(({ name, value }) => [name, value])).toEqual([["HOST", "h1"]]);
+    await editor.createVariable({ ...E, name: "LATE", connection: { service: "cache", key: "URL" } });
+    expect((await release()).dangling.map(({ reason }) => reason)).toEqual(["service_not_found"]);
+    const cache = world.tree.service(E.environmentId, "cache", "redis");
+    world.tree.publish(cache, { URL: "redis://c" });
+    expect((await release()).data.find(({ name }) => name === "LATE")?.value).toBe("redis://c");
+  });
+
+  test("go with their service, and connections to it dangle", async () => {
+    const { db, host, tell, accountId } = await connected();
+    world.tree.publish(db, KEYS);
+    await tell.keys(db, 1n);
+    await eventually("the keys are there", async () => (await host()) === "h1");
+    world.tree.remove(db);
+    await tell.serviceGone(db);
+    await eventually("the connection dangles", async () => (await host()) === "service_not_found");
+    expect((await world.pool.query("select from addon_keys where service_id = $1", [db])).rowCount).toBe(0);
+    await tell.keys(db, 2n);
+    await eventually("its going is told", async () => {
+      const all = world.published(VariablesChangedSchema, accountId);
+      return all.filter((change) => change.scope === "environment").length === 2;
+    });
+    expect(await host()).toBe("service_not_found");
+  });
+});

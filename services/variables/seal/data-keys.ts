@@ -1,0 +1,81 @@
+import { createHmac, type KeyObject } from "node:crypto";
+import type { Logger } from "../../kit/log.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
+import { unavailable } from "../../kit/rpc/errors.ts";
+import { fingerprint, type ResolvedEntry } from "../resolve/resolve.ts";
+import { dataKey, insertDataKey } from "../sql.ts";
+import {
+  type Keyring,
+  KeyUnavailable,
+  newDataKey,
+  open,
+  type Place,
+  SealBroken,
+  seal,
+  unwrapDataKey,
+  wrapDataKey,
+} from "./seal.ts";
+
+/** What can be done under the data key of one account. */
+export type Vault = {
+  seal(place: Place, plaintext: string): Buffer;
+  /** Throws 503 for what does not open. */
+  open(place: Place, sealed: Buffer): string;
+  fingerprint(data: readonly Pick<ResolvedEntry, "name" | "value">[]): string;
+};
+
+export type DataKeys = ReturnType<typeof createDataKeys>;
+
+const KEPT = 10_000;
+
+/**
+ * The data keys of accounts. An unwrapped key stays in memory: it never changes, only what wraps it does.
+ * A key that cannot be opened with the configured ones is 503, and the log says why.
+ */
+export function createDataKeys({ pool, keyring, log }: { pool: Pool; keyring: Keyring; log: Logger }) {
+  const vaults = new Map<string, Vault>();
+
+  const guarded = <T>(work: () => T): T => {
+    try {
+      return work();
+    } catch (error) {
+      if (!(error instanceof KeyUnavailable || error instanceof SealBroken)) throw error;
+      log.error({ reason: error.message }, "stored values cannot be opened");
+      throw unavailable("Stored values cannot be opened right now. The operator has to look at the keys.");
+    }
+  };
+
+  function vaultOf(key: KeyObject): Vault {
+    // Apart from the key that encrypts, and the same after a rotation: fingerprints are compared over time.
+    const mac = createHmac("sha256", key).update("berth:fingerprint:1").digest();
+    return {
+      seal: (place, plaintext) => seal(key, place, plaintext),
+      open: (place, sealed) => guarded(() => open(key, place, sealed)),
+      fingerprint: (data) => fingerprint(data, mac),
+    };
+  }
+
+  async function load(accountId: string): Promise<Vault> {
+    const known = vaults.get(accountId);
+    if (known) return known;
+    const row = await dataKey(pool, accountId);
+    const vault = guarded(() => {
+      if (!row) throw new KeyUnavailable(`there are sealed values of ${accountId} but no data key`);
+      return vaultOf(unwrapDataKey(keyring, accountId, row));
+    });
+    if (vaults.size >= KEPT) vaults.delete(vaults.keys().next().value!);
+    vaults.set(accountId, vault);
+    return vault;
+  }
+
+  return {
+    /** For values that are stored already. Throws 503. */
+    of: load,
+    /** For values to be stored: makes the data key of an account that has none. Throws 503. */
+    async forWriting(accountId: string): Promise<Vault> {
+      if (!vaults.has(accountId) && !(await dataKey(pool, accountId)))
+        await insertDataKey(pool, accountId, wrapDataKey(keyring, accountId, newDataKey()));
+      return load(accountId);
+    },
+  };
+}

@@ -1,0 +1,36 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { AliasWarningSchema } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
+import type { Db } from "../../kit/postgres/db.ts";
+import { cycleThrough } from "../resolve/resolve.ts";
+import * as sql from "../resolve/sql.ts";
+import { chainOf, type Scope } from "../scopes/scopes.ts";
+
+export type AliasWarning = MessageInitShape<typeof AliasWarningSchema>;
+
+const SHOWN = 20;
+
+/**
+ * The services for which aliases just stored in a project or environment are part of a cycle, which only their
+ * nearer variables close; the newest 20. Costs one statement unless nearer aliases lead back to a written name.
+ */
+export async function aliasWarnings(db: Db, scope: Scope, written: string[]): Promise<AliasWarning[]> {
+  if (scope.kind === "service" || written.length === 0) return [];
+  const wide = chainOf(scope);
+  const { names, scopeIds } = await sql.nearerAliases(db, scope.id, wide, written);
+  if (scopeIds.length === 0) return [];
+  const services = await sql.servicesAt(db, scopeIds);
+  const scopes = [...new Set([...wide, ...services.flatMap(({ id, environmentId }) => [id, environmentId])])];
+  const stored = await sql.targets(db, scopes, names);
+  const byScope = new Map(scopes.map((id) => [id, new Map<string, string | null>()]));
+  for (const { scopeId, name, aliasTarget } of stored) byScope.get(scopeId)!.set(name, aliasTarget);
+  const warnings: AliasWarning[] = [];
+  for (const { id, name, environmentId } of services) {
+    const chain = [...new Set([id, environmentId, ...wide.toReversed()])].map((one) => byScope.get(one)!);
+    const nearest = (wanted: string) => chain.find((rows) => rows.has(wanted));
+    const effective = written.filter((wanted) => nearest(wanted) === byScope.get(scope.id));
+    const cycle = cycleThrough(new Set(effective), (wanted) => nearest(wanted)?.get(wanted));
+    if (cycle) warnings.push({ reason: "alias_cycle", serviceId: id, name, environmentId, cycle });
+    if (warnings.length === SHOWN) break;
+  }
+  return warnings;
+}

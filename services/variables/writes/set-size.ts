@@ -1,0 +1,70 @@
+import { refuse } from "../../kit/rpc/errors.ts";
+import {
+  type Addon,
+  type ResolveInput,
+  resolve,
+  resolvedSize,
+  type VariableRow,
+} from "../resolve/resolve.ts";
+import type { Growth, NewVariable, Replaced } from "../sql.ts";
+
+/** What a resolved set may have at most: UTF-8 of all names and values (decisions.md 3). */
+export const MAX_SET_BYTES = 512 * 1024;
+
+/** Rows to store and names to remove in one scope, and the rows that are there now under those names. */
+export type Write = { set: NewVariable[]; unset: string[]; replaced: Replaced[] };
+
+/** A row with the size of its literal. */
+export type SizedRow = Omit<VariableRow, "id" | "value" | "sensitive"> & { size: number };
+
+/** What a write adds at most to any set; what it takes away is not counted against it. */
+export function growthOf({ set, replaced }: Write): Growth {
+  const before = new Map(replaced.map((row) => [row.name, row]));
+  const growth = { bytes: 0, refs: 0, widest: 0 };
+  for (const row of set) {
+    const old = before.get(row.name);
+    growth.bytes += old ? Math.max(0, row.size - old.size) : row.name.length + row.size;
+    if (row.sealed === null && (!old || old.literal)) growth.refs++;
+    growth.widest = Math.max(growth.widest, row.size);
+  }
+  return growth;
+}
+
+/** The rows of a chain after a write to one of its scopes. */
+export function afterWrite(
+  rows: SizedRow[],
+  at: Pick<SizedRow, "scope" | "scopeId">,
+  write: Write,
+): SizedRow[] {
+  const touched = new Set([...write.unset, ...write.set.map((row) => row.name)]);
+  const kept = rows.filter((row) => row.scopeId !== at.scopeId || !touched.has(row.name));
+  return [...kept, ...write.set.map((row) => ({ ...row, ...at }))];
+}
+
+/** The size of what a chain resolves to, from sizes alone; `addons` carry sizes as the values of their keys. */
+export function sizeOf(rows: SizedRow[], addons: ResolveInput["addons"]): number {
+  const sized = rows.map((row) => ({ ...row, id: "", sensitive: false, value: String(row.size) }));
+  const { data } = resolve({ rows: sized, addons });
+  const values = data.reduce((sum, entry) => sum + Number(entry.value), 0);
+  return values + resolvedSize(data.map(({ name }) => ({ name })));
+}
+
+/**
+ * Refuses a write after which the set of a chain is too large. A set that was too large already, because
+ * an addon's keys grew, may shrink step by step.
+ */
+export function refuseLarger(
+  rows: SizedRow[],
+  at: Pick<SizedRow, "scope" | "scopeId">,
+  write: Write,
+  addons: ReadonlyMap<string, Addon>,
+  whose: string,
+): void {
+  const after = sizeOf(afterWrite(rows, at, write), addons);
+  if (after <= MAX_SET_BYTES || after <= sizeOf(rows, addons)) return;
+  const message = `The resolved set of ${whose} would have ${after} bytes; at most ${MAX_SET_BYTES} are allowed.`;
+  throw refuse(422, "validation_failed", message, {
+    details: [{ path: "", reason: "resolved_set_too_large", message }],
+    context: { limit: MAX_SET_BYTES },
+  });
+}

@@ -1,0 +1,64 @@
+import { execFile, execFileSync } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { type KubernetesObject, loadAllYaml, type V1PodSpec } from "@kubernetes/client-node";
+
+export const chartFolder = resolve(import.meta.dirname, "../../helm/berth");
+export const ciValues = (name: string) => join(chartFolder, "ci", `${name}-values.yaml`);
+
+/** The helm program: `HELM`, the one on the path, or the one that `npm run cluster:up` has built. */
+export const helmProgram: string | undefined = findHelm();
+
+function findHelm(): string | undefined {
+  if (process.env.HELM) return process.env.HELM;
+  try {
+    execFileSync("helm", ["version"], { stdio: "ignore" });
+    return "helm";
+  } catch {
+    const folder = join(
+      process.env.BERTH_CLUSTER_DIR ?? join(homedir(), ".cache", "berth", "cluster"),
+      "bin",
+    );
+    const built = existsSync(folder) && readdirSync(folder).find((name) => /^helm-[0-9a-f]{16}$/.test(name));
+    return built ? join(folder, built) : undefined;
+  }
+}
+
+/** Runs helm; rejects with what it said. */
+export async function helm(...args: string[]): Promise<string> {
+  const options = { maxBuffer: 64 * 1024 * 1024, timeout: 600_000 };
+  return (await promisify(execFile)(helmProgram!, args, options)).stdout;
+}
+
+export type Manifest = KubernetesObject & Record<string, never>;
+
+/** What the chart makes of values: a file of `ci/`, and settings as `--set` takes them. */
+export async function render(values: string, set: Record<string, string> = {}): Promise<Manifest[]> {
+  const settings = Object.entries(set).flatMap(([key, value]) => ["--set-json", `${key}=${value}`]);
+  const text = await helm(
+    ...["template", "berth", chartFolder, "--namespace", "platform", "--kube-version", "1.36.0"],
+    ...["--api-versions", "gateway.networking.k8s.io/v1", "-f", ciValues(values), ...settings],
+  );
+  return (loadAllYaml(text) as Manifest[]).filter(Boolean);
+}
+
+/** Objects of a kind. */
+export function ofKind<T extends KubernetesObject>(manifests: Manifest[], kind: string): T[] {
+  return manifests.filter((one) => one.kind === kind) as unknown as T[];
+}
+
+/** Every pod that the objects ask for, with the name of who asks. */
+export function podsOf(manifests: Manifest[]): { name: string; spec: V1PodSpec }[] {
+  return manifests.flatMap((one) => {
+    const { kind, metadata, spec } = one as unknown as {
+      kind: string;
+      metadata: { name: string };
+      spec?: { template?: { spec: V1PodSpec }; jobTemplate?: { spec: { template: { spec: V1PodSpec } } } };
+    };
+    const found =
+      kind === "Pod" ? (spec as V1PodSpec) : (spec?.template ?? spec?.jobTemplate?.spec.template)?.spec;
+    return found ? [{ name: `${kind}/${metadata.name}`, spec: found }] : [];
+  });
+}

@@ -1,0 +1,16 @@
+import { Readable } from "node:stream";
+import { createDiskStore } from "../../../services/deployer/store/disk/adapter.ts";
+
+/** A process of its own that is in the middle of a put, for tests that kill it: forked with its folder. */
+const store = createDiskStore({
+  folder: process.argv[2]!,
+  baseUrl: "",
+  secrets: ["x"],
+  logger: { warn() {} },
+});
+async function* endless() {
+  yield Buffer.from("half of it");
+  process.send!("writing");
+  await new Promise((resolve) => setTimeout(resolve, 1_000_000));
+}
+await store.put("key", Readable.from(endless()), "text/plain");

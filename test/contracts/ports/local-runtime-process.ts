@@ -1,0 +1,20 @@
+import { startRouter } from "../../../services/deployer/runtime/local/router.ts";
+import { createLocalRuntime } from "../../../services/deployer/runtime/local/runtime.ts";
+
+/**
+ * A process of its own that holds a local runtime, so that a test can kill it for real: forked with its
+ * options as the only argument, it takes `{id, call, args}` and answers `{id, result}` or `{id, error}`.
+ */
+const logger = { info() {}, warn: console.warn, error: console.error };
+const router = await startRouter({ port: 0, logger });
+const runtime = createLocalRuntime({ ...JSON.parse(process.argv[2]!), router, logger });
+const calls = runtime as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+
+process.on("message", async ({ id, call, args }: { id: number; call: string; args: unknown[] }) => {
+  try {
+    process.send!({ id, result: call === "port" ? router.port : await calls[call]!(...args) });
+  } catch (error) {
+    process.send!({ id, error: (error as Error).message });
+  }
+});
+process.on("disconnect", () => process.exit());

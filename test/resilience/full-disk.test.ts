@@ -1,0 +1,106 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import { canMount, emptyDisk, fillDisk } from "../../services/kit/testing/small-disk.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
+import { type Launched, launch, processOf } from "../support/launched.ts";
+
+const MIB = 1024 ** 2;
+/** For what waits for pauses that double while the disk is full. */
+const PATIENCE = 60_000;
+
+const withMount = test.skipIf(!canMount("Stories of a full disk are"));
+
+let platform: Launched;
+let disk: string;
+afterEach(async () => {
+  await platform?.stop();
+});
+
+const programs = ["gateway", "services/identity", "services/variables", "services/deployer"];
+const pids = () => Promise.all(programs.map((name) => processOf(platform.pid, `${name}/main.ts`)));
+
+async function project() {
+  const A = `/accounts/${platform.accountId}`;
+  const { body } = await platform.request("POST", `${A}/projects`, { name: "full" });
+  const P = `${A}/projects/${(body as { id: string }).id}`;
+  const written: string[] = [];
+  let n = 0;
+  return {
+    P,
+    /** Writes a variable of so many bytes; the answer's status. */
+    async write(bytes: number): Promise<number> {
+      const name = `V${n++}`;
+      const { status } = await platform.request("POST", `${P}/variables`, { name, value: "x".repeat(bytes) });
+      if (status === 200) written.push(name);
+      return status;
+    },
+    /** Until every write that was acknowledged is in the audit log, once: events flow, and none was lost. */
+    audited: () =>
+      eventually(
+        "acknowledged writes are in the audit log, once",
+        async () => {
+          const targets: string[] = [];
+          let cursor = "";
+          do {
+            const query = `limit=100&action=variable.create&cursor=${encodeURIComponent(cursor)}`;
+            const { body } = await platform.patiently("GET", `${A}/audit-events?${query}`);
+            const page = body as { data: { target: string }[]; page: { nextCursor: string } };
+            targets.push(...page.data.map(({ target }) => target));
+            cursor = page.page.nextCursor;
+          } while (cursor !== "");
+          return written.every((name) => targets.includes(name)) && new Set(targets).size === targets.length;
+        },
+        PATIENCE,
+      ),
+  };
+}
+
+withMount(
+  "a full disk ends no process; reads go on, writes are taken or 503, and no event is lost",
+  async () => {
+    // Every request is a line in a log, which the disk has no room for.
+    platform = await launch({ disk: { at: "", bytes: 320 * MIB }, env: { LOG_LEVEL: "debug" } });
+    disk = join(`/proc/${platform.child.pid}/root`, platform.data);
+    const { P, write, audited } = await project();
+    expect(await write(1)).toBe(200);
+    const before = await pids();
+    const statuses = new Set<number>();
+    // Small ones find room that is there already; large ones need more.
+    for (let round = 0; round < 100 || !statuses.has(503); round++) {
+      fillDisk(disk);
+      statuses.add(await write(round % 2 === 0 ? 10 : 60 * 1024));
+      await eventually("a variable is read", async () => {
+        const { status } = await platform.request("GET", `${P}/variables/V0`);
+        statuses.add(status);
+        return status === 200;
+      });
+    }
+    expect([...statuses].toSorted()).toEqual([200, 503]);
+    emptyDisk(disk);
+    await eventually("writes are taken again", async () => (await write(1)) === 200, PATIENCE);
+    await audited();
+    expect(await pids()).toEqual(before);
+  },
+  4 * PATIENCE,
+);
+
+withMount(
+  "events flow again by themselves after the disk of NATS was full",
+  async () => {
+    platform = await launch({ disk: { at: "nats", bytes: 48 * MIB } });
+    disk = join(`/proc/${platform.child.pid}/root`, platform.data, "nats");
+    const { write, audited } = await project();
+    expect(await write(1)).toBe(200);
+    await audited();
+    fillDisk(disk);
+    for (let n = 0; n < 300; n++) expect(await write(1)).toBe(200);
+    await eventually("NATS refuses", async () => {
+      const log = await readFile(join(platform.data, "logs", "nats.log"), "utf8");
+      return log.includes("no space left on device");
+    });
+    emptyDisk(disk);
+    await audited();
+  },
+  4 * PATIENCE,
+);

@@ -1,0 +1,200 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { resolve } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { freePort } from "../../deploy/local/processes/ports.ts";
+import type { Upstream } from "../../gateway/upstreams.ts";
+import { holdCommits } from "../../services/deployer/testing/testing-process.ts";
+import { newId } from "../../services/kit/ids.ts";
+import { createPool, type Pool } from "../../services/kit/postgres/db.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
+import { type Answer, type Door, openDoor, refusal } from "../support/door.ts";
+import { end } from "../support/launched.ts";
+import { type Post, posts, routeOf, unhurried } from "../support/posts.ts";
+import { surroundings } from "../support/world.ts";
+
+type Program = Upstream | "gateway" | "other";
+
+let around: Awaited<ReturnType<typeof surroundings>>;
+let door: Door;
+/** The platform through a second gateway. */
+let other: Door;
+let otherPort: number;
+const processes = new Map<Program, ChildProcess>();
+const pools = {} as Record<Upstream | "gateway", Pool>;
+/** Action and target of the audit records that there have to be once each, in the end. */
+const owed: string[][] = [];
+const upstreams: Upstream[] = ["identity", "variables", "deployer"];
+
+beforeAll(async () => {
+  around = await surroundings(unhurried);
+  otherPort = await freePort();
+  await Promise.all(upstreams.map(run));
+  await Promise.all((["gateway", "other"] as const).map(run));
+  for (const schema of [...upstreams, "gateway"] as const)
+    pools[schema] = createPool(around.database.url(schema));
+  door = await openDoor(around.origin, around.ownerToken);
+  other = await openDoor(`http://127.0.0.1:${otherPort}`, around.ownerToken);
+});
+
+afterAll(async () => {
+  for (const child of processes.values()) await end(child, "SIGTERM");
+  for (const pool of Object.values(pools)) await pool.end();
+  await around?.remove();
+});
+
+/** Starts a process of the platform as an operator does, and waits until it is ready. */
+async function run(program: Program): Promise<void> {
+  const isGateway = program === "gateway" || program === "other";
+  const env = around.env(isGateway ? "gateway" : program);
+  if (program === "other") env.PORT = String(otherPort);
+  const file = resolve(
+    import.meta.dirname,
+    "../..",
+    isGateway ? "gateway" : `services/${program}`,
+    "main.ts",
+  );
+  const child = spawn(process.execPath, [file], {
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env, LOG_LEVEL: "error" },
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  processes.set(program, child);
+  // As long as it takes: several start at once here, and a test has an end of its own.
+  for (;;) {
+    if (child.exitCode !== null) throw new Error(`${program} ended with ${child.exitCode} at its start`);
+    const ready = await fetch(`http://127.0.0.1:${env.PORT}/readyz`).then(
+      (answer) => answer.ok,
+      () => false,
+    );
+    if (ready) break;
+    await pause(50);
+  }
+}
+
+async function kill(program: Program): Promise<void> {
+  const child = processes.get(program)!;
+  const gone = once(child, "exit");
+  child.kill("SIGKILL");
+  await gone;
+}
+
+type Sent = { name: string; post: Post; key: string; first: Promise<Answer<never> | undefined> };
+
+/** Makes requests of these RPCs, each under a key of its own; what breaks is undefined. */
+async function sendAll(names: string[], signal?: AbortSignal): Promise<() => Sent[]> {
+  const made: [string, Post][] = [];
+  for (const name of names) made.push([name, await posts[name]!(door)]);
+  return () =>
+    made.map(([name, post]) => {
+      const key = newId("key");
+      return { name, post, key, first: send(door, post, key, signal).catch(() => undefined) };
+    });
+}
+
+const send = (through: Door, { path, body }: Post, key: string, signal?: AbortSignal) =>
+  through.call<never>("POST", path, body, { headers: { "idempotency-key": key }, ...(signal && { signal }) });
+
+const holdAudited = (upstream: Upstream) =>
+  holdCommits({ pool: pools[upstream] }, "insert", "outbox", "new.subject like '%.AuditRecorded.%'");
+
+/** Repeats a request until it is answered; the effect of that answer is the only one. */
+async function oneEffect({ name, post, key }: Sent, through = door): Promise<Answer<never>> {
+  const answer = await eventually(`${name} is answered`, async () => {
+    const found = await send(through, post, key);
+    const wait = found.status >= 500 || found.headers.has("retry-after");
+    return !wait && found;
+  });
+  expect([name, answer.status < 300, answer.body]).toEqual([name, true, answer.body]);
+  if (post.made) expect(await post.made()).toEqual([post.named(answer.body)]);
+  owed.push([post.audited!.action, post.audited!.target(answer.body)]);
+  return answer;
+}
+
+const audited = Object.keys(posts).filter((name) => !name.includes(",") && name !== "CreateUpload");
+const namesOf = (upstream: Upstream) => audited.filter((name) => routeOf(name).upstream === upstream);
+
+// Two invitations wait for each other's commit: both count for who invites.
+const alternate = (at: number) => namesOf("identity").filter((_, index) => index % 2 === at);
+const together: [Upstream, string[]][] = [
+  ["identity", alternate(0)],
+  ["identity", alternate(1)],
+  ["variables", namesOf("variables")],
+  ["deployer", namesOf("deployer")],
+];
+
+for (const outcome of ["kept", "lost"] as const)
+  test.each(together)(
+    `%s is killed at the commits of %j, which are ${outcome}: repeated, each was made once`,
+    async (upstream, names) => {
+      const begin = await sendAll(names);
+      const held = await holdAudited(upstream);
+      const sent = begin();
+      await held.reached(names.length);
+      await kill(upstream);
+      await held.release(outcome);
+      for (const { first } of sent) expect((await first)?.status).toBe(503);
+      await run(upstream);
+      for (const one of sent) {
+        const answer = await oneEffect(one);
+        if (outcome === "kept")
+          expect([one.name, answer.headers.get("idempotent-replayed")]).toEqual([one.name, "true"]);
+      }
+    },
+    300_000,
+  );
+
+test.each(upstreams)(
+  "the gateway is killed while changes of %s are committed: another one answers what was done, after the lease",
+  async (upstream) => {
+    const begin = await sendAll(namesOf(upstream).slice(0, 2));
+    const held = await holdAudited(upstream);
+    const sent = begin();
+    await held.reached(2);
+    await kill("gateway");
+    await held.release("kept");
+    for (const { post, key, first } of sent) {
+      expect(await first).toBeUndefined();
+      expect(refusal(await send(other, post, key))).toBe("409 conflict");
+    }
+    await pools.gateway.query("update idempotency_keys set lease_until = now() where status is null");
+    await run("gateway");
+    for (const one of sent) {
+      const answer = await oneEffect(one, other);
+      expect(answer.headers.get("idempotent-replayed")).toBe("true");
+      expect((await send(door, one.post, one.key)).body).toEqual(answer.body);
+    }
+  },
+  300_000,
+);
+
+test.each(upstreams)(
+  "the client goes away while its changes of %s are committed: whoever repeats them learns what was done",
+  async (upstream) => {
+    const leaving = new AbortController();
+    const begin = await sendAll(namesOf(upstream).slice(0, 2), leaving.signal);
+    const held = await holdAudited(upstream);
+    const sent = begin();
+    await held.reached(2);
+    leaving.abort();
+    await held.release("kept");
+    for (const one of sent) expect((await oneEffect(one)).headers.get("idempotent-replayed")).toBe("true");
+  },
+);
+
+test("each effect is in the audit log once", async () => {
+  // What is audited after all of it arrives after all of it.
+  for (const name of ["CreateProject", "CreateVariable", "CreateToken"]) {
+    const post = await posts[name]!(door);
+    const target = post.audited!.target(await door.must("POST", post.path, post.body));
+    const record = [post.audited!.action, target];
+    await eventually(`${name} is in the audit log`, async () => (await countOf(record)) > 0);
+  }
+  expect(owed.length).toBeGreaterThan(2 * audited.length);
+  for (const record of owed) expect([...record, await countOf(record)]).toEqual([...record, 1]);
+});
+
+async function countOf(record: string[]): Promise<number> {
+  const text = "select from audit_events where action = $1 and target = $2";
+  return (await pools.identity.query(text, record)).rowCount ?? 0;
+}

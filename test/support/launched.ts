@@ -1,0 +1,95 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { onSmallDisk } from "../../services/kit/testing/small-disk.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
+import { familyOf } from "./processes.ts";
+
+const root = resolve(import.meta.dirname, "../..");
+
+export type Local = { origin: string; baseUrl: string; ownerToken: string; accountId: string; pid: number };
+
+/** A file system of its own, of so many bytes, at a folder of the data folder. */
+export type Disk = { at: string; bytes: number };
+
+/** The platform as `npm start` runs it, in a folder of its own: real processes that can be killed. */
+export type Launched = Awaited<ReturnType<typeof launch>>;
+
+export async function launch(options: { dir?: string; disk?: Disk; env?: NodeJS.ProcessEnv } = {}) {
+  const data = options.dir ?? (await mkdtemp(join(tmpdir(), "berth-launched-")));
+  const command = [process.execPath, "deploy/local/main.ts", "--data", data];
+  const { disk } = options;
+  if (disk) await mkdir(join(data, disk.at), { recursive: true });
+  const [program, ...args] = disk ? [...onSmallDisk(join(data, disk.at), disk.bytes), ...command] : command;
+  const child = spawn(program!, args, {
+    cwd: root,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, RATE_LIMITS: "off", ...options.env },
+  });
+  // A disk of its own is mounted for the platform alone.
+  const localFile = join(`/proc/${child.pid}/root`, data, "local.json");
+  let output = "";
+  for (const stream of [child.stdout!, child.stderr!])
+    stream.on("data", (chunk) => {
+      output += chunk;
+    });
+  const local = await eventually("the platform is ready", async () => {
+    if (child.exitCode !== null) throw new Error(`the launcher ended with ${child.exitCode}:\n${output}`);
+    const text = await readFile(localFile, "utf8").catch(() => undefined);
+    const found = text ? (JSON.parse(text) as Local) : undefined;
+    return found?.pid === child.pid && found;
+  });
+  return {
+    ...local,
+    data,
+    child,
+    output: () => output,
+    /** Kills the process of a program (`services/deployer`, `gateway`) with SIGKILL. */
+    async kill(program: string): Promise<void> {
+      process.kill(await processOf(local.pid, `${program}/main.ts`), "SIGKILL");
+    },
+    /** A request that waits, for 20 s at most, while a killed process comes back. */
+    async patiently(method: string, path: string, body?: unknown): Promise<{ status: number; body: never }> {
+      return eventually(`${method} ${path} is answered`, async () => {
+        const answer = await request(local, method, path, body).catch(() => undefined);
+        return answer && answer.status < 500 && answer;
+      });
+    },
+    request: (method: string, path: string, body?: unknown) => request(local, method, path, body),
+    async stop(): Promise<void> {
+      await end(child, "SIGTERM");
+      await rm(data, { recursive: true, force: true });
+    },
+  };
+}
+
+async function request(local: Local, method: string, path: string, body?: unknown) {
+  const answer = await fetch(path.startsWith("http") ? path : local.baseUrl + path, {
+    method,
+    headers: { authorization: `Bearer ${local.ownerToken}`, "content-type": "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const text = await answer.text();
+  return { status: answer.status, body: (text ? JSON.parse(text) : {}) as never };
+}
+
+/** Sends a signal and waits for the end. */
+export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = once(child, "exit");
+  child.kill(signal);
+  await gone;
+}
+
+/** Pid of the one descendant whose command line contains a text. */
+export async function processOf(ancestor: number, text: string): Promise<number> {
+  const found: number[] = [];
+  for (const pid of await familyOf(ancestor)) {
+    const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+    if (pid !== ancestor && command.includes(text)) found.push(pid);
+  }
+  if (found.length !== 1) throw new Error(`${found.length} processes match ${text}`);
+  return found[0]!;
+}

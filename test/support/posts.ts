@@ -1,0 +1,257 @@
+import { randomBytes } from "node:crypto";
+import { allRoutes } from "../../gateway/routing/routes.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
+import { archiveOf } from "../contracts/ports/builder.ts";
+import { type Deployment, deployArchive, settled } from "./apps.ts";
+import type { Door } from "./door.ts";
+
+/** The REST routes that take an Idempotency-Key, one of each RPC. */
+export const keyedRoutes = allRoutes().filter(
+  (route, at, all) =>
+    route.method === "POST" && !route.isPublic && all.findIndex((other) => other.rpc === route.rpc) === at,
+);
+
+/** Of a platform whose commits are held by a test: however long that is, the database ends none of them. */
+export const unhurried = { DATABASE_LOCK_TIMEOUT_MS: "0", DATABASE_STATEMENT_TIMEOUT_MS: "0" };
+
+type Made = { id: string; [member: string]: unknown };
+
+/** A request that has not been made yet, and how its effect is recognised. */
+export type Post = {
+  path: string;
+  body: unknown;
+  /** What names the effect in an answer. */
+  named: (answer: Made) => string;
+  /** The names of all effects that this request has had, where there is a list of them. */
+  made?: () => Promise<string[]>;
+  /** The audit record of the effect; absent where nothing is changed. */
+  audited?: { action: string; target: (answer: Made) => string };
+};
+
+const any = (prefix: string) => `${prefix}${randomBytes(6).toString("hex")}`;
+const byId = (answer: Made) => answer.id;
+
+/** Ids of the entries of a list that fit. */
+const listed = (door: Door, path: string, fits: (one: Made) => boolean) => async () =>
+  (await door.must<{ data: Made[] }>("GET", `${path}?limit=100`)).data.filter(fits).map(byId);
+
+const created = (action: string) => ({ action, target: byId });
+
+/** A request for each RPC that takes a key, and for what it answers in another way; more words tell those apart. */
+export const posts: Record<string, (door: Door) => Promise<Post>> = {
+  async CreateAccount(door) {
+    const handle = any("h");
+    const made = listed(door, "/accounts", (one) => one.handle === handle);
+    return { path: "/accounts", body: { handle }, named: byId, made, audited: created("account.create") };
+  },
+
+  async InviteMember(door) {
+    const email = `${any("m")}@example.com`;
+    const made = listed(door, `${door.A}/invitations`, (one) => one.email === email);
+    const body = { email, role: "reader" };
+    return { path: `${door.A}/members`, body, named: byId, made, audited: created("invitation.create") };
+  },
+
+  async ResendInvitation(door) {
+    const body = { email: `${any("m")}@example.com`, role: "reader" };
+    const { id } = await door.must<Made>("POST", `${door.A}/members`, body);
+    const audited = { action: "invitation.resend", target: () => id };
+    const named = (answer: Made) => String(answer.link);
+    return { path: `${door.A}/invitations/${id}/resend`, body: {}, named, audited };
+  },
+
+  async AcceptInvitation(door) {
+    const { id, accountId } = await invited(door);
+    const made = listed(door, "/accounts", (one) => one.id === accountId);
+    const audited = { action: "invitation.accept", target: () => id };
+    return { path: `/me/invitations/${id}/accept`, body: {}, named: byId, made, audited };
+  },
+
+  async DeclineInvitation(door) {
+    const { id } = await invited(door);
+    const audited = { action: "invitation.decline", target: () => id };
+    return { path: `/me/invitations/${id}/decline`, body: {}, named: () => "{}", audited };
+  },
+
+  async CreateToken(door) {
+    const name = any("t");
+    const made = listed(door, "/me/tokens", (one) => one.name === name);
+    return { path: "/me/tokens", body: { name }, named: byId, made, audited: created("token.created") };
+  },
+
+  async CreateProject(door) {
+    const name = any("p");
+    const path = `${door.A}/projects`;
+    const made = listed(door, path, (one) => one.name === name);
+    return { path, body: { name }, named: byId, made, audited: created("project.create") };
+  },
+
+  async CreateEnvironment(door) {
+    const { P } = await door.environment();
+    const path = `${P}/environments`;
+    const made = listed(door, path, (one) => one.name === "staging");
+    return { path, body: { name: "staging" }, named: byId, made, audited: created("environment.create") };
+  },
+
+  async CreateService(door) {
+    const { E } = await door.environment();
+    const path = `${E}/services`;
+    const body = { name: "web", type: "web" };
+    return {
+      path,
+      body,
+      named: byId,
+      made: listed(door, path, () => true),
+      audited: created("service.create"),
+    };
+  },
+
+  async ApplyEnvironment(door) {
+    const { E, environmentId } = await door.environment();
+    await door.must("POST", `${E}/services`, { name: "web", type: "web", staged: true });
+    const named = (answer: Made) => String(answer.applied);
+    const audited = { action: "environment.apply", target: () => environmentId };
+    return { path: `${E}/apply`, body: {}, named, made: listed(door, `${E}/services`, () => true), audited };
+  },
+
+  async RotateCredentials(door) {
+    const { E, S } = await door.environment();
+    await door.must("POST", `${E}/services`, { name: "db", type: "postgres" });
+    await eventually("the addon runs", async () => {
+      const { status } = await door.must<{ status: string }>("GET", S("db"));
+      return status === "running";
+    });
+    const path = `${S("db")}/rotate-credentials`;
+    return { path, body: {}, named: byId, audited: created("service.rotate_credentials") };
+  },
+
+  async Deploy(door) {
+    const S = await liveService(door, "deploy", 1);
+    return { path: `${S}/deploy`, body: {}, ...(await deploying(door, S)) };
+  },
+
+  async "Deploy, tried out"(door) {
+    const S = await liveService(door, "deploy", 1);
+    const named = (answer: Made) => JSON.stringify(answer.eligible);
+    return { path: `${S}/deploy`, body: { dryRun: true }, named };
+  },
+
+  async CreateUpload(door) {
+    const S = await liveService(door, "upload", 0);
+    return { path: `${S}/uploads`, body: {}, named: (answer) => String(answer.archiveRef) };
+  },
+
+  async DeployFromArchive(door) {
+    const S = await liveService(door, "archive", 0);
+    const target = await door.must<{ uploadUrl: string; contentType: string; archiveRef: string }>(
+      "POST",
+      `${S}/uploads`,
+      {},
+    );
+    const headers = { "content-type": target.contentType };
+    await fetch(target.uploadUrl, { method: "PUT", headers, body: new Uint8Array(await page("uploaded")) });
+    const body = { archiveRef: target.archiveRef };
+    return { path: `${S}/deploy-from-archive`, body, ...(await deploying(door, S)) };
+  },
+
+  async Rollback(door) {
+    const S = await liveService(door, "rollback", 2);
+    const { data } = await door.must<{ data: Deployment[] }>("GET", `${S}/deployments`);
+    await settled(door, S, data[0]!.version);
+    const { liveVersion } = await door.must<{ liveVersion: number }>("GET", S);
+    const version = data.find((one) => one.healthyAt && one.version !== liveVersion)!.version;
+    return { path: `${S}/rollback`, body: { version }, ...(await deploying(door, S)) };
+  },
+
+  async RestartService(door) {
+    const S = await liveService(door, any("restart"), 1);
+    return { path: `${S}/restart`, body: {}, named: byId, audited: created("service.restart") };
+  },
+
+  async CancelDeployment(door) {
+    const S = await liveService(door, any("cancel"), 0);
+    const scripts = { build: "sleep 600", start: "node server.js" };
+    const content = JSON.stringify({ name: "slow", scripts });
+    const { version } = await deployArchive(door, S, await archiveOf([{ name: "package.json", content }]));
+    const path = `${S}/deployments/${version}/cancel`;
+    return { path, body: {}, named: byId, audited: created("deployment.cancel") };
+  },
+
+  async CreateVariable(door) {
+    const { P } = await door.environment();
+    const path = `${P}/variables`;
+    const name = any("V");
+    const body = { name, value: "one" };
+    const audited = { action: "variable.create", target: () => name };
+    return { path, body, named: byId, made: listed(door, path, () => true), audited };
+  },
+
+  async BatchVariables(door) {
+    const { P, projectId } = await door.environment();
+    const body = { set: [{ name: "A", value: "one" }] };
+    const named = (answer: Made) => (answer.data as Made[])[0]!.id;
+    const made = listed(door, `${P}/variables`, () => true);
+    const audited = { action: "variable.batch", target: () => projectId };
+    return { path: `${P}/variables/batch`, body, named, made, audited };
+  },
+
+  async RevealVariable(door) {
+    const { P } = await door.environment();
+    const [name, value] = [any("V"), any("secret")];
+    await door.must("POST", `${P}/variables`, { name, value, sensitive: true });
+    const audited = { action: "variable.reveal", target: () => name };
+    return {
+      path: `${P}/variables/${name}/reveal`,
+      body: {},
+      named: (answer) => String(answer.value),
+      audited,
+    };
+  },
+};
+
+/** The route of a request by its name in `posts`. */
+export const routeOf = (name: string) => keyedRoutes.find((route) => route.rpc.name === name.split(",")[0])!;
+
+const page = (text: string) => archiveOf([{ name: "index.html", content: text }]);
+
+/** An invitation of the caller's to an account of somebody else's. */
+async function invited(door: Door): Promise<{ id: string; accountId: string }> {
+  const { token } = await door.member("reader");
+  const { email } = await door.must<{ email: string }>("GET", "/me");
+  const { id: accountId } = await door.must<Made>("POST", "/accounts", { handle: any("h") }, token);
+  const { id } = await door.must<Made>(
+    "POST",
+    `/accounts/${accountId}/members`,
+    { email, role: "reader" },
+    token,
+  );
+  return { id, accountId };
+}
+
+const lives = new WeakMap<Door, Map<string, Promise<string>>>();
+
+/** A web service, made once for each name, in which so many versions were live. */
+function liveService(door: Door, name: string, versions: number): Promise<string> {
+  const known = lives.get(door) ?? new Map<string, Promise<string>>();
+  lives.set(door, known);
+  const make = async () => {
+    const { E, S: service } = await door.environment();
+    const S = service("web");
+    await door.must("POST", `${E}/services`, { name: "web", type: "web", config: { minReadySeconds: 0 } });
+    for (let version = 1; version <= versions; version++) {
+      await deployArchive(door, S, await page(`version ${version}`));
+      await settled(door, S, version);
+    }
+    return S;
+  };
+  const service = known.get(name) ?? make();
+  known.set(name, service);
+  return service;
+}
+
+/** How a deployment of a service is recognised among those that it has from now on. */
+async function deploying(door: Door, S: string): Promise<Pick<Post, "named" | "made" | "audited">> {
+  const before = new Set(await listed(door, `${S}/deployments`, () => true)());
+  const made = listed(door, `${S}/deployments`, ({ id }) => !before.has(id));
+  return { named: byId, made, audited: created("deployment.create") };
+}

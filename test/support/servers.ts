@@ -1,0 +1,94 @@
+import { randomInt } from "node:crypto";
+import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestProject } from "vitest/node";
+import { findNatsServer, startNats } from "../../deploy/local/nats/nats.ts";
+import { startPostgres } from "../../deploy/local/postgres/postgres.ts";
+import { isAlive } from "../../deploy/local/processes/process-table.ts";
+import { programsDir } from "../../deploy/local/terminal/options.ts";
+import { fetchRedisServer, findRedisServer } from "../../services/deployer/addons/local/redis-program.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** A superuser's URL of the run's PostgreSQL, database `postgres`. */
+    postgresAdminUrl: string;
+    /** URL, with credentials, of the run's NATS with JetStream. */
+    natsUrl: string;
+    /** A redis-server or valkey-server, where one was found or could be fetched. */
+    redisProgram?: string;
+    /** What random tests begin with: another one in each run, or that of TEST_SEED. */
+    seed: number;
+    /** How long a test waits for what must happen; 60 s where a run does not say. */
+    patienceMs?: number;
+  }
+}
+
+/**
+ * One PostgreSQL and one NATS for the whole test run, or those of BERTH_TEST_POSTGRES_URL and
+ * BERTH_TEST_NATS_URL. A test makes its own database and streams in them.
+ */
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const seed = Number(process.env.TEST_SEED || randomInt(2 ** 31));
+  console.log(`Random tests begin with the seed ${seed}; TEST_SEED=${seed} repeats them.`);
+  project.provide("seed", seed);
+  const redis = provideRedis(project);
+  const postgresUrl = process.env.BERTH_TEST_POSTGRES_URL;
+  const natsUrl = process.env.BERTH_TEST_NATS_URL;
+  if (postgresUrl) project.provide("postgresAdminUrl", postgresUrl);
+  if (natsUrl) project.provide("natsUrl", natsUrl);
+  if (postgresUrl && natsUrl) {
+    await redis;
+    return async () => {};
+  }
+
+  await removeLeftovers();
+  const dir = await mkdtemp(join(tmpdir(), `${prefix}${process.pid}-`));
+  await chmod(dir, 0o711); // PostgreSQL may run as another user, who has to pass.
+  const started = await Promise.allSettled([
+    postgresUrl ? undefined : startPostgres({ dir: join(dir, "postgres"), durable: false }),
+    natsUrl ? undefined : startTestNats(join(dir, "nats")),
+    redis,
+  ]);
+  const stop = async () => {
+    await Promise.all(started.map((server) => server.status === "fulfilled" && server.value?.stop()));
+    await rm(dir, { recursive: true, force: true });
+  };
+  const failed = started.find((server) => server.status === "rejected");
+  if (failed) {
+    await stop();
+    throw failed.reason;
+  }
+  const [postgres, nats] = started;
+  if (postgres.status === "fulfilled" && postgres.value) {
+    project.provide("postgresAdminUrl", postgres.value.adminUrl);
+  }
+  if (nats.status === "fulfilled" && nats.value) project.provide("natsUrl", nats.value.url);
+  return stop;
+}
+
+async function startTestNats(dir: string) {
+  const binary = await findNatsServer(programsDir, (line) => console.log(line));
+  return startNats({ binary, dir });
+}
+
+async function provideRedis(project: TestProject): Promise<void> {
+  try {
+    const found = await findRedisServer({ folder: programsDir, path: process.env.PATH });
+    const program = found ?? (await fetchRedisServer(programsDir, (line) => console.log(line)));
+    project.provide("redisProgram", program);
+  } catch (error) {
+    const why = (error as Error).message;
+    console.warn(`Tests with a redis server are skipped: none is on the PATH or could be fetched (${why}).`);
+  }
+}
+
+const prefix = "berth-test-";
+
+/** Folders of runs that were killed; their servers end with them, or here by the next start on the folder. */
+async function removeLeftovers(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    const pid = Number(name.match(/^berth-test-(\d+)-/)?.[1]);
+    if (pid && !isAlive(pid)) await rm(join(tmpdir(), name), { recursive: true, force: true });
+  }
+}
