@@ -308,7 +308,10 @@ describe.skipIf(!helmProgram)("the chart", () => {
 
   test("every metric on the dashboard exists", async () => {
     await startTelemetry("test", undefined);
-    await Promise.all(["observe", "follow"].map((name) => import(`../gateway/${name}.ts`)));
+    await Promise.all([
+      import("../../gateway/http/request-metrics.ts"),
+      import("../../gateway/streams/sse-bridge.ts"),
+    ]);
     const dashboard = JSON.parse(config(external, "berth-dashboard")["berth.json"]!);
     const text = JSON.stringify(dashboard.panels);
     const names = new Set(text.match(/\b(berth|nodejs|process)_[a-z0-9_]+/g));

@@ -89,7 +89,7 @@ test("nobody gets in without the password, which only its owner can read", async
 
 test("a server that outlived its launcher is ended by the next start", async () => {
   const launcher = await launch<number>(
-    `import { startNats } from ${JSON.stringify(moduleUrl("nats.ts"))};
+    `import { startNats } from ${JSON.stringify(moduleUrl("nats/nats.ts"))};
      const binary = ${JSON.stringify(binary)};
      print((await startNats({ binary, dir: ${JSON.stringify(join(dir, "nats"))} })).pid);`,
     "/nonexistent",

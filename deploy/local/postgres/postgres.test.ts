@@ -38,7 +38,7 @@ async function query(url: string, sql: string): Promise<Record<string, unknown>[
 /** A server whose launcher was killed; without setpriv on the PATH nothing tells the server about it. */
 async function orphan(): Promise<number> {
   const launcher = await launch<number>(
-    `import { startPostgres } from ${JSON.stringify(moduleUrl("postgres.ts"))};
+    `import { startPostgres } from ${JSON.stringify(moduleUrl("postgres/postgres.ts"))};
      const server = await startPostgres({ dir: ${JSON.stringify(join(dir, "pg"))}, durable: false });
      print(server.pid);`,
     "/nonexistent",
@@ -128,7 +128,7 @@ test("a server that outlived its launcher is ended by the next start", async () 
 
 test.runIf(process.platform === "linux")("a killed launcher takes its server with it", async () => {
   const launcher = await launch<number>(
-    `import { startPostgres } from ${JSON.stringify(moduleUrl("postgres.ts"))};
+    `import { startPostgres } from ${JSON.stringify(moduleUrl("postgres/postgres.ts"))};
      print((await startPostgres({ dir: ${JSON.stringify(join(dir, "pg"))}, durable: false })).pid);`,
   );
   await killHard(launcher.process);

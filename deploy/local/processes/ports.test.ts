@@ -38,7 +38,7 @@ test("a taken folder is refused with the process and the URL of the one that has
 
 test("the lock of a killed process is free at once", async () => {
   const holder = await launch<string>(
-    `import { lockFolder } from ${JSON.stringify(moduleUrl("ports.ts"))};
+    `import { lockFolder } from ${JSON.stringify(moduleUrl("processes/ports.ts"))};
      await lockFolder(${JSON.stringify(dir)});
      print("locked");`,
   );
@@ -51,7 +51,7 @@ test("the lock of a killed process is free at once", async () => {
 });
 
 test("of many that come at once exactly one gets the folder", async () => {
-  const attempt = `import { lockFolder } from ${JSON.stringify(moduleUrl("ports.ts"))};
+  const attempt = `import { lockFolder } from ${JSON.stringify(moduleUrl("processes/ports.ts"))};
      print(await lockFolder(${JSON.stringify(dir)}).then(() => true, (error) => error.kind));`;
   const processes = await Promise.all([1, 2, 3, 4].map(() => launch<true | string>(attempt)));
   const answers = processes.map(({ value }) => value);

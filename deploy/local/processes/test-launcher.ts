@@ -25,9 +25,9 @@ export async function killHard(child: ChildProcess): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
 }
 
-/** The address of a module beside this file, to import it from `body`. */
+/** The address of a module by its path in deploy/local, to import it from `body`. */
 export function moduleUrl(name: string): string {
-  return new URL(name, import.meta.url).href;
+  return new URL(`../${name}`, import.meta.url).href;
 }
 
 /** Wait until `holds` is true. */
