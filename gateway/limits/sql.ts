@@ -1,11 +1,11 @@
-import { count, type Db, maybe, rows } from "../../services/kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../../services/kit/postgres/db.ts";
 import type { Count, Total } from "./rate-limiter.ts";
 
 /** Adds requests to the running minute of each subject, or begins one; gives all gateways' totals. */
 export function addRateCounts(db: Db, counts: Count[], windowMs: number): Promise<Total[]> {
   // Sorted, so that two gateways lock rows in the same order.
   const sorted = counts.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
-  return rows<Total>(
+  return many<Total>(
     db,
     "rate_counts_add",
     `insert into rate_counts as r (subject, used, ends_at)
@@ -21,7 +21,7 @@ export function addRateCounts(db: Db, counts: Count[], windowMs: number): Promis
 
 /** Removes minutes that are over. */
 export function sweepRateCounts(db: Db): Promise<number> {
-  return count(
+  return execute(
     db,
     "rate_counts_sweep",
     "delete from rate_counts where ends_at < now() - interval '1 minute'",
@@ -33,7 +33,7 @@ export type Begin = { id: Buffer; bytes: Buffer; json: Buffer; holder: string; l
 
 /** Takes a key that is new, or whose day is over. */
 export async function beginIdempotent(db: Db, begin: Begin): Promise<boolean> {
-  const taken = await count(
+  const taken = await execute(
     db,
     "idempotent_begin",
     `insert into idempotency_keys as r (id, request, request_json, holder, lease_until, expires_at)
@@ -52,7 +52,7 @@ export async function resumeIdempotent(
   db: Db,
   resume: { id: Buffer; request: Buffer; holder: string; leaseMs: number },
 ): Promise<boolean> {
-  const taken = await count(
+  const taken = await execute(
     db,
     "idempotent_resume",
     `update idempotency_keys set holder = $3, expires_at = now() + interval '24 hours',
@@ -67,7 +67,7 @@ export async function resumeIdempotent(
 export type Kept = { request: Buffer; json: Buffer | null; status: number | null; answer: Buffer | null };
 
 export function findIdempotent(db: Db, id: Buffer): Promise<Kept | undefined> {
-  return maybe<Kept>(
+  return one<Kept>(
     db,
     "idempotent_find",
     "select request, request_json as json, status, answer from idempotency_keys where id = $1",
@@ -77,7 +77,7 @@ export function findIdempotent(db: Db, id: Buffer): Promise<Kept | undefined> {
 
 /** Keeps the answer for a day from now, unless the lease went to somebody else meanwhile. */
 export function finishIdempotent(db: Db, id: Buffer, holder: string, status: number, answer: Buffer) {
-  return count(
+  return execute(
     db,
     "idempotent_finish",
     `update idempotency_keys set status = $3, answer = $4, expires_at = now() + interval '24 hours'
@@ -88,7 +88,7 @@ export function finishIdempotent(db: Db, id: Buffer, holder: string, status: num
 
 /** Frees a key: nothing came of its request. */
 export function releaseIdempotent(db: Db, id: Buffer, holder: string): Promise<number> {
-  return count(db, "idempotent_release", "delete from idempotency_keys where id = $1 and holder = $2", [
+  return execute(db, "idempotent_release", "delete from idempotency_keys where id = $1 and holder = $2", [
     id,
     holder,
   ]);
@@ -96,7 +96,7 @@ export function releaseIdempotent(db: Db, id: Buffer, holder: string): Promise<n
 
 /** Lets the same request be made again at once; the key stays tied to it. */
 export function yieldIdempotent(db: Db, id: Buffer, holder: string): Promise<number> {
-  return count(
+  return execute(
     db,
     "idempotent_yield",
     "update idempotency_keys set lease_until = now() where id = $1 and holder = $2",
@@ -106,7 +106,7 @@ export function yieldIdempotent(db: Db, id: Buffer, holder: string): Promise<num
 
 /** Removes keys whose day is over, some at a time. */
 export function sweepIdempotent(db: Db): Promise<number> {
-  return count(
+  return execute(
     db,
     "idempotent_sweep",
     `delete from idempotency_keys where id in

@@ -1,10 +1,10 @@
-import { count, type Db, maybe } from "../../services/kit/postgres/db.ts";
+import { type Db, execute, one } from "../../services/kit/postgres/db.ts";
 
 export type Place = { who: string; holder: string };
 
 /** Takes a free place of a caller for `leaseMs`; `false` also when another was quicker for the same place. */
 export async function takePlace(db: Db, { who, holder }: Place, limit: number, leaseMs: number) {
-  const taken = await count(
+  const taken = await execute(
     db,
     "stream_place_take",
     `insert into streams as s (who, place, holder, held_until)
@@ -21,7 +21,7 @@ export async function takePlace(db: Db, { who, holder }: Place, limit: number, l
 
 /** How many streams of a caller hold a place now. */
 export async function heldPlaces(db: Db, who: string): Promise<number> {
-  const row = await maybe<{ held: number }>(
+  const row = await one<{ held: number }>(
     db,
     "stream_places_held",
     "select count(*)::int as held from streams where who = $1 and held_until > now()",
@@ -34,7 +34,7 @@ export async function heldPlaces(db: Db, who: string): Promise<number> {
 export function holdPlaces(db: Db, places: Place[], leaseMs: number): Promise<number> {
   // Sorted, so that two gateways lock rows in the same order.
   const sorted = places.toSorted((a, b) => (a.who < b.who ? -1 : 1));
-  return count(
+  return execute(
     db,
     "stream_places_hold",
     `update streams s set held_until = now() + make_interval(secs => $3::float8 / 1000)
@@ -45,10 +45,13 @@ export function holdPlaces(db: Db, places: Place[], leaseMs: number): Promise<nu
 }
 
 export function freePlace(db: Db, { who, holder }: Place): Promise<number> {
-  return count(db, "stream_place_free", "delete from streams where who = $1 and holder = $2", [who, holder]);
+  return execute(db, "stream_place_free", "delete from streams where who = $1 and holder = $2", [
+    who,
+    holder,
+  ]);
 }
 
 /** Removes places whose holders died. */
 export function sweepPlaces(db: Db): Promise<number> {
-  return count(db, "stream_places_sweep", "delete from streams where held_until < now()");
+  return execute(db, "stream_places_sweep", "delete from streams where held_until < now()");
 }

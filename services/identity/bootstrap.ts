@@ -1,6 +1,6 @@
 import { newId } from "../kit/ids.ts";
 import type { Logger } from "../kit/log.ts";
-import { count, maybe, type Pool, type Tx, transaction } from "../kit/postgres/db.ts";
+import { execute, one, type Pool, type Tx, transaction } from "../kit/postgres/db.ts";
 import type { Caller } from "../kit/rpc/caller-token.ts";
 import { announceAccount } from "./accounts/account-service.ts";
 import { insertAccount, insertMembership } from "./accounts/sql.ts";
@@ -43,7 +43,7 @@ async function makeOwner(tx: Tx, email: string, passwordHash: string | undefined
   const account = await makeAccount(tx, email);
   await insertMembership(tx, { id: newId("mem"), accountId: account.id, userId: user.id, role: "owner" });
   await announceAccount(tx, by, account, user.id);
-  await count(
+  await execute(
     tx,
     "bootstrap_insert",
     "insert into bootstrap (email, user_id, account_id) values ($1, $2, $3)",
@@ -79,15 +79,15 @@ async function useToken(tx: Tx, done: Done, text: string, log: Logger, now: numb
     const more = { name: "bootstrap", createdAt: new Date(now), expiresAt };
     const token = await addToken(tx, by, done.userId, text, more);
     if (done.tokenId) await endToken(tx, by, { id: done.tokenId, userId: done.userId, kind: "token", now });
-    await count(tx, "bootstrap_set_token", "update bootstrap set token_id = $1", [token.id]);
+    await execute(tx, "bootstrap_set_token", "update bootstrap set token_id = $1", [token.id]);
   } else if (known.id === done.tokenId && !known.revoked) {
     const text = "update tokens set expires_at = $2 where id = $1 and expires_at < $2";
-    await count(tx, "bootstrap_extend_token", text, [known.id, expiresAt]);
+    await execute(tx, "bootstrap_extend_token", text, [known.id, expiresAt]);
   } else log.warn("BOOTSTRAP_OWNER_TOKEN was revoked or belongs to something else; it has no effect");
 }
 
 function bootstrapped(tx: Tx) {
-  return maybe<Done>(
+  return one<Done>(
     tx,
     "bootstrap_done",
     `select email, user_id as "userId", account_id as "accountId", token_id as "tokenId" from bootstrap`,
@@ -95,7 +95,7 @@ function bootstrapped(tx: Tx) {
 }
 
 function tokenByHash(tx: Tx, hash: Buffer) {
-  return maybe<{ id: string; revoked: boolean }>(
+  return one<{ id: string; revoked: boolean }>(
     tx,
     "bootstrap_token",
     "select id, revoked_at is not null as revoked from tokens where hash = $1",

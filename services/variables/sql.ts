@@ -1,6 +1,6 @@
 // Statements on variables and data keys; sql-scopes.ts has those on the scope tree.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { count, type Db, maybe, rows } from "../kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../kit/postgres/db.ts";
 import type { WrappedKey } from "./seal/seal.ts";
 
 /** A variable without its place and value. */
@@ -24,7 +24,7 @@ const STORED = `id, name, revision, sensitive, connection_service as "connection
 
 /** Variables of a scope, newest first, with the sealed values of those that are not sensitive. */
 export function listVariables(db: Db, scopeId: string, page: { before?: string | undefined; limit: number }) {
-  return rows<SealedVariable>(
+  return many<SealedVariable>(
     db,
     "variables_list",
     `select ${STORED}, size, case when not sensitive then sealed end as sealed from variables
@@ -34,7 +34,7 @@ export function listVariables(db: Db, scopeId: string, page: { before?: string |
 }
 
 export function variableByName(db: Db, scopeId: string, name: string) {
-  return maybe<SealedVariable>(
+  return one<SealedVariable>(
     db,
     "variable_by_name",
     `select ${STORED}, size, sealed from variables where scope_id = $1 and name = $2`,
@@ -46,7 +46,7 @@ export function variableByName(db: Db, scopeId: string, name: string) {
 export type Replaced = { id: string; name: string; size: number; sensitive: boolean; literal: boolean };
 
 export function replacedBy(db: Db, scopeId: string, names: string[]) {
-  return rows<Replaced>(
+  return many<Replaced>(
     db,
     "variables_replaced",
     `select id, name, size, sensitive, sealed is not null as literal from variables
@@ -72,7 +72,7 @@ const unlessAllNull = (list: (string | null)[]) => (list.every((one) => one === 
 
 /** Creates or overwrites rows of a scope; an overwritten row keeps its id. */
 export function upsertVariables(db: Db, scopeId: string, revision: number, list: NewVariable[]) {
-  return rows<StoredVariable>(
+  return many<StoredVariable>(
     db,
     "variables_upsert",
     `insert into variables (scope_id, revision, id, name, sensitive, sealed, size, connection_service,
@@ -100,7 +100,7 @@ export function upsertVariables(db: Db, scopeId: string, revision: number, list:
 }
 
 export function deleteVariables(db: Db, scopeId: string, names: string[]) {
-  return count(db, "variables_delete", "delete from variables where scope_id = $1 and name = any($2)", [
+  return execute(db, "variables_delete", "delete from variables where scope_id = $1 and name = any($2)", [
     scopeId,
     names,
   ]);
@@ -108,7 +108,7 @@ export function deleteVariables(db: Db, scopeId: string, names: string[]) {
 
 /** Sets the revision of a scope and counts its rows again; gives how many there are. */
 export async function finishScope(db: Db, scopeId: string, revision: number): Promise<number> {
-  const found = await maybe<{ variables: number }>(
+  const found = await one<{ variables: number }>(
     db,
     "scope_finish",
     `update scopes set revision = $2, (variables, bytes, refs, widest) = (
@@ -138,12 +138,12 @@ const CHAIN = `id, name, scope_id as "scopeId", sensitive, size, connection_serv
 /** All rows of scopes, without values. */
 export function chainRows(db: Db, scopeIds: string[]) {
   const text = `select ${CHAIN} from variables where scope_id = any($1)`;
-  return rows<ChainRow>(db, "chain_rows", text, [scopeIds]);
+  return many<ChainRow>(db, "chain_rows", text, [scopeIds]);
 }
 
 /** All rows of scopes with their sealed values; those of sensitive rows only when `sensitive`. */
 export function sealedChainRows(db: Db, scopeIds: string[], sensitive: boolean) {
-  return rows<ChainRow & { sealed: Buffer | null }>(
+  return many<ChainRow & { sealed: Buffer | null }>(
     db,
     "chain_rows_sealed",
     `select ${CHAIN}, case when $2 or not sensitive then sealed end as sealed from variables
@@ -169,7 +169,7 @@ export type Growth = { bytes: number; refs: number; widest: number };
  * row as if nothing shadowed it, and every alias and connection as the largest value in reach.
  */
 export function leavesOver(db: Db, scopeId: string, growth: Growth, limit: number) {
-  return rows<Leaf>(
+  return many<Leaf>(
     db,
     "leaves_over",
     `with leaf as (
@@ -191,7 +191,7 @@ export function leavesOver(db: Db, scopeId: string, growth: Growth, limit: numbe
 }
 
 export function dataKey(db: Db, accountId: string) {
-  return maybe<WrappedKey>(
+  return one<WrappedKey>(
     db,
     "data_key",
     `select kek_id as "kekId", wrapped from data_keys where account_id = $1`,
@@ -201,7 +201,7 @@ export function dataKey(db: Db, accountId: string) {
 
 /** Stores the first data key of an account; none where one is, or where values wait for a lost one. */
 export function insertDataKey(db: Db, accountId: string, key: WrappedKey) {
-  return count(
+  return execute(
     db,
     "data_key_insert",
     `insert into data_keys (account_id, kek_id, wrapped) select $1, $2, $3
@@ -214,7 +214,7 @@ export function insertDataKey(db: Db, accountId: string, key: WrappedKey) {
 
 /** Data keys that another key than `kekId` wraps, in order of account, after `after`. */
 export function dataKeysNotUnder(db: Db, kekId: string, after: string, limit: number) {
-  return rows<WrappedKey & { accountId: string }>(
+  return many<WrappedKey & { accountId: string }>(
     db,
     "data_keys_not_under",
     `select account_id as "accountId", kek_id as "kekId", wrapped from data_keys
@@ -225,7 +225,7 @@ export function dataKeysNotUnder(db: Db, kekId: string, after: string, limit: nu
 
 /** Replaces a wrapped data key, unless another did so first. */
 export function rewrapDataKey(db: Db, accountId: string, from: WrappedKey, to: WrappedKey) {
-  return count(
+  return execute(
     db,
     "data_key_rewrap",
     "update data_keys set kek_id = $3, wrapped = $4 where account_id = $1 and wrapped = $2",

@@ -1,13 +1,13 @@
-import { count, type Db, maybe } from "../../kit/postgres/db.ts";
+import { type Db, execute, one } from "../../kit/postgres/db.ts";
 
 export async function isProvisioned(db: Db, accountId: string): Promise<boolean> {
   const text = "select id from accounts where id = $1 and provisioned_at is not null";
-  return (await maybe(db, "account_provisioned", text, [accountId])) !== undefined;
+  return (await one(db, "account_provisioned", text, [accountId])) !== undefined;
 }
 
 /** 1 when it was not provisioned before. Waits for another transaction that does the same. */
 export function markProvisioned(db: Db, accountId: string) {
-  return count(
+  return execute(
     db,
     "account_provision",
     `insert into accounts (id, provisioned_at) values ($1, now())
@@ -17,7 +17,7 @@ export function markProvisioned(db: Db, accountId: string) {
 }
 
 export function setTier(db: Db, accountId: string, tier: string) {
-  return count(
+  return execute(
     db,
     "account_tier_set",
     "insert into accounts (id, tier) values ($1, $2) on conflict (id) do update set tier = $2",
@@ -26,7 +26,7 @@ export function setTier(db: Db, accountId: string, tier: string) {
 }
 
 export async function tierOf(db: Db, accountId: string): Promise<string | undefined> {
-  const row = await maybe<{ tier: string }>(db, "account_tier", "select tier from accounts where id = $1", [
+  const row = await one<{ tier: string }>(db, "account_tier", "select tier from accounts where id = $1", [
     accountId,
   ]);
   return row?.tier;

@@ -1,4 +1,4 @@
-import { count, type Db, maybe } from "../../kit/postgres/db.ts";
+import { type Db, execute, one } from "../../kit/postgres/db.ts";
 import type { Addon, AddonStatus } from "./port.ts";
 
 export type AddonFacts = Omit<Addon, "port" | "generation"> & {
@@ -21,7 +21,7 @@ export function addonOf(facts: AddonFacts, rotating: boolean): Addon {
 
 /** Keeps the first password that is offered; gives the one that counts. */
 export function keepSecret(db: Db, serviceId: string, sealed: Buffer) {
-  return maybe<AddonFacts>(
+  return one<AddonFacts>(
     db,
     "addon_secret",
     `update services set addon_secret = coalesce(addon_secret, $2)
@@ -32,7 +32,7 @@ export function keepSecret(db: Db, serviceId: string, sealed: Buffer) {
 
 /** An addon that is not being deleted and has a password. */
 export function addonFacts(db: Db, serviceId: string) {
-  return maybe<AddonFacts>(
+  return one<AddonFacts>(
     db,
     "addon_facts",
     `select ${FACTS} from services where id = $1 and deleting_at is null and addon_secret is not null`,
@@ -45,7 +45,7 @@ const PUBLISHED = `returning account_id as "accountId", addon_revision as revisi
 
 /** It can be used, at this port if it has one of its own; undefined when that is nothing new. */
 export function addonReady(db: Db, serviceId: string, port: number | undefined) {
-  return maybe<Published>(
+  return one<Published>(
     db,
     "addon_ready",
     `update services set addon_state = 'ready', addon_message = null, addon_port = $2,
@@ -59,7 +59,7 @@ export function addonReady(db: Db, serviceId: string, port: number | undefined) 
 
 /** Says why an addon does not come without somebody's help. */
 export function addonFailed(db: Db, serviceId: string, message: string) {
-  return count(
+  return execute(
     db,
     "addon_failed",
     `update services set addon_state = 'failed', addon_message = $2
@@ -71,7 +71,7 @@ export function addonFailed(db: Db, serviceId: string, message: string) {
 
 /** Says why an addon that is still being provisioned is not there yet. */
 export function addonWaiting(db: Db, serviceId: string, message: string) {
-  return count(
+  return execute(
     db,
     "addon_waiting",
     `update services set addon_state = 'provisioning', addon_message = $2
@@ -83,7 +83,7 @@ export function addonWaiting(db: Db, serviceId: string, message: string) {
 
 /** Asks for a new password; one that is asked for already counts. False when the addon is not ready. */
 export async function beginRotation(db: Db, serviceId: string, sealed: Buffer): Promise<boolean> {
-  const begun = await count(
+  const begun = await execute(
     db,
     "addon_rotate",
     `update services set addon_next_secret = coalesce(addon_next_secret, $2)
@@ -95,7 +95,7 @@ export async function beginRotation(db: Db, serviceId: string, sealed: Buffer): 
 
 /** The server knows the new password: it is published from now on. Undefined when that was done already. */
 export function addonRotated(db: Db, serviceId: string, next: Buffer, port: number | undefined) {
-  return maybe<Published>(
+  return one<Published>(
     db,
     "addon_rotated",
     `update services set addon_secret = addon_next_secret, addon_next_secret = null, addon_rotated_at = now(),
@@ -112,7 +112,7 @@ export function recordAddon(
   serviceId: string,
   { running, problem }: Pick<AddonStatus, "running" | "problem">,
 ) {
-  return count(
+  return execute(
     db,
     "addon_record",
     `update services s set runtime_state = $3, runtime_message = $4

@@ -1,4 +1,4 @@
-import { type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { type Db, many, one } from "../../kit/postgres/db.ts";
 import { DEPLOYMENT, type Stored, told } from "../deployments/sql.ts";
 
 /** Channel on which the triggers of this schema tell what changed. */
@@ -9,7 +9,7 @@ export const FOLLOW_CHANNEL = "'deployer-follow:' || current_schema()";
  * was healthy will never be: it counts as superseded.
  */
 export function standing(db: Db, deploymentId: string) {
-  return maybe<{ outcome: string | null; buildOutcome: string | null }>(
+  return one<{ outcome: string | null; buildOutcome: string | null }>(
     db,
     "deployment_standing",
     `select case when d.healthy_at is not null then 'healthy'
@@ -24,7 +24,7 @@ export function standing(db: Db, deploymentId: string) {
 
 /** What the deployment looked like at each change after `seq`. */
 export async function statesAfter(db: Db, deploymentId: string, seq: number) {
-  const found = await rows<{ seq: number; moved: boolean } & Stored>(
+  const found = await many<{ seq: number; moved: boolean } & Stored>(
     db,
     "deployment_states",
     `select s.seq, s.moved, ${DEPLOYMENT}
@@ -37,7 +37,7 @@ export async function statesAfter(db: Db, deploymentId: string, seq: number) {
 
 /** The pieces of a build's log that were written after a position. */
 export function piecesAfter(db: Db, deploymentId: string, position: number) {
-  return rows<{ position: number; seq: number; text: string }>(
+  return many<{ position: number; seq: number; text: string }>(
     db,
     "log_pieces",
     `select position, seq, text from build_logs

@@ -1,4 +1,4 @@
-import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 
 /** Scope columns of a deletion: which rows `id` means. */
 export type Deletable = "project_id" | "environment_id" | "id";
@@ -8,7 +8,7 @@ export type Deletable = "project_id" | "environment_id" | "id";
  * or an addon holds data.
  */
 export function markServices(db: Db, column: Deletable, id: string) {
-  return rows<{ id: string; name: string; environmentId: string; live: boolean }>(
+  return many<{ id: string; name: string; environmentId: string; live: boolean }>(
     db,
     `service_mark_${column}`,
     `with marked as (
@@ -21,7 +21,7 @@ export function markServices(db: Db, column: Deletable, id: string) {
 }
 
 export function markEnvironments(db: Db, column: "project_id" | "id", id: string) {
-  return rows<{ id: string }>(
+  return many<{ id: string }>(
     db,
     `environment_mark_${column}`,
     `update environments set deleting_at = now() where ${column} = $1 and deleting_at is null returning id`,
@@ -30,7 +30,7 @@ export function markEnvironments(db: Db, column: "project_id" | "id", id: string
 }
 
 export function markProject(db: Db, id: string) {
-  return count(
+  return execute(
     db,
     "project_mark",
     "update projects set deleting_at = now() where id = $1 and deleting_at is null",
@@ -41,15 +41,15 @@ export function markProject(db: Db, id: string) {
 /** Removes what is marked and holds nothing any more: environments, then the project. */
 export async function pruneProject(db: Db, projectId: string): Promise<void> {
   // Two services that end together must not each see the other.
-  await rows(db, "project_lock", "select id from projects where id = $1 for update", [projectId]);
-  await count(
+  await many(db, "project_lock", "select id from projects where id = $1 for update", [projectId]);
+  await execute(
     db,
     "environment_prune",
     `delete from environments e where e.project_id = $1 and e.deleting_at is not null
        and not exists (select from services s where s.environment_id = e.id)`,
     [projectId],
   );
-  await count(
+  await execute(
     db,
     "project_prune",
     `delete from projects p where p.id = $1 and p.deleting_at is not null
@@ -60,7 +60,7 @@ export async function pruneProject(db: Db, projectId: string): Promise<void> {
 
 /** Waits for those who change the deployments of a service: until the transaction ends nobody does any more. */
 export function lockDeployments(db: Db, serviceId: string) {
-  return rows(
+  return many(
     db,
     "deployments_lock",
     `with held as (select id from services where id = $1 for update)
@@ -73,7 +73,7 @@ export type BuildOf = { buildId?: string; artifact?: string };
 
 /** What the builder may hold for a service. */
 export function buildsOf(db: Db, serviceId: string) {
-  return rows<BuildOf>(
+  return many<BuildOf>(
     db,
     "builds_of",
     `select distinct build_id as "buildId", artifact from deployments
@@ -84,7 +84,7 @@ export function buildsOf(db: Db, serviceId: string) {
 
 /** The service's own rows, last of all; gives its project. */
 export function removeService(db: Db, serviceId: string) {
-  return maybe<{ projectId: string }>(
+  return one<{ projectId: string }>(
     db,
     "service_remove",
     `with history as (delete from deployments where service_id = $1)
@@ -95,7 +95,7 @@ export function removeService(db: Db, serviceId: string) {
 
 /** Which of these environments are no more. */
 export async function environmentsGone(db: Db, ids: string[]): Promise<string[]> {
-  const gone = await rows<{ id: string }>(
+  const gone = await many<{ id: string }>(
     db,
     "environments_gone",
     `select h.id from unnest($1::text[]) as h (id) where not exists (select from environments e where e.id = h.id)`,

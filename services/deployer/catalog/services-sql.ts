@@ -1,5 +1,5 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { StoredConfig, StoredSource } from "./service-config.ts";
 import type { StatusFacts } from "./service-status.ts";
 
@@ -31,7 +31,7 @@ export type NewService = {
 
 /** Undefined when the name is taken. The service gets its row of work, due at once when it is an addon. */
 export function insertService(db: Db, service: NewService) {
-  return maybe<{ id: string }>(
+  return one<{ id: string }>(
     db,
     "service_insert",
     `with added as (
@@ -76,7 +76,7 @@ export type ServicePath = { accountId: string; projectId: string; environmentId:
 
 /** A service by its path. */
 export function serviceByPath(db: Db, path: ServicePath) {
-  return maybe<ServiceRow>(
+  return one<ServiceRow>(
     db,
     "service_get",
     `${SERVICE} where s.account_id = $1 and s.project_id = $2 and s.environment_id = $3 and s.name = $4`,
@@ -85,7 +85,7 @@ export function serviceByPath(db: Db, path: ServicePath) {
 }
 
 export function servicesPage(db: Db, environmentId: string, before: string | undefined, limit: number) {
-  return rows<ServiceRow>(
+  return many<ServiceRow>(
     db,
     "service_page",
     `${SERVICE} where s.environment_id = $1 and ($2::text is null or s.id < $2) order by s.id desc limit $3`,
@@ -117,7 +117,7 @@ const LOCKED = `
 
 /** A service by its path, locked: its deployments, configuration and deletion wait for each other. */
 export function lockService(db: Db, path: ServicePath) {
-  return maybe<LockedService>(
+  return one<LockedService>(
     db,
     "service_lock",
     `${LOCKED} where s.account_id = $1 and s.project_id = $2 and s.environment_id = $3 and s.name = $4
@@ -128,7 +128,7 @@ export function lockService(db: Db, path: ServicePath) {
 
 /** The staged services of an environment, oldest first, locked. */
 export function lockStaged(db: Db, environmentId: string) {
-  return rows<LockedService>(
+  return many<LockedService>(
     db,
     "service_lock_staged",
     `${LOCKED} where s.environment_id = $1 and s.staged and s.deleting_at is null
@@ -138,7 +138,7 @@ export function lockStaged(db: Db, environmentId: string) {
 }
 
 export function updateService(db: Db, id: string, source: StoredSource, config: StoredConfig) {
-  return count(db, "service_update", "update services set source = $2, config = $3 where id = $1", [
+  return execute(db, "service_update", "update services set source = $2, config = $3 where id = $1", [
     id,
     source,
     config,
@@ -147,7 +147,7 @@ export function updateService(db: Db, id: string, source: StoredSource, config: 
 
 /** Replicas and size hold at once: for what is live, and for what is about to be. */
 export function rescale(db: Db, id: string, config: StoredConfig) {
-  return count(
+  return execute(
     db,
     "service_rescale",
     `update deployments d set config = d.config || $2::jsonb from services s
@@ -160,7 +160,7 @@ export function rescale(db: Db, id: string, config: StoredConfig) {
 
 /** Asks for one more roll of the live release; 0 when nothing is live. */
 export function rollLive(db: Db, id: string) {
-  return count(
+  return execute(
     db,
     "service_roll",
     "update services set rolls = rolls + 1 where id = $1 and live_version is not null",
@@ -170,7 +170,7 @@ export function rollLive(db: Db, id: string) {
 
 /** Takes services off the canvas; addons begin to be provisioned. */
 export function unstage(db: Db, ids: string[]) {
-  return count(
+  return execute(
     db,
     "service_unstage",
     `update services set staged = false, staged_archive = null, staged_digest = null, staged_image = null,
@@ -182,7 +182,7 @@ export function unstage(db: Db, ids: string[]) {
 
 /** What a staged service deploys once it is applied: an archive, an image, or what its source says. The last counts. */
 export function stage(db: Db, id: string, { archiveRef, archiveDigest, image }: StagedSource) {
-  return count(
+  return execute(
     db,
     "service_stage",
     "update services set staged_archive = $2, staged_digest = $3, staged_image = $4 where id = $1",

@@ -1,5 +1,5 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { type Db, many, one } from "../../kit/postgres/db.ts";
 import type { AddonType } from "../addons/port.ts";
 
 // Projects and environments, and the scopes that other services ask for.
@@ -11,7 +11,7 @@ const PROJECT = `id, name, created_at as "createdAt"`;
 const ENVIRONMENT = `id, project_id as "projectId", name, created_at as "createdAt"`;
 
 export function insertProject(db: Db, id: string, accountId: string, name: string) {
-  return maybe<ProjectRow>(
+  return one<ProjectRow>(
     db,
     "project_insert",
     `insert into projects (id, account_id, name) values ($1, $2, $3)
@@ -21,7 +21,7 @@ export function insertProject(db: Db, id: string, accountId: string, name: strin
 }
 
 export function projectById(db: Db, accountId: string, projectId: string) {
-  return maybe<ProjectRow>(
+  return one<ProjectRow>(
     db,
     "project_get",
     `select ${PROJECT} from projects where id = $2 and account_id = $1 and deleting_at is null`,
@@ -31,7 +31,7 @@ export function projectById(db: Db, accountId: string, projectId: string) {
 
 /** Keeps the project from being deleted until the transaction ends. */
 export function holdProject(db: Db, accountId: string, projectId: string) {
-  return maybe<{ id: string }>(
+  return one<{ id: string }>(
     db,
     "project_hold",
     "select id from projects where id = $2 and account_id = $1 and deleting_at is null for share",
@@ -40,7 +40,7 @@ export function holdProject(db: Db, accountId: string, projectId: string) {
 }
 
 export function projectsPage(db: Db, accountId: string, before: string | undefined, limit: number) {
-  return rows<ProjectRow>(
+  return many<ProjectRow>(
     db,
     "project_page",
     `select ${PROJECT} from projects
@@ -51,7 +51,7 @@ export function projectsPage(db: Db, accountId: string, before: string | undefin
 }
 
 export function renameProject(db: Db, accountId: string, projectId: string, name: string) {
-  return maybe<ProjectRow>(
+  return one<ProjectRow>(
     db,
     "project_rename",
     `update projects set name = $3 where id = $2 and account_id = $1 and deleting_at is null
@@ -61,7 +61,7 @@ export function renameProject(db: Db, accountId: string, projectId: string, name
 }
 
 export function insertEnvironment(db: Db, id: string, accountId: string, projectId: string, name: string) {
-  return maybe<EnvironmentRow>(
+  return one<EnvironmentRow>(
     db,
     "environment_insert",
     `insert into environments (id, account_id, project_id, name) values ($1, $2, $3, $4)
@@ -73,7 +73,7 @@ export function insertEnvironment(db: Db, id: string, accountId: string, project
 const IN_PROJECT = `account_id = $1 and project_id = $2 and id = $3 and deleting_at is null`;
 
 export function environmentById(db: Db, accountId: string, projectId: string, environmentId: string) {
-  return maybe<EnvironmentRow>(
+  return one<EnvironmentRow>(
     db,
     "environment_get",
     `select ${ENVIRONMENT} from environments where ${IN_PROJECT}`,
@@ -83,7 +83,7 @@ export function environmentById(db: Db, accountId: string, projectId: string, en
 
 /** Keeps the environment from being deleted until the transaction ends. */
 export function holdEnvironment(db: Db, accountId: string, projectId: string, environmentId: string) {
-  return maybe<{ id: string }>(
+  return one<{ id: string }>(
     db,
     "environment_hold",
     `select id from environments where ${IN_PROJECT} for share`,
@@ -92,7 +92,7 @@ export function holdEnvironment(db: Db, accountId: string, projectId: string, en
 }
 
 export function environmentsPage(db: Db, projectId: string, before: string | undefined, limit: number) {
-  return rows<EnvironmentRow>(
+  return many<EnvironmentRow>(
     db,
     "environment_page",
     `select ${ENVIRONMENT} from environments
@@ -120,7 +120,7 @@ export function scopeByPath(
   db: Db,
   path: { accountId: string; projectId: string; environmentId?: string; service?: string },
 ) {
-  return maybe<ScopeRow>(
+  return one<ScopeRow>(
     db,
     "scope_by_path",
     `${SCOPE} from projects p
@@ -132,7 +132,7 @@ export function scopeByPath(
 }
 
 export function scopeByService(db: Db, serviceId: string) {
-  return maybe<ScopeRow>(
+  return one<ScopeRow>(
     db,
     "scope_by_service",
     `${SCOPE} from services s join environments e on e.id = s.environment_id
@@ -143,7 +143,7 @@ export function scopeByService(db: Db, serviceId: string) {
 
 /** The web and worker services of a project, or of one environment, that are not being deleted. */
 export function servicesUnder(db: Db, projectId: string, environmentId: string | undefined) {
-  return rows<{ id: string; name: string; environmentId: string }>(
+  return many<{ id: string; name: string; environmentId: string }>(
     db,
     "services_under",
     `select id, name, environment_id as "environmentId" from services
@@ -165,7 +165,7 @@ export type AddonRow = {
 };
 
 export function addonById(db: Db, serviceId: string) {
-  return maybe<AddonRow>(
+  return one<AddonRow>(
     db,
     "addon_get",
     `select id, type, name, environment_id as "environmentId", addon_state as state, addon_secret as secret, addon_port as port,

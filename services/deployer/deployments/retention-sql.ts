@@ -1,4 +1,4 @@
-import { type Db, maybe, type Pool, rows, transaction } from "../../kit/postgres/db.ts";
+import { type Db, many, one, type Pool, transaction } from "../../kit/postgres/db.ts";
 import { tiers } from "../accounts/plans.ts";
 import type { StoredConfig } from "../catalog/service-config.ts";
 import { digestOf } from "../images/sql.ts";
@@ -25,7 +25,7 @@ export type RetainedVersion = {
 };
 
 export function retainedVersion(db: Db, serviceId: string, version: number) {
-  return maybe<RetainedVersion>(
+  return one<RetainedVersion>(
     db,
     "history_version",
     `select d.id as "deploymentId", d.version, d.config, d.image, d.archive_ref as "archiveRef", d.artifact,
@@ -42,7 +42,7 @@ export async function insertRestored(
   db: Db,
   restored: { id: string; version: number; from: string },
 ): Promise<DeploymentRow> {
-  const row = await maybe<Stored>(
+  const row = await one<Stored>(
     db,
     "deployment_restore",
     `insert into deployments as d
@@ -81,14 +81,14 @@ const DEPTHS = JSON.stringify(
 
 /** Marks the artifacts of a locked service that nobody can roll back to any more; they are removed next. */
 export async function expire(db: Db, serviceId: string): Promise<void> {
-  await rows(db, "history_expire", expiring("s.id = $2"), [DEPTHS, serviceId]);
+  await many(db, "history_expire", expiring("s.id = $2"), [DEPTHS, serviceId]);
 }
 
 /** The same for all services that nobody works on: plans change without a deployment. */
 export async function expireEverywhere(pool: Pool): Promise<void> {
   await transaction(pool, async (tx) => {
     const text = expiring("s.live_version is not null for no key update of s skip locked");
-    const found = await rows<{ serviceId: string }>(tx, "history_expire_all", text, [DEPTHS]);
+    const found = await many<{ serviceId: string }>(tx, "history_expire_all", text, [DEPTHS]);
     await poke(tx, [...new Set(found.map((row) => row.serviceId))]);
   });
 }
@@ -103,7 +103,7 @@ export type LiveRun = {
 };
 
 export function liveRun(db: Db, serviceId: string) {
-  return maybe<LiveRun>(
+  return one<LiveRun>(
     db,
     "history_live",
     `select d.config, d.artifact, d.image, d.archive_ref as "archiveRef", s.applied_variables as variables

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { NoticeSchema } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
-import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { StoredConfig, StoredSource } from "../catalog/service-config.ts";
 
 /** A fatal failure or a note, as stored: `at` is ISO time. */
@@ -49,7 +49,7 @@ export function told(row: Stored): DeploymentRow {
 
 /** Takes the service's next version: without gaps, as the row stays locked until the transaction ends. */
 export async function takeVersion(db: Db, serviceId: string): Promise<number> {
-  const row = await maybe<{ version: number }>(
+  const row = await one<{ version: number }>(
     db,
     "version_take",
     "update services set next_version = next_version + 1 where id = $1 returning next_version - 1 as version",
@@ -60,7 +60,7 @@ export async function takeVersion(db: Db, serviceId: string): Promise<number> {
 
 /** Ends every deployment of the service that has not applied. */
 export function supersede(db: Db, serviceId: string) {
-  return rows<{ id: string; version: number }>(
+  return many<{ id: string; version: number }>(
     db,
     "deployment_supersede",
     `update deployments set status = 'superseded', finished_at = now(), build_stage = null
@@ -84,7 +84,7 @@ export type NewDeployment = {
 };
 
 export async function insertDeployment(db: Db, deployment: NewDeployment): Promise<DeploymentRow> {
-  const row = await maybe<Stored>(
+  const row = await one<Stored>(
     db,
     "deployment_insert",
     `insert into deployments as d
@@ -109,7 +109,7 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
 
 /** What the applied release runs. */
 export function liveArtifact(db: Db, serviceId: string) {
-  return maybe<{ artifact: string; image?: string }>(
+  return one<{ artifact: string; image?: string }>(
     db,
     "deployment_live_artifact",
     `select d.artifact, d.image from deployments d join services s on s.id = d.service_id
@@ -119,7 +119,7 @@ export function liveArtifact(db: Db, serviceId: string) {
 }
 
 export async function deploymentByVersion(db: Db, serviceId: string, version: number) {
-  const row = await maybe<Stored>(
+  const row = await one<Stored>(
     db,
     "deployment_get",
     `select ${DEPLOYMENT} from deployments d where d.service_id = $1 and d.version = $2`,
@@ -130,7 +130,7 @@ export async function deploymentByVersion(db: Db, serviceId: string, version: nu
 
 /** Newest first: versions grow with each deployment. */
 export async function deploymentsPage(db: Db, serviceId: string, before: number | undefined, limit: number) {
-  const found = await rows<Stored>(
+  const found = await many<Stored>(
     db,
     "deployment_page",
     `select ${DEPLOYMENT} from deployments d
@@ -142,7 +142,7 @@ export async function deploymentsPage(db: Db, serviceId: string, before: number 
 
 /** One more piece of a build's log; `seq` counts from 0 in each build. */
 export async function appendLog(db: Db, deploymentId: string, seq: number, text: string): Promise<void> {
-  await count(
+  await execute(
     db,
     "log_append",
     `insert into build_logs (deployment_id, seq, text) select $1, $2, $3
@@ -154,7 +154,7 @@ export async function appendLog(db: Db, deploymentId: string, seq: number, text:
 
 /** Drops the pieces before `from`. */
 export async function dropLog(db: Db, deploymentId: string, from?: number): Promise<void> {
-  await count(
+  await execute(
     db,
     "log_drop",
     "delete from build_logs where deployment_id = $1 and ($2::int is null or seq < $2)",
@@ -163,7 +163,7 @@ export async function dropLog(db: Db, deploymentId: string, from?: number): Prom
 }
 
 export async function readLog(db: Db, deploymentId: string): Promise<string> {
-  const row = await maybe<{ text: string }>(
+  const row = await one<{ text: string }>(
     db,
     "log_read",
     "select coalesce(string_agg(text, '' order by seq), '') as text from build_logs where deployment_id = $1",

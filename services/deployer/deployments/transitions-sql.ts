@@ -1,4 +1,4 @@
-import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import { poke, RELAXED } from "../reconcile/sql.ts";
 import type { StoredNotice } from "./sql.ts";
 
@@ -10,7 +10,7 @@ const MOVED = `returning d.service_id as "serviceId", d.version,
 
 /** Leaves `queued`, or begins the same build again; only for the owner of the lease. */
 export function beginBuild(db: Db, owner: number, deploymentId: string) {
-  return maybe<Moved & { again: boolean; buildStartedMs: number }>(
+  return one<Moved & { again: boolean; buildStartedMs: number }>(
     db,
     "deployment_begin_build",
     `with before as (select id, status from deployments where id = $2 for update)
@@ -26,7 +26,7 @@ export function beginBuild(db: Db, owner: number, deploymentId: string) {
 }
 
 export function setBuildStage(db: Db, deploymentId: string, stage: string) {
-  return count(
+  return execute(
     db,
     "deployment_build_stage",
     `update deployments set build_stage = $2 where id = $1 and status = 'building' returning ${RELAXED}`,
@@ -36,7 +36,7 @@ export function setBuildStage(db: Db, deploymentId: string, stage: string) {
 
 /** The commit that a build fetched; of a deployment that ended meanwhile, if none is known. */
 export function setCommit(db: Db, deploymentId: string, commit: string) {
-  return count(
+  return execute(
     db,
     "deployment_commit",
     `update deployments set commit = $2
@@ -50,7 +50,7 @@ export function finishBuild(
   owner: number,
   built: { deploymentId: string; artifact: string; image?: string; commit?: string },
 ) {
-  return maybe<Moved>(
+  return one<Moved>(
     db,
     "deployment_finish_build",
     `update deployments d set status = 'built', built_at = now(), build_stage = null, artifact = $3, image = $4,
@@ -62,7 +62,7 @@ export function finishBuild(
 }
 
 export function failDeployment(db: Db, deploymentId: string, error: StoredNotice) {
-  return maybe<Moved>(
+  return one<Moved>(
     db,
     "deployment_fail",
     `update deployments d set status = 'failed', finished_at = now(), build_stage = null, errors = errors || $2::jsonb
@@ -72,7 +72,7 @@ export function failDeployment(db: Db, deploymentId: string, error: StoredNotice
 }
 
 export function beginApply(db: Db, deploymentId: string) {
-  return count(
+  return execute(
     db,
     "deployment_begin_apply",
     `update deployments set apply_started_at = coalesce(apply_started_at, now())
@@ -83,7 +83,7 @@ export function beginApply(db: Db, deploymentId: string) {
 
 /** Makes due what waits for an addon: it has come, or does not. */
 export async function wakeAwaiting(db: Db, addonId: string): Promise<void> {
-  const found = await rows<{ serviceId: string }>(
+  const found = await many<{ serviceId: string }>(
     db,
     "deployment_awaiting",
     `select s.id as "serviceId" from services a join services s on s.environment_id = a.environment_id
@@ -99,7 +99,7 @@ export async function wakeAwaiting(db: Db, addonId: string): Promise<void> {
 
 /** Only the newest deployment of the service, and only from a state that is not final. */
 export function markApplied(db: Db, deploymentId: string) {
-  return maybe<Moved>(
+  return one<Moved>(
     db,
     "deployment_applied",
     `update deployments d set status = 'applied', applied_at = now(), leftover = false
@@ -111,7 +111,7 @@ export function markApplied(db: Db, deploymentId: string) {
 
 /** First observed running: counts once. */
 export function markHealthy(db: Db, serviceId: string, version: number, at: string) {
-  return count(
+  return execute(
     db,
     "deployment_healthy",
     `update deployments set healthy_at = $3
@@ -122,7 +122,7 @@ export function markHealthy(db: Db, serviceId: string, version: number, at: stri
 
 /** Replaces the notes of a stage by the ones of now; what failed or was superseded keeps its own. */
 export function setWarnings(db: Db, deploymentId: string, stage: string, warnings: StoredNotice[]) {
-  return count(
+  return execute(
     db,
     "deployment_warnings",
     `update deployments set warnings = $3::jsonb || coalesce(
@@ -134,7 +134,7 @@ export function setWarnings(db: Db, deploymentId: string, stage: string, warning
 
 /** Adds a note unless the deployment has one with its code. */
 export function addWarning(db: Db, serviceId: string, version: number, warning: StoredNotice) {
-  return count(
+  return execute(
     db,
     "deployment_add_warning",
     `update deployments set warnings = warnings || $3::jsonb where service_id = $1 and version = $2
@@ -145,7 +145,7 @@ export function addWarning(db: Db, serviceId: string, version: number, warning: 
 
 /** A build of the deployment may have left something after all, if it has ended without a release; gives its status. */
 export async function markLeft(db: Db, deploymentId: string): Promise<string | undefined> {
-  const row = await maybe<{ status: string }>(
+  const row = await one<{ status: string }>(
     db,
     "deployment_left",
     `with marked as (
@@ -157,7 +157,7 @@ export async function markLeft(db: Db, deploymentId: string): Promise<string | u
 }
 
 export function markDiscarded(db: Db, deploymentId: string) {
-  return count(
+  return execute(
     db,
     "deployment_discarded",
     "update deployments set leftover = false, artifact = null where id = $1 and leftover",

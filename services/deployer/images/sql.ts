@@ -1,4 +1,4 @@
-import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 
 // Images that builds pushed: whose they are, and until when they are kept.
 
@@ -7,7 +7,7 @@ export const digestOf = (column: string) => `substring(${column} from '@(sha256:
 
 /** Whether a build of the account pushed this image; then it is kept until the transaction ends. */
 export async function holdBuilt(db: Db, accountId: string, digest: string): Promise<boolean> {
-  const found = await rows(
+  const found = await many(
     db,
     "image_hold",
     "select from built_images where account_id = $1 and digest = $2 for key share",
@@ -18,7 +18,7 @@ export async function holdBuilt(db: Db, accountId: string, digest: string): Prom
 
 /** Whose build pushed an image of the service's account; locks it against new users. */
 export function lockBuilt(db: Db, serviceId: string, artifact: string) {
-  return maybe<{ serviceId: string }>(
+  return one<{ serviceId: string }>(
     db,
     "image_lock",
     `select b.service_id as "serviceId" from built_images b join services s on s.account_id = b.account_id
@@ -32,7 +32,7 @@ export function lockBuilt(db: Db, serviceId: string, artifact: string) {
  * of another service. Services that are being deleted need nothing: those that go together keep nothing alive.
  */
 export async function artifactInUse(db: Db, serviceId: string, artifact: string, but: string | undefined) {
-  const found = await rows(
+  const found = await many(
     db,
     "artifact_in_use",
     `select from deployments d join services s on s.id = d.service_id
@@ -47,7 +47,7 @@ export async function artifactInUse(db: Db, serviceId: string, artifact: string,
 
 /** Nobody can come to use it from now on. */
 export function forgetBuilt(db: Db, serviceId: string, artifact: string) {
-  return count(
+  return execute(
     db,
     "image_forget",
     `delete from built_images b using services s

@@ -1,4 +1,4 @@
-import { count, type Db, rows } from "../../kit/postgres/db.ts";
+import { type Db, execute, many } from "../../kit/postgres/db.ts";
 
 /** Advisory locks of this class, one per process, tell which lease owners live. */
 export const OWNER_CLASS = 1_111_839_316;
@@ -22,7 +22,7 @@ export const RELAXED = "set_config('synchronous_commit', 'off', true)";
 /** Makes a service due now; reconcilers are told when the transaction commits. */
 export async function poke(db: Db, serviceIds: string[]): Promise<void> {
   if (serviceIds.length === 0) return;
-  await rows(
+  await many(
     db,
     "work_poke",
     `with due as (update work set next_at = now() where service_id = any($1))
@@ -32,7 +32,7 @@ export async function poke(db: Db, serviceIds: string[]): Promise<void> {
 }
 
 export async function wakeReconcilers(db: Db): Promise<void> {
-  await rows(db, "work_notify", `select pg_notify(${CHANNEL}, '')`);
+  await many(db, "work_notify", `select pg_notify(${CHANNEL}, '')`);
 }
 
 /**
@@ -40,7 +40,7 @@ export async function wakeReconcilers(db: Db): Promise<void> {
  * not `inHand` any more. Of what is in hand only what it still holds: if it lost a lease, another goes on.
  */
 export function claim(db: Db, owner: number, inHand: string[], limit: number) {
-  return rows<{ serviceId: string }>(
+  return many<{ serviceId: string }>(
     db,
     "work_claim",
     `with due as (
@@ -56,7 +56,7 @@ export function claim(db: Db, owner: number, inHand: string[], limit: number) {
 
 /** Goes on with a service whose lease is the owner's; 0 when it is not any more. */
 export function resume(db: Db, owner: number, serviceId: string) {
-  return count(
+  return execute(
     db,
     "work_resume",
     `update work set next_at = null, lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
@@ -67,7 +67,7 @@ export function resume(db: Db, owner: number, serviceId: string) {
 
 /** Gives a lease back; the service is looked at again at `wakeInMs`, or earlier if something asked for it. */
 export function release(db: Db, owner: number, serviceId: string, wakeInMs: number | undefined) {
-  return count(
+  return execute(
     db,
     "work_release",
     `update work set lease_owner = null, lease_until = null,
@@ -79,7 +79,7 @@ export function release(db: Db, owner: number, serviceId: string, wakeInMs: numb
 
 /** As `release`, but the lease is kept: work goes on in this process. */
 export function wakeLater(db: Db, owner: number, serviceId: string, wakeInMs: number | undefined) {
-  return count(
+  return execute(
     db,
     "work_later",
     `update work set next_at = least(next_at, now() + make_interval(secs => $3::float8 / 1000))
@@ -90,7 +90,7 @@ export function wakeLater(db: Db, owner: number, serviceId: string, wakeInMs: nu
 
 /** Prolongs leases of the owner; gives the services it still holds. */
 export function renew(db: Db, owner: number, serviceIds: string[]) {
-  return rows<{ serviceId: string }>(
+  return many<{ serviceId: string }>(
     db,
     "work_renew",
     `update work set lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
@@ -100,7 +100,7 @@ export function renew(db: Db, owner: number, serviceIds: string[]) {
 }
 
 export function releaseAll(db: Db, owner: number) {
-  return count(
+  return execute(
     db,
     "work_release_all",
     "update work set lease_owner = null, lease_until = null, next_at = now() where lease_owner = $1",
@@ -110,7 +110,7 @@ export function releaseAll(db: Db, owner: number) {
 
 /** Milliseconds until the next service is due; undefined when none is. */
 export async function nextDue(db: Db): Promise<number | undefined> {
-  const found = await rows<{ ms: number | null }>(
+  const found = await many<{ ms: number | null }>(
     db,
     "work_next",
     "select (extract(epoch from min(next_at) - now()) * 1000)::float8 as ms from work where next_at is not null",
@@ -144,7 +144,7 @@ export async function compare(
     held.map((one) => usedAt(one)),
     held.map((one) => one.drifted ?? false),
   ];
-  await count(
+  await execute(
     db,
     "work_compare",
     `with held as (
@@ -160,7 +160,7 @@ export async function compare(
        and (s.live_version is not null or h.service_id is not null)`,
     columns,
   );
-  await count(
+  await execute(
     db,
     "work_unsettled",
     `update work w set next_at = now() where w.next_at is null and w.lease_owner is null and w.service_id in (
@@ -169,7 +169,7 @@ export async function compare(
        select id from services where deleting_at is not null or addon_state in ('provisioning', 'failed')
          or (dirty_at is not null and live_version is not null))`,
   );
-  const strays = await rows<{ id: string }>(
+  const strays = await many<{ id: string }>(
     db,
     "work_strays",
     `select h.id from unnest($1::text[]) as h (id) where not exists (select from services s where s.id = h.id)`,

@@ -1,4 +1,4 @@
-import { count, type Db } from "../../kit/postgres/db.ts";
+import { type Db, execute } from "../../kit/postgres/db.ts";
 import { times } from "../accounts/plans.ts";
 import { wakeReconcilers } from "../reconcile/sql.ts";
 
@@ -14,7 +14,7 @@ export function isScope(scope: string): scope is keyof typeof SCOPE_COLUMNS {
  * that were never applied, as one may be applying the old set at this moment.
  */
 export async function markDirty(db: Db, scope: keyof typeof SCOPE_COLUMNS, scopeId: string): Promise<void> {
-  await count(
+  await execute(
     db,
     `service_dirty_${scope}`,
     `with dirty as (

@@ -1,4 +1,4 @@
-import { count, type Db, maybe } from "../../kit/postgres/db.ts";
+import { type Db, execute, one } from "../../kit/postgres/db.ts";
 import type { StoredConfig, StoredSource } from "../catalog/service-config.ts";
 import type { Desired, Seen } from "../reconcile/plan.ts";
 import type { RuntimeStatus } from "../runtime/port.ts";
@@ -10,7 +10,7 @@ const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`;
 
 /** All that `plan` has to know of a service; undefined when it is no more. */
 export function loadDesired(db: Db, serviceId: string) {
-  return maybe<Desired>(
+  return one<Desired>(
     db,
     "desired",
     `select ${ms("now()")} as now, s.type, s.environment_id as "environmentId", s.staged, s.deleting_at is not null as deleting,
@@ -83,11 +83,11 @@ const RELEASE = `
   join deployments d on d.service_id = s.id`;
 
 export function releaseOf(db: Db, deploymentId: string) {
-  return maybe<ReleaseRow>(db, "release_get", `${RELEASE} where d.id = $1`, [deploymentId]);
+  return one<ReleaseRow>(db, "release_get", `${RELEASE} where d.id = $1`, [deploymentId]);
 }
 
 export function liveReleaseOf(db: Db, serviceId: string) {
-  return maybe<ReleaseRow>(db, "release_live", `${RELEASE} where s.id = $1 and d.version = s.live_version`, [
+  return one<ReleaseRow>(db, "release_live", `${RELEASE} where s.id = $1 and d.version = s.live_version`, [
     serviceId,
   ]);
 }
@@ -98,7 +98,7 @@ export function liveReleaseOf(db: Db, serviceId: string) {
  * while it holds the lock loses it.
  */
 export function lockHeld(db: Db, owner: number, serviceId: string) {
-  return maybe<{ liveVersion?: number; revision: number }>(
+  return one<{ liveVersion?: number; revision: number }>(
     db,
     "service_lock_held",
     `select s.live_version as "liveVersion", s.variables_revision as revision,
@@ -111,7 +111,7 @@ export function lockHeld(db: Db, owner: number, serviceId: string) {
 
 /** The revision of a set of variables: the last one for the same fingerprint, else the next. */
 export async function revisionFor(db: Db, owner: number, serviceId: string, fingerprint: string) {
-  const row = await maybe<{ revision: number }>(
+  const row = await one<{ revision: number }>(
     db,
     "revision_for",
     `update services s set fingerprint = $3,
@@ -131,7 +131,7 @@ const ADDON_WAIT = "interval '60 seconds'";
  * there are none, or it has waited long enough. One that has just come counts once: its keys are asked for again.
  */
 export async function awaitAddons(db: Db, owner: number, deploymentId: string, names: string[]) {
-  const row = await maybe<{ awaits: string[] }>(
+  const row = await one<{ awaits: string[] }>(
     db,
     "release_await_addons",
     `with made as (
@@ -156,7 +156,7 @@ export function noteRelease(
   release: { serviceId: string; version: number; revision: number; dirtyAt?: string },
   variables: Buffer,
 ) {
-  return count(
+  return execute(
     db,
     "release_note",
     `update services set runtime_state = case when live_version = $2 and applied_revision = $3
@@ -171,7 +171,7 @@ export function noteRelease(
 
 /** Variables were compared and nothing is applied: they are the same, or wait for the next deploy. */
 export function noteCompared(db: Db, serviceId: string, pending: boolean, dirtyAt: string | undefined) {
-  return count(
+  return execute(
     db,
     "release_compared",
     `update services set pending_variables = $2,
@@ -184,7 +184,7 @@ export function noteCompared(db: Db, serviceId: string, pending: boolean, dirtyA
 
 /** Records what the runtime does; gives what was recorded before. */
 export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
-  return maybe<Seen & { accountId: string }>(
+  return one<Seen & { accountId: string }>(
     db,
     "status_record",
     `with before as (
@@ -207,7 +207,7 @@ export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
 
 /** The runtime has nothing for the service, for a reason that trying again does not cure. */
 export function recordBroken(db: Db, serviceId: string, message: string) {
-  return count(
+  return execute(
     db,
     "status_broken",
     `update services set runtime_state = 'crashed', runtime_reason = null, runtime_message = $2,

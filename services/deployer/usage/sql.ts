@@ -1,5 +1,5 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import { usedAt } from "../reconcile/sql.ts";
 
 /** An interval as its events tell it. */
@@ -22,7 +22,7 @@ const HEARTBEAT = "interval '5 minutes'";
 
 /** Locks a service that is not being deleted, and gives what is known of its usage; times in ms. */
 export function lockUsage(db: Db, serviceId: string) {
-  return maybe<{
+  return one<{
     now: number;
     size: string;
     takenUntil?: number;
@@ -41,7 +41,7 @@ export function lockUsage(db: Db, serviceId: string) {
 
 /** Remembers the last change of the runtime's that was taken. */
 export function setTaken(db: Db, serviceId: string, at: number) {
-  return count(db, "usage_taken", "update services set usage_at = $2 where id = $1", [serviceId, iso(at)]);
+  return execute(db, "usage_taken", "update services set usage_at = $2 where id = $1", [serviceId, iso(at)]);
 }
 
 export function openInterval(
@@ -51,7 +51,7 @@ export function openInterval(
   amount: { replicas: number; size: string },
   at: number,
 ) {
-  return maybe<IntervalRow>(
+  return one<IntervalRow>(
     db,
     "usage_open",
     `insert into usage_intervals (id, service_id, account_id, project_id, environment_id, type, size, replicas,
@@ -69,7 +69,7 @@ export function resizeInterval(
   amount: { replicas: number; size: string },
   at: number,
 ) {
-  return maybe<IntervalRow>(
+  return one<IntervalRow>(
     db,
     "usage_resize",
     `update usage_intervals set size = $2, replicas = $3, seen_at = greatest(seen_at, $4), seq = seq + 1
@@ -80,7 +80,7 @@ export function resizeInterval(
 
 /** Ends intervals, never before they began; gives the time at which each ended, in ms. */
 export function closeIntervals(db: Db, serviceIds: string[], at: number | undefined) {
-  return rows<IntervalRow & { endedMs: number }>(
+  return many<IntervalRow & { endedMs: number }>(
     db,
     "usage_close",
     `delete from usage_intervals where service_id = any($1) returning ${INTERVAL}, seq + 1 as seq,
@@ -91,7 +91,7 @@ export function closeIntervals(db: Db, serviceIds: string[], at: number | undefi
 
 /** Addons of the `shared` types live in a server of others: they run as long as they exist. */
 export function markSeen(db: Db, serviceIds: string[], shared: string[]) {
-  return count(
+  return execute(
     db,
     "usage_seen",
     `update usage_intervals set seen_at = greatest(seen_at, now())
@@ -102,7 +102,7 @@ export function markSeen(db: Db, serviceIds: string[], shared: string[]) {
 
 /** Intervals of which it is time to tell that they still run; each for one caller. */
 export function takeHeartbeats(db: Db) {
-  return rows<IntervalRow & { at: Timestamp }>(
+  return many<IntervalRow & { at: Timestamp }>(
     db,
     "usage_heartbeat",
     `with due as (
@@ -126,7 +126,7 @@ export async function compareAddons(
   types: readonly string[],
 ): Promise<string[]> {
   const ids = held.map((one) => one.serviceId);
-  await count(
+  await execute(
     db,
     "addon_compare",
     `with held as (
@@ -139,7 +139,7 @@ export async function compareAddons(
          and (coalesce(h.running, false), h.size, h.usage_at) is distinct from (true, s.config ->> 'size', s.usage_at)))`,
     [ids, held.map((one) => one.running), held.map((one) => one.size), held.map(usedAt), types],
   );
-  const strays = await rows<{ id: string }>(
+  const strays = await many<{ id: string }>(
     db,
     "addon_strays",
     "select h.id from unnest($1::text[]) as h (id) where not exists (select from services s where s.id = h.id)",

@@ -1,7 +1,7 @@
 // Statements on accounts, members and the audit log; sql-sessions.ts has those on users and tokens.
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import type { AuditRecorded } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
-import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 
 export type AccountRow = { id: string; handle: string; displayName: string; createdAt: Timestamp };
@@ -20,7 +20,7 @@ const ACCOUNT = `id, handle, display_name as "displayName", created_at as "creat
 
 /** Undefined when the handle is taken. */
 export function insertAccount(db: Db, account: { id: string; handle: string; displayName: string }) {
-  return maybe<AccountRow>(
+  return one<AccountRow>(
     db,
     "account_insert",
     `insert into accounts (id, handle, display_name) values ($1, $2, $3)
@@ -30,7 +30,7 @@ export function insertAccount(db: Db, account: { id: string; handle: string; dis
 }
 
 export function accountById(db: Db, id: string) {
-  return maybe<AccountRow>(db, "account_by_id", `select ${ACCOUNT} from accounts where id = $1`, [id]);
+  return one<AccountRow>(db, "account_by_id", `select ${ACCOUNT} from accounts where id = $1`, [id]);
 }
 
 /** Throws the violation of `accounts_handle_key` when the handle is taken. */
@@ -39,7 +39,7 @@ export function updateAccount(
   id: string,
   patch: { handle?: string | undefined; displayName?: string | undefined },
 ) {
-  return maybe<AccountRow>(
+  return one<AccountRow>(
     db,
     "account_update",
     `update accounts set handle = coalesce($2, handle), display_name = coalesce($3, display_name)
@@ -54,7 +54,7 @@ export function accountsOf(
   user: { userId: string; accountId: string | undefined },
   page: { before: string | undefined; limit: number | undefined },
 ) {
-  return rows<MyAccountRow>(
+  return many<MyAccountRow>(
     db,
     "accounts_of",
     `select a.id, a.handle, a.display_name as "displayName", m.role as "myRole", a.created_at as "createdAt"
@@ -67,7 +67,7 @@ export function accountsOf(
 
 /** Holds everybody else who changes owners of this account until the transaction ends. */
 export function lockAccount(db: Db, id: string) {
-  return count(db, "account_lock", "select 1 from accounts where id = $1 for no key update", [id]);
+  return execute(db, "account_lock", "select 1 from accounts where id = $1 for no key update", [id]);
 }
 
 /** 0 when the user is a member already. */
@@ -75,7 +75,7 @@ export function insertMembership(
   db: Db,
   member: { id: string; accountId: string; userId: string; role: string },
 ) {
-  return count(
+  return execute(
     db,
     "membership_insert",
     `insert into memberships (id, account_id, user_id, role) values ($1, $2, $3, $4)
@@ -88,14 +88,14 @@ const MEMBER = `select m.id, m.user_id as "userId", u.email, u.display_name as "
   m.created_at as "createdAt" from memberships m join users u on u.id = m.user_id`;
 
 export function memberOf(db: Db, accountId: string, userId: string) {
-  return maybe<MemberRow>(db, "member_of", `${MEMBER} where m.account_id = $1 and m.user_id = $2`, [
+  return one<MemberRow>(db, "member_of", `${MEMBER} where m.account_id = $1 and m.user_id = $2`, [
     accountId,
     userId,
   ]);
 }
 
 export function memberByEmail(db: Db, accountId: string, email: string) {
-  return maybe<MemberRow>(db, "member_by_email", `${MEMBER} where m.account_id = $1 and u.email = $2`, [
+  return one<MemberRow>(db, "member_by_email", `${MEMBER} where m.account_id = $1 and u.email = $2`, [
     accountId,
     email,
   ]);
@@ -103,7 +103,7 @@ export function memberByEmail(db: Db, accountId: string, email: string) {
 
 /** Members of an account, newest first. */
 export function membersOf(db: Db, accountId: string, page: { before: string | undefined; limit: number }) {
-  return rows<MemberRow>(
+  return many<MemberRow>(
     db,
     "members_of",
     `${MEMBER} where m.account_id = $1 and ($2::text is null or m.id < $2) order by m.id desc limit $3`,
@@ -113,7 +113,7 @@ export function membersOf(db: Db, accountId: string, page: { before: string | un
 
 /** How many users other than this one own the account and can sign in. */
 export async function otherOwners(db: Db, accountId: string, userId: string): Promise<number> {
-  const row = await maybe<{ n: number }>(
+  const row = await one<{ n: number }>(
     db,
     "other_owners",
     `select count(*) as n from memberships m join users u on u.id = m.user_id
@@ -124,7 +124,7 @@ export async function otherOwners(db: Db, accountId: string, userId: string): Pr
 }
 
 export function setRole(db: Db, accountId: string, userId: string, role: string) {
-  return count(
+  return execute(
     db,
     "membership_set_role",
     "update memberships set role = $3 where account_id = $1 and user_id = $2",
@@ -133,7 +133,7 @@ export function setRole(db: Db, accountId: string, userId: string, role: string)
 }
 
 export function deleteMembership(db: Db, accountId: string, userId: string) {
-  return count(db, "membership_delete", "delete from memberships where account_id = $1 and user_id = $2", [
+  return execute(db, "membership_delete", "delete from memberships where account_id = $1 and user_id = $2", [
     accountId,
     userId,
   ]);
@@ -142,7 +142,7 @@ export function deleteMembership(db: Db, accountId: string, userId: string) {
 /** Keeps a record that a service sent. A record that is kept already stays as it is. */
 export function insertAuditEvent(db: Db, record: AuditRecorded) {
   const { actor } = record;
-  return count(
+  return execute(
     db,
     "audit_insert",
     `insert into audit_events (id, account_id, action, actor_kind, actor_id, actor_token_id, target, metadata,
@@ -197,7 +197,7 @@ export function auditEvents(db: Db, filter: AuditFilter) {
   ];
   const used = conditions.filter(([, , value]) => value !== undefined);
   const where = used.map(([, sql], index) => ` and ${sql} $${index + 3}`).join("");
-  return rows<AuditRow>(
+  return many<AuditRow>(
     db,
     ["audit_list", ...used.map(([name]) => name)].join("_"),
     `select id, action, json_build_object('kind', actor_kind, 'id', actor_id, 'tokenId', actor_token_id) as actor,

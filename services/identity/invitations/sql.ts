@@ -1,6 +1,6 @@
 // Statements on invitations: they are there until they are answered, withdrawn or long past.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { type Db, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 import type { Limits } from "../tokens/token-scope.ts";
 
@@ -28,7 +28,7 @@ export type NewInvitation = {
 
 /** Undefined when the e-mail has an invitation to this account that is still good. */
 export function insertInvitation(db: Db, invitation: NewInvitation) {
-  return maybe<{ id: string }>(
+  return one<{ id: string }>(
     db,
     "invitation_insert",
     `insert into invitations as i (id, account_id, email, role, invited_by, nonce, token_hash, created_at, expires_at)
@@ -57,7 +57,7 @@ const INVITATION = `select i.id, i.email, i.role, 'invited' as status, u.email a
 
 export function invitationById(db: Db, accountId: string, id: string) {
   const text = `${INVITATION} where i.account_id = $1 and i.id = $2`;
-  return maybe<InvitationRow>(db, "invitation_by_id", text, [accountId, id]);
+  return one<InvitationRow>(db, "invitation_by_id", text, [accountId, id]);
 }
 
 /** Invitations of an account, newest first. */
@@ -66,7 +66,7 @@ export function invitationsOf(
   accountId: string,
   page: { before: string | undefined; limit: number },
 ) {
-  return rows<InvitationRow>(
+  return many<InvitationRow>(
     db,
     "invitations_of",
     `${INVITATION} where i.account_id = $1 and ($2::text is null or i.id < $2) order by i.id desc limit $3`,
@@ -77,7 +77,7 @@ export function invitationsOf(
 /** How many invitations of an account are still good. */
 export async function openInvitations(db: Db, accountId: string, now: Date): Promise<number> {
   const text = "select count(*) as n from invitations where account_id = $1 and expires_at > $2";
-  return (await maybe<{ n: number }>(db, "invitations_open", text, [accountId, now]))!.n;
+  return (await one<{ n: number }>(db, "invitations_open", text, [accountId, now]))!.n;
 }
 
 /** Puts another link in the place of the one before; the e-mail, or undefined when the invitation is gone. */
@@ -85,7 +85,7 @@ export function renewInvitation(
   db: Db,
   invitation: Pick<NewInvitation, "id" | "accountId" | "nonce" | "hash" | "expiresAt">,
 ) {
-  return maybe<{ email: string }>(
+  return one<{ email: string }>(
     db,
     "invitation_renew",
     `update invitations set nonce = $3, token_hash = $4, expires_at = $5 where account_id = $1 and id = $2
@@ -96,12 +96,12 @@ export function renewInvitation(
 
 export function deleteInvitation(db: Db, accountId: string, id: string) {
   const text = "delete from invitations where account_id = $1 and id = $2 returning email, role";
-  return maybe<{ email: string; role: RoleName }>(db, "invitation_delete", text, [accountId, id]);
+  return one<{ email: string; role: RoleName }>(db, "invitation_delete", text, [accountId, id]);
 }
 
 /** What the mail of an invitation says; undefined when it is answered, withdrawn or past. */
 export function invitationForMail(db: Db, id: string, now: Date) {
-  return maybe<{
+  return one<{
     nonce: string;
     hash: Buffer;
     handle: string;
@@ -140,7 +140,7 @@ export function invitationsTo(
   userId: string,
   page: { now: Date; before: string | undefined; limit: number },
 ) {
-  return rows<MyInvitationRow>(
+  return many<MyInvitationRow>(
     db,
     "invitations_to",
     `${FOR_INVITED} where i.email = (select email from users where id = $1 and email_verified_at is not null)
@@ -152,7 +152,7 @@ export function invitationsTo(
 
 /** The invitation behind a link that still works, and whether its e-mail has a user for certain. */
 export function invitationByLink(db: Db, hash: Buffer, now: Date) {
-  return maybe<MyInvitationRow & { email: string; known: boolean }>(
+  return one<MyInvitationRow & { email: string; known: boolean }>(
     db,
     "invitation_by_link",
     `select f.*, exists (select from users k where k.email = f.email
@@ -168,7 +168,7 @@ const TAKEN = `i.id, i.account_id as "accountId", i.email, i.role`;
 
 /** Takes an invitation to the e-mail of a user, which is then gone; undefined when there is none to take. */
 export function takeInvitationTo(db: Db, userId: string, id: string, now: Date) {
-  return maybe<TakenInvitation>(
+  return one<TakenInvitation>(
     db,
     "invitation_take",
     `delete from invitations i using users u
@@ -181,12 +181,12 @@ export function takeInvitationTo(db: Db, userId: string, id: string, now: Date) 
 /** Takes the invitation behind a link, which then works no more. */
 export function takeInvitationByLink(db: Db, hash: Buffer, now: Date) {
   const text = `delete from invitations i where i.token_hash = $1 and i.expires_at > $2 returning ${TAKEN}`;
-  return maybe<TakenInvitation>(db, "invitation_take_link", text, [hash, now]);
+  return one<TakenInvitation>(db, "invitation_take_link", text, [hash, now]);
 }
 
 /** The account that the installation began with, if the user owns it: its owners are the operators. */
 export async function operatorsAccount(db: Db, userId: string): Promise<Limits | undefined> {
-  return maybe<{ accountId: string }>(
+  return one<{ accountId: string }>(
     db,
     "operators_account",
     `select b.account_id as "accountId" from bootstrap b

@@ -1,10 +1,10 @@
 // Statements on passwords and on the links that set them.
-import { count, type Db, maybe } from "../../kit/postgres/db.ts";
+import { type Db, execute, one } from "../../kit/postgres/db.ts";
 
 /** Sets a password; 0 when it is not any more the one that was looked at. */
 export function replacePassword(db: Db, userId: string, before: string, hash: string) {
   const text = "update users set password_hash = $3 where id = $1 and password_hash = $2";
-  return count(db, "password_replace", text, [userId, before, hash]);
+  return execute(db, "password_replace", text, [userId, before, hash]);
 }
 
 /**
@@ -15,7 +15,7 @@ export function proveEmail(
   db: Db,
   user: { id: string; passwordHash: string; displayName?: string | undefined; now: Date },
 ) {
-  return maybe<{ email: string; first: boolean }>(
+  return one<{ email: string; first: boolean }>(
     db,
     "email_prove",
     `update users u set password_hash = $2, display_name = coalesce($3, u.display_name),
@@ -31,7 +31,7 @@ export function endTokens(
   db: Db,
   end: { userId: string; except: string | undefined; personalToo: boolean; now: Date },
 ) {
-  return count(
+  return execute(
     db,
     "tokens_end",
     `update tokens set revoked_at = $4
@@ -43,7 +43,7 @@ export function endTokens(
 
 /** Keeps a link that sets a password, or makes it good for longer; 0 when it was used. */
 export function keepReset(db: Db, reset: { id: string; userId: string; hash: Buffer; expiresAt: Date }) {
-  return count(
+  return execute(
     db,
     "reset_keep",
     `insert into password_resets as r (id, user_id, token_hash, expires_at) values ($1, $2, $3, $4)
@@ -56,12 +56,12 @@ export function keepReset(db: Db, reset: { id: string; userId: string; hash: Buf
 export function resetByLink(db: Db, hash: Buffer, now: Date) {
   const text =
     "select user_id as id from password_resets where token_hash = $1 and used_at is null and expires_at > $2";
-  return maybe<{ id: string }>(db, "reset_by_link", text, [hash, now]);
+  return one<{ id: string }>(db, "reset_by_link", text, [hash, now]);
 }
 
 /** Uses a link, and with it all others of its user; undefined when it does not work any more. */
 export function takeReset(db: Db, hash: Buffer, now: Date) {
-  return maybe<{ userId: string }>(
+  return one<{ userId: string }>(
     db,
     "reset_take",
     `with taken as (

@@ -1,5 +1,5 @@
 // Statements on windows of tries, and on networks from which somebody signed in.
-import { count, type Db, maybe } from "../../kit/postgres/db.ts";
+import { type Db, execute, one } from "../../kit/postgres/db.ts";
 
 /**
  * Counts one failure against the key; 0 when the window is full already. Taken before the password
@@ -7,7 +7,7 @@ import { count, type Db, maybe } from "../../kit/postgres/db.ts";
  */
 export function takeAttempt(db: Db, attempt: { key: Buffer; now: Date; windowSeconds: number; max: number }) {
   const recent = `from unnest(a.failed_at) t where t > $2::timestamptz - make_interval(secs => $3)`;
-  return count(
+  return execute(
     db,
     "attempt_take",
     `insert into sign_in_attempts as a (key, failed_at, expires_at)
@@ -24,7 +24,7 @@ export async function secondsUntilAttempt(
   db: Db,
   attempt: { key: Buffer; now: Date; windowSeconds: number },
 ): Promise<number> {
-  const row = await maybe<{ seconds: number }>(
+  const row = await one<{ seconds: number }>(
     db,
     "attempt_wait",
     `select ceil(extract(epoch from min(t) - $2::timestamptz) + $3)::int as seconds
@@ -36,12 +36,12 @@ export async function secondsUntilAttempt(
 }
 
 export function clearAttempts(db: Db, key: Buffer) {
-  return count(db, "attempts_clear", "delete from sign_in_attempts where key = $1", [key]);
+  return execute(db, "attempts_clear", "delete from sign_in_attempts where key = $1", [key]);
 }
 
 /** Takes one try of this time out of the window again. */
 export function giveBackAttempt(db: Db, key: Buffer, at: Date) {
-  return count(
+  return execute(
     db,
     "attempt_give_back",
     `update sign_in_attempts
@@ -54,11 +54,11 @@ export function giveBackAttempt(db: Db, key: Buffer, at: Date) {
 /** Whether somebody signed in under this key lately. */
 export async function isKnownNetwork(db: Db, key: Buffer, now: Date): Promise<boolean> {
   const text = "select from known_networks where key = $1 and expires_at > $2";
-  return (await count(db, "network_known", text, [key, now])) === 1;
+  return (await execute(db, "network_known", text, [key, now])) === 1;
 }
 
 export function knowNetwork(db: Db, key: Buffer, now: Date, days: number) {
-  return count(
+  return execute(
     db,
     "network_know",
     `insert into known_networks (key, expires_at) values ($1, $2::timestamptz + make_interval(days => $3))

@@ -1,5 +1,5 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 
 export type UserRow = { id: string; email: string; displayName: string; createdAt: Timestamp };
@@ -17,7 +17,7 @@ export function insertUser(
     verifiedAt: Date;
   },
 ) {
-  return maybe<UserRow>(
+  return one<UserRow>(
     db,
     "user_insert",
     `insert into users (id, email, display_name, password_hash, email_verified_at) values ($1, $2, $3, $4, $5)
@@ -27,7 +27,7 @@ export function insertUser(
 }
 
 export function userById(db: Db, id: string) {
-  return maybe<UserRow & { emailVerified: boolean }>(
+  return one<UserRow & { emailVerified: boolean }>(
     db,
     "user_by_id",
     `select ${USER}, email_verified_at is not null as "emailVerified" from users where id = $1`,
@@ -36,12 +36,12 @@ export function userById(db: Db, id: string) {
 }
 
 export function userByEmail(db: Db, email: string) {
-  return maybe<UserRow>(db, "user_by_email", `select ${USER} from users where email = $1`, [email]);
+  return one<UserRow>(db, "user_by_email", `select ${USER} from users where email = $1`, [email]);
 }
 
 /** What signing in compares with. */
 export function credentialsOf(db: Db, email: string) {
-  return maybe<UserRow & { passwordHash: string | null; disabled: boolean }>(
+  return one<UserRow & { passwordHash: string | null; disabled: boolean }>(
     db,
     "user_credentials",
     `select ${USER}, password_hash as "passwordHash", disabled_at is not null as disabled
@@ -81,7 +81,7 @@ const TOKEN = `id, name, last_four as "lastFour", role_cap as "roleCap", account
 
 /** Undefined when a token of this very text was made before. A session counts as used when it is made. */
 export function insertToken(db: Db, token: NewToken) {
-  return maybe<TokenRow>(
+  return one<TokenRow>(
     db,
     "token_insert",
     `insert into tokens (id, user_id, kind, name, hash, last_four, role_cap, account_id, created_at, expires_at,
@@ -110,7 +110,7 @@ export function tokensOf(
   userId: string,
   page: { now: Date; before: string | undefined; limit: number },
 ) {
-  return rows<TokenRow>(
+  return many<TokenRow>(
     db,
     "tokens_of",
     `select ${TOKEN} from tokens
@@ -136,7 +136,7 @@ export function sessionsOf(
   page: { now: Date; idleSeconds: number; before: string | undefined; limit: number },
 ) {
   const idleEnd = "last_used_at + make_interval(secs => $3)";
-  return rows<SessionRow>(
+  return many<SessionRow>(
     db,
     "sessions_of",
     `select id, ip, created_at as "createdAt", last_used_at as "lastUsedAt", least(expires_at, ${idleEnd}) as "expiresAt"
@@ -153,7 +153,7 @@ export function revokeToken(
   db: Db,
   token: { id: string; userId: string; kind: "session" | "token"; now: Date },
 ) {
-  return maybe<TokenRow>(
+  return one<TokenRow>(
     db,
     "token_revoke",
     `update tokens set revoked_at = $4 where id = $1 and user_id = $2 and kind = $3 and revoked_at is null
@@ -169,7 +169,7 @@ const LIVE = `t.revoked_at is null and t.expires_at > $1::timestamptz
 
 /** The session or token under an id, while it works. */
 export function liveToken(db: Db, token: { id: string; userId: string; now: Date; idleSeconds: number }) {
-  return maybe<{ id: string; kind: "session" | "token"; roleCap?: RoleName; accountId?: string }>(
+  return one<{ id: string; kind: "session" | "token"; roleCap?: RoleName; accountId?: string }>(
     db,
     "token_live",
     `select t.id, t.kind, t.role_cap as "roleCap", t.account_id as "accountId" from tokens t
@@ -194,7 +194,7 @@ export type CallerRow = {
  * account shows no other membership.
  */
 export function lookupToken(db: Db, lookup: { hash: Buffer; now: Date; idleSeconds: number }) {
-  return maybe<CallerRow>(
+  return one<CallerRow>(
     db,
     "token_lookup",
     `with found as (
@@ -221,25 +221,25 @@ export function lookupToken(db: Db, lookup: { hash: Buffer; now: Date; idleSecon
  * mails that have been of no use for days.
  */
 export async function sweep(db: Db, now: Date): Promise<void> {
-  await count(
+  await execute(
     db,
     "sessions_sweep",
     "delete from tokens where kind = 'session' and expires_at < $1::timestamptz - interval '1 day'",
     [now],
   );
-  await count(db, "attempts_sweep", "delete from sign_in_attempts where expires_at < $1", [now]);
-  await count(db, "networks_sweep", "delete from known_networks where expires_at < $1", [now]);
-  await count(
+  await execute(db, "attempts_sweep", "delete from sign_in_attempts where expires_at < $1", [now]);
+  await execute(db, "networks_sweep", "delete from known_networks where expires_at < $1", [now]);
+  await execute(
     db,
     "invitations_sweep",
     "delete from invitations where expires_at < $1::timestamptz - interval '30 days'",
     [now],
   );
-  await count(
+  await execute(
     db,
     "resets_sweep",
     "delete from password_resets where expires_at < $1::timestamptz - interval '1 day'",
     [now],
   );
-  await count(db, "mails_sweep", "delete from mails where created_at < now() - interval '7 days'");
+  await execute(db, "mails_sweep", "delete from mails where created_at < now() - interval '7 days'");
 }

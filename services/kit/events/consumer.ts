@@ -4,7 +4,7 @@ import { AckPolicy, DeliverPolicy, type JsMsg } from "@nats-io/jetstream";
 import { headers as natsHeaders } from "@nats-io/transport-node";
 import { SpanKind } from "@opentelemetry/api";
 import type { Logger } from "../log.ts";
-import { count, type Db, maybe, type Pool, type Tx, transaction } from "../postgres/db.ts";
+import { type Db, execute, one, type Pool, type Tx, transaction } from "../postgres/db.ts";
 import { isAway, isPassing, isPassingReason } from "../rpc/errors.ts";
 import { traced } from "../telemetry.ts";
 import { type Bus, type Connected, STREAM } from "./bus.ts";
@@ -143,7 +143,7 @@ export function startConsumer(options: ConsumerOptions) {
   const sweep = setInterval(() => {
     for (const table of ["inbox", "inbox_tries"]) {
       const text = `delete from ${table} where at < now() - make_interval(days => $1)`;
-      count(pool, `${table}_sweep`, text, [INBOX_DAYS]).catch(() => {});
+      execute(pool, `${table}_sweep`, text, [INBOX_DAYS]).catch(() => {});
     }
     sweepDead();
   }, SWEEP_MS);
@@ -204,13 +204,13 @@ async function begin({ name, handlers }: ConsumerOptions, message: JsMsg): Promi
 async function commit(connected: Connected, options: ConsumerOptions, ready: Begun[]): Promise<void> {
   try {
     await transaction(options.pool, async (tx) => {
-      for (const one of ready) await once(tx, options, one);
+      for (const event of ready) await once(tx, options, event);
     });
     for (const { message } of ready) message.ack();
   } catch (error) {
     if (isAway(error)) throw error;
     if (ready.length === 1) return giveBack(connected, options, ready[0]!.message, error as Error);
-    for (const one of ready) await commit(connected, options, [one]);
+    for (const event of ready) await commit(connected, options, [event]);
   }
 }
 
@@ -221,7 +221,7 @@ async function once(tx: Tx, { name }: ConsumerOptions, { message, effect }: Begu
   const carrier = { traceparent: headers?.get("traceparent") || undefined };
   await traced(`consume ${subject.split(".")[3]}`, SpanKind.CONSUMER, carrier, async () => {
     const key = [name, headers!.get(EVENT_ID)];
-    const fresh = await count(
+    const fresh = await execute(
       tx,
       "inbox_insert",
       "insert into inbox (consumer, event_id) values ($1, $2) on conflict do nothing",
@@ -268,11 +268,11 @@ function pauseAfter({ retryMs = RETRY_MS }: ConsumerOptions, failures: number): 
 async function countTry(pool: Pool, key: unknown[]): Promise<number> {
   const text = `insert into inbox_tries (consumer, event_id, tries) values ($1, $2, 1)
     on conflict (consumer, event_id) do update set tries = inbox_tries.tries + 1, at = now() returning tries`;
-  return (await maybe<{ tries: number }>(pool, "inbox_try", text, key))!.tries;
+  return (await one<{ tries: number }>(pool, "inbox_try", text, key))!.tries;
 }
 
 function forgetTries(db: Db, key: unknown[]): Promise<number> {
-  return count(
+  return execute(
     db,
     "inbox_tries_forget",
     "delete from inbox_tries where consumer = $1 and event_id = $2",

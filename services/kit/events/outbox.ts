@@ -6,7 +6,7 @@ import type pg from "pg";
 import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
-import { count, type Db, rows } from "../postgres/db.ts";
+import { type Db, execute, many } from "../postgres/db.ts";
 import { sessionOpener } from "../postgres/session.ts";
 import type { Caller } from "../rpc/caller-token.ts";
 import type { Bus } from "./bus.ts";
@@ -28,7 +28,7 @@ export async function emit<S extends DescMessage>(
 async function emitAs<S extends DescMessage>(db: Db, subject: string, schema: S, event: MessageInitShape<S>) {
   const carrier: Record<string, string> = {};
   propagation.inject(context.active(), carrier);
-  await count(
+  await execute(
     db,
     "outbox_insert",
     "with added as (insert into outbox (id, subject, payload, headers) values ($1, $2, $3, $4)) select pg_notify('outbox:' || current_schema(), '')",
@@ -151,7 +151,7 @@ export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
 type OutboxRow = { id: string; subject: string; payload: Buffer; headers: Record<string, string> };
 
 async function publishBatch(db: Db, bus: Bus): Promise<number> {
-  const batch = await rows<OutboxRow>(
+  const batch = await many<OutboxRow>(
     db,
     "outbox_next",
     "select id, subject, payload, headers from outbox order by seq limit $1",
@@ -168,6 +168,6 @@ async function publishBatch(db: Db, bus: Bus): Promise<number> {
     }),
   );
   const ids = batch.map((row) => row.id);
-  await count(db, "outbox_delete", "delete from outbox where id = any($1)", [ids]);
+  await execute(db, "outbox_delete", "delete from outbox where id = any($1)", [ids]);
   return batch.length;
 }

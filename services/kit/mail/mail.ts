@@ -1,7 +1,7 @@
 import nodemailer from "nodemailer";
 import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
-import { count, type Db, type Pool, rows } from "../postgres/db.ts";
+import { type Db, execute, many, type Pool } from "../postgres/db.ts";
 import { ConfigError, checked, optionalUrl } from "../process/config.ts";
 
 /** What a process that sends mail reads; both or neither. */
@@ -43,7 +43,7 @@ export type Letter = { subject: string; text: string };
 
 /** Queues a mail in the caller's transaction; it is sent after the commit, by whichever replica comes first. */
 export function queueMail(db: Db, mail: Pick<Mail, "kind" | "address" | "data">): Promise<number> {
-  return count(db, "mail_queue", "insert into mails (id, kind, address, data) values ($1, $2, $3, $4)", [
+  return execute(db, "mail_queue", "insert into mails (id, kind, address, data) values ($1, $2, $3, $4)", [
     newId("mail"),
     mail.kind,
     mail.address,
@@ -174,7 +174,7 @@ async function within<T>(ms: number, work: Promise<T>): Promise<T> {
 type Taken = Mail & { tries: number };
 
 function takeMails(db: Db): Promise<Taken[]> {
-  return rows<Taken>(
+  return many<Taken>(
     db,
     "mails_take",
     `update mails set tries = tries + 1, due_at = now() + make_interval(secs => $2)
@@ -187,9 +187,9 @@ function takeMails(db: Db): Promise<Taken[]> {
 // Of a try that lasted longer than its lease, the one that followed decides.
 function retryMail(db: Db, { id, tries }: Taken, seconds: number): Promise<number> {
   const text = "update mails set due_at = now() + make_interval(secs => $3) where id = $1 and tries = $2";
-  return count(db, "mail_retry", text, [id, tries, seconds]);
+  return execute(db, "mail_retry", text, [id, tries, seconds]);
 }
 
 function forgetMail(db: Db, id: string): Promise<number> {
-  return count(db, "mail_forget", "delete from mails where id = $1", [id]);
+  return execute(db, "mail_forget", "delete from mails where id = $1", [id]);
 }

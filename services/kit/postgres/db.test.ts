@@ -7,7 +7,7 @@ import { ProblemSchema } from "../../../proto/gen/berth/options/v1/options_pb.ts
 import { isRefusal, toPublic } from "../rpc/errors.ts";
 import { openProxy } from "../testing/proxy.ts";
 import { eventually, testDatabase } from "../testing/testing.ts";
-import { createPool, defaultTimeouts, type Pool, rows, type Timeouts, type Tx, transaction } from "./db.ts";
+import { createPool, defaultTimeouts, many, type Pool, type Timeouts, type Tx, transaction } from "./db.ts";
 
 let database: Awaited<ReturnType<typeof testDatabase>>;
 let pools: Pool[] = [];
@@ -140,7 +140,7 @@ test("settings that the URL has win over those of the process", async () => {
 });
 
 test.each<[string, (pool: Pool) => Promise<unknown>]>([
-  ["a statement", (pool) => rows(pool, "one", "select 1")],
+  ["a statement", (pool) => many(pool, "one", "select 1")],
   ["a connection", (pool) => pool.connect().then((client) => client.release())],
   ["a second transaction", (pool) => transaction(pool, async () => {})],
   ["a statement after a pause", (pool) => delay(1).then(() => pool.query("select 1"))],

@@ -178,24 +178,24 @@ export async function connectPatiently(pool: Pool): Promise<pg.Client> {
   return client;
 }
 
-/** Runs one named, prepared statement and gives its rows. */
-export async function rows<Row>(db: Db, name: string, text: string, values: unknown[] = []): Promise<Row[]> {
+/** Runs a named, prepared statement and returns its rows. */
+export async function many<Row>(db: Db, name: string, text: string, values: unknown[] = []): Promise<Row[]> {
   const result = await db.query<never>({ name, text, values });
   return result.rows as Row[];
 }
 
-/** The first row of a statement, or undefined. */
-export async function maybe<Row>(
+/** Runs a named, prepared statement and returns its first row, or undefined. */
+export async function one<Row>(
   db: Db,
   name: string,
   text: string,
   values: unknown[] = [],
 ): Promise<Row | undefined> {
-  return (await rows<Row>(db, name, text, values))[0];
+  return (await many<Row>(db, name, text, values))[0];
 }
 
-/** How many rows a statement touched. */
-export async function count(db: Db, name: string, text: string, values: unknown[] = []): Promise<number> {
+/** Runs a named, prepared statement and returns how many rows it touched. */
+export async function execute(db: Db, name: string, text: string, values: unknown[] = []): Promise<number> {
   const result = await db.query({ name, text, values });
   return result.rowCount ?? 0;
 }

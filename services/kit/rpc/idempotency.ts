@@ -11,7 +11,7 @@ import {
 import { createContextKey, type HandlerContext, type Interceptor } from "@connectrpc/connect";
 import { http, Role } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import type { Logger } from "../log.ts";
-import { count, type Db, maybe, type Pool, type Tx, transaction } from "../postgres/db.ts";
+import { type Db, execute, one, type Pool, type Tx, transaction } from "../postgres/db.ts";
 import type { Caller } from "./caller-token.ts";
 import { conflict } from "./errors.ts";
 import { who } from "./interceptor.ts";
@@ -119,7 +119,7 @@ export function sweepAnswers(pool: Pool, log: Logger): () => void {
   const text = `delete from kept_answers where id in
     (select id from kept_answers where at <= now() - interval '24 hours' limit 10000 for update skip locked)`;
   const sweep = () =>
-    count(pool, "answers_sweep", text).catch((error) => log.warn({ err: error }, "sweep failed"));
+    execute(pool, "answers_sweep", text).catch((error) => log.warn({ err: error }, "sweep failed"));
   const sweeping = setInterval(sweep, SWEEP_MS).unref();
   return () => clearInterval(sweeping);
 }
@@ -141,7 +141,7 @@ function keyOf(header: string | null, caller: Caller): Key | undefined {
  * waits: duplicates could use up the pool.
  */
 async function claim(tx: Tx, { id, secrets }: Key): Promise<boolean> {
-  const taken = await count(
+  const taken = await execute(
     tx,
     "answer_claim",
     `insert into kept_answers as k (id, request)
@@ -154,12 +154,12 @@ async function claim(tx: Tx, { id, secrets }: Key): Promise<boolean> {
 }
 
 function fillIn(tx: Tx, id: Buffer, answer: Buffer): Promise<number> {
-  return count(tx, "answer_keep", "update kept_answers set answer = $2 where id = $1", [id, answer]);
+  return execute(tx, "answer_keep", "update kept_answers set answer = $2 where id = $1", [id, answer]);
 }
 
 /** The answer that was given under a key, if there is one. Throws 409 when it was given to another request. */
 async function find(db: Db, key: Key, method: DescMethod): Promise<Message | undefined> {
-  const kept = await maybe<{ request: Buffer; answer: Buffer }>(
+  const kept = await one<{ request: Buffer; answer: Buffer }>(
     db,
     "answer_find",
     "select request, answer from kept_answers where id = $1 and at > now() - interval '24 hours'",

@@ -1,12 +1,12 @@
 // Statements on aliases below a scope; sql.ts has those on variables.
-import { type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { type Db, many, one } from "../../kit/postgres/db.ts";
 
 /**
  * Names that lead to a written name and are reached from one, if nothing shadows anything, and the scopes below
  * the written one that hold aliases of such names. `wide` are the scopes from the project to the written one.
  */
 export async function nearerAliases(db: Db, scopeId: string, wide: string[], written: string[]) {
-  const found = await maybe<{ names: string[]; scopeIds: string[] }>(
+  const found = await one<{ names: string[]; scopeIds: string[] }>(
     db,
     "aliases_nearer",
     `with recursive below as materialized (
@@ -35,7 +35,7 @@ export async function nearerAliases(db: Db, scopeId: string, wide: string[], wri
 
 /** The web and worker services that are one of the scopes or stand in one, newest first. */
 export function servicesAt(db: Db, scopeIds: string[]) {
-  return rows<{ id: string; name: string; environmentId: string }>(
+  return many<{ id: string; name: string; environmentId: string }>(
     db,
     "services_at",
     `select id, name, parent_id as "environmentId" from scopes
@@ -47,7 +47,7 @@ export function servicesAt(db: Db, scopeIds: string[]) {
 
 /** What the variables of these names in these scopes point to; null for what is no alias. */
 export function targets(db: Db, scopeIds: string[], names: string[]) {
-  return rows<{ scopeId: string; name: string; aliasTarget: string | null }>(
+  return many<{ scopeId: string; name: string; aliasTarget: string | null }>(
     db,
     "alias_targets",
     `select scope_id as "scopeId", name, alias_target as "aliasTarget" from variables

@@ -1,5 +1,5 @@
 // Statements on the scope tree and on what addons publish; sql.ts has those on variables.
-import { count, type Db, maybe, rows } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { Scope as ScopeKind } from "../resolve/resolve.ts";
 
 /** The ids of a path; `service` is a name. */
@@ -30,7 +30,7 @@ const PATH = `p.account_id as "accountId", p.id as "projectId", p.revision as "p
   exists (select from doubts d where d.scope_id in (p.id, e.id, s.id)) as doubted`;
 
 export function scopesOfPath(db: Db, path: Path) {
-  return maybe<PathRow>(
+  return one<PathRow>(
     db,
     "scopes_of_path",
     `select ${PATH} from scopes p
@@ -42,7 +42,7 @@ export function scopesOfPath(db: Db, path: Path) {
 }
 
 export function scopesOfService(db: Db, serviceId: string) {
-  return maybe<PathRow>(
+  return one<PathRow>(
     db,
     "scopes_of_service",
     `select ${PATH} from scopes s
@@ -58,7 +58,7 @@ const DOUBT = "interval '2 minutes'";
 
 /** Notes that a scope may be deleted from now on, whoever has heard of it. */
 export function doubt(db: Db, scopeId: string) {
-  return count(
+  return execute(
     db,
     "doubt",
     "insert into doubts (scope_id) values ($1) on conflict (scope_id) do update set at = now()",
@@ -68,7 +68,7 @@ export function doubt(db: Db, scopeId: string) {
 
 /** Forgets announcements of deletions that did not happen: the scopes are there, long after. */
 export function endDoubts(db: Db, scopeIds: string[]) {
-  return count(db, "doubts_end", `delete from doubts where scope_id = any($1) and at < now() - ${DOUBT}`, [
+  return execute(db, "doubts_end", `delete from doubts where scope_id = any($1) and at < now() - ${DOUBT}`, [
     scopeIds,
   ]);
 }
@@ -78,7 +78,7 @@ export function endDoubts(db: Db, scopeIds: string[]) {
  * the project is unknown or deleted.
  */
 export async function lockProject(db: Db, projectId: string): Promise<boolean> {
-  const found = await maybe<{ alive: boolean }>(
+  const found = await one<{ alive: boolean }>(
     db,
     "project_lock",
     "select deleted_at is null as alive from scopes where id = $1 for no key update",
@@ -89,7 +89,7 @@ export async function lockProject(db: Db, projectId: string): Promise<boolean> {
 
 export async function isAlive(db: Db, id: string): Promise<boolean> {
   const text = "select from scopes where id = $1 and deleted_at is null";
-  return (await count(db, "scope_alive", text, [id])) === 1;
+  return (await execute(db, "scope_alive", text, [id])) === 1;
 }
 
 export type NewScope = {
@@ -103,7 +103,7 @@ export type NewScope = {
 
 /** False when the scope is there, was deleted, or a newer service holds its name. */
 export async function insertScope(db: Db, scope: NewScope): Promise<boolean> {
-  const added = await count(
+  const added = await execute(
     db,
     "scope_insert",
     `insert into scopes (id, account_id, parent_id, kind, name, type) values ($1, $2, $3, $4, $5, $6)
@@ -115,7 +115,7 @@ export async function insertScope(db: Db, scope: NewScope): Promise<boolean> {
 
 /** Services that held a name before the given one was made. */
 export async function olderNamesakes(db: Db, service: { id: string; environmentId: string; name: string }) {
-  const found = await rows<{ id: string }>(
+  const found = await many<{ id: string }>(
     db,
     "scope_namesakes",
     "select id from scopes where parent_id = $1 and name = $2 and id < $3 and deleted_at is null",
@@ -126,7 +126,7 @@ export async function olderNamesakes(db: Db, service: { id: string; environmentI
 
 /** Marks a scope deleted, also one that was never heard of. */
 export function insertTombstone(db: Db, scope: NewScope) {
-  return count(
+  return execute(
     db,
     "scope_tombstone",
     `insert into scopes (id, account_id, parent_id, kind, deleted_at) values ($1, $2, $3, $4, now())
@@ -137,7 +137,7 @@ export function insertTombstone(db: Db, scope: NewScope) {
 
 /** Deletes a scope and all below it with their variables and keys; gives how many addon keys went. */
 export async function buryTree(db: Db, id: string): Promise<number> {
-  const gone = await maybe<{ keys: number }>(
+  const gone = await one<{ keys: number }>(
     db,
     "scope_bury",
     `with tree as (
@@ -161,7 +161,7 @@ export async function buryTree(db: Db, id: string): Promise<number> {
 
 /** Raises the revision of an environment whose services or addon keys changed; undefined when it is gone. */
 export async function touchEnvironment(db: Db, id: string): Promise<number | undefined> {
-  const touched = await maybe<{ revision: number }>(
+  const touched = await one<{ revision: number }>(
     db,
     "environment_touch",
     `update scopes set revision = revision + 1, widest_key = (
@@ -175,7 +175,7 @@ export async function touchEnvironment(db: Db, id: string): Promise<number | und
 
 /** Which of the names are services of the environment. */
 export async function knownServices(db: Db, environmentId: string, names: string[]): Promise<Set<string>> {
-  const found = await rows<{ name: string }>(
+  const found = await many<{ name: string }>(
     db,
     "services_known",
     "select name from scopes where parent_id = $1 and name = any($2) and deleted_at is null",
@@ -189,7 +189,7 @@ export async function markPublished(
   db: Db,
   addon: { serviceId: string; ready: boolean; revision: number },
 ): Promise<boolean> {
-  const changed = await count(
+  const changed = await execute(
     db,
     "addon_published",
     `update scopes set ready = $2, keys_revision = $3
@@ -203,7 +203,7 @@ export type KeyRow = { key: string; sensitive: boolean; sealed: Buffer; size: nu
 
 /** Replaces all keys of an addon. */
 export async function replaceKeys(db: Db, serviceId: string, keys: KeyRow[]): Promise<void> {
-  await count(
+  await execute(
     db,
     "addon_keys_replace",
     `with old as (delete from addon_keys where service_id = $1 and key <> all($2::text[]))
@@ -236,7 +236,7 @@ export type AddonRow = {
 
 /** The named services of environments, with their keys. */
 export function addonRows(db: Db, environmentIds: string[], names: string[]) {
-  return rows<AddonRow>(
+  return many<AddonRow>(
     db,
     "addon_rows",
     `select s.parent_id as "environmentId", s.name, s.id as "serviceId", s.type, s.ready,
@@ -263,7 +263,7 @@ export function impactRows(
   services: Neighbour[],
   limit: number | null,
 ) {
-  return rows<ImpactRow>(
+  return many<ImpactRow>(
     db,
     "scope_impact",
     `select s.id, s.name, s.environment_id as "environmentId", count(*) over ()::int as total
