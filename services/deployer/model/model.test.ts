@@ -19,6 +19,7 @@ const removed: [string, Fence[]][] = [
   ["what was superseded can still be applied", ["applies what has ended", "applies any version"]],
   ["accepting supersedes nothing", ["supersedes nothing"]],
   ["the leases of killed processes stay", ["keeps the dead"]],
+  ["a lease that a living process holds is taken", ["claims what is leased"]],
   ["other variables get the same revision", ["reuses revisions"]],
 ];
 

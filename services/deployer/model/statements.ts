@@ -15,6 +15,7 @@ export const FENCES = {
   "forgets wakes": "release does not keep an earlier time to look again",
   "forgets changes": "noteRelease and noteCompared clear every mark of changed variables",
   "keeps the dead": "leases of killed processes run their time, and are never free",
+  "claims what is leased": "work_claim takes what is due, whoever holds its lease",
   "reuses revisions": "revisionFor gives every set of variables the same revision",
 } as const;
 export type Fence = keyof typeof FENCES;
@@ -161,6 +162,7 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Readonly<Record
     work_claim(q, owner: number, limit: number, inHand: string[]) {
       const free = (w: Row) =>
         w.lease_owner === null ||
+        without("claims what is leased") ||
         (!without("keeps the dead") && (w.lease_until < q.now || !q.lives(w.lease_owner)));
       const due = (w: Row) => w.next_at !== null && w.next_at <= q.now;
       const wanted = (w: Row) =>
