@@ -8,7 +8,7 @@ import {
   ServiceDeletedSchema,
 } from "../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { type Handler, on } from "../kit/events/consumer.ts";
-import { type Addons, storePublished } from "./scopes/addons.ts";
+import { type Addons, storePublished } from "./addons/addon-keys.ts";
 import { type Scopes, unlessNotFound } from "./scopes/scopes.ts";
 import { forget, learn } from "./scopes/tree.ts";
 

@@ -11,11 +11,11 @@ import { main } from "../kit/process/process.ts";
 import { serve } from "../kit/process/server.ts";
 import { serviceClient } from "../kit/rpc/client.ts";
 import { startTelemetry } from "../kit/telemetry.ts";
-import { createResolvedSets } from "./api/resolved.ts";
+import { createAddons } from "./addons/addon-keys.ts";
 import { variableService } from "./api/variable-service.ts";
 import { type Config, fields } from "./config.ts";
 import { deployerHandlers } from "./events.ts";
-import { createAddons } from "./scopes/addons.ts";
+import { createResolvedSets } from "./resolve/resolved-sets.ts";
 import { createScopes } from "./scopes/scopes.ts";
 import { createDataKeys } from "./seal/data-keys.ts";
 

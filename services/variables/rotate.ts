@@ -2,7 +2,7 @@ import { createPool, type Pool } from "../kit/postgres/db.ts";
 import { readConfig, url } from "../kit/process/config.ts";
 import { encryptionKeys } from "./config.ts";
 import { type Keyring, KeyUnavailable, unwrapDataKey, wrapDataKey } from "./seal/seal.ts";
-import { dataKeysNotUnder, rewrapDataKey } from "./sql.ts";
+import { dataKeysNotUnder, rewrapDataKey } from "./writes/sql.ts";
 
 const BATCH = 100;
 

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
-import { windowKey } from "../sign-in/attempts.ts";
+import { windowKey } from "../sign-in/attempt-keys.ts";
 import { refusal, refused, startIdentity, type TestIdentity, tokenIn } from "../testing.ts";
 import { sweep } from "../tokens/sql.ts";
 

@@ -10,7 +10,7 @@ import { readConfig } from "../../kit/process/config.ts";
 import { type Mailbox, startMailbox } from "../../kit/testing/smtp-server.ts";
 import { eventually, testDatabase } from "../../kit/testing/testing.ts";
 import { fields, linkSettings } from "../config.ts";
-import { windowKey } from "../sign-in/attempts.ts";
+import { windowKey } from "../sign-in/attempt-keys.ts";
 import { refused, startIdentity, type TestIdentity, testEnv, tokenIn } from "../testing.ts";
 import { createLinks } from "./links.ts";
 

@@ -24,8 +24,8 @@ import {
 import * as sql from "../tokens/sql.ts";
 import { covers } from "../tokens/token-scope.ts";
 import { hashToken, lastFour, makeToken } from "../tokens/tokens.ts";
-import { attemptKey, createTurns } from "./attempts.ts";
-import { type Attempt, admitSignIn, forgiveSignIn } from "./sign-in-limits.ts";
+import { attemptKey, createTurns } from "./attempt-keys.ts";
+import { type Attempt, admitSignIn, forgiveSignIn } from "./attempt-limits.ts";
 
 export type SessionDeps = { pool: Pool; cursors: Cursors; now: () => number; passwords: PasswordCheck };
 

@@ -6,7 +6,7 @@ import { clientAs } from "../../kit/testing/testing.ts";
 import { OWNER_PASSWORD, refusal, refused, startIdentity, type TestIdentity } from "../testing.ts";
 import { sweep } from "../tokens/sql.ts";
 import { hashToken, makeToken, parseToken } from "../tokens/tokens.ts";
-import { attemptKey, windowKey } from "./attempts.ts";
+import { attemptKey, windowKey } from "./attempt-keys.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

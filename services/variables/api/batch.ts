@@ -2,10 +2,10 @@ import type { BatchVariablesRequest } from "../../../proto/gen/berth/variables/v
 import type { Tx } from "../../kit/postgres/db.ts";
 import type { Scope } from "../scopes/scopes.ts";
 import type { Vault } from "../seal/data-keys.ts";
-import { type NewVariable, replacedBy } from "../sql.ts";
-import type { Guard } from "../writes/guards.ts";
+import { type NewVariable, replacedBy } from "../writes/sql.ts";
 import { overwriting, rowOf } from "../writes/variable-row.ts";
 import type { Decision, Written } from "../writes/write.ts";
+import type { Guard } from "./guards.ts";
 import type { Source } from "./request-rules.ts";
 import { present } from "./variable-message.ts";
 

@@ -2,11 +2,11 @@ import type { Message, MessageInitShape } from "@bufbuild/protobuf";
 import type { VariableSchema } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Db } from "../../kit/postgres/db.ts";
 import { DERIVED_SENSITIVE } from "../resolve/resolve.ts";
+import { addonsByName, connectedServices } from "../resolve/resolved-sets.ts";
 import { chainOf, type Scope } from "../scopes/scopes.ts";
 import { addonRows } from "../scopes/sql.ts";
 import type { Vault } from "../seal/data-keys.ts";
-import { type ChainRow, chainRows, type SealedVariable, type StoredVariable } from "../sql.ts";
-import { addonsByName, connectedServices } from "./resolved.ts";
+import { type ChainRow, chainRows, type SealedVariable, type StoredVariable } from "../writes/sql.ts";
 
 export type VariableMessage = Exclude<MessageInitShape<typeof VariableSchema>, Message>;
 

@@ -6,19 +6,19 @@ import type { Cursors, Pool } from "../../kit/postgres/db.ts";
 import { conflict, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
-import type { Addons } from "../scopes/addons.ts";
+import type { Addons } from "../addons/addon-keys.ts";
+import { resolveForRelease } from "../resolve/release.ts";
+import { type ResolvedSets, reveal } from "../resolve/resolved-sets.ts";
 import { isAddon, type Scopes } from "../scopes/scopes.ts";
 import { doubt } from "../scopes/sql.ts";
 import type { DataKeys } from "../seal/data-keys.ts";
-import * as sql from "../sql.ts";
-import { expectCurrent, guardImpact, impactOf, requireVariable } from "../writes/guards.ts";
+import * as sql from "../writes/sql.ts";
 import { isLiteral, patched, rowOf, tagOf } from "../writes/variable-row.ts";
 import { placeOf, write } from "../writes/write.ts";
 import { batchAnswer, decideBatch, sealBatch } from "./batch.ts";
 import { setTag, unchanged } from "./etag.ts";
-import { resolveForRelease } from "./release.ts";
+import { expectCurrent, guardImpact, impactOf, requireVariable } from "./guards.ts";
 import { batchSources, newSource, patchOf } from "./request-rules.ts";
-import { type ResolvedSets, reveal } from "./resolved.ts";
 import { present, presentOpen } from "./variable-message.ts";
 
 export type VariableDeps = {

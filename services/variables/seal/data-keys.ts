@@ -3,7 +3,7 @@ import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { unavailable } from "../../kit/rpc/errors.ts";
 import { fingerprint, type ResolvedEntry } from "../resolve/resolve.ts";
-import { dataKey, insertDataKey } from "../sql.ts";
+import { dataKey, insertDataKey } from "../writes/sql.ts";
 import {
   type Keyring,
   KeyUnavailable,

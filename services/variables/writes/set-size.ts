@@ -6,7 +6,7 @@ import {
   resolvedSize,
   type VariableRow,
 } from "../resolve/resolve.ts";
-import type { Growth, NewVariable, Replaced } from "../sql.ts";
+import type { Growth, NewVariable, Replaced } from "./sql.ts";
 
 /** What a resolved set may have at most: UTF-8 of all names and values (decisions.md 3). */
 export const MAX_SET_BYTES = 512 * 1024;

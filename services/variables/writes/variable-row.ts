@@ -3,7 +3,7 @@ import { invalid } from "../../kit/rpc/errors.ts";
 import type { Source } from "../api/request-rules.ts";
 import type { Scope } from "../scopes/scopes.ts";
 import type { Vault } from "../seal/data-keys.ts";
-import type { NewVariable, Replaced, SealedVariable, StoredVariable } from "../sql.ts";
+import type { NewVariable, Replaced, SealedVariable, StoredVariable } from "./sql.ts";
 
 /** Whether a stored variable is a literal: neither a connection nor an alias. */
 export function isLiteral(row: Pick<StoredVariable, "connectionService" | "aliasTarget">): boolean {

@@ -5,13 +5,13 @@ import type { Pool, Tx } from "../../kit/postgres/db.ts";
 import { invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
-import { addonsByName, connectedServices, referenced } from "../api/resolved.ts";
+import { type AliasWarning, aliasWarnings } from "../aliases/alias-warnings.ts";
 import { aliasCycle } from "../resolve/resolve.ts";
+import { addonsByName, connectedServices, referenced } from "../resolve/resolved-sets.ts";
 import { chainOf, knownScope, type Scope } from "../scopes/scopes.ts";
 import { addonRows, lockProject, type Path } from "../scopes/sql.ts";
-import * as sql from "../sql.ts";
-import { type AliasWarning, aliasWarnings } from "./alias-warnings.ts";
 import { growthOf, MAX_SET_BYTES, refuseLarger, type SizedRow, type Write } from "./set-size.ts";
+import * as sql from "./sql.ts";
 
 export const MAX_VARIABLES = 1000;
 

@@ -2,8 +2,8 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { AliasWarningSchema } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Db } from "../../kit/postgres/db.ts";
 import { cycleThrough } from "../resolve/resolve.ts";
-import * as sql from "../resolve/sql.ts";
 import { chainOf, type Scope } from "../scopes/scopes.ts";
+import * as sql from "./sql.ts";
 
 export type AliasWarning = MessageInitShape<typeof AliasWarningSchema>;
 

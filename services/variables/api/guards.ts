@@ -1,12 +1,12 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import type { Db } from "../../kit/postgres/db.ts";
 import { conflict, notFound } from "../../kit/rpc/errors.ts";
-import { expectMatch } from "../api/etag.ts";
-import { present } from "../api/variable-message.ts";
 import type { Scope, Scopes } from "../scopes/scopes.ts";
 import { impactRows, type Neighbour } from "../scopes/sql.ts";
-import { type SealedVariable, variableByName } from "../sql.ts";
-import { tagOf } from "./variable-row.ts";
+import { type SealedVariable, variableByName } from "../writes/sql.ts";
+import { tagOf } from "../writes/variable-row.ts";
+import { expectMatch } from "./etag.ts";
+import { present } from "./variable-message.ts";
 
 const IMPACT_SHOWN = 20;
 

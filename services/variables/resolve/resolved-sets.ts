@@ -5,13 +5,13 @@ import {
 } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Db, Pool } from "../../kit/postgres/db.ts";
 import { invalid, notFound } from "../../kit/rpc/errors.ts";
-import { type Addon, type Resolved, resolve, type VariableRow } from "../resolve/resolve.ts";
-import { keyPlace } from "../scopes/addons.ts";
+import { keyPlace } from "../addons/addon-keys.ts";
 import { chainOf, type Scope } from "../scopes/scopes.ts";
 import { type AddonRow, addonRows } from "../scopes/sql.ts";
 import type { DataKeys, Vault } from "../seal/data-keys.ts";
 import type { Place } from "../seal/seal.ts";
-import { type ChainRow, chainRows, sealedChainRows, variableByName } from "../sql.ts";
+import { type ChainRow, chainRows, sealedChainRows, variableByName } from "../writes/sql.ts";
+import { type Addon, type Resolved, resolve, type VariableRow } from "./resolve.ts";
 
 export type ResolvedSets = ReturnType<typeof createResolvedSets>;
 

@@ -1,6 +1,6 @@
 import type { Db, Pool } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/errors.ts";
-import { attemptKey, windowKey } from "./attempts.ts";
+import { attemptKey, windowKey } from "./attempt-keys.ts";
 import * as sql from "./sql.ts";
 
 /** How many tries, mails or the like a window takes. */

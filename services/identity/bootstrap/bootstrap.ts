@@ -1,15 +1,15 @@
-import { newId } from "../kit/ids.ts";
-import type { Logger } from "../kit/log.ts";
-import { execute, one, type Pool, type Tx, transaction } from "../kit/postgres/db.ts";
-import type { Caller } from "../kit/rpc/caller-token.ts";
-import { announceAccount } from "./accounts/account-service.ts";
-import { insertAccount, insertMembership } from "./accounts/sql.ts";
-import type { Bootstrap } from "./config.ts";
-import { hashPassword } from "./passwords/passwords.ts";
-import { addToken, endToken } from "./sign-in/session-service.ts";
-import { DAY_MS } from "./tokens/authenticate.ts";
-import { insertUser, userByEmail } from "./tokens/sql.ts";
-import { hashToken } from "./tokens/tokens.ts";
+import { newId } from "../../kit/ids.ts";
+import type { Logger } from "../../kit/log.ts";
+import { execute, one, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import type { Caller } from "../../kit/rpc/caller-token.ts";
+import { announceAccount } from "../accounts/account-service.ts";
+import { insertAccount, insertMembership } from "../accounts/sql.ts";
+import type { Bootstrap } from "../config.ts";
+import { hashPassword } from "../passwords/passwords.ts";
+import { addToken, endToken } from "../sign-in/session-service.ts";
+import { DAY_MS } from "../tokens/authenticate.ts";
+import { insertUser, userByEmail } from "../tokens/sql.ts";
+import { hashToken } from "../tokens/tokens.ts";
 
 const TOKEN_DAYS = 365;
 const caller: Caller = { kind: "service", id: "identity", ip: "" };

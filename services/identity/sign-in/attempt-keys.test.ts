@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { attemptKey, createTurns, network } from "./attempts.ts";
+import { attemptKey, createTurns, network } from "./attempt-keys.ts";
 
 test.each([
   ["203.0.113.7", "203.0.113.7"],

@@ -1,11 +1,11 @@
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import { isRefusal } from "../../kit/rpc/errors.ts";
+import { type Catalog, type Scope, unlessNotFound } from "../scopes/scopes.ts";
+import * as sql from "../scopes/sql.ts";
+import { tellEnvironment } from "../scopes/tree.ts";
 import type { DataKeys } from "../seal/data-keys.ts";
 import type { Place } from "../seal/seal.ts";
-import { type Catalog, type Scope, unlessNotFound } from "./scopes.ts";
-import * as sql from "./sql.ts";
-import { tellEnvironment } from "./tree.ts";
 
 /** Where a key that an addon publishes is sealed to. */
 export function keyPlace(accountId: string, serviceId: string, key: string): Place {

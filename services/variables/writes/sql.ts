@@ -1,7 +1,7 @@
 // Statements on variables and data keys; sql-scopes.ts has those on the scope tree.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { type Db, execute, many, one } from "../kit/postgres/db.ts";
-import type { WrappedKey } from "./seal/seal.ts";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import type { WrappedKey } from "../seal/seal.ts";
 
 /** A variable without its place and value. */
 export type StoredVariable = {

@@ -1,9 +1,9 @@
 import type { Pool } from "../../kit/postgres/db.ts";
 import { notFound } from "../../kit/rpc/errors.ts";
-import type { Resolved } from "../resolve/resolve.ts";
-import type { Addons } from "../scopes/addons.ts";
+import type { Addons } from "../addons/addon-keys.ts";
 import { isAddon, knownScope, type Scope, type Scopes, unlessNotFound } from "../scopes/scopes.ts";
-import type { ResolvedSets } from "./resolved.ts";
+import type { Resolved } from "./resolve.ts";
+import type { ResolvedSets } from "./resolved-sets.ts";
 
 type Deps = { pool: Pool; scopes: Scopes; sets: ResolvedSets; addons: Addons };
 
