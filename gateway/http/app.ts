@@ -6,7 +6,7 @@ import fastify, {
   type FastifyRequest,
 } from "fastify";
 import type { Logger } from "../../services/kit/log.ts";
-import { closeWhenLeaving } from "../../services/kit/process/graceful-close.ts";
+import { closeConnectionsOnShutdown } from "../../services/kit/process/graceful-close.ts";
 import { metricsText } from "../../services/kit/telemetry.ts";
 import { finish } from "../routing/handle-request.ts";
 import { envelope, internal, type Problem, problem } from "./problem.ts";
@@ -82,7 +82,7 @@ export function createApp(options: {
     refuse(request, reply, found);
   });
   operational(app, options);
-  app.server.prependListener("request", (_request, response) => closeWhenLeaving(response));
+  app.server.prependListener("request", (_request, response) => closeConnectionsOnShutdown(response));
   return app;
 }
 

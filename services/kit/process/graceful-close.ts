@@ -1,17 +1,17 @@
 import type { ServerResponse } from "node:http";
 
-// Of the whole process: it leaves once.
-let leaving = false;
+// Of the whole process: it shuts down once.
+let shuttingDown = false;
 
-/** From now on every answer closes its connection, so that clients open their next one elsewhere. */
-export function leave(): void {
-  leaving = true;
+/** Makes every later response close its connection, so that clients open their next one elsewhere. */
+export function beginShutdown(): void {
+  shuttingDown = true;
 }
 
 /**
- * Says on an answer that its connection closes, once the process leaves. A server that closes an idle connection
- * at the moment a client uses it would lose that request; one that says so first does not.
+ * Adds `Connection: close` to a response once the process shuts down. A server that closes an idle connection
+ * at the moment a client uses it would lose that request; one that announces it first does not.
  */
-export function closeWhenLeaving(response: ServerResponse): void {
-  if (leaving) response.setHeader("connection", "close");
+export function closeConnectionsOnShutdown(response: ServerResponse): void {
+  if (shuttingDown) response.setHeader("connection", "close");
 }

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { createLog, type Logger } from "../log.ts";
 import { type ConfigError, type Field, readConfig } from "./config.ts";
-import { leave } from "./graceful-close.ts";
+import { beginShutdown } from "./graceful-close.ts";
 
 export type Running = { stop: () => Promise<void> };
 
@@ -32,7 +32,7 @@ export async function main<F extends Record<string, Field<unknown>>>(
     if (stopping) return;
     stopping = true;
     log.info("stopping");
-    leave();
+    beginShutdown();
     await pause(Number((config as { lingerMs?: number }).lingerMs ?? 0));
     const late = setTimeout(() => process.exit(1), 10_000);
     late.unref();

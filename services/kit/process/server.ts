@@ -9,7 +9,7 @@ import type { Pool } from "../postgres/db.ts";
 import { idempotencyInterceptor, sweepAnswers } from "../rpc/idempotency.ts";
 import { annotation, serverInterceptor } from "../rpc/interceptor.ts";
 import { metricsText } from "../telemetry.ts";
-import { closeWhenLeaving } from "./graceful-close.ts";
+import { closeConnectionsOnShutdown } from "./graceful-close.ts";
 import { health, reflection } from "./grpc-health-reflection.ts";
 
 export type ServerOptions = {
@@ -63,7 +63,7 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
   });
 
   const plain = http.createServer({ keepAliveTimeout: 75_000, requestTimeout: REQUEST_MS }, (req, res) => {
-    closeWhenLeaving(res);
+    closeConnectionsOnShutdown(res);
     rpc(req, res);
   });
   const h2c = http2.createServer({}, rpc);
