@@ -1,0 +1,84 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import { expect, test } from "vitest";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+/** What git has, or would have: tracked files and new ones that are not ignored. */
+const files = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard"], {
+  cwd: ROOT,
+  encoding: "utf8",
+})
+  .split("\n")
+  .filter((file) => file !== "" && existsSync(join(ROOT, file)))
+  .filter((file) => !/^package-lock\.json$|^LICENSE$|\.(binpb|png|ico|woff2|gz)$/.test(file));
+const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
+const pages = files.filter((file) => file.endsWith(".md"));
+
+/** The anchors of a page: its headings, as GitHub makes anchors of them. */
+function anchorsOf(page: string): string[] {
+  const headings = withoutCode(read(page)).matchAll(/^#{1,6} +(.+?) *$/gm);
+  return [...headings].map(([, heading]) => slugOf(heading!));
+}
+
+function slugOf(heading: string): string {
+  const text = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1").toLowerCase();
+  return text.replaceAll(/[^\p{L}\p{N}\s_-]/gu, "").replaceAll(/\s/g, "-");
+}
+
+function withoutCode(markdown: string): string {
+  return markdown.replaceAll(/^(```|~~~)[\s\S]*?^\1/gm, "");
+}
+
+/** Why `target`, `path#anchor` as seen from a folder of the repository, leads nowhere; undefined when it leads somewhere. */
+function problemOf(target: string, folder: string, page: string): string | undefined {
+  const [path = "", anchor] = target.split("#");
+  const found = path === "" ? page : normalize(join(folder, path));
+  if (found.startsWith("..")) return "is outside the repository";
+  if (!existsSync(join(ROOT, found))) return "does not exist";
+  if (anchor === undefined) return undefined;
+  if (!found.endsWith(".md") || statSync(join(ROOT, found)).isDirectory()) return "has no anchors";
+  return anchorsOf(found).includes(anchor) ? undefined : "has no such heading";
+}
+
+test("the links of every page lead to a file, and to a heading in it", () => {
+  const broken = pages.flatMap((page) => {
+    const text = withoutCode(read(page)).replaceAll(/`[^`\n]*`/g, "");
+    const links = [...text.matchAll(/\[[^\]]*\]\(([^)\s]+)\)/g)].map(([, target]) => target!);
+    return links
+      .filter((target) => !/^[a-z]+:/.test(target))
+      .map((target) => `${page}: ${target} ${problemOf(target, dirname(page), page) ?? "ok"}`)
+      .filter((line) => !line.endsWith(" ok"));
+  });
+  expect(broken).toEqual([]);
+});
+
+test("a page names each of its headings once, so that anchors stay", () => {
+  const twice = pages.flatMap((page) => {
+    const anchors = anchorsOf(page);
+    return anchors.filter((anchor, at) => anchors.indexOf(anchor) !== at).map((anchor) => `${page}#${anchor}`);
+  });
+  expect(twice).toEqual([]);
+});
+
+test("what code and pages cite is in the repository: a rule of docs/ by its heading, any other page by its path", () => {
+  const self = "test/contracts/docs.test.ts";
+  const broken = files.flatMap((file) => {
+    if (file === self) return [];
+    const cited = [...read(file).matchAll(/(?<![\w./@-])((?:[\w-]+\/|\.{1,2}\/)*[\w-]+\.md)(#[\w-]+)?/g)];
+    return cited.flatMap(([target, path, anchor]) => {
+      const rule = path!.startsWith("docs/") && !file.endsWith(".md");
+      if (rule && !anchor) return [`${file}: ${target} names no heading`];
+      const fromRoot = problemOf(target, ".", file);
+      const beside = problemOf(target, dirname(file), file);
+      return fromRoot && beside ? [`${file}: ${target} ${fromRoot}`] : [];
+    });
+  });
+  expect(broken).toEqual([]);
+});
+
+test("rules are cited: the check above finds something to check", () => {
+  const citing = files.filter((file) => /\.(ts|proto)$/.test(file) && /docs\/[a-z]+\.md#/.test(read(file)));
+  expect(citing.length).toBeGreaterThan(20);
+});
