@@ -65,7 +65,10 @@ export function createAuth(options: {
   };
 }
 
-/** One answer for an account the caller is no member of, whether it exists or not (decisions.md 1). */
+/**
+ * One answer for an account the caller is no member of, whether it exists or not
+ * (docs/conventions.md#forbidden-or-not-found).
+ */
 function refusalOf(route: Route, known: Known, accountId: string | undefined): Problem | undefined {
   if (!route.needs) return undefined;
   const role = known.roles.get(accountId ?? "");

@@ -2,7 +2,7 @@ import { fromBinary, type JsonObject } from "@bufbuild/protobuf";
 import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
 import { type Detail, sentence } from "../../services/kit/rpc/errors.ts";
 
-/** A refusal on its way out: HTTP status, code of decisions.md 1, and what the envelope says. */
+/** A refusal on its way out: HTTP status, code of docs/conventions.md#error-codes, and what the envelope says. */
 export type Problem = {
   status: number;
   code: string;
@@ -33,7 +33,7 @@ export function internal(requestId: string): Problem {
   return { status: 500, code: "internal", message };
 }
 
-/** The body of every error: `ErrorEnvelopeDto` (decisions.md 1). */
+/** The body of every error: `ErrorEnvelopeDto` (docs/conventions.md#errors). */
 export function envelope(found: Problem, requestId: string): Buffer {
   const { code, message, details = [], context } = found;
   return Buffer.from(JSON.stringify({ error: { code, message, requestId, details, ...context } }));

@@ -110,7 +110,7 @@ function after<T>(value: T | Promise<T>, next: (value: T) => void, failed: (erro
   else next(value);
 }
 
-// The order of decisions.md 1: 401, then 429, then 403.
+// The order of docs/conventions.md#order-of-checks: 401, then 429, then 403.
 function admit(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -160,7 +160,7 @@ function pathMembersOf(rpc: DescMethod, path: string): PathMember[] {
 }
 
 // Reads take their members from the query. Writes have a body; of their members only confirmImpact may
-// stand in the query as well (decisions.md 3).
+// stand in the query as well (docs/conventions.md#requests).
 function queryMembersOf(rpc: DescMethod, method: string, inPath: Set<string>): Map<string, DescField> {
   const members = rpc.input.fields.filter(
     (field) => !inPath.has(field.jsonName) && (method === "GET" || field.jsonName === "confirmImpact"),

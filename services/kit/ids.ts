@@ -4,7 +4,7 @@ const CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz";
 
 /**
  * A new identifier: prefix, `_`, and 26 characters of Crockford base32 over a UUIDv7, so that ids
- * sort by creation (decisions.md 1).
+ * sort by creation (docs/conventions.md#ids).
  */
 export function newId(prefix: string, now = Date.now()): string {
   const bytes = randomBytes(16);

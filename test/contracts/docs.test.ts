@@ -57,7 +57,9 @@ test("the links of every page lead to a file, and to a heading in it", () => {
 test("a page names each of its headings once, so that anchors stay", () => {
   const twice = pages.flatMap((page) => {
     const anchors = anchorsOf(page);
-    return anchors.filter((anchor, at) => anchors.indexOf(anchor) !== at).map((anchor) => `${page}#${anchor}`);
+    return anchors
+      .filter((anchor, at) => anchors.indexOf(anchor) !== at)
+      .map((anchor) => `${page}#${anchor}`);
   });
   expect(twice).toEqual([]);
 });

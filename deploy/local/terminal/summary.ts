@@ -1,6 +1,6 @@
 import { relative } from "node:path";
 
-/** The members of `.berth/local.json` (decisions.md 8); scripts read them. */
+/** The members of `.berth/local.json` (docs/operations.md#local-info); scripts read them. */
 export type LocalInfo = {
   origin: string;
   baseUrl: string;

@@ -46,7 +46,7 @@ function nameAt(file: FileDescriptorProto, path: readonly number[]): string | un
 /** One paragraph per blank line, for readers of JSON: no line breaks of the source, no names of documents. */
 function plain(comment: string): string {
   return comment
-    .replaceAll(/(?<!\s)\s*\((?:interface|decisions)\.md[^()]*\)/g, "")
+    .replaceAll(/(?<!\s)\s*\(docs\/[a-z]+\.md[^()]*\)/g, "")
     .replaceAll(/`[a-z]+(?:_[a-z]+)+`/g, (name) =>
       name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
     )

@@ -9,7 +9,7 @@ export type Entitlements = {
 const FREE: Entitlements = { uploadBytes: 250 * 1024 ** 2, buildMs: 15 * 60_000, historyDepth: 5 };
 const PAID = { uploadBytes: 500 * 1024 ** 2, buildMs: 30 * 60_000 };
 
-/** The plans (decisions.md 4 and 7). */
+/** The plans (docs/plans.md#plans). */
 export const tiers: Record<string, Entitlements> = {
   free: FREE,
   pro: { ...PAID, historyDepth: 20 },
@@ -22,7 +22,7 @@ export function entitlementsOf(tier: string | null | undefined): Entitlements {
   return tiers[tier ?? "free"] ?? FREE;
 }
 
-/** Times in ms (decisions.md 3 and 4). */
+/** Times in ms (docs/deployments.md#deadlines, docs/variables.md#delivery). */
 export const times = {
   queueMs: 30 * 60_000,
   /** The free plan's. */

@@ -20,7 +20,7 @@ async function provision(tx: Tx, accountId: string): Promise<void> {
 
 /**
  * Lets an account deploy: provisions it here when its AccountCreated has not arrived yet. While another
- * process is at it for longer than a moment: 412 account_not_provisioned (interface.md 4.4).
+ * process is at it for longer than a moment: 412 account_not_provisioned (docs/deployments.md#provisioning).
  */
 export async function requireProvisioned(tx: Tx, accountId: string): Promise<void> {
   if (await isProvisioned(tx, accountId)) return;

@@ -5,7 +5,7 @@ export function addonName(serviceId: string): string {
   return `addon_${serviceId.replace(/^svc_/, "")}`;
 }
 
-/** What an addon publishes (decisions.md 2): where it answers, and to what. */
+/** What an addon publishes (docs/addons.md#keys): where it answers, and to what. */
 export function addonKeys(
   type: AddonType,
   { host, port }: AddonAddress,

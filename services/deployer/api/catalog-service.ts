@@ -48,7 +48,7 @@ export type CatalogDeps = {
   images: AccountImages;
 };
 
-/** Projects, environments and services (decisions.md 2). */
+/** Projects, environments and services (docs/catalog.md#services). */
 export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogService> {
   const { pool, cursors, announce, images } = deps;
   return {

@@ -45,7 +45,7 @@ type Answer = {
     | { case: "dryRun"; value: MessageInitShape<typeof DryRunSchema> };
 };
 
-/** Deploy, archive upload, history and logs (interface.md 4.4, decisions.md 4). */
+/** Deploy, archive upload, history and logs (docs/deployments.md#sources). */
 export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof DeploymentService> {
   const { pool, cursors, secrets, store, runtime, images } = deps;
   return {

@@ -39,7 +39,7 @@ export interface BuildLimits {
   entries: number;
 }
 
-/** The limits of decisions.md §4. */
+/** The limits of docs/deployments.md#unpacking. */
 export const defaultBuildLimits: BuildLimits = { unpackedBytes: 2 * 1024 ** 3, entries: 200_000 };
 
 export interface BuildRequest {

@@ -19,8 +19,8 @@ export type BuildLogWriter = {
 /**
  * Writes a build's output to the database in pieces while it grows, so that every replica can show it at
  * most a second later. Values of `secrets` are masked, long lines cut, and the oldest pieces dropped when
- * the rest alone is over the cap of decisions.md 4. Expects an empty log, unless its first piece `replaces` what
- * there is: then a build that says no more keeps its log.
+ * the rest alone is over the cap (docs/deployments.md#build-logs). Expects an empty log, unless its first piece
+ * `replaces` what there is: then a build that says no more keeps its log.
  */
 export function writeBuildLog(
   pool: Pool,

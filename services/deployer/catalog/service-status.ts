@@ -39,7 +39,7 @@ const ADDON: Record<string, ServiceStatus> = {
 const ENDED = "Its server has ended; it is started again.";
 const UNDER_WAY = ["queued", "building", "built"];
 
-/** Status and its reason as users see them (decisions.md 2). A failed deployment leaves the live one's status. */
+/** Status and its reason (docs/catalog.md#status). A failed deployment leaves the live one's status. */
 export function serviceStatus(facts: StatusFacts): { status: ServiceStatus; statusMessage?: string } {
   if (facts.deleting) return { status: "deleting" };
   if (facts.staged) return { status: "staged" };

@@ -25,7 +25,7 @@ export type Wanted =
 /**
  * Accepts a deployment in the caller's transaction, which holds the service's lock: gives it the next
  * version and the service's configuration of now (or of then, when it restores one), and supersedes every older one that has not applied
- * (interface.md 3.1, decisions.md 4).
+ * (docs/deployments.md#states).
  */
 export async function accept(
   tx: Tx,

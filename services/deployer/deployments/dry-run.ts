@@ -25,8 +25,8 @@ export type DryRunDeps = {
 export type Choose = (tx: Tx, service: LockedService) => Promise<Wanted>;
 
 /**
- * What a deployment would do, without doing it (decisions.md 4): whether it would be accepted and could run here,
- * and how it differs from the live release. 404 when the service does not exist, 503 when its variables are away.
+ * What a deployment would do, without doing it (docs/deployments.md#dry-run): whether it would be accepted and could
+ * run here, and how it differs from the live release. 404 when the service does not exist, 503 when its variables are away.
  */
 export async function dryRun(
   { pool, secrets, resolve, runtime }: DryRunDeps,

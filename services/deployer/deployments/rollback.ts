@@ -10,7 +10,7 @@ import type { LockedService } from "../catalog/services-sql.ts";
 import { type RetainedVersion, retainedVersion } from "./retention-sql.ts";
 
 /**
- * What a rollback to a version deploys. Refused in the order of decisions.md 4: 404 → 409
+ * What a rollback to a version deploys. Refused in the order of docs/deployments.md#rollback: 404 → 409
  * version_never_live, version_is_current → 403 quota_exceeded with `limit` → 422 configuration_frozen,
  * image_not_restorable.
  */

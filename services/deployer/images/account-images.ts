@@ -14,7 +14,7 @@ const SENTENCE =
   "The image is in the platform's own registry, where an account can use only what it built and still keeps: " +
   "name it with its digest, as a deployment's image shows it.";
 
-/** Keeps accounts from each other's images in the platform's own registry (decisions.md 4). */
+/** Keeps accounts from each other's images in the platform's own registry (docs/images.md#ownership). */
 export function accountImages(isBuilt: IsBuiltImage) {
   /** What is allowed is kept until the transaction ends. */
   async function isAllowed(db: Db, accountId: string, image: ImageReference): Promise<boolean> {

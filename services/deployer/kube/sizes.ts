@@ -1,7 +1,7 @@
 import type { V1ResourceRequirements } from "@kubernetes/client-node";
 import type { ServiceSize } from "../runtime/port.ts";
 
-/** decisions.md 2: thousandths of a CPU, and MiB. */
+/** Thousandths of a CPU, and MiB (docs/catalog.md#sizes). */
 export const sizes: Record<ServiceSize, { cpu: number; memory: number }> = {
   nano: { cpu: 250, memory: 256 },
   small: { cpu: 500, memory: 512 },

@@ -30,7 +30,7 @@ export class Watcher {
     this.#violate = violate;
   }
 
-  /** What holds at every moment (decisions.md 4). */
+  /** What holds at every moment (docs/deployments.md#states). */
   committing(session: Session): void {
     const { committed } = session.db;
     const deployments = session.written.get("deployments");

@@ -91,8 +91,8 @@ export type Action =
 export type Plan = { actions: Action[]; wakeAt?: number };
 
 /**
- * What to do next for one service, and when to look again if nothing happens (architecture.md "State
- * machines"). Pure: everything it knows is given, and doing an action twice is doing it once.
+ * What to do next for one service, and when to look again if nothing happens (docs/architecture.md#reconciler). Pure:
+ * everything it knows is given, and doing an action twice is doing it once.
  */
 export function plan(desired: Desired, observed: Observed, times: Times): Plan {
   const stop: Action[] = observed.building ? [{ do: "stop-build" }] : [];

@@ -48,7 +48,7 @@ const RESYNC_MS = 15_000;
 const SWEEP_MS = 3_600_000;
 
 /**
- * Brings every service from what is observed to what is desired (architecture.md "State machines").
+ * Brings every service from what is observed to what is desired (docs/architecture.md#reconciler).
  * Several processes share the work by leases on rows; a service is worked on by one at a time. Woken by
  * notifications and by the runtime's watch, and by the clock where those are missed.
  */

@@ -35,7 +35,7 @@ export type Releases = ReturnType<typeof createReleases>;
 export function createReleases(deps: ReleasesDeps) {
   const { pool, runtime, secrets, log, owner } = deps;
 
-  /** Applies a deployment (interface.md 3.1); `false` when it is not the newest any more. */
+  /** Applies a deployment (docs/deployments.md#states); `false` when it is not the newest any more. */
   async function apply(serviceId: string, deploymentId: string): Promise<boolean> {
     // The row before the variables: what is marked as changed after it was read is compared again.
     const row = await sql.releaseOf(pool, deploymentId);

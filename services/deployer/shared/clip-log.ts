@@ -1,4 +1,4 @@
-/** decisions.md §4: what is kept of a build's output, and of one line. Bytes of UTF-8. */
+/** What is kept of a build's output, and of one line: bytes of UTF-8 (docs/deployments.md#build-logs). */
 export const buildLogBytes = 1024 * 1024;
 export const buildLogLineBytes = 16 * 1024;
 

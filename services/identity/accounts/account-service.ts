@@ -23,7 +23,7 @@ const DEFAULT_LIMIT = 20;
 // An id and the time in its record come from the same moment; this covers more than any pause between.
 const ID_SLACK_MS = 60_000;
 
-/** Accounts, their members and their audit log (decisions.md 2). */
+/** Accounts, their members and their audit log (docs/identity.md#accounts). */
 export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl<typeof AccountService> {
   return {
     async createAccount(req, ctx) {

@@ -40,7 +40,7 @@ const MAX_OPEN = 100;
 const OF_INVITER = { max: 200, seconds: 86_400 };
 const OF_ADDRESS = { max: 10, seconds: 86_400 };
 
-/** Invitations, which are how people come into an account (decisions.md 2). */
+/** Invitations, which are how people come into an account (docs/identity.md#invitations). */
 export function invitationService(deps: InvitationDeps): ServiceImpl<typeof InvitationService> {
   const { pool, cursors, now, links } = deps;
   return {

@@ -21,7 +21,7 @@ type Who = ReturnType<typeof who>;
 
 const RESETS_OF_ADDRESS = { max: 3, seconds: 3600 };
 
-/** Passwords: changed, or set anew by a mailed link (decisions.md 2). */
+/** Passwords: changed, or set anew by a mailed link (docs/identity.md#passwords). */
 export function passwordService(deps: PasswordDeps): ServiceImpl<typeof PasswordService> {
   const { pool, now, passwords } = deps;
   return {

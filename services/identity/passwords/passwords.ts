@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { hash, verify } from "@node-rs/argon2";
 import { invalid } from "../../kit/rpc/errors.ts";
 
-// argon2id (the library's default algorithm) with the parameters of decisions.md 5.
+// argon2id (the library's default algorithm) with the parameters of docs/identity.md#passwords.
 const COST = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 const MIN_LENGTH = 12;
 

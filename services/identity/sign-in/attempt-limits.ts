@@ -7,7 +7,7 @@ import * as sql from "./sql.ts";
 export type Limit = { max: number; seconds: number };
 
 const WINDOW_SECONDS = 15 * 60;
-/** Failed sign-ins of one e-mail from one network (decisions.md 1). */
+/** Failed sign-ins of one e-mail from one network (docs/identity.md#sign-in-limits). */
 export const OF_NETWORK: Limit = { max: 10, seconds: WINDOW_SECONDS };
 /** Failed sign-ins of one e-mail from all networks from which it was never let in, together. */
 const OF_EMAIL: Limit = { max: 50, seconds: WINDOW_SECONDS };

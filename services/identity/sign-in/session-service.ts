@@ -34,7 +34,7 @@ type Who = ReturnType<typeof who>;
 const DEFAULT_LIMIT = 20;
 const DEFAULT_TOKEN_DAYS = 90;
 
-/** Sign-in, the caller's own identity and personal tokens (decisions.md 2 and 5). */
+/** Sign-in, the caller's own identity and personal tokens (docs/identity.md#sessions). */
 export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionService> {
   const { pool, cursors, now, passwords } = deps;
   const inTurn = createTurns();

@@ -5,7 +5,7 @@ import { who } from "../../kit/rpc/interceptor.ts";
 import { liveToken } from "./sql.ts";
 import { covers, type Limits } from "./token-scope.ts";
 
-/** A session ends when it was not used for 12 h, and 7 days after signing in (decisions.md 5). */
+/** A session ends when it was not used for 12 h, and 7 days after signing in (docs/identity.md#sessions). */
 export const SESSION_IDLE_SECONDS = 12 * 3600;
 export const SESSION_DAYS = 7;
 export const DAY_MS = 24 * 3600 * 1000;

@@ -9,7 +9,7 @@ const RANDOM = 30;
 const CHECK = 6;
 const SHAPE = /^berth_(pat|ses)_[0-9A-Za-z]{36}$/;
 
-/** A new bearer token: `berth_<kind>_`, 30 random base62 digits (178 bits), 6 of a CRC32 (decisions.md 5). */
+/** A new bearer token: `berth_<kind>_`, 30 random base62 digits (178 bits), 6 of a CRC32 (docs/identity.md#tokens). */
 export function makeToken(kind: TokenKind): string {
   let text = `berth_${kind}_`;
   for (let i = 0; i < RANDOM; i++) text += BASE62[randomInt(BASE62.length)];

@@ -51,7 +51,7 @@ export function queueMail(db: Db, mail: Pick<Mail, "kind" | "address" | "data">)
   ]);
 }
 
-// decisions.md 6.
+// The pauses of docs/identity.md#mail.
 const RETRY_SECONDS = [30, 2 * 60, 10 * 60, 3600, 6 * 3600, 24 * 3600];
 const POLL_MS = 1_000;
 const BATCH = 10;

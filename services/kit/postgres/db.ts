@@ -238,7 +238,7 @@ export function isDuplicate(error: unknown, constraint?: string): boolean {
 export type Cursors = ReturnType<typeof createCursors>;
 
 /**
- * Keyset paging (decisions.md 1). A cursor is the sort key of the last row, bound to its list by a
+ * Keyset paging (docs/conventions.md#paging). A cursor is the sort key of the last row, bound to its list by a
  * short MAC; a foreign or damaged one answers 400 malformed_request.
  */
 export function createCursors(keys: Buffer[]) {

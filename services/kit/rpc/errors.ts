@@ -19,7 +19,7 @@ const CODES: Record<number, Code> = {
 };
 
 /**
- * A refusal that the caller may read: HTTP status, code of decisions.md 1, a sentence that says what
+ * A refusal that the caller may read: HTTP status, code of docs/conventions.md#error-codes, a sentence that says what
  * to change, reasons per request member, and further members of the envelope.
  */
 export function refuse(

@@ -72,7 +72,9 @@ const choice = new Intl.ListFormat("en", { type: "disjunction" });
 const mayBeAbsent = (field: DescField | undefined) =>
   field?.fieldKind === "scalar" && !field.proto.proto3Optional;
 
-/** Rule, reason as decisions.md 1 names them, and what the member must be. A `cel` rule says its own. */
+/**
+ * Rule, reason (docs/conventions.md#validation-reasons), and what the member must be. A `cel` rule says its own.
+ */
 const TABLE: [rule: RegExp, reason: string, words: (limits: Limits, field?: DescField) => string][] = [
   [/^required$/, "required", () => "is required"],
   [

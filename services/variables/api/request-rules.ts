@@ -1,6 +1,6 @@
 import { type Detail, invalid, refuse } from "../../kit/rpc/errors.ts";
 
-// What the proto's rules cannot say of a request body (decisions.md 3). Names are checked there.
+// What the proto's rules cannot say of a request body (docs/variables.md#kinds). Names are checked there.
 
 export const MAX_VALUE_BYTES = 64 * 1024;
 export const MAX_BATCH_NAMES = 500;

@@ -32,7 +32,7 @@ export type VariableDeps = {
 
 const DEFAULT_LIMIT = 20;
 
-/** Variables at their three scopes, and what services resolve from them (interface.md 2.1 and 4.1). */
+/** Variables at their three scopes, and what services resolve from them (docs/variables.md#scopes). */
 export function variableService(deps: VariableDeps): ServiceImpl<typeof VariablesService> {
   const { pool, cursors, scopes, keys, sets } = deps;
   return {

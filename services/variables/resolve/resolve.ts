@@ -31,7 +31,7 @@ export type ResolveInput = {
   addons: { get(service: string): Addon | undefined };
 };
 
-/** Why a name is missing from the set (decisions.md §3, the closed list). */
+/** Why a name is missing from the set (docs/variables.md#dangling, the closed list). */
 export type DanglingReason =
   | "service_not_found"
   | "service_not_addon"
@@ -65,11 +65,11 @@ type Outcome =
 
 const MAX_ALIAS_DEPTH = 10;
 const NEARNESS: Record<Scope, number> = { service: 0, environment: 1, project: 2 };
-/** Keys whose values are secrets, whatever their addon says of them (decisions.md §2). */
+/** Keys whose values are secrets, whatever their addon says of them (docs/variables.md#sensitive). */
 export const DERIVED_SENSITIVE = new Set(["PASSWORD", "URL"]);
 
 /**
- * The effective set of one service (interface.md 2.1 and 4.1 rule 9, decisions.md §3). Every name of `rows` is in
+ * The effective set of one service (docs/variables.md#resolved-set). Every name of `rows` is in
  * exactly one of `data` and `dangling`; both are sorted by name in code unit order. Linear in the rows.
  *
  * An alias takes the value that the resolving service sees under the target's name: the lookup starts at the
@@ -228,7 +228,7 @@ export function cycleThrough(
   return undefined;
 }
 
-/** The size of a resolved set in bytes: UTF-8 of all names and values. The limit is 512 KiB (decisions.md §3). */
+/** The size of a resolved set in bytes: UTF-8 of all names and values (docs/variables.md#limits). */
 export function resolvedSize(data: readonly Pick<ResolvedEntry, "name" | "value">[]): number {
   let bytes = 0;
   for (const { name, value } of data) bytes += Buffer.byteLength(name) + Buffer.byteLength(value ?? "");

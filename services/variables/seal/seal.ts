@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from "node:crypto";
 
-// Encryption of variable values (decisions.md §3 "Encryption"): a value is sealed under the data key of its
+// Encryption of variable values (docs/variables.md#encryption): a value is sealed under the data key of its
 // account; a data key is stored wrapped by a key-encryption key. Keys travel as KeyObject: printing or
 // serialising one shows nothing, and node:crypto is four times faster with it than with raw bytes.
 

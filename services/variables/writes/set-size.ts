@@ -8,7 +8,7 @@ import {
 } from "../resolve/resolve.ts";
 import type { Growth, NewVariable, Replaced } from "./sql.ts";
 
-/** What a resolved set may have at most: UTF-8 of all names and values (decisions.md 3). */
+/** What a resolved set may have at most: UTF-8 of all names and values (docs/variables.md#limits). */
 export const MAX_SET_BYTES = 512 * 1024;
 
 /** Rows to store and names to remove in one scope, and the rows that are there now under those names. */

@@ -46,7 +46,7 @@ export interface BuildPlan {
 export const staticServerFile = "static-server.mts";
 
 /**
- * Decides how to build a source tree (decisions.md §4): by its Dockerfile, which needs a cluster; else a
+ * Decides how to build a source tree (docs/deployments.md#builds): by its Dockerfile, which needs a cluster; else a
  * Procfile names the start command, and the files of the language decide. Throws `BuildFailure` with stage
  * `detect`.
  */

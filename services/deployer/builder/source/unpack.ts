@@ -40,9 +40,9 @@ const SMALL_BYTES = 256 * 1024;
 const SMALL: BuildLimits = { entries: 1000, unpackedBytes: 16 * 1024 ** 2 };
 
 /**
- * Unpacks a tarball into the empty folder `target`, never outside of it, whatever the archive says (decisions.md
- * §4). For what is not small a process of its own does it, with limited memory: this one has all its turns. Keeps
- * the executable bit and drops all other modes and owners.
+ * Unpacks a tarball into the empty folder `target`, never outside of it, whatever the archive says
+ * (docs/deployments.md#unpacking). For what is not small a process of its own does it, with limited memory: this one
+ * has all its turns. Keeps the executable bit and drops all other modes and owners.
  *
  * Throws `BuildFailure` with stage `source`, or the signal's reason, once nothing works on it; what was written
  * until then stays for the caller to remove.

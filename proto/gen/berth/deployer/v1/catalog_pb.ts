@@ -451,7 +451,7 @@ export type ServiceConfig = Message<"berth.deployer.v1.ServiceConfig"> & {
   replicas?: number | undefined;
 
   /**
-   * nano, small, medium or large (decisions.md 2).
+   * nano, small, medium or large (docs/catalog.md#sizes).
    *
    * @generated from field: optional string size = 4;
    */
@@ -1150,7 +1150,7 @@ export const RestartServiceRequestSchema: GenMessage<RestartServiceRequest> = /*
   messageDesc(file_berth_deployer_v1_catalog, 34);
 
 /**
- * Projects, environments and services (decisions.md 2).
+ * Projects, environments and services (docs/catalog.md#services).
  *
  * @generated from service berth.deployer.v1.CatalogService
  */

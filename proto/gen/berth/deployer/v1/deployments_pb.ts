@@ -1311,7 +1311,7 @@ export const CancelDeploymentRequestSchema: GenMessage<CancelDeploymentRequest> 
   messageDesc(file_berth_deployer_v1_deployments, 33);
 
 /**
- * Deployments of a service: deploy, archive upload, history, logs (interface.md 2.4, 3.1, 4.4; decisions.md 4).
+ * Deployments of a service: deploy, archive upload, history, logs (docs/deployments.md#sources).
  *
  * @generated from service berth.deployer.v1.DeploymentService
  */

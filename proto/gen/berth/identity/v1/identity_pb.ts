@@ -1035,7 +1035,7 @@ export const MembershipSchema: GenMessage<Membership> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_identity, 34);
 
 /**
- * Accounts and their members (decisions.md 2).
+ * Accounts and their members (docs/identity.md#accounts).
  *
  * @generated from service berth.identity.v1.AccountService
  */
@@ -1130,7 +1130,7 @@ export const AccountService: GenService<{
   serviceDesc(file_berth_identity_v1_identity, 0);
 
 /**
- * Sign-in, the caller's own identity and personal tokens (decisions.md 2 and 5).
+ * Sign-in, the caller's own identity and personal tokens (docs/identity.md#sessions).
  *
  * @generated from service berth.identity.v1.SessionService
  */

@@ -477,7 +477,7 @@ export const JoinedSchema: GenMessage<Joined> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_invitations, 15);
 
 /**
- * How people come into an account: they are invited, and accept (decisions.md 2).
+ * How people come into an account: they are invited, and accept (docs/identity.md#invitations).
  *
  * @generated from service berth.identity.v1.InvitationService
  */

@@ -84,7 +84,7 @@ export const CompletePasswordResetRequestSchema: GenMessage<CompletePasswordRese
   messageDesc(file_berth_identity_v1_passwords, 2);
 
 /**
- * Passwords: changed by those who know them, set anew by a mailed link (decisions.md 2).
+ * Passwords: changed by those who know them, set anew by a mailed link (docs/identity.md#passwords).
  *
  * @generated from service berth.identity.v1.PasswordService
  */

@@ -319,7 +319,7 @@ export const ActorSchema: GenEnum<Actor> = /*@__PURE__*/
   enumDesc(file_berth_options_v1_options, 1);
 
 /**
- * Rate-limit bucket of a route (decisions.md, section 1).
+ * Rate-limit bucket of a route (docs/conventions.md#rate-limits).
  *
  * @generated from enum berth.options.v1.Bucket
  */
@@ -348,7 +348,7 @@ export const Bucket = {
 } as const;
 
 /**
- * Rate-limit bucket of a route (decisions.md, section 1).
+ * Rate-limit bucket of a route (docs/conventions.md#rate-limits).
  *
  * @generated from enum berth.options.v1.Bucket
  */

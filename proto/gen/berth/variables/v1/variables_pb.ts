@@ -1012,8 +1012,8 @@ export const ReleaseVariableSchema: GenMessage<ReleaseVariable> = /*@__PURE__*/
   messageDesc(file_berth_variables_v1_variables, 26);
 
 /**
- * Configuration variables at project, environment and service scope (interface.md 2.1, 4.1;
- * decisions.md 3). Every path names its scope: a project, an environment in it, or a service by name.
+ * Configuration variables at project, environment and service scope (docs/variables.md#scopes).
+ * Every path names its scope: a project, an environment in it, or a service by name.
  *
  * @generated from service berth.variables.v1.VariablesService
  */
