@@ -3,9 +3,14 @@ import { once } from "node:events";
 import { join } from "node:path";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createLog } from "../../services/kit/log.ts";
+import { createPool } from "../../services/kit/postgres/db.ts";
 import { invalid } from "../../services/kit/rpc/errors.ts";
 import { bringIn } from "../../test/support/door.ts";
+import type { Identified } from "../auth/authorize.ts";
+import type { Answer } from "../http/response.ts";
 import { anyName, caller, refusalOf, type Surroundings, surroundings } from "../testing.ts";
+import { createIdempotency } from "./idempotency.ts";
 
 let around: Surroundings;
 let gateway: Awaited<ReturnType<Surroundings["gateway"]>>;
@@ -256,4 +261,33 @@ test("a day later the key is another one", async () => {
   await db.query("update idempotency_keys set expires_at = now()");
   const next = await post(key, { name: "two" });
   expect(next.body.id).not.toBe(first.body.id);
+});
+
+test("an answer that an earlier version kept is given again", async () => {
+  const stored = (text: string) => Buffer.from(text, "base64");
+  const pool = createPool(around.database.url("gateway"));
+  await pool.query(
+    `insert into idempotency_keys (id, request, request_json, holder, lease_until, expires_at, status, answer)
+     values ($1, $2, $3, 'run_1', now(), now() + interval '1 day', 201, $4)`,
+    [
+      stored("ti/l0EpsgzIzwyEJgoSpLlSafyDN8ikcFyiSwxRAMjo="),
+      stored("MnS+T0SDB6IgSNnGVuJWz3l+0AlEbxA2ORdNR++o/B0="),
+      stored("PWwjc/BibC6mKYGQ9kbhOZIpBKHCkXAq3RpPAfLcDUI="),
+      stored(
+        "qm3kj9GbD48xyp+O4H4NqYLiTQOjkqc6FebyfKo71oi8MJDooxmYmXteI3NhA6+9YlpDZzcf9mITUijxvhsevW4afHZXCquyWg==",
+      ),
+    ],
+  );
+  const idempotency = createIdempotency({
+    pool,
+    keys: [Buffer.alloc(32, 7)],
+    log: createLog("test", "silent"),
+  });
+  const by = { token: "berth_pat_sample", known: { userId: "usr_1" } } as Identified;
+  const body = Buffer.from('{"name":"one"}');
+  const request = { by, key: "k", method: "POST", url: "/v1/x", body };
+  const answer = await idempotency.run(request, () => Promise.reject(new Error("made again")));
+  await pool.end();
+  expect(answer).toMatchObject({ status: 201, etag: '"1"', replayed: true });
+  expect(String((answer as Answer).body)).toBe('{"id":"prj_1"}');
 });

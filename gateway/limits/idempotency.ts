@@ -1,4 +1,5 @@
-import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { createHash, createHmac, hkdfSync } from "node:crypto";
+import { open, seal } from "../../services/kit/aead.ts";
 import { newId } from "../../services/kit/ids.ts";
 import type { Logger } from "../../services/kit/log.ts";
 import type { Pool } from "../../services/kit/postgres/db.ts";
@@ -43,7 +44,7 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
     const answer = await work();
     try {
       if (answer.status < 400)
-        await finishIdempotent(pool, id, holder, answer.status, seal(secret, id, answer));
+        await finishIdempotent(pool, id, holder, answer.status, sealAnswer(secret, id, answer));
       // An attempt before it may still have its effect, so only the first one's refusal frees the key.
       else if (first && isKnown(answer)) await releaseIdempotent(pool, id, holder);
       else await yieldIdempotent(pool, id, holder);
@@ -80,7 +81,7 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
           (own) => own.bytes.equals(kept.request) || (kept.json && own.json.equals(kept.json)),
         );
         if (match < 0) return reused();
-        if (kept.status !== null) return unseal(secrets[match]!, id, kept.status, kept.answer!);
+        if (kept.status !== null) return openAnswer(secrets[match]!, id, kept.status, kept.answer!);
         if (await resumeIdempotent(pool, { id, request: kept.request, holder, leaseMs }))
           return await attempt(false);
         return underWay();
@@ -139,25 +140,18 @@ function canonical(body: Buffer): string {
   return body.length === 0 ? "{}" : JSON.stringify(JSON.parse(body.toString()), sorted);
 }
 
-const NONCE = 12;
-const TAG = 16;
+const contextOf = (id: Buffer, status: number) => Buffer.concat([id, Buffer.from(String(status))]);
 
-function seal(secret: Secret, id: Buffer, answer: Answer): Buffer {
+function sealAnswer(secret: Secret, id: Buffer, answer: Answer): Buffer {
   const { etag, retryAfter, code, revalidate, body } = answer;
   const head = JSON.stringify({ etag, retryAfter, code, revalidate, empty: body === undefined });
-  const nonce = randomBytes(NONCE);
-  const cipher = createCipheriv("aes-256-gcm", secret.seal, nonce).setAAD(
-    Buffer.concat([id, Buffer.from(String(answer.status))]),
-  );
-  const parts = [cipher.update(`${head}\n`), cipher.update(body ?? ""), cipher.final()];
-  return Buffer.concat([nonce, cipher.getAuthTag(), ...parts]);
+  const plain = Buffer.concat([Buffer.from(`${head}\n`), body ?? Buffer.alloc(0)]);
+  return seal(secret.seal, contextOf(id, answer.status), plain);
 }
 
-function unseal(secret: Secret, id: Buffer, status: number, sealed: Buffer): Answer {
-  const decipher = createDecipheriv("aes-256-gcm", secret.seal, sealed.subarray(0, NONCE))
-    .setAAD(Buffer.concat([id, Buffer.from(String(status))]))
-    .setAuthTag(sealed.subarray(NONCE, NONCE + TAG));
-  const plain = Buffer.concat([decipher.update(sealed.subarray(NONCE + TAG)), decipher.final()]);
+function openAnswer(secret: Secret, id: Buffer, status: number, sealed: Buffer): Answer {
+  const plain = open(secret.seal, contextOf(id, status), sealed);
+  if (!plain) throw new Error("The answer kept for an Idempotency-Key does not open.");
   const end = plain.indexOf("\n");
   const { empty, ...head } = JSON.parse(plain.subarray(0, end).toString()) as Partial<Answer> & {
     empty: boolean;

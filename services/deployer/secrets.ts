@@ -1,11 +1,5 @@
-import {
-  createCipheriv,
-  createDecipheriv,
-  createHmac,
-  hkdfSync,
-  randomBytes,
-  timingSafeEqual,
-} from "node:crypto";
+import { createHmac, hkdfSync, timingSafeEqual } from "node:crypto";
+import { open, seal } from "../kit/aead.ts";
 import { unavailable } from "../kit/rpc/errors.ts";
 
 export type Secrets = ReturnType<typeof createSecrets>;
@@ -23,23 +17,13 @@ export function createSecrets(secretKeys: Buffer[]) {
   const mac = (key: Buffer, serviceId: string, id: string) =>
     createHmac("sha256", key).update(`${serviceId}\n${id}`).digest().subarray(0, 16);
   return {
-    /** AES-256-GCM: nonce, tag, text. It opens only with the same `bound` string. */
-    seal(plain: string, bound: string): Buffer {
-      const nonce = randomBytes(12);
-      const cipher = createCipheriv("aes-256-gcm", sealing[0]!, nonce).setAAD(Buffer.from(bound));
-      const body = Buffer.concat([cipher.update(plain, "utf8"), cipher.final()]);
-      return Buffer.concat([nonce, cipher.getAuthTag(), body]);
-    },
-    /** 503 when no key opens it. */
+    /** Seals a text under the first key. It opens only with the same `bound` string. */
+    seal: (plain: string, bound: string) => seal(sealing[0]!, Buffer.from(bound), Buffer.from(plain)),
+    /** Opens what `seal` made; 503 when no key opens it. */
     open(sealed: Buffer, bound: string): string {
       for (const key of sealing) {
-        const decipher = createDecipheriv("aes-256-gcm", key, sealed.subarray(0, 12));
-        decipher.setAAD(Buffer.from(bound)).setAuthTag(sealed.subarray(12, 28));
-        try {
-          return Buffer.concat([decipher.update(sealed.subarray(28)), decipher.final()]).toString("utf8");
-        } catch {
-          // The next key.
-        }
+        const plain = open(key, Buffer.from(bound), sealed);
+        if (plain) return plain.toString();
       }
       throw unavailable("What is stored sealed does not open with the configured SECRET_KEYS.");
     },

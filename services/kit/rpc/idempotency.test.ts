@@ -103,6 +103,18 @@ const effectsOf = async (handle: string) =>
     (row) => row.id,
   );
 
+test("an answer that an earlier version kept is given again", async () => {
+  const stored = (text: string) => Buffer.from(text, "base64");
+  const kept = [
+    stored("zEGa4KC/X5JFJ3oSld1L5IJTikUugrG5/B4NAwUhZ0E="),
+    secretOf("sample").request,
+    stored("1pXXpIHyELofrxphgdvZpM3gqPoVzB3pXrQTqAtHGlZkslrZevAQpZr6U7PtfFFkLN7LW/Ps"),
+  ];
+  await pool.query("insert into kept_answers (id, request, answer) values ($1, $2, $3)", kept);
+  const answer = await createUnder("sample", { id: Buffer.alloc(32, 5) });
+  expect(answer).toEqual({ id: "39422d4970a9ed44", replayed: true });
+});
+
 test("a key has one effect, and its answer is given again", async () => {
   const id = anyKey();
   const first = await createUnder("once", { id });

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import {
   create,
   type DescMethod,
@@ -10,6 +10,7 @@ import {
 } from "@bufbuild/protobuf";
 import { createContextKey, type HandlerContext, type Interceptor } from "@connectrpc/connect";
 import { http, Role } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import { open, seal } from "../aead.ts";
 import type { Logger } from "../log.ts";
 import { type Db, execute, one, type Pool, type Tx, transaction } from "../postgres/db.ts";
 import type { Caller } from "./caller-token.ts";
@@ -63,7 +64,12 @@ export async function effect<Answer extends object>(
   const made = await transaction(pool, async (tx) => {
     if (!(await claim(tx, key))) return undefined;
     const message = create(ctx.method.output, (await work(tx)) as MessageInitShape<typeof ctx.method.output>);
-    await fillIn(tx, key.id, seal(key, ctx.method, toBinary(ctx.method.output, message)));
+    const sealed = seal(
+      key.secrets[0]!.seal,
+      contextOf(key.id, ctx.method),
+      toBinary(ctx.method.output, message),
+    );
+    await fillIn(tx, key.id, sealed);
     return message;
   });
   const answer = made ?? (await find(pool, key, ctx.method));
@@ -168,7 +174,9 @@ async function find(db: Db, key: Key, method: DescMethod): Promise<Message | und
   if (!kept) return undefined;
   const secret = key.secrets.find(({ request }) => request.equals(kept.request));
   if (!secret) throw reused();
-  return fromBinary(method.output, open(key.id, secret, method, kept.answer));
+  const plain = open(secret.seal, contextOf(key.id, method), kept.answer);
+  if (!plain) throw new Error(`The answer kept for a request of ${method.name} does not open.`);
+  return fromBinary(method.output, plain);
 }
 
 function underWay() {
@@ -181,22 +189,7 @@ function reused() {
   return conflict("idempotency_key_reused", message);
 }
 
-const NONCE = 12;
-const TAG = 16;
-
-const placeOf = (id: Buffer, { parent, name }: DescMethod) =>
-  Buffer.concat([id, Buffer.from(`${parent.typeName}/${name}`)]);
-
-function seal({ id, secrets }: Key, method: DescMethod, answer: Uint8Array): Buffer {
-  const nonce = randomBytes(NONCE);
-  const cipher = createCipheriv("aes-256-gcm", secrets[0]!.seal, nonce).setAAD(placeOf(id, method));
-  const body = Buffer.concat([cipher.update(answer), cipher.final()]);
-  return Buffer.concat([nonce, cipher.getAuthTag(), body]);
-}
-
-function open(id: Buffer, secret: KeySecret, method: DescMethod, sealed: Buffer): Buffer {
-  const decipher = createDecipheriv("aes-256-gcm", secret.seal, sealed.subarray(0, NONCE))
-    .setAAD(placeOf(id, method))
-    .setAuthTag(sealed.subarray(NONCE, NONCE + TAG));
-  return Buffer.concat([decipher.update(sealed.subarray(NONCE + TAG)), decipher.final()]);
+// What a sealed answer belongs to.
+function contextOf(id: Buffer, { parent, name }: DescMethod): Buffer {
+  return Buffer.concat([id, Buffer.from(`${parent.typeName}/${name}`)]);
 }

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createSecretKey, randomBytes } from "node:crypto";
 import { inspect } from "node:util";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -44,6 +44,18 @@ describe("a sealed value", () => {
   test("of 64 KiB opens, also from the plain bytes a driver hands over", () => {
     const value = "€".repeat(21_845);
     expect(open(dataKey, PLACE, new Uint8Array(seal(dataKey, PLACE, value)))).toBe(value);
+  });
+
+  test("that an earlier version stored opens, as does its data key", () => {
+    const keyring = parseKeys(`k1:${Buffer.alloc(32, 9).toString("base64")}`);
+    const wrapped = Buffer.from(
+      "ATInpyPaj4SA6ssd7TE+yD5JeLHZ8VsB7ARQE43NB9xOhvbrUC5+T7OwxfhvIPGy9o+0yMRq3FSuvbKl2Q==",
+      "base64",
+    );
+    const storedKey = unwrapDataKey(keyring, ACCOUNT, { kekId: "k1", wrapped });
+    expect(storedKey.equals(createSecretKey(Buffer.alloc(32, 3)))).toBe(true);
+    const value = Buffer.from("Ab0lO1VM91nMYHe7gPMfYFaUdk5qoxqw6u8sQ83yM83YqgVS", "base64");
+    expect(open(storedKey, PLACE, value)).toBe("grüße");
   });
 
   test("looks different each time and is 29 bytes longer than the text", () => {

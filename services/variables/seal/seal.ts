@@ -1,16 +1,15 @@
-import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from "node:crypto";
+import { createSecretKey, type KeyObject, randomBytes } from "node:crypto";
+import * as aead from "../../kit/aead.ts";
 
 // Encryption of variable values (docs/variables.md#encryption): a value is sealed under the data key of its
 // account; a data key is stored wrapped by a key-encryption key. Keys travel as KeyObject: printing or
 // serialising one shows nothing, and node:crypto is four times faster with it than with raw bytes.
 
-const ALGORITHM = "aes-256-gcm";
 const VERSION = 1;
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const HEADER_BYTES = 1 + NONCE_BYTES;
-const TAG = { authTagLength: TAG_BYTES };
 const HOW_TO_MAKE_A_KEY = "make a key with: openssl rand -base64 32";
 
 /** The key-encryption keys of this installation. The first one wraps, all of them unwrap. */
@@ -133,35 +132,14 @@ function wrapContext(accountId: string, kekId: string): Buffer {
 }
 
 function encrypt(key: KeyObject, context: Buffer, plain: Buffer): Buffer {
-  const nonce = nextNonce();
-  const cipher = createCipheriv(ALGORITHM, key, nonce, TAG);
-  cipher.setAAD(context);
-  const body = cipher.update(plain);
-  cipher.final();
-  return Buffer.concat([Buffer.of(VERSION), nonce, body, cipher.getAuthTag()]);
-}
-
-// Fetched from the system for many values at once: one at a time costs more than the cipher.
-let nonces = Buffer.alloc(0);
-
-function nextNonce(): Buffer {
-  if (nonces.length < NONCE_BYTES) nonces = randomBytes(256 * NONCE_BYTES);
-  const nonce = nonces.subarray(0, NONCE_BYTES);
-  nonces = nonces.subarray(NONCE_BYTES);
-  return nonce;
+  const { nonce, body, tag } = aead.encrypt(key, context, plain);
+  return Buffer.concat([Buffer.of(VERSION), nonce, body, tag]);
 }
 
 // Undefined when the frame is not ours or the tag does not match; nothing unverified is ever returned.
 function decrypt(key: KeyObject, context: Buffer, sealed: Uint8Array): Buffer | undefined {
   if (sealed.length < HEADER_BYTES + TAG_BYTES || sealed[0] !== VERSION) return undefined;
-  const decipher = createDecipheriv(ALGORITHM, key, sealed.subarray(1, HEADER_BYTES), TAG);
-  decipher.setAAD(context);
-  decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
-  const plain = decipher.update(sealed.subarray(HEADER_BYTES, -TAG_BYTES));
-  try {
-    decipher.final();
-  } catch {
-    return undefined;
-  }
-  return plain;
+  const nonce = sealed.subarray(1, HEADER_BYTES);
+  const body = sealed.subarray(HEADER_BYTES, -TAG_BYTES);
+  return aead.decrypt(key, context, { nonce, body, tag: sealed.subarray(-TAG_BYTES) });
 }
