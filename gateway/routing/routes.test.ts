@@ -1,37 +1,44 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import {
+  create,
   type DescFile,
   type DescMessage,
   type DescMethod,
   fromJsonString,
   getOption,
+  type MessageInitShape,
+  setExtension,
 } from "@bufbuild/protobuf";
+import { MethodOptionsSchema } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
-import { http, Role } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { method as methodRules, Role } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { http } from "../../proto/gen/google/api/annotations_pb.ts";
+import { HttpRuleSchema } from "../../proto/gen/google/api/http_pb.ts";
+import { rulesOf } from "../../services/kit/rpc/interceptor.ts";
 import { refusalsOf } from "../docs/generate/openapi-responses.ts";
 import { published } from "../upstreams.ts";
-import { allRoutes, type Route, ruleOf } from "./routes.ts";
+import { allRoutes, bindingsOf, type Route } from "./routes.ts";
 
 const methods = published.flatMap(({ service }) => service.methods);
 const routes = allRoutes();
 const routesOf = (rpc: DescMethod) => routes.filter((route) => route.rpc === rpc);
-const isPublished = (rpc: DescMethod) => ruleOf(rpc).role !== Role.SERVICE;
+const isPublished = (rpc: DescMethod) => rulesOf(rpc).role !== Role.SERVICE;
 
 test.each(methods.map((rpc) => [`${rpc.parent.name}.${rpc.name}`, rpc]))("%s is complete", (_, rpc) => {
-  const rule = getOption(rpc, http);
-  expect(rule.role).not.toBe(Role.UNSPECIFIED);
+  const bindings = bindingsOf(rpc);
+  expect(rulesOf(rpc).role).not.toBe(Role.UNSPECIFIED);
   if (!isPublished(rpc)) {
-    expect(rule.routes).toEqual([]);
+    expect(bindings).toEqual([]);
     return;
   }
-  expect(routesOf(rpc).length).toBe(rule.routes.length);
-  expect(rule.routes.length).toBeGreaterThan(0);
+  expect(routesOf(rpc).length).toBe(bindings.length);
+  expect(bindings.length).toBeGreaterThan(0);
   for (const route of routesOf(rpc)) complete(route);
 });
 
 function complete(route: Route): void {
-  const rule = ruleOf(route.rpc);
+  const rule = rulesOf(route.rpc);
   expect([200, 201, 202, 204]).toContain(route.success);
   expect(["GET", "POST", "PATCH", "PUT", "DELETE"]).toContain(route.method);
   if (route.success !== 204) expect(exampleOf(route)).toBeDefined();
@@ -42,22 +49,21 @@ function complete(route: Route): void {
   }
   if (["POST", "PATCH", "PUT"].includes(route.method) && route.bodyMembers.size > 0)
     expect(rule.requestExample, "a request example").not.toBe("");
-  for (const { status, code, reasons } of refusalsOf(route, rule)) {
+  for (const { status, code, reasons } of refusalsOf(route)) {
     expect(status).toBeGreaterThanOrEqual(400);
     expect(code).toMatch(/^[a-z_]+$/);
     expect(reasons).toMatch(/^([a-z_]+(,[a-z_]+)*)?$/);
     if (code === "validation_failed") expect(reasons, "reasons").not.toBe("");
   }
   // Whatever stands below an account's project can be missing.
-  if (route.pathMembers.length > 1) expect(rule.refusals.map(({ status }) => status)).toContain(404);
+  if (route.pathMembers.length > 1) expect(refusalsOf(route).map(({ status }) => status)).toContain(404);
 }
 
 /** The response example, read as the message that it is, or as one of those it can be. */
 function exampleOf({ rpc, unwrap }: Route): unknown {
-  const example = ruleOf(rpc).responseExample;
+  const example = rulesOf(rpc).responseExample;
   expect(example, "a response example").not.toBe("");
   if (!unwrap) return strict(rpc.output, example);
-  if (unwrap === "list") return strict(rpc.output, `{"${rpc.output.fields[0]!.jsonName}":${example}}`);
   const fits = rpc.output.fields.filter((field) => {
     try {
       return field.message && strict(field.message, example);
@@ -110,4 +116,31 @@ test("only confirmImpact may stand in the query of a write", () => {
   expect(new Set(writes.flatMap((route) => [...route.queryMembers.keys()]))).toEqual(
     new Set(["confirmImpact"]),
   );
+});
+
+/** A published method, with other paths. */
+function bound(name: string, rule: MessageInitShape<typeof HttpRuleSchema>) {
+  const rpc = methods.find((method) => method.name === name)!;
+  const options = create(MethodOptionsSchema);
+  setExtension(options, methodRules, getOption(rpc, methodRules));
+  setExtension(options, http, create(HttpRuleSchema, rule));
+  const changed = { ...rpc, proto: { ...rpc.proto, options } };
+  return () => allRoutes([{ upstream: "deployer", service: { ...rpc.parent, methods: [changed] } }]);
+}
+
+test("paths that do not fit their method end the start, each with a sentence", () => {
+  const account = "/accounts/{account_id}/x";
+  const post = { pattern: { case: "post", value: account } } as const;
+  const get = { pattern: { case: "get", value: account } } as const;
+  expect(bound("CreateProject", { ...post, body: "*" })()).toHaveLength(1);
+  expect(bound("CreateProject", post)).toThrow('/accounts/{account_id}/x must have the body "*"');
+  expect(bound("ListProjects", { ...get, body: "*" })).toThrow('must have the body ""');
+  expect(bound("CreateProject", { ...post, body: "*", additionalBindings: [get] })).toThrow("must take POST");
+  expect(bound("CreateProject", { ...post, pattern: { case: "post", value: "/x" }, body: "*" })).toThrow(
+    "names no account",
+  );
+  const stream = "/accounts/{account_id}/{project_id}/{environment_id}/{service}/{version}";
+  expect(bound("FollowDeployment", { pattern: { case: "post", value: stream } })).toThrow("is read by GET");
+  expect(bound("CreateProject", {})).toThrow("has no route");
+  expect(bound("ResolveScope", get)).toThrow("must have no route");
 });

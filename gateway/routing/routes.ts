@@ -1,13 +1,14 @@
-import { type DescField, type DescMethod, getOption, ScalarType } from "@bufbuild/protobuf";
+import { type DescField, type DescMessage, type DescMethod, getOption, ScalarType } from "@bufbuild/protobuf";
 import {
   Actor,
   Bucket,
-  type Http,
-  http,
+  type MethodRules,
   Role,
   success,
 } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { http } from "../../proto/gen/google/api/annotations_pb.ts";
 import { atLeast, type RoleName } from "../../services/kit/rpc/caller-token.ts";
+import { requiredRole, rulesOf } from "../../services/kit/rpc/interceptor.ts";
 import { type Follow, followOf, RESUME_MEMBER } from "../streams/sse-format.ts";
 import { published, type Upstream } from "../upstreams.ts";
 import { type Members, membersOf } from "./json-shape.ts";
@@ -24,7 +25,7 @@ export type Route = {
   /** Path of the RPC at its service. */
   rpcPath: string;
   method: string;
-  /** Path below the prefix, as annotated: `/accounts/{account_id}`. */
+  /** Path below the prefix, as bound: `/accounts/{account_id}`. */
   template: string;
   /** Path below the prefix with `:accountId` parameters, as the router wants it. */
   pattern: string;
@@ -37,8 +38,8 @@ export type Route = {
   needs: RoleName | undefined;
   bucket: BucketName;
   success: number;
-  /** Whether the REST body is one member of the response, and what it is when that member is absent. */
-  unwrap: "list" | "object" | undefined;
+  /** Whether the response is one oneof: then the REST body is the member that is set. */
+  unwrap: boolean;
   /** Statuses of answers that are one of these members, where they are not the route's success. */
   successOf: Map<string, number>;
   etag: boolean;
@@ -53,22 +54,19 @@ export type Route = {
 
 const DEFAULT_MAX_BODY = 1024 * 1024;
 
-const NEEDS: Partial<Record<Role, RoleName>> = {
-  [Role.READER]: "reader",
-  [Role.EDITOR]: "editor",
-  [Role.OWNER]: "owner",
-};
+type Binding = { method: string; path: string; body: string };
 
-/** The annotation of a method; without a role it is refused. */
-export function ruleOf(rpc: DescMethod): Http {
+/** The REST paths of a method: the canonical one, then those of the same operation at other bases. */
+export function bindingsOf(rpc: DescMethod): Binding[] {
   const rule = getOption(rpc, http);
-  if (rule.role === Role.UNSPECIFIED) throw new Error(`${nameOf(rpc)} has no role`);
-  return rule;
+  return [rule, ...rule.additionalBindings].flatMap(({ pattern, body }) =>
+    pattern.case ? [{ method: pattern.case.toUpperCase(), path: pattern.value, body }] : [],
+  );
 }
 
 const nameOf = (rpc: DescMethod) => `${rpc.parent.typeName}/${rpc.name}`;
 
-/** The routes of all published services; an annotation that makes no sense ends the start. */
+/** The routes of all published services; throws at annotations that make no sense. */
 export function allRoutes(services = published): Route[] {
   const routes = services.flatMap(({ upstream, service }) =>
     service.methods.flatMap((rpc) => routesOf(upstream, rpc)),
@@ -102,46 +100,56 @@ function namedBy(route: Route, routes: Route[]): Route | undefined {
 }
 
 function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
-  const rule = ruleOf(rpc);
-  if (rule.role === Role.SERVICE) {
-    if (rule.routes.length > 0) throw new Error(`${nameOf(rpc)} is for services and must have no route`);
+  const rules = rulesOf(rpc);
+  const bindings = bindingsOf(rpc);
+  if (rules.role === Role.SERVICE) {
+    if (bindings.length > 0) throw new Error(`${nameOf(rpc)} is for services and must have no route`);
     return [];
   }
-  if (rule.routes.length === 0) throw new Error(`${nameOf(rpc)} has no route`);
+  if (bindings.length === 0) throw new Error(`${nameOf(rpc)} has no route`);
   // What one of the paths names is never a member of query or body, also where another path lacks it.
-  const inPath = new Set(rule.routes.flatMap(({ path }) => pathMembersOf(rpc, path)).map(({ name }) => name));
+  const inPath = new Set(bindings.flatMap(({ path }) => pathMembersOf(rpc, path)).map(({ name }) => name));
   const follow = followOf(rpc);
   if (follow) inPath.add(RESUME_MEMBER);
-  return rule.routes.map(({ method, path }) => {
-    if (follow && method !== "GET") throw new Error(`${nameOf(rpc)}: a stream is read by GET`);
-    const pathMembers = pathMembersOf(rpc, path);
-    const needs = NEEDS[rule.role];
-    if (needs && !pathMembers.some(({ name }) => name === "accountId"))
-      throw new Error(`${nameOf(rpc)}: ${path} names no account`);
-    return {
-      rpc,
-      upstream,
-      rpcPath: `/${rpc.parent.typeName}/${rpc.name}`,
-      method,
-      template: path,
-      pattern: path.replaceAll(/\{(\w+)\}/g, (_, name: string) => `:${memberOf(rpc, name).jsonName}`),
-      pathMembers,
-      queryMembers: queryMembersOf(rpc, method, inPath),
-      bodyMembers: new Map([...membersOf(rpc.input)].filter(([name]) => !inPath.has(name))),
-      isPublic: rule.role === Role.PUBLIC,
-      usersOnly: rule.actor === Actor.USER,
-      needs,
-      bucket: bucketOf(rule, method),
-      success: rule.success || 200,
-      unwrap: unwrapOf(rpc, rule.unwrap),
-      successOf: successOf(rpc),
-      etag: rule.etag,
-      maxBody: rule.maxBody || DEFAULT_MAX_BODY,
-      revokes: upstream === "identity" && ["DELETE", "PATCH", "PUT"].includes(method),
-      follow,
-      named: undefined,
-    };
-  });
+  const members = rpc.input.fields.filter(({ jsonName }) => !inPath.has(jsonName));
+  const needs = requiredRole(rules);
+  checkBindings(rpc, bindings, members);
+  return bindings.map(({ method, path }) => ({
+    rpc,
+    upstream,
+    rpcPath: `/${rpc.parent.typeName}/${rpc.name}`,
+    method,
+    template: path,
+    pattern: path.replaceAll(/\{(\w+)\}/g, (_, name: string) => `:${memberOf(rpc, name).jsonName}`),
+    pathMembers: pathMembersOf(rpc, path),
+    queryMembers: queryMembersOf(method, members),
+    bodyMembers: new Map([...membersOf(rpc.input)].filter(([name]) => !inPath.has(name))),
+    isPublic: rules.role === Role.PUBLIC,
+    usersOnly: rules.actor === Actor.USER,
+    needs,
+    bucket: bucketOf(rules, method),
+    success: rules.success || (rpc.output.typeName === "google.protobuf.Empty" ? 204 : 200),
+    unwrap: isOneof(rpc.output),
+    successOf: successOf(rpc),
+    etag: rules.etag,
+    maxBody: rules.maxBody || DEFAULT_MAX_BODY,
+    revokes: upstream === "identity" && ["DELETE", "PATCH", "PUT"].includes(method),
+    follow,
+    named: undefined,
+  }));
+}
+
+function checkBindings(rpc: DescMethod, bindings: Binding[], members: DescField[]): void {
+  const [canonical] = bindings;
+  for (const { method, path, body } of bindings) {
+    const problem = (message: string) => new Error(`${nameOf(rpc)}: ${path} ${message}`);
+    if (method !== canonical?.method) throw problem(`must take ${canonical?.method}, as its first path does`);
+    if (method !== "GET" && rpc.methodKind !== "unary") throw problem("is a stream, which is read by GET");
+    const wanted = method === "GET" || members.length === 0 ? "" : "*";
+    if (body !== wanted) throw problem(`must have the body "${wanted}"`);
+    const byAccount = pathMembersOf(rpc, path).some(({ name }) => name === "accountId");
+    if (requiredRole(rulesOf(rpc)) && !byAccount) throw problem("names no account");
+  }
 }
 
 function memberOf(rpc: DescMethod, name: string): DescField {
@@ -161,17 +169,15 @@ function pathMembersOf(rpc: DescMethod, path: string): PathMember[] {
 
 // Reads take their members from the query. Writes have a body; of their members only confirmImpact may
 // stand in the query as well (docs/conventions.md#requests).
-function queryMembersOf(rpc: DescMethod, method: string, inPath: Set<string>): Map<string, DescField> {
-  const members = rpc.input.fields.filter(
-    (field) => !inPath.has(field.jsonName) && (method === "GET" || field.jsonName === "confirmImpact"),
-  );
-  return new Map(members.map((field) => [field.jsonName, field]));
+function queryMembersOf(method: string, members: DescField[]): Map<string, DescField> {
+  const inQuery = members.filter(({ jsonName }) => method === "GET" || jsonName === "confirmImpact");
+  return new Map(inQuery.map((field) => [field.jsonName, field]));
 }
 
-function bucketOf(rule: Http, method: string): BucketName {
-  if (rule.role === Role.PUBLIC) return "public";
-  if (rule.bucket === Bucket.REVEAL) return "reveals";
-  if (rule.bucket === Bucket.BATCH) return "batches";
+function bucketOf(rules: MethodRules, method: string): BucketName {
+  if (rules.role === Role.PUBLIC) return "public";
+  if (rules.bucket === Bucket.REVEAL) return "reveals";
+  if (rules.bucket === Bucket.BATCH) return "batches";
   return method === "GET" ? "reads" : "writes";
 }
 
@@ -180,11 +186,6 @@ function successOf(rpc: DescMethod): Map<string, number> {
   return new Map(own.filter(([, status]) => status > 0));
 }
 
-function unwrapOf(rpc: DescMethod, unwrap: string): Route["unwrap"] {
-  if (unwrap === "") return undefined;
-  const { fields, oneofs } = rpc.output;
-  const sole = fields.length === 1 && (unwrap === "*" || fields[0]!.name === unwrap);
-  const anyOf = unwrap === "*" && oneofs.length === 1 && fields.every((field) => field.oneof === oneofs[0]);
-  if (!sole && !anyOf) throw new Error(`${nameOf(rpc)}: unwrap ${unwrap} does not fit ${rpc.output.name}`);
-  return sole && fields[0]!.fieldKind === "list" ? "list" : "object";
+function isOneof({ fields, oneofs }: DescMessage): boolean {
+  return oneofs.length === 1 && fields.every((field) => field.oneof === oneofs[0]);
 }

@@ -73,7 +73,7 @@ function succeeded(route: Route, { headers, body }: UpstreamAnswer, requestId: s
   if (headers["berth-not-modified"] === "1") return { status: 304, body: undefined, etag, revalidate };
   if (route.success === 204) return { status: 204, body: undefined, etag };
   if (!route.unwrap) return { status: route.success, body, etag, revalidate };
-  const cut = unwrap(body) ?? (route.unwrap === "list" ? Buffer.from("[]") : undefined);
+  const cut = unwrap(body);
   if (!cut) return refusal(internal(requestId), requestId);
   const own = route.successOf.size > 0 ? route.successOf.get(soleMember(body)) : undefined;
   return { status: own ?? route.success, body: cut, etag, revalidate };

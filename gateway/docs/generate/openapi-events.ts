@@ -1,4 +1,4 @@
-import type { Http } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import type { MethodRules } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import type { Route } from "../../routing/routes.ts";
 import { frameOf } from "../../streams/sse-format.ts";
 import type { Schema, schemaCollector } from "./openapi-schemas.ts";
@@ -13,7 +13,7 @@ export const eventsSentence =
   "`ErrorEnvelopeDto`.";
 
 /** The content of a stream: each event by its name, with the schema of its data. */
-export function eventContent(route: Route, rule: Http, schemas: Schemas): Schema {
+export function eventContent(route: Route, rule: MethodRules, schemas: Schemas): Schema {
   const { events } = route.follow!;
   const fields = route.rpc.output.fields.filter((field) => events.has(field.jsonName));
   return {

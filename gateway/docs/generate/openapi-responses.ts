@@ -1,30 +1,34 @@
-import type { Http, Refusal } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import type { Refusal } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import { rulesOf } from "../../../services/kit/rpc/interceptor.ts";
 import type { Route } from "../../routing/routes.ts";
 import { lastEventId } from "./openapi-events.ts";
 import { inputReasons } from "./openapi-reasons.ts";
 import type { Schema } from "./openapi-schemas.ts";
 
-type Said = Pick<Refusal, "status" | "code" | "reasons">;
+type Said = Pick<Refusal, "status" | "code"> & { reasons: string };
 
-/** The refusals of a route: those of its annotation, and those that its kind of route has. */
-export function refusalsOf(route: Route, rule: Http): Said[] {
-  const all: Said[] = [...rule.refusals];
+/** Returns the refusals of a route: those of its rules, and those that follow from what kind of route it is. */
+export function refusalsOf(route: Route): Said[] {
+  const rules = rulesOf(route.rpc);
+  const all: Said[] = [];
   const add = (status: number, code: string, reasons = "") => {
-    const known = all.find((refusal) => refusal.status === status && refusal.code === code);
-    if (!known) all.push({ status, code, reasons });
-    else if (reasons !== "")
-      all[all.indexOf(known)] = { status, code, reasons: join(known.reasons, reasons) };
+    if (!all.some((refusal) => refusal.status === status && refusal.code === code))
+      all.push({ status, code, reasons });
   };
+  if (route.bodyMembers.has("confirmImpact")) add(409, "impact_confirmation_required");
+  for (const { status, code } of rules.refusals) add(status, code);
   const hasBody = route.method !== "GET";
   const keyed = route.method === "POST" && !route.isPublic;
   add(400, "malformed_request");
   if (!route.isPublic) add(401, "unauthenticated");
   if (route.needs) add(403, "forbidden");
   if (route.usersOnly) add(403, "machine_actor_forbidden");
+  if (route.pathMembers.some(({ name }) => name !== "accountId")) add(404, "not_found");
   add(408, "malformed_request");
   if (hasBody) add(413, "payload_too_large");
   if (hasBody) add(415, "unsupported_media_type");
-  add(422, "validation_failed", [...inputReasons(route), ...(keyed ? ["invalid_key"] : [])].join());
+  const reasons = [...rules.reasons.split(","), ...inputReasons(route), ...(keyed ? ["invalid_key"] : [])];
+  add(422, "validation_failed", [...new Set(reasons)].filter(Boolean).join());
   add(431, "malformed_request");
   if (keyed) {
     add(409, "idempotency_key_reused");
@@ -36,12 +40,9 @@ export function refusalsOf(route: Route, rule: Http): Said[] {
   return all;
 }
 
-const join = (a: string, b: string) =>
-  [...new Set([...a.split(","), ...b.split(",")])].filter(Boolean).join(",");
-
 /** One response per status, with the codes and reasons that it may carry. */
-export function errorResponses(route: Route, rule: Http): Schema {
-  const byStatus = Map.groupBy(refusalsOf(route, rule), (refusal) => refusal.status);
+export function errorResponses(route: Route): Schema {
+  const byStatus = Map.groupBy(refusalsOf(route), (refusal) => refusal.status);
   const statuses = [...byStatus.keys()].sort((a, b) => a - b);
   const responses = statuses.map((status) => [status, referred(status, byStatus.get(status)!)]);
   return Object.fromEntries(route.etag && route.method === "GET" ? [notModified, ...responses] : responses);

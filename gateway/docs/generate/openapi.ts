@@ -1,7 +1,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Http } from "../../../proto/gen/berth/options/v1/options_pb.ts";
-import { allRoutes, type Route, ruleOf } from "../../routing/routes.ts";
+import type { MethodRules } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import { rulesOf } from "../../../services/kit/rpc/interceptor.ts";
+import { allRoutes, bindingsOf, type Route } from "../../routing/routes.ts";
 import { published } from "../../upstreams.ts";
 import { type Comments, readComments } from "./comments.ts";
 import { eventContent, eventsSentence, withEvents } from "./openapi-events.ts";
@@ -58,12 +59,12 @@ type Schemas = ReturnType<typeof schemaCollector>;
 
 function operation(route: Route, schemas: Schemas, comments: Comments): Schema {
   const { rpc } = route;
-  const rule = ruleOf(rpc);
+  const rule = rulesOf(rpc);
   const comment = comments.get(`${rpc.parent.typeName}.${rpc.name}`);
   const words = rpc.name.replaceAll(/(?<!^)[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
   const needs = route.isPublic ? "none" : (route.needs ?? "signed in");
   return {
-    operationId: operationId(route, rule),
+    operationId: operationId(route),
     summary: words,
     description: [comment, `Role: ${needs}.${route.usersOnly ? " Users only." : ""}`]
       .filter(Boolean)
@@ -72,23 +73,23 @@ function operation(route: Route, schemas: Schemas, comments: Comments): Schema {
     ...(route.isPublic && { security: [] }),
     parameters: parameters(route, rule, schemas),
     ...requestBody(route, rule, schemas),
-    responses: { ...successes(route, rule, schemas), ...errorResponses(route, rule) },
+    responses: { ...successes(route, rule, schemas), ...errorResponses(route) },
     "x-role": needs,
     "x-rate-limit": route.bucket,
   };
 }
 
 /** The RPC's name; at a further base, with what that base adds: `listVariablesAtService`. */
-function operationId(route: Route, rule: Http): string {
+function operationId(route: Route): string {
   const name = route.rpc.name[0]!.toLowerCase() + route.rpc.name.slice(1);
-  const first = rule.routes[0]!.path;
+  const first = bindingsOf(route.rpc)[0]!.path;
   if (route.template === first) return name;
   const added = [...route.template.matchAll(/\{(\w+)\}/g)].filter(([match]) => !first.includes(match)).at(-1);
   const base = camel((added?.[1] ?? "").replace(/_id$/, ""));
   return `${name}At${base[0]!.toUpperCase()}${base.slice(1)}`;
 }
 
-function parameters(route: Route, rule: Http, schemas: Schemas): Schema[] {
+function parameters(route: Route, rule: MethodRules, schemas: Schemas): Schema[] {
   const byName = new Map(route.rpc.input.fields.map((field) => [field.jsonName, field]));
   const inPath = route.pathMembers.map(({ name }) => {
     const { description, ...schema } = schemas.fieldSchema(byName.get(name)!);
@@ -111,7 +112,7 @@ function parameters(route: Route, rule: Http, schemas: Schemas): Schema[] {
   return [...inPath, ...inQuery, ...headers.map((name) => ({ $ref: `#/components/parameters/${name}` }))];
 }
 
-function requestBody(route: Route, rule: Http, schemas: Schemas): Schema {
+function requestBody(route: Route, rule: MethodRules, schemas: Schemas): Schema {
   if (route.method === "GET" || route.bodyMembers.size === 0) return {};
   const { input } = route.rpc;
   const inPath = new Set(input.fields.map((f) => f.jsonName).filter((name) => !route.bodyMembers.has(name)));
@@ -133,7 +134,7 @@ const isMany = (kind: string) => kind === "list" || kind === "map";
 const example = (text: string): Schema => (text === "" ? {} : { example: JSON.parse(text) });
 
 /** The route's success, and those of members of the answer with a status of their own. */
-function successes(route: Route, rule: Http, schemas: Schemas): Schema {
+function successes(route: Route, rule: MethodRules, schemas: Schemas): Schema {
   const others = route.rpc.output.fields.flatMap((field) => {
     const status = route.successOf.get(field.jsonName);
     const schema = schemas.fieldSchema(field);
@@ -143,7 +144,7 @@ function successes(route: Route, rule: Http, schemas: Schemas): Schema {
   return { ...Object.fromEntries(others), [route.success]: success(route, rule, schemas) };
 }
 
-function success(route: Route, rule: Http, schemas: Schemas): Schema {
+function success(route: Route, rule: MethodRules, schemas: Schemas): Schema {
   const description =
     { 200: "Done.", 201: "Created.", 202: "Accepted.", 204: "Done; no body." }[route.success] ?? "Done.";
   if (route.success === 204) return { description };

@@ -7,7 +7,7 @@ import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Logger } from "../log.ts";
 import type { Pool } from "../postgres/db.ts";
 import { idempotencyInterceptor, sweepAnswers } from "../rpc/idempotency.ts";
-import { annotation, serverInterceptor } from "../rpc/interceptor.ts";
+import { rulesOf, serverInterceptor } from "../rpc/interceptor.ts";
 import { metricsText } from "../telemetry.ts";
 import { closeConnectionsOnShutdown } from "./graceful-close.ts";
 import { health, reflection } from "./grpc-health-reflection.ts";
@@ -39,7 +39,7 @@ const MAX_MESSAGE = 8 * 1024 * 1024;
  * `stop` takes no new requests, tells streams to end, and waits for what is under way.
  */
 export async function serve(options: ServerOptions): Promise<RunningServer> {
-  for (const service of options.services) for (const method of service.methods) annotation(method);
+  for (const service of options.services) for (const method of service.methods) rulesOf(method);
   const { answers } = options;
   const names = options.services.map((service) => service.typeName);
   const stopping = new AbortController();

@@ -9,7 +9,8 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import { createContextKey, type HandlerContext, type Interceptor } from "@connectrpc/connect";
-import { http, Role } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import { method as methodRules, Role } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import { http } from "../../../proto/gen/google/api/annotations_pb.ts";
 import { open, seal } from "../aead.ts";
 import type { Logger } from "../log.ts";
 import { type Db, execute, one, type Pool, type Tx, transaction } from "../postgres/db.ts";
@@ -40,9 +41,9 @@ export function idempotencyHeader(id: Buffer, secrets: KeySecret[]): string {
 
 /** Whether callers may send an Idempotency-Key with a method: it is a POST, and needs a token. */
 export function takesKey(method: DescMethod): boolean {
-  const { role, routes } = getOption(method, http);
+  const { role } = getOption(method, methodRules);
   const byToken = role !== Role.PUBLIC && role !== Role.SERVICE;
-  return byToken && method.methodKind === "unary" && routes.some((route) => route.method === "POST");
+  return byToken && method.methodKind === "unary" && getOption(method, http).pattern.case === "post";
 }
 
 /**

@@ -7,7 +7,12 @@ import {
   type UnaryRequest,
 } from "@connectrpc/connect";
 import { SpanKind } from "@opentelemetry/api";
-import { Actor, type Http, http, Role } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import {
+  Actor,
+  type MethodRules,
+  method as methodRules,
+  Role,
+} from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
 import { internalErrors, rpcDuration, traced } from "../telemetry.ts";
@@ -29,11 +34,11 @@ export function who(ctx: Pick<HandlerContext, "values">): Who {
 }
 
 /**
- * The annotation of a method. A method without a role, and one whose requests are a stream of messages that
- * could not be authorised, is refused when the process starts.
+ * Returns the rules a method is annotated with. Throws for a method without a role, and for one whose requests
+ * are a stream of messages, which could not be authorised; so that no process starts with either.
  */
-export function annotation(method: DescMethod): Http {
-  const found = getOption(method, http);
+export function rulesOf(method: DescMethod): MethodRules {
+  const found = getOption(method, methodRules);
   const name = `${method.parent.typeName}.${method.name}`;
   if (method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming")
     throw new Error(`${name} takes a stream, which cannot be checked`);
@@ -47,12 +52,12 @@ const ROLE_NAMES: Partial<Record<Role, RoleName>> = {
   [Role.OWNER]: "owner",
 };
 
-/** The role in an account that a method asks for, if it asks for one. */
-export function requiredRole(rule: Http): RoleName | undefined {
+/** Returns the role in the account that a method requires of its caller, if it requires one. */
+export function requiredRole(rule: MethodRules): RoleName | undefined {
   return ROLE_NAMES[rule.role];
 }
 
-function authorize(rule: Http, caller: Caller, message: Record<string, unknown>): void {
+function authorize(rule: MethodRules, caller: Caller, message: Record<string, unknown>): void {
   if (rule.role === Role.PUBLIC) return;
   if (rule.actor === Actor.USER && caller.kind === "machine")
     throw refuse(403, "machine_actor_forbidden", "Only a user may do this, not a machine.");
@@ -79,11 +84,11 @@ function authorize(rule: Http, caller: Caller, message: Record<string, unknown>)
 export function serverInterceptor(options: { keys: Buffer[]; log: Logger }): Interceptor {
   const { log } = options;
   const verify = callerVerifier(options.keys);
-  const rules = new Map<DescMethod, Http>();
-  const ruleOf = (method: DescMethod) => {
-    const rule = rules.get(method) ?? annotation(method);
-    rules.set(method, rule);
-    return rule;
+  const known = new Map<DescMethod, MethodRules>();
+  const cachedRules = (method: DescMethod) => {
+    const rules = known.get(method) ?? rulesOf(method);
+    known.set(method, rules);
+    return rules;
   };
   return (next) => async (req) => {
     // Health and reflection are gRPC's own, and say nothing of what Berth holds.
@@ -110,7 +115,7 @@ export function serverInterceptor(options: { keys: Buffer[]; log: Logger }): Int
       return error;
     };
     const admit = (message: UnaryRequest["message"]) => {
-      authorize(ruleOf(req.method), caller, message as Record<string, unknown>);
+      authorize(cachedRules(req.method), caller, message as Record<string, unknown>);
       const refusal = violations(req.method, message);
       if (refusal) throw refusal;
     };

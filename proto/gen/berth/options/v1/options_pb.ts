@@ -12,34 +12,10 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file berth/options/v1/options.proto.
  */
 export const file_berth_options_v1_options: GenFile = /*@__PURE__*/
-  fileDesc("Ch5iZXJ0aC9vcHRpb25zL3YxL29wdGlvbnMucHJvdG8SEGJlcnRoLm9wdGlvbnMudjEiJQoFUm91dGUSDgoGbWV0aG9kGAEgASgJEgwKBHBhdGgYAiABKAkiOAoHUmVmdXNhbBIOCgZzdGF0dXMYASABKAUSDAoEY29kZRgCIAEoCRIPCgdyZWFzb25zGAMgASgJIsgCCgRIdHRwEiQKBHJvbGUYASABKA4yFi5iZXJ0aC5vcHRpb25zLnYxLlJvbGUSJgoFYWN0b3IYAiABKA4yFy5iZXJ0aC5vcHRpb25zLnYxLkFjdG9yEicKBnJvdXRlcxgDIAMoCzIXLmJlcnRoLm9wdGlvbnMudjEuUm91dGUSDwoHc3VjY2VzcxgEIAEoBRIOCgZ1bndyYXAYBSABKAkSKAoGYnVja2V0GAYgASgOMhguYmVydGgub3B0aW9ucy52MS5CdWNrZXQSKwoIcmVmdXNhbHMYByADKAsyGS5iZXJ0aC5vcHRpb25zLnYxLlJlZnVzYWwSFwoPcmVxdWVzdF9leGFtcGxlGAggASgJEhgKEHJlc3BvbnNlX2V4YW1wbGUYCSABKAkSDAoEZXRhZxgKIAEoCBIQCghtYXhfYm9keRgLIAEoBSKUAQoHUHJvYmxlbRIOCgZzdGF0dXMYASABKAUSDAoEY29kZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJEjAKB2RldGFpbHMYBCADKAsyHy5iZXJ0aC5vcHRpb25zLnYxLlByb2JsZW1EZXRhaWwSKAoHY29udGV4dBgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QiPgoNUHJvYmxlbURldGFpbBIMCgRwYXRoGAEgASgJEg4KBnJlYXNvbhgCIAEoCRIPCgdtZXNzYWdlGAMgASgJKoUBCgRSb2xlEhQKEFJPTEVfVU5TUEVDSUZJRUQQABIPCgtST0xFX1BVQkxJQxABEhIKDlJPTEVfU0lHTkVEX0lOEAISDwoLUk9MRV9SRUFERVIQAxIPCgtST0xFX0VESVRPUhAEEg4KClJPTEVfT1dORVIQBRIQCgxST0xFX1NFUlZJQ0UQBiouCgVBY3RvchIVChFBQ1RPUl9VTlNQRUNJRklFRBAAEg4KCkFDVE9SX1VTRVIQASpZCgZCdWNrZXQSFgoSQlVDS0VUX1VOU1BFQ0lGSUVEEAASEQoNQlVDS0VUX1JFVkVBTBABEhAKDEJVQ0tFVF9CQVRDSBACEhIKDkJVQ0tFVF9TSUdOX0lOEAM6TAoEaHR0cBIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGLSHAyABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLkh0dHBSBGh0dHA6OQoHc3VjY2VzcxIdLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE9wdGlvbnMYvocDIAEoBVIHc3VjY2Vzczo8Cgl0b29fbGFyZ2USHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGL+HAyABKAlSCHRvb0xhcmdlYgZwcm90bzM", [file_google_protobuf_descriptor, file_google_protobuf_struct]);
+  fileDesc("Ch5iZXJ0aC9vcHRpb25zL3YxL29wdGlvbnMucHJvdG8SEGJlcnRoLm9wdGlvbnMudjEiJwoHUmVmdXNhbBIOCgZzdGF0dXMYASABKAUSDAoEY29kZRgCIAEoCSKnAgoLTWV0aG9kUnVsZXMSJAoEcm9sZRgBIAEoDjIWLmJlcnRoLm9wdGlvbnMudjEuUm9sZRImCgVhY3RvchgCIAEoDjIXLmJlcnRoLm9wdGlvbnMudjEuQWN0b3ISDwoHc3VjY2VzcxgDIAEoBRIoCgZidWNrZXQYBCABKA4yGC5iZXJ0aC5vcHRpb25zLnYxLkJ1Y2tldBIMCgRldGFnGAUgASgIEhAKCG1heF9ib2R5GAYgASgFEisKCHJlZnVzYWxzGAcgAygLMhkuYmVydGgub3B0aW9ucy52MS5SZWZ1c2FsEg8KB3JlYXNvbnMYCCABKAkSFwoPcmVxdWVzdF9leGFtcGxlGAkgASgJEhgKEHJlc3BvbnNlX2V4YW1wbGUYCiABKAkilAEKB1Byb2JsZW0SDgoGc3RhdHVzGAEgASgFEgwKBGNvZGUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIwCgdkZXRhaWxzGAQgAygLMh8uYmVydGgub3B0aW9ucy52MS5Qcm9ibGVtRGV0YWlsEigKB2NvbnRleHQYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ij4KDVByb2JsZW1EZXRhaWwSDAoEcGF0aBgBIAEoCRIOCgZyZWFzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCSqFAQoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9QVUJMSUMQARISCg5ST0xFX1NJR05FRF9JThACEg8KC1JPTEVfUkVBREVSEAMSDwoLUk9MRV9FRElUT1IQBBIOCgpST0xFX09XTkVSEAUSEAoMUk9MRV9TRVJWSUNFEAYqLgoFQWN0b3ISFQoRQUNUT1JfVU5TUEVDSUZJRUQQABIOCgpBQ1RPUl9VU0VSEAEqRQoGQnVja2V0EhYKEkJVQ0tFVF9VTlNQRUNJRklFRBAAEhEKDUJVQ0tFVF9SRVZFQUwQARIQCgxCVUNLRVRfQkFUQ0gQAjpXCgZtZXRob2QSHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxi0hwMgASgLMh0uYmVydGgub3B0aW9ucy52MS5NZXRob2RSdWxlc1IGbWV0aG9kOjkKB3N1Y2Nlc3MSHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGL6HAyABKAVSB3N1Y2Nlc3M6PAoJdG9vX2xhcmdlEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxi/hwMgASgJUgh0b29MYXJnZWIGcHJvdG8z", [file_google_protobuf_descriptor, file_google_protobuf_struct]);
 
 /**
- * One REST route of a method: `GET /accounts/{account_id}`. Path parameters name request fields.
- *
- * @generated from message berth.options.v1.Route
- */
-export type Route = Message<"berth.options.v1.Route"> & {
-  /**
-   * @generated from field: string method = 1;
-   */
-  method: string;
-
-  /**
-   * @generated from field: string path = 2;
-   */
-  path: string;
-};
-
-/**
- * Describes the message berth.options.v1.Route.
- * Use `create(RouteSchema)` to create a new message.
- */
-export const RouteSchema: GenMessage<Route> = /*@__PURE__*/
-  messageDesc(file_berth_options_v1_options, 0);
-
-/**
- * A documented refusal beyond the ones every route has.
+ * A documented refusal beyond those that follow from the role, the binding and the members of a method.
  *
  * @generated from message berth.options.v1.Refusal
  */
@@ -53,13 +29,6 @@ export type Refusal = Message<"berth.options.v1.Refusal"> & {
    * @generated from field: string code = 2;
    */
   code: string;
-
-  /**
-   * Comma-separated details[].reason values, for validation_failed.
-   *
-   * @generated from field: string reasons = 3;
-   */
-  reasons: string;
 };
 
 /**
@@ -67,17 +36,17 @@ export type Refusal = Message<"berth.options.v1.Refusal"> & {
  * Use `create(RefusalSchema)` to create a new message.
  */
 export const RefusalSchema: GenMessage<Refusal> = /*@__PURE__*/
-  messageDesc(file_berth_options_v1_options, 1);
+  messageDesc(file_berth_options_v1_options, 0);
 
 /**
- * A server-streaming method is answered as server-sent events (text/event-stream). Its response has a string
- * `id` and one oneof: the member that is set names the event and is its data; a message without one only says
- * that the stream is open, and has to come first. A request member `last_event_id` takes Last-Event-ID. It may
- * share its route with a unary method: then Accept decides.
+ * What holds for a method, beside its REST paths in google.api.http. A server-streaming method is answered as
+ * server-sent events (text/event-stream). Its response has a string `id` and one oneof: the member that is set names
+ * the event and is its data; a message without one only says that the stream is open, and has to come first. A request
+ * member `last_event_id` takes Last-Event-ID. It may share its path with a unary method: then Accept decides.
  *
- * @generated from message berth.options.v1.Http
+ * @generated from message berth.options.v1.MethodRules
  */
-export type Http = Message<"berth.options.v1.Http"> & {
+export type MethodRules = Message<"berth.options.v1.MethodRules"> & {
   /**
    * @generated from field: berth.options.v1.Role role = 1;
    */
@@ -89,30 +58,30 @@ export type Http = Message<"berth.options.v1.Http"> & {
   actor: Actor;
 
   /**
-   * The first is the canonical one; the others are the same operation at another base.
+   * Success status. Unless set, 200, or 204 for google.protobuf.Empty. 204 answers no body.
    *
-   * @generated from field: repeated berth.options.v1.Route routes = 3;
-   */
-  routes: Route[];
-
-  /**
-   * Success status, 200 when unset. 204 answers no body.
-   *
-   * @generated from field: int32 success = 4;
+   * @generated from field: int32 success = 3;
    */
   success: number;
 
   /**
-   * Response member that is the REST body (a bare array), or `*`: whichever single member is set.
-   *
-   * @generated from field: string unwrap = 5;
-   */
-  unwrap: string;
-
-  /**
-   * @generated from field: berth.options.v1.Bucket bucket = 6;
+   * @generated from field: berth.options.v1.Bucket bucket = 4;
    */
   bucket: Bucket;
+
+  /**
+   * Answers 304 to a matching If-None-Match, and carries an ETag.
+   *
+   * @generated from field: bool etag = 5;
+   */
+  etag: boolean;
+
+  /**
+   * Largest request body in bytes; 1 MiB when unset.
+   *
+   * @generated from field: int32 max_body = 6;
+   */
+  maxBody: number;
 
   /**
    * @generated from field: repeated berth.options.v1.Refusal refusals = 7;
@@ -120,38 +89,32 @@ export type Http = Message<"berth.options.v1.Http"> & {
   refusals: Refusal[];
 
   /**
+   * Comma-separated details[].reason values of 422 validation_failed, beyond those that types and rules of the
+   * members give.
+   *
+   * @generated from field: string reasons = 8;
+   */
+  reasons: string;
+
+  /**
    * Request and response examples for the OpenAPI document, as JSON.
    *
-   * @generated from field: string request_example = 8;
+   * @generated from field: string request_example = 9;
    */
   requestExample: string;
 
   /**
-   * @generated from field: string response_example = 9;
+   * @generated from field: string response_example = 10;
    */
   responseExample: string;
-
-  /**
-   * Answers 304 to a matching If-None-Match, and carries an ETag.
-   *
-   * @generated from field: bool etag = 10;
-   */
-  etag: boolean;
-
-  /**
-   * Largest request body in bytes; 1 MiB when unset.
-   *
-   * @generated from field: int32 max_body = 11;
-   */
-  maxBody: number;
 };
 
 /**
- * Describes the message berth.options.v1.Http.
- * Use `create(HttpSchema)` to create a new message.
+ * Describes the message berth.options.v1.MethodRules.
+ * Use `create(MethodRulesSchema)` to create a new message.
  */
-export const HttpSchema: GenMessage<Http> = /*@__PURE__*/
-  messageDesc(file_berth_options_v1_options, 2);
+export const MethodRulesSchema: GenMessage<MethodRules> = /*@__PURE__*/
+  messageDesc(file_berth_options_v1_options, 1);
 
 /**
  * Detail of every error that a service answers; the gateway turns it into the error envelope.
@@ -192,7 +155,7 @@ export type Problem = Message<"berth.options.v1.Problem"> & {
  * Use `create(ProblemSchema)` to create a new message.
  */
 export const ProblemSchema: GenMessage<Problem> = /*@__PURE__*/
-  messageDesc(file_berth_options_v1_options, 3);
+  messageDesc(file_berth_options_v1_options, 2);
 
 /**
  * @generated from message berth.options.v1.ProblemDetail
@@ -219,7 +182,7 @@ export type ProblemDetail = Message<"berth.options.v1.ProblemDetail"> & {
  * Use `create(ProblemDetailSchema)` to create a new message.
  */
 export const ProblemDetailSchema: GenMessage<ProblemDetail> = /*@__PURE__*/
-  messageDesc(file_berth_options_v1_options, 4);
+  messageDesc(file_berth_options_v1_options, 3);
 
 /**
  * Who may call a method. A method without a role is refused when its process starts.
@@ -325,7 +288,7 @@ export const ActorSchema: GenEnum<Actor> = /*@__PURE__*/
  */
 export const Bucket = {
   /**
-   * GET counts as read, everything else as write.
+   * GET counts as read, everything else as write, and what anybody may call per address.
    *
    * @generated from enum value: BUCKET_UNSPECIFIED = 0;
    */
@@ -340,11 +303,6 @@ export const Bucket = {
    * @generated from enum value: BUCKET_BATCH = 2;
    */
   BATCH: 2,
-
-  /**
-   * @generated from enum value: BUCKET_SIGN_IN = 3;
-   */
-  SIGN_IN: 3,
 } as const;
 
 /**
@@ -361,14 +319,14 @@ export const BucketSchema: GenEnum<Bucket> = /*@__PURE__*/
   enumDesc(file_berth_options_v1_options, 2);
 
 /**
- * @generated from extension: berth.options.v1.Http http = 50100;
+ * @generated from extension: berth.options.v1.MethodRules method = 50100;
  */
-export const http: GenExtension<MethodOptions, Http> = /*@__PURE__*/
+export const method: GenExtension<MethodOptions, MethodRules> = /*@__PURE__*/
   extDesc(file_berth_options_v1_options, 0);
 
 /**
- * Of a member that may be the REST body (`unwrap: "*"`): the status of an answer that is this member, where it
- * differs from the method's success.
+ * Of a member of an answer that is one oneof, of which the member that is set is the REST body: the status of an
+ * answer that is this member, where it differs from the method's success.
  *
  * @generated from extension: int32 success = 50110;
  */
