@@ -10,7 +10,7 @@ import { isWeak } from "./passwords/passwords.ts";
 import { parseToken } from "./tokens/tokens.ts";
 
 /** The first owner, as the operator configured it. */
-export type Bootstrap = { email: string; password?: string | undefined; token?: string | undefined };
+export type FirstOwner = { email: string; password?: string | undefined; token?: string | undefined };
 
 export const fields = {
   ...serviceFields,
@@ -47,7 +47,7 @@ export type Config = ServiceConfig & {
  * The first owner to make, or undefined when the configuration names none. Throws ConfigError when
  * only half of it is given.
  */
-export function bootstrapOf(config: Config): Bootstrap | undefined {
+export function firstOwnerOf(config: Config): FirstOwner | undefined {
   const { bootstrapEmail: email, bootstrapPassword: password, bootstrapToken: token } = config;
   const secret = password !== undefined || token !== undefined;
   if (email === undefined && !secret) return undefined;

@@ -15,14 +15,14 @@ import { startTelemetry } from "../kit/telemetry.ts";
 import { accountService } from "./accounts/account-service.ts";
 import { auditHandlers } from "./audit/audit-handlers.ts";
 import { bootstrap } from "./bootstrap/bootstrap.ts";
-import { bootstrapOf, type Config, fields, linkSettings } from "./config.ts";
+import { type Config, fields, firstOwnerOf, linkSettings } from "./config.ts";
 import { invitationService } from "./invitations/invitation-service.ts";
 import { createLinks } from "./mail/links.ts";
-import { letters } from "./mail/mail-contents.ts";
+import { createMailContents } from "./mail/mail-contents.ts";
 import { passwordService } from "./passwords/password-service.ts";
 import { createPasswordCheck } from "./passwords/passwords.ts";
 import { sessionService } from "./sign-in/session-service.ts";
-import { sweep } from "./tokens/sql.ts";
+import { sweep } from "./sweep.ts";
 
 const SWEEP_MS = 15 * 60_000;
 
@@ -31,7 +31,7 @@ const SWEEP_MS = 15 * 60_000;
  * is the clock of expiry, in milliseconds.
  */
 export async function start(config: Config, log: Logger, now: () => number = Date.now) {
-  const owner = bootstrapOf(config);
+  const owner = firstOwnerOf(config);
   const { mail, origin } = linkSettings(config);
   const telemetry = await startTelemetry("identity", config.otlpUrl);
   const pool = createPool(config.databaseUrl, { name: "identity", timeouts: config });
@@ -58,7 +58,8 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
     answers: pool,
     ready: async () => (await pool.query("select 1")).rowCount === 1,
   });
-  const mailer = mail && startMailer({ pool, log, settings: mail, compose: letters({ pool, links, now }) });
+  const mailer =
+    mail && startMailer({ pool, log, settings: mail, compose: createMailContents({ pool, links, now }) });
   const relay = startRelay({ url: config.databaseUrl, bus, log });
   const auditLog = startConsumer({
     bus,

@@ -14,7 +14,8 @@ import { capped } from "../../kit/rpc/caller-token.ts";
 import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
-import { currentToken, wholeUser } from "../tokens/authenticate.ts";
+import { listAuditEvents } from "../audit/sql.ts";
+import { authenticate, authenticateUnlimited } from "../tokens/authenticate.ts";
 import * as sql from "./sql.ts";
 
 export type AccountDeps = { pool: Pool; cursors: Cursors; now: () => number };
@@ -27,29 +28,29 @@ const ID_SLACK_MS = 60_000;
 export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl<typeof AccountService> {
   return {
     async createAccount(req, ctx) {
-      const { userId } = await wholeUser(pool, ctx, now(), "create an account");
+      const { userId } = await authenticateUnlimited(pool, ctx, now(), "create an account");
       return effect(pool, ctx, async (tx) => {
         const { handle, displayName = handle } = req;
         const account = await sql.insertAccount(tx, { id: newId("acc"), handle, displayName });
         if (!account) throw handleTaken();
         await sql.insertMembership(tx, { id: newId("mem"), accountId: account.id, userId, role: "owner" });
-        await announceAccount(tx, who(ctx), account, userId);
+        await recordAccountCreated(tx, who(ctx), account, userId);
         return { ...account, myRole: "owner" };
       });
     },
 
     async listAccounts(req, ctx) {
-      const { limits, userId } = await currentToken(pool, ctx, now());
+      const { scope, userId } = await authenticate(pool, ctx, now());
       const { limit = DEFAULT_LIMIT } = req;
       const before = cursors.decode(`accounts:${userId}`, req.cursor);
-      const user = { userId, accountId: limits.accountId ?? undefined };
-      const found = await sql.accountsOf(pool, user, { before, limit: limit + 1 });
-      const mine = found.map((row) => ({ ...row, myRole: capped(row.myRole, limits.roleCap ?? undefined) }));
+      const user = { userId, accountId: scope.accountId ?? undefined };
+      const found = await sql.listAccountsByUser(pool, user, { before, limit: limit + 1 });
+      const mine = found.map((row) => ({ ...row, myRole: capped(row.myRole, scope.roleCap ?? undefined) }));
       return cursors.page(`accounts:${userId}`, mine, limit, (row) => row.id);
     },
 
     async getAccount(req, ctx) {
-      const account = await sql.accountById(pool, req.accountId);
+      const account = await sql.findAccount(pool, req.accountId);
       if (!account) throw notFound("account");
       return { ...account, myRole: who(ctx).caller.role };
     },
@@ -78,12 +79,12 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
     async listMembers(req) {
       const { accountId, limit = DEFAULT_LIMIT } = req;
       const before = cursors.decode(`members:${accountId}`, req.cursor);
-      const found = await sql.membersOf(pool, accountId, { before, limit: limit + 1 });
+      const found = await sql.listMembers(pool, accountId, { before, limit: limit + 1 });
       return cursors.page(`members:${accountId}`, found, limit, (row) => row.id);
     },
 
     async getMember({ accountId, userId }) {
-      const member = await sql.memberOf(pool, accountId, userId);
+      const member = await sql.findMember(pool, accountId, userId);
       if (!member) throw notFound("member");
       return member;
     },
@@ -92,11 +93,11 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
       const { accountId, userId, role } = req;
       return transaction(pool, async (tx) => {
         await sql.lockAccount(tx, accountId);
-        const member = await sql.memberOf(tx, accountId, userId);
+        const member = await sql.findMember(tx, accountId, userId);
         if (!member) throw notFound("member");
         if (member.role === role) return member;
-        await keepAnOwner(tx, accountId, member);
-        await sql.setRole(tx, accountId, userId, role);
+        await requireAnotherOwner(tx, accountId, member);
+        await sql.updateRole(tx, accountId, userId, role);
         const previousRole = member.role;
         await emit(tx, MemberRoleChangedSchema, accountId, { accountId, userId, role, previousRole });
         await auditMember(tx, ctx, "member.update", accountId, userId, { role, previousRole });
@@ -108,9 +109,9 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
       const { accountId, userId } = req;
       return transaction(pool, async (tx) => {
         await sql.lockAccount(tx, accountId);
-        const member = await sql.memberOf(tx, accountId, userId);
+        const member = await sql.findMember(tx, accountId, userId);
         if (!member) throw notFound("member");
-        await keepAnOwner(tx, accountId, member);
+        await requireAnotherOwner(tx, accountId, member);
         await sql.deleteMembership(tx, accountId, userId);
         await emit(tx, MemberRemovedSchema, accountId, { accountId, userId });
         await auditMember(tx, ctx, "member.remove", accountId, userId, { role: member.role });
@@ -121,7 +122,7 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
     async listAuditEvents(req) {
       const { accountId, limit = DEFAULT_LIMIT } = req;
       const since = req.since && timestampDate(req.since);
-      const found = await sql.auditEvents(pool, {
+      const found = await listAuditEvents(pool, {
         accountId,
         before: cursors.decode(`audit:${accountId}`, req.cursor),
         action: req.action || undefined,
@@ -138,7 +139,7 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
 type Who = ReturnType<typeof who>;
 
 /** Events and audit record of a new account whose first owner is `userId`. */
-export async function announceAccount(
+export async function recordAccountCreated(
   tx: Tx,
   by: Who,
   account: { id: string; handle: string },
@@ -163,8 +164,8 @@ function auditMember(
 }
 
 /** Refuses to take the role of the only owner. The caller holds the account's lock. */
-async function keepAnOwner(tx: Tx, accountId: string, member: sql.MemberRow): Promise<void> {
-  if (member.role !== "owner" || (await sql.otherOwners(tx, accountId, member.userId)) > 0) return;
+async function requireAnotherOwner(tx: Tx, accountId: string, member: sql.MemberRow): Promise<void> {
+  if (member.role !== "owner" || (await sql.countOtherOwners(tx, accountId, member.userId)) > 0) return;
   throw conflict("last_owner", "An account keeps at least one owner. Make somebody else owner first.");
 }
 

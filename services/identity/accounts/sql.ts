@@ -1,6 +1,5 @@
-// Statements on accounts, members and the audit log; sql-sessions.ts has those on users and tokens.
-import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
-import type { AuditRecorded } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+// Statements on accounts and their members.
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 
@@ -29,7 +28,7 @@ export function insertAccount(db: Db, account: { id: string; handle: string; dis
   );
 }
 
-export function accountById(db: Db, id: string) {
+export function findAccount(db: Db, id: string) {
   return one<AccountRow>(db, "account_by_id", `select ${ACCOUNT} from accounts where id = $1`, [id]);
 }
 
@@ -49,7 +48,7 @@ export function updateAccount(
 }
 
 /** Accounts of a user, newest first; only `accountId` when that is given, all when there is no limit. */
-export function accountsOf(
+export function listAccountsByUser(
   db: Db,
   user: { userId: string; accountId: string | undefined },
   page: { before: string | undefined; limit: number | undefined },
@@ -87,14 +86,14 @@ export function insertMembership(
 const MEMBER = `select m.id, m.user_id as "userId", u.email, u.display_name as "displayName", m.role,
   m.created_at as "createdAt" from memberships m join users u on u.id = m.user_id`;
 
-export function memberOf(db: Db, accountId: string, userId: string) {
+export function findMember(db: Db, accountId: string, userId: string) {
   return one<MemberRow>(db, "member_of", `${MEMBER} where m.account_id = $1 and m.user_id = $2`, [
     accountId,
     userId,
   ]);
 }
 
-export function memberByEmail(db: Db, accountId: string, email: string) {
+export function findMemberByEmail(db: Db, accountId: string, email: string) {
   return one<MemberRow>(db, "member_by_email", `${MEMBER} where m.account_id = $1 and u.email = $2`, [
     accountId,
     email,
@@ -102,7 +101,7 @@ export function memberByEmail(db: Db, accountId: string, email: string) {
 }
 
 /** Members of an account, newest first. */
-export function membersOf(db: Db, accountId: string, page: { before: string | undefined; limit: number }) {
+export function listMembers(db: Db, accountId: string, page: { before: string | undefined; limit: number }) {
   return many<MemberRow>(
     db,
     "members_of",
@@ -112,7 +111,7 @@ export function membersOf(db: Db, accountId: string, page: { before: string | un
 }
 
 /** How many users other than this one own the account and can sign in. */
-export async function otherOwners(db: Db, accountId: string, userId: string): Promise<number> {
+export async function countOtherOwners(db: Db, accountId: string, userId: string): Promise<number> {
   const row = await one<{ n: number }>(
     db,
     "other_owners",
@@ -123,7 +122,7 @@ export async function otherOwners(db: Db, accountId: string, userId: string): Pr
   return row?.n ?? 0;
 }
 
-export function setRole(db: Db, accountId: string, userId: string, role: string) {
+export function updateRole(db: Db, accountId: string, userId: string, role: string) {
   return execute(
     db,
     "membership_set_role",
@@ -137,72 +136,4 @@ export function deleteMembership(db: Db, accountId: string, userId: string) {
     accountId,
     userId,
   ]);
-}
-
-/** Keeps a record that a service sent. A record that is kept already stays as it is. */
-export function insertAuditEvent(db: Db, record: AuditRecorded) {
-  const { actor } = record;
-  return execute(
-    db,
-    "audit_insert",
-    `insert into audit_events (id, account_id, action, actor_kind, actor_id, actor_token_id, target, metadata,
-       request_id, ip, at)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) on conflict (id) do nothing`,
-    [
-      record.id,
-      record.accountId,
-      record.action,
-      actor?.kind ?? "",
-      actor?.id ?? "",
-      actor?.tokenId,
-      record.target,
-      record.metadata,
-      record.requestId,
-      record.ip,
-      record.at ? timestampDate(record.at) : new Date(),
-    ],
-  );
-}
-
-export type AuditRow = {
-  id: string;
-  action: string;
-  actor: { kind: string; id: string; tokenId?: string };
-  target: string;
-  metadata: Record<string, string>;
-  requestId: string;
-  ip: string;
-  at: Timestamp;
-};
-
-export type AuditFilter = {
-  accountId: string;
-  before: string | undefined;
-  action: string | undefined;
-  actor: string | undefined;
-  /** Lowest id that can have been made at or after `since`; keeps the scan short. */
-  from: string | undefined;
-  since: Date | undefined;
-  limit: number;
-};
-
-/** Audit records of an account, newest first. Each set of filters is a statement of its own, to have its own plan. */
-export function auditEvents(db: Db, filter: AuditFilter) {
-  const conditions: [name: string, sql: string, value: unknown][] = [
-    ["before", "id <", filter.before],
-    ["action", "action =", filter.action],
-    ["actor", "actor_id =", filter.actor],
-    ["from", "id >=", filter.from],
-    ["since", "at >=", filter.since],
-  ];
-  const used = conditions.filter(([, , value]) => value !== undefined);
-  const where = used.map(([, sql], index) => ` and ${sql} $${index + 3}`).join("");
-  return many<AuditRow>(
-    db,
-    ["audit_list", ...used.map(([name]) => name)].join("_"),
-    `select id, action, json_build_object('kind', actor_kind, 'id', actor_id, 'tokenId', actor_token_id) as actor,
-       target, metadata, request_id as "requestId", ip, at
-     from audit_events where account_id = $1${where} order by id desc limit $2`,
-    [filter.accountId, filter.limit, ...used.map(([, , value]) => value)],
-  );
 }

@@ -1,6 +1,6 @@
 import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { type Handler, on } from "../../kit/events/consumer.ts";
-import { insertAuditEvent } from "../accounts/sql.ts";
+import { insertAuditEvent } from "./sql.ts";
 
 /** What identity does with the events of every service: audit records are kept, once each. */
 export const auditHandlers: Handler[] = [

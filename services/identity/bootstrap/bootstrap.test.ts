@@ -4,7 +4,7 @@ import { SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb
 import { createLog } from "../../kit/log.ts";
 import { type ConfigError, readConfig } from "../../kit/process/config.ts";
 import { clientAs, testDatabase, testNats } from "../../kit/testing/testing.ts";
-import { bootstrapOf, fields } from "../config.ts";
+import { fields, firstOwnerOf } from "../config.ts";
 import { start } from "../main.ts";
 import { refused, testEnv } from "../testing.ts";
 import { hashToken, makeToken } from "../tokens/tokens.ts";
@@ -178,7 +178,7 @@ test("another e-mail later makes no second owner", async () => {
 test("a configuration that is only half there is refused by name and never by value", () => {
   const half = (owner: Owner) => {
     try {
-      bootstrapOf(configOf(owner));
+      firstOwnerOf(configOf(owner));
       return "usable";
     } catch (error) {
       return (error as ConfigError).message;

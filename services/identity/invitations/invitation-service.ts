@@ -8,18 +8,18 @@ import { type Cursors, type Db, type Pool, type Tx, transaction } from "../../ki
 import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
-import { accountById, insertMembership, lockAccount, memberByEmail } from "../accounts/sql.ts";
+import { findAccount, findMemberByEmail, insertMembership, lockAccount } from "../accounts/sql.ts";
+import { findOperatorAccount } from "../bootstrap/sql.ts";
 import { type Links, newNonce } from "../mail/links.ts";
 import { invitationSeed } from "../mail/mail-contents.ts";
-import { endAllTokens } from "../passwords/password-service.ts";
 import { hashPassword, requireStrong } from "../passwords/passwords.ts";
-import { proveEmail } from "../passwords/sql.ts";
 import { windowKey } from "../sign-in/attempt-keys.ts";
-import { fits, take } from "../sign-in/attempt-limits.ts";
-import { currentToken, DAY_MS, wholeUser } from "../tokens/authenticate.ts";
-import { insertUser, userByEmail, userById } from "../tokens/sql.ts";
-import { covers } from "../tokens/token-scope.ts";
+import { countOrRefuse, countWithin } from "../sign-in/attempt-limits.ts";
+import { authenticate, authenticateUnlimited, DAY_MS } from "../tokens/authenticate.ts";
+import { revokeAllTokens } from "../tokens/lifecycle.ts";
+import { permits } from "../tokens/token-scope.ts";
 import { hashToken } from "../tokens/tokens.ts";
+import { claimEmail, findUser, findUserByEmail, insertUser } from "../users/sql.ts";
 import * as sql from "./sql.ts";
 
 export type InvitationDeps = {
@@ -37,8 +37,8 @@ const DEFAULT_LIMIT = 20;
 const INVITATION_DAYS = 7;
 const MAX_OPEN = 100;
 // Nobody sends mail to the whole world by us, and nobody fills the mailbox of one.
-const OF_INVITER = { max: 200, seconds: 86_400 };
-const OF_ADDRESS = { max: 10, seconds: 86_400 };
+const PER_INVITER = { max: 200, seconds: 86_400 };
+const PER_RECIPIENT = { max: 10, seconds: 86_400 };
 
 /** Invitations, which are how people come into an account (docs/identity.md#invitations). */
 export function invitationService(deps: InvitationDeps): ServiceImpl<typeof InvitationService> {
@@ -50,7 +50,7 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
       const id = newId("inv");
       return effect(pool, ctx, async (tx) => {
         await lockAccount(tx, accountId);
-        if (await memberByEmail(tx, accountId, email))
+        if (await findMemberByEmail(tx, accountId, email))
           throw conflict("already_member", "This user is a member of the account already.");
         await requireRoom(tx, accountId, new Date(now()));
         const { url, ...link } = newLink(id);
@@ -70,12 +70,12 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
     async listInvitations(req) {
       const { accountId, limit = DEFAULT_LIMIT } = req;
       const before = cursors.decode(`invitations:${accountId}`, req.cursor);
-      const found = await sql.invitationsOf(pool, accountId, { before, limit: limit + 1 });
+      const found = await sql.listInvitations(pool, accountId, { before, limit: limit + 1 });
       return cursors.page(`invitations:${accountId}`, found, limit, (row) => row.id);
     },
 
     async getInvitation({ accountId, invitationId }) {
-      return (await sql.invitationById(pool, accountId, invitationId)) ?? gone();
+      return (await sql.findInvitation(pool, accountId, invitationId)) ?? gone();
     },
 
     async resendInvitation({ accountId, invitationId: id }, ctx) {
@@ -96,49 +96,49 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
     },
 
     async listMyInvitations(req, ctx) {
-      const { userId } = await currentToken(pool, ctx, now());
+      const { userId } = await authenticate(pool, ctx, now());
       const { limit = DEFAULT_LIMIT } = req;
       const before = cursors.decode(`invited:${userId}`, req.cursor);
       const page = { now: new Date(now()), before, limit: limit + 1 };
-      const found = await sql.invitationsTo(pool, userId, page);
+      const found = await sql.listInvitationsToUser(pool, userId, page);
       return cursors.page(`invited:${userId}`, found, limit, (row) => row.id);
     },
 
     async acceptInvitation(req, ctx) {
-      const { userId } = await wholeUser(pool, ctx, now(), "accept an invitation");
+      const { userId } = await authenticateUnlimited(pool, ctx, now(), "accept an invitation");
       return effect(pool, ctx, async (tx) => {
-        const taken = (await sql.takeInvitationTo(tx, userId, req.invitationId, new Date(now()))) ?? gone();
+        const taken = (await sql.consumeInvitation(tx, userId, req.invitationId, new Date(now()))) ?? gone();
         return join(tx, who(ctx), taken, userId);
       });
     },
 
     async declineInvitation(req, ctx) {
-      const { userId } = await wholeUser(pool, ctx, now(), "decline an invitation");
+      const { userId } = await authenticateUnlimited(pool, ctx, now(), "decline an invitation");
       return effect(pool, ctx, async (tx) => {
-        const taken = (await sql.takeInvitationTo(tx, userId, req.invitationId, new Date(now()))) ?? gone();
+        const taken = (await sql.consumeInvitation(tx, userId, req.invitationId, new Date(now()))) ?? gone();
         await auditInvitation(tx, who(ctx), "invitation.decline", taken);
         return {};
       });
     },
 
     async openInvitation(req) {
-      return (await sql.invitationByLink(pool, hashToken(req.token), new Date(now()))) ?? expired();
+      return (await sql.findInvitationByLink(pool, hashToken(req.token), new Date(now()))) ?? expired();
     },
 
     async joinByInvitation(req, ctx) {
       const hash = hashToken(req.token);
-      const found = (await sql.invitationByLink(pool, hash, new Date(now()))) ?? expired();
+      const found = (await sql.findInvitationByLink(pool, hash, new Date(now()))) ?? expired();
       if (found.known) throw userExists();
       requireStrong("password", req.password);
       const passwordHash = await hashPassword(req.password);
       const { displayName } = req;
       return transaction(pool, async (tx) => {
-        const taken = (await sql.takeInvitationByLink(tx, hash, new Date(now()))) ?? expired();
+        const taken = (await sql.consumeInvitationByLink(tx, hash, new Date(now()))) ?? expired();
         const person = { email: taken.email, displayName, passwordHash, now: new Date(now()) };
         const userId = await makeUser(tx, person);
         const caller = { ...who(ctx).caller, kind: "user" as const, id: userId };
         const account = await join(tx, { ...who(ctx), caller }, taken, userId);
-        return { user: await userById(tx, userId), account };
+        return { user: await findUser(tx, userId), account };
       });
     },
   };
@@ -157,29 +157,29 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
   ) {
     const at = new Date(now());
     const inviter = windowKey("inviter", who(ctx).caller.id);
-    await take(
+    await countOrRefuse(
       tx,
       inviter,
-      OF_INVITER,
+      PER_INVITER,
       at,
       "You have sent as many invitations as one day takes. Go on tomorrow.",
     );
-    if (deps.mails && (await fits(tx, windowKey("invited", email), OF_ADDRESS, at)))
+    if (deps.mails && (await countWithin(tx, windowKey("invited", email), PER_RECIPIENT, at)))
       await queueMail(tx, { kind: "invitation", address: email, data: { invitationId: id } });
-    const invitation = await sql.invitationById(tx, accountId, id);
+    const invitation = await sql.findInvitation(tx, accountId, id);
     const shown = !deps.mails && (await isOperator(tx, ctx, now()));
     return { ...invitation, ...(shown && { link: url }) };
   }
 }
 
 async function isOperator(db: Db, ctx: HandlerContext, ms: number): Promise<boolean> {
-  const { limits, userId } = await currentToken(db, ctx, ms);
-  const account = await sql.operatorsAccount(db, userId);
-  return account !== undefined && covers(limits, account);
+  const { scope, userId } = await authenticate(db, ctx, ms);
+  const account = await findOperatorAccount(db, userId);
+  return account !== undefined && permits(scope, account);
 }
 
 async function requireRoom(tx: Tx, accountId: string, now: Date): Promise<void> {
-  if ((await sql.openInvitations(tx, accountId, now)) < MAX_OPEN) return;
+  if ((await sql.countOpenInvitations(tx, accountId, now)) < MAX_OPEN) return;
   const message = `An account has at most ${MAX_OPEN} open invitations. Withdraw one first.`;
   throw refuse(403, "quota_exceeded", message, { context: { limit: MAX_OPEN } });
 }
@@ -194,21 +194,21 @@ async function makeUser(
   const name = displayName ?? email.split("@")[0]!.slice(0, 80);
   const made = await insertUser(tx, { id, email, displayName: name, passwordHash, verifiedAt: now });
   if (made) return made.id;
-  const known = (await userByEmail(tx, email))!;
-  const proven = await proveEmail(tx, { id: known.id, passwordHash, displayName, now });
+  const known = (await findUserByEmail(tx, email))!;
+  const proven = await claimEmail(tx, { id: known.id, passwordHash, displayName, now });
   if (!proven?.first) throw userExists();
-  await endAllTokens(tx, { userId: known.id, except: undefined, personalToo: true, now });
+  await revokeAllTokens(tx, { userId: known.id, except: undefined, personalToo: true, now });
   return known.id;
 }
 
 /** Makes the member that an invitation promised, and answers the account as the member sees it. */
-async function join(tx: Tx, by: Who, taken: sql.TakenInvitation, userId: string) {
+async function join(tx: Tx, by: Who, taken: sql.ConsumedInvitation, userId: string) {
   const { accountId, role } = taken;
   const fresh = await insertMembership(tx, { id: newId("mem"), accountId, userId, role });
   if (fresh === 0) throw conflict("already_member", "You are a member of this account already.");
   await emit(tx, MemberAddedSchema, accountId, { accountId, userId, role });
   await auditInvitation(tx, by, "invitation.accept", taken);
-  return { ...(await accountById(tx, accountId))!, myRole: role };
+  return { ...(await findAccount(tx, accountId))!, myRole: role };
 }
 
 function auditInvitation(

@@ -3,8 +3,8 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 import { windowKey } from "../sign-in/attempt-keys.ts";
+import { sweep } from "../sweep.ts";
 import { refusal, refused, startIdentity, type TestIdentity, tokenIn } from "../testing.ts";
-import { sweep } from "../tokens/sql.ts";
 
 const DAY = 24 * 3600_000;
 const PASSWORD = "a-long-first-password";

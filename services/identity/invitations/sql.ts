@@ -1,8 +1,7 @@
 // Statements on invitations: they are there until they are answered, withdrawn or long past.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { type Db, many, one } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
-import type { Limits } from "../tokens/token-scope.ts";
 
 export type InvitationRow = {
   id: string;
@@ -55,13 +54,13 @@ export function insertInvitation(db: Db, invitation: NewInvitation) {
 const INVITATION = `select i.id, i.email, i.role, 'invited' as status, u.email as "invitedBy",
   i.created_at as "createdAt", i.expires_at as "expiresAt" from invitations i join users u on u.id = i.invited_by`;
 
-export function invitationById(db: Db, accountId: string, id: string) {
+export function findInvitation(db: Db, accountId: string, id: string) {
   const text = `${INVITATION} where i.account_id = $1 and i.id = $2`;
   return one<InvitationRow>(db, "invitation_by_id", text, [accountId, id]);
 }
 
 /** Invitations of an account, newest first. */
-export function invitationsOf(
+export function listInvitations(
   db: Db,
   accountId: string,
   page: { before: string | undefined; limit: number },
@@ -75,7 +74,7 @@ export function invitationsOf(
 }
 
 /** How many invitations of an account are still good. */
-export async function openInvitations(db: Db, accountId: string, now: Date): Promise<number> {
+export async function countOpenInvitations(db: Db, accountId: string, now: Date): Promise<number> {
   const text = "select count(*) as n from invitations where account_id = $1 and expires_at > $2";
   return (await one<{ n: number }>(db, "invitations_open", text, [accountId, now]))!.n;
 }
@@ -100,7 +99,7 @@ export function deleteInvitation(db: Db, accountId: string, id: string) {
 }
 
 /** What the mail of an invitation says; undefined when it is answered, withdrawn or past. */
-export function invitationForMail(db: Db, id: string, now: Date) {
+export function findInvitationForMail(db: Db, id: string, now: Date) {
   return one<{
     nonce: string;
     hash: Buffer;
@@ -135,7 +134,7 @@ const FOR_INVITED = `select i.id, i.email, i.account_id as "accountId", a.handle
   from invitations i join accounts a on a.id = i.account_id join users u on u.id = i.invited_by`;
 
 /** Invitations to the e-mail of a user, newest first; none while nobody vouched for the e-mail. */
-export function invitationsTo(
+export function listInvitationsToUser(
   db: Db,
   userId: string,
   page: { now: Date; before: string | undefined; limit: number },
@@ -151,7 +150,7 @@ export function invitationsTo(
 }
 
 /** The invitation behind a link that still works, and whether its e-mail has a user for certain. */
-export function invitationByLink(db: Db, hash: Buffer, now: Date) {
+export function findInvitationByLink(db: Db, hash: Buffer, now: Date) {
   return one<MyInvitationRow & { email: string; known: boolean }>(
     db,
     "invitation_by_link",
@@ -162,35 +161,30 @@ export function invitationByLink(db: Db, hash: Buffer, now: Date) {
   );
 }
 
-export type TakenInvitation = { id: string; accountId: string; email: string; role: RoleName };
+export type ConsumedInvitation = { id: string; accountId: string; email: string; role: RoleName };
 
-const TAKEN = `i.id, i.account_id as "accountId", i.email, i.role`;
+const CONSUMED = `i.id, i.account_id as "accountId", i.email, i.role`;
 
 /** Takes an invitation to the e-mail of a user, which is then gone; undefined when there is none to take. */
-export function takeInvitationTo(db: Db, userId: string, id: string, now: Date) {
-  return one<TakenInvitation>(
+export function consumeInvitation(db: Db, userId: string, id: string, now: Date) {
+  return one<ConsumedInvitation>(
     db,
     "invitation_take",
     `delete from invitations i using users u
      where i.id = $1 and i.expires_at > $2 and u.id = $3 and u.email = i.email and u.email_verified_at is not null
-     returning ${TAKEN}`,
+     returning ${CONSUMED}`,
     [id, now, userId],
   );
 }
 
 /** Takes the invitation behind a link, which then works no more. */
-export function takeInvitationByLink(db: Db, hash: Buffer, now: Date) {
-  const text = `delete from invitations i where i.token_hash = $1 and i.expires_at > $2 returning ${TAKEN}`;
-  return one<TakenInvitation>(db, "invitation_take_link", text, [hash, now]);
+export function consumeInvitationByLink(db: Db, hash: Buffer, now: Date) {
+  const text = `delete from invitations i where i.token_hash = $1 and i.expires_at > $2 returning ${CONSUMED}`;
+  return one<ConsumedInvitation>(db, "invitation_take_link", text, [hash, now]);
 }
 
-/** The account that the installation began with, if the user owns it: its owners are the operators. */
-export async function operatorsAccount(db: Db, userId: string): Promise<Limits | undefined> {
-  return one<{ accountId: string }>(
-    db,
-    "operators_account",
-    `select b.account_id as "accountId" from bootstrap b
-     join memberships m on m.account_id = b.account_id and m.user_id = $1 and m.role = 'owner'`,
-    [userId],
-  );
+/** Deletes invitations 30 days after they expired. */
+export function deleteExpiredInvitations(db: Db, now: Date) {
+  const text = "delete from invitations where expires_at < $1::timestamptz - interval '30 days'";
+  return execute(db, "invitations_delete_expired", text, [now]);
 }

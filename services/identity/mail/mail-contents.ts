@@ -1,9 +1,9 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { type Letter, type Mail, oneLine } from "../../kit/mail/mail.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { invitationForMail } from "../invitations/sql.ts";
-import { keepReset } from "../passwords/sql.ts";
-import { credentialsOf } from "../tokens/sql.ts";
+import { findInvitationForMail } from "../invitations/sql.ts";
+import { upsertReset } from "../passwords/sql.ts";
+import { findCredentials } from "../users/sql.ts";
 import type { Links } from "./links.ts";
 
 export const RESET_SECONDS = 3600;
@@ -11,7 +11,7 @@ export const RESET_SECONDS = 3600;
 type Deps = { pool: Pool; links: Links; now: () => number };
 
 /** The texts of identity's mails, made when they are sent: only then are their links known outside the database. */
-export function letters(deps: Deps): (mail: Mail) => Promise<Letter | undefined> {
+export function createMailContents(deps: Deps): (mail: Mail) => Promise<Letter | undefined> {
   return async (mail) => {
     if (mail.kind === "invitation") return invitation(deps, mail);
     if (mail.kind === "password_reset") return passwordReset(deps, mail);
@@ -25,7 +25,7 @@ export const invitationSeed = (id: string, nonce: string) => `${id}\n${nonce}`;
 // An account is named by its handle: a display name can be made to read as a link of somebody else's.
 async function invitation({ pool, links, now }: Deps, mail: Mail): Promise<Letter | undefined> {
   const id = mail.data.invitationId!;
-  const found = await invitationForMail(pool, id, new Date(now()));
+  const found = await findInvitationForMail(pool, id, new Date(now()));
   const link = found && links.find("inv", invitationSeed(id, found.nonce), found.hash);
   if (!link) return undefined;
   const { handle, role, invitedBy, expiresAt } = found;
@@ -45,11 +45,11 @@ If you do not know what this is about, leave it: nothing happens then.
 /** Of an e-mail that nobody has, nothing is sent: who asked for the reset cannot tell. */
 async function passwordReset({ pool, links, now }: Deps, mail: Mail): Promise<Letter | undefined> {
   if (mail.ageSeconds > RESET_SECONDS) return undefined;
-  const user = await credentialsOf(pool, mail.address);
+  const user = await findCredentials(pool, mail.address);
   if (!user || user.disabled) return undefined;
   const { url, hash } = links.make("rst", mail.id);
   const expiresAt = new Date(now() + RESET_SECONDS * 1000);
-  if ((await keepReset(pool, { id: mail.id, userId: user.id, hash, expiresAt })) === 0) return undefined;
+  if ((await upsertReset(pool, { id: mail.id, userId: user.id, hash, expiresAt })) === 0) return undefined;
   return {
     subject: "Set a new password",
     text: `Somebody asked to set a new password for ${mail.address} at ${links.origin}.

@@ -1,17 +1,17 @@
 import type { ServiceImpl } from "@connectrpc/connect";
-import { TokenRevokedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { PasswordService } from "../../../proto/gen/berth/identity/v1/passwords_pb.ts";
-import { audit, emit } from "../../kit/events/outbox.ts";
+import { audit } from "../../kit/events/outbox.ts";
 import { queueMail } from "../../kit/mail/mail.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import { conflict, invalid } from "../../kit/rpc/errors.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { windowKey } from "../sign-in/attempt-keys.ts";
-import { fits, knowAddress, OF_NETWORK, take } from "../sign-in/attempt-limits.ts";
+import { countOrRefuse, countWithin, PER_NETWORK, rememberNetworkOf } from "../sign-in/attempt-limits.ts";
 import { clearAttempts } from "../sign-in/sql.ts";
-import { wholeUser } from "../tokens/authenticate.ts";
-import { credentialsOf, userById } from "../tokens/sql.ts";
+import { authenticateUnlimited } from "../tokens/authenticate.ts";
+import { revokeAllTokens } from "../tokens/lifecycle.ts";
 import { hashToken } from "../tokens/tokens.ts";
+import { claimEmail, findCredentials, findUser, replacePassword } from "../users/sql.ts";
 import { hashPassword, type PasswordCheck, requireStrong } from "./passwords.ts";
 import * as sql from "./sql.ts";
 
@@ -19,28 +19,34 @@ export type PasswordDeps = { pool: Pool; now: () => number; passwords: PasswordC
 
 type Who = ReturnType<typeof who>;
 
-const RESETS_OF_ADDRESS = { max: 3, seconds: 3600 };
+const RESETS_PER_EMAIL = { max: 3, seconds: 3600 };
 
 /** Passwords: changed, or set anew by a mailed link (docs/identity.md#passwords). */
 export function passwordService(deps: PasswordDeps): ServiceImpl<typeof PasswordService> {
   const { pool, now, passwords } = deps;
   return {
     async changePassword(req, ctx) {
-      const { id, userId } = await wholeUser(pool, ctx, now(), "change the password");
+      const { id, userId } = await authenticateUnlimited(pool, ctx, now(), "change the password");
       requireStrong("new", req.new);
       const key = windowKey("password", userId);
-      await take(pool, key, OF_NETWORK, new Date(now()), "Too many wrong passwords. Wait, then try again.");
-      const { email } = (await userById(pool, userId))!;
-      const { passwordHash } = (await credentialsOf(pool, email))!;
+      await countOrRefuse(
+        pool,
+        key,
+        PER_NETWORK,
+        new Date(now()),
+        "Too many wrong passwords. Wait, then try again.",
+      );
+      const { email } = (await findUser(pool, userId))!;
+      const { passwordHash } = (await findCredentials(pool, email))!;
       if (!(await passwords(passwordHash ?? undefined, req.current)))
         throw invalid("current", "wrong_password", "This is not the current password.");
       const hash = await hashPassword(req.new);
       return transaction(pool, async (tx) => {
-        if ((await sql.replacePassword(tx, userId, passwordHash!, hash)) === 0)
+        if ((await replacePassword(tx, userId, passwordHash!, hash)) === 0)
           throw conflict("conflict", "The password was changed in this moment by another request.");
         await clearAttempts(tx, key);
         const end = { userId, except: id, personalToo: false, now: new Date(now()) };
-        await auditPassword(tx, who(ctx), "auth.password_change", userId, await endAllTokens(tx, end));
+        await auditPassword(tx, who(ctx), "auth.password_change", userId, await revokeAllTokens(tx, end));
         return {};
       });
     },
@@ -50,7 +56,7 @@ export function passwordService(deps: PasswordDeps): ServiceImpl<typeof Password
         throw conflict("mail_not_configured", "This installation sends no mail, so it cannot mail a link.");
       const email = req.email.toLowerCase();
       return transaction(pool, async (tx) => {
-        if (await fits(tx, windowKey("reset", email), RESETS_OF_ADDRESS, new Date(now())))
+        if (await countWithin(tx, windowKey("reset", email), RESETS_PER_EMAIL, new Date(now())))
           await queueMail(tx, { kind: "password_reset", address: email, data: {} });
         return {};
       });
@@ -58,31 +64,24 @@ export function passwordService(deps: PasswordDeps): ServiceImpl<typeof Password
 
     async completePasswordReset(req, ctx) {
       const hash = hashToken(req.token);
-      if (!(await sql.resetByLink(pool, hash, new Date(now())))) throw expired();
+      if (!(await sql.findReset(pool, hash, new Date(now())))) throw expired();
       requireStrong("password", req.password);
       const passwordHash = await hashPassword(req.password);
       return transaction(pool, async (tx) => {
-        const taken = await sql.takeReset(tx, hash, new Date(now()));
+        const taken = await sql.consumeReset(tx, hash, new Date(now()));
         const at = new Date(now());
-        const proven = taken && (await sql.proveEmail(tx, { id: taken.userId, passwordHash, now: at }));
+        const proven = taken && (await claimEmail(tx, { id: taken.userId, passwordHash, now: at }));
         if (!proven) throw expired();
         const { userId } = taken;
         const caller = { ...who(ctx).caller, kind: "user" as const, id: userId };
         const by = { ...who(ctx), caller };
         const end = { userId, except: undefined, personalToo: proven.first, now: at };
-        await auditPassword(tx, by, "auth.password_reset", userId, await endAllTokens(tx, end));
-        await knowAddress(tx, proven.email, caller.ip, at);
+        await auditPassword(tx, by, "auth.password_reset", userId, await revokeAllTokens(tx, end));
+        await rememberNetworkOf(tx, proven.email, caller.ip, at);
         return {};
       });
     },
   };
-}
-
-/** Ends sessions of a user, personal tokens too when asked, and lets gateways forget them; how many. */
-export async function endAllTokens(tx: Tx, end: Parameters<typeof sql.endTokens>[1]): Promise<number> {
-  const ended = await sql.endTokens(tx, end);
-  if (ended > 0) await emit(tx, TokenRevokedSchema, "", { userId: end.userId, tokenId: "" });
-  return ended;
 }
 
 function auditPassword(tx: Tx, by: Who, action: string, userId: string, ended: number): Promise<void> {

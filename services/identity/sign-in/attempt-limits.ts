@@ -8,9 +8,9 @@ export type Limit = { max: number; seconds: number };
 
 const WINDOW_SECONDS = 15 * 60;
 /** Failed sign-ins of one e-mail from one network (docs/identity.md#sign-in-limits). */
-export const OF_NETWORK: Limit = { max: 10, seconds: WINDOW_SECONDS };
+export const PER_NETWORK: Limit = { max: 10, seconds: WINDOW_SECONDS };
 /** Failed sign-ins of one e-mail from all networks from which it was never let in, together. */
-const OF_EMAIL: Limit = { max: 50, seconds: WINDOW_SECONDS };
+const PER_EMAIL: Limit = { max: 50, seconds: WINDOW_SECONDS };
 const KNOWN_DAYS = 30;
 
 /** A sign-in that was admitted: its windows count it as a failure until it turns out to be none. */
@@ -23,39 +23,51 @@ export type Attempt = { own: Buffer; shared: Buffer | undefined; at: Date };
 export async function admitSignIn(pool: Pool, email: string, ip: string, ms: number): Promise<Attempt> {
   const own = attemptKey(email, ip);
   const at = new Date(ms);
-  await take(pool, own, OF_NETWORK, at, "Too many failed sign-ins. Wait, then try again.");
+  await countOrRefuse(pool, own, PER_NETWORK, at, "Too many failed sign-ins. Wait, then try again.");
   if (await sql.isKnownNetwork(pool, own, at)) return { own, shared: undefined, at };
   const shared = windowKey("sign-in", email);
   try {
-    await take(pool, shared, OF_EMAIL, at, "Too many failed sign-ins of this e-mail. Wait, then try again.");
+    await countOrRefuse(
+      pool,
+      shared,
+      PER_EMAIL,
+      at,
+      "Too many failed sign-ins of this e-mail. Wait, then try again.",
+    );
   } catch (error) {
     // It was not looked at, so it is no failure of this network.
-    await sql.giveBackAttempt(pool, own, at);
+    await sql.uncountAttempt(pool, own, at);
     throw error;
   }
   return { own, shared, at };
 }
 
 /** The sign-in succeeded: its network starts anew, and is known from now on. */
-export async function forgiveSignIn(db: Db, attempt: Attempt): Promise<void> {
+export async function completeSignIn(db: Db, attempt: Attempt): Promise<void> {
   await sql.clearAttempts(db, attempt.own);
-  if (attempt.shared) await sql.giveBackAttempt(db, attempt.shared, attempt.at);
-  await sql.knowNetwork(db, attempt.own, attempt.at, KNOWN_DAYS);
+  if (attempt.shared) await sql.uncountAttempt(db, attempt.shared, attempt.at);
+  await sql.rememberNetwork(db, attempt.own, attempt.at, KNOWN_DAYS);
 }
 
 /** From now on the e-mail has tries of its own from this address. */
-export function knowAddress(db: Db, email: string, ip: string, now: Date): Promise<number> {
-  return sql.knowNetwork(db, attemptKey(email, ip), now, KNOWN_DAYS);
+export function rememberNetworkOf(db: Db, email: string, ip: string, now: Date): Promise<number> {
+  return sql.rememberNetwork(db, attemptKey(email, ip), now, KNOWN_DAYS);
 }
 
 /** Counts one under a key, if its window has room; false when it is full. */
-export async function fits(db: Db, key: Buffer, limit: Limit, now: Date): Promise<boolean> {
-  return (await sql.takeAttempt(db, { key, now, windowSeconds: limit.seconds, max: limit.max })) === 1;
+export async function countWithin(db: Db, key: Buffer, limit: Limit, now: Date): Promise<boolean> {
+  return (await sql.countAttempt(db, { key, now, windowSeconds: limit.seconds, max: limit.max })) === 1;
 }
 
 /** Counts one try under a key; 429 rate_limited with the seconds to wait when its window is full. */
-export async function take(db: Db, key: Buffer, limit: Limit, now: Date, message: string): Promise<void> {
-  if (await fits(db, key, limit, now)) return;
+export async function countOrRefuse(
+  db: Db,
+  key: Buffer,
+  limit: Limit,
+  now: Date,
+  message: string,
+): Promise<void> {
+  if (await countWithin(db, key, limit, now)) return;
   const retryAfter = await sql.secondsUntilAttempt(db, { key, now, windowSeconds: limit.seconds });
   throw refuse(429, "rate_limited", message, { context: { retryAfter } });
 }

@@ -1,31 +1,29 @@
 import type { ServiceImpl } from "@connectrpc/connect";
-import {
-  TokenCreatedSchema,
-  TokenRevokedSchema,
-  UserSignedInSchema,
-} from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { UserSignedInSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { audit, emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
-import { type Cursors, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import { type Cursors, type Pool, transaction } from "../../kit/postgres/db.ts";
 import { capped, type RoleName } from "../../kit/rpc/caller-token.ts";
 import { conflict, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
-import { accountsOf, memberOf } from "../accounts/sql.ts";
+import { findMember, listAccountsByUser } from "../accounts/sql.ts";
 import type { PasswordCheck } from "../passwords/passwords.ts";
 import {
-  currentToken,
+  authenticate,
+  authenticateUnlimited,
   DAY_MS,
   SESSION_DAYS,
   SESSION_IDLE_SECONDS,
-  wholeUser,
 } from "../tokens/authenticate.ts";
+import { issueToken, revokeToken } from "../tokens/lifecycle.ts";
 import * as sql from "../tokens/sql.ts";
-import { covers } from "../tokens/token-scope.ts";
+import { permits } from "../tokens/token-scope.ts";
 import { hashToken, lastFour, makeToken } from "../tokens/tokens.ts";
+import { findCredentials, findUser, type UserRow } from "../users/sql.ts";
 import { attemptKey, createTurns } from "./attempt-keys.ts";
-import { type Attempt, admitSignIn, forgiveSignIn } from "./attempt-limits.ts";
+import { type Attempt, admitSignIn, completeSignIn } from "./attempt-limits.ts";
 
 export type SessionDeps = { pool: Pool; cursors: Cursors; now: () => number; passwords: PasswordCheck };
 
@@ -44,7 +42,7 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
       const { ip } = who(ctx).caller;
       return inTurn(attemptKey(email, ip).toString("hex"), async () => {
         const attempt = await admitSignIn(pool, email, ip, now());
-        const user = await sql.credentialsOf(pool, email);
+        const user = await findCredentials(pool, email);
         const matches = await passwords(user?.passwordHash ?? undefined, req.password);
         if (user && matches && !user.disabled) return openSession(deps, who(ctx), user, attempt);
         await auditFailure(pool, who(ctx), user?.id);
@@ -53,78 +51,78 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
     },
 
     async signOut(_req, ctx) {
-      const current = await currentToken(pool, ctx, now());
+      const current = await authenticate(pool, ctx, now());
       if (current.kind !== "session")
         throw conflict("conflict", "The request carries a personal token. Revoke it at /me/tokens.");
-      await transaction(pool, (tx) => endToken(tx, who(ctx), { ...current, now: now() }));
+      await transaction(pool, (tx) => revokeToken(tx, who(ctx), { ...current, now: now() }));
       return {};
     },
 
     async getMe(_req, ctx) {
-      const { userId, limits } = await currentToken(pool, ctx, now());
-      const user = await sql.userById(pool, userId);
-      const mine = { userId, accountId: limits.accountId ?? undefined };
-      const accounts = await accountsOf(pool, mine, { before: undefined, limit: undefined });
+      const { userId, scope } = await authenticate(pool, ctx, now());
+      const user = await findUser(pool, userId);
+      const mine = { userId, accountId: scope.accountId ?? undefined };
+      const accounts = await listAccountsByUser(pool, mine, { before: undefined, limit: undefined });
       return {
         ...user,
         accounts: accounts.map((row) => ({
           ...row,
-          myRole: capped(row.myRole, limits.roleCap ?? undefined),
+          myRole: capped(row.myRole, scope.roleCap ?? undefined),
         })),
       };
     },
 
     async listSessions(req, ctx) {
-      const current = await currentToken(pool, ctx, now());
+      const current = await authenticate(pool, ctx, now());
       const { limit = DEFAULT_LIMIT } = req;
       const before = cursors.decode(`sessions:${current.userId}`, req.cursor);
       const page = { now: new Date(now()), idleSeconds: SESSION_IDLE_SECONDS, before, limit: limit + 1 };
-      const found = await sql.sessionsOf(pool, current.userId, page);
+      const found = await sql.listSessions(pool, current.userId, page);
       const marked = found.map((row) => ({ ...row, current: row.id === current.id }));
       return cursors.page(`sessions:${current.userId}`, marked, limit, (row) => row.id);
     },
 
     async endSession(req, ctx) {
-      const { userId } = await wholeUser(pool, ctx, now(), "end a session");
+      const { userId } = await authenticateUnlimited(pool, ctx, now(), "end a session");
       return transaction(pool, async (tx) => {
         const session = { id: req.sessionId, userId, kind: "session" as const, now: now() };
-        if (!(await endToken(tx, who(ctx), session))) throw notFound("session");
+        if (!(await revokeToken(tx, who(ctx), session))) throw notFound("session");
         return {};
       });
     },
 
     async createToken(req, ctx) {
-      const { userId, limits } = await currentToken(pool, ctx, now());
+      const { userId, scope } = await authenticate(pool, ctx, now());
       const { name, roleCap, accountId, expiresInDays = DEFAULT_TOKEN_DAYS } = req;
-      if (!covers(limits, { roleCap: roleCap as RoleName | undefined, accountId }))
+      if (!permits(scope, { roleCap: roleCap as RoleName | undefined, accountId }))
         throw refuse(
           403,
           "forbidden",
           "A limited token makes only tokens with its own account and at most its own role.",
         );
-      if (accountId !== undefined && !(await memberOf(pool, accountId, userId)))
+      if (accountId !== undefined && !(await findMember(pool, accountId, userId)))
         throw refuse(403, "forbidden", "The caller is not a member of this account.");
       const createdAt = new Date(now());
       const expiresAt = new Date(now() + expiresInDays * DAY_MS);
       const more = { name, roleCap, accountId, createdAt, expiresAt };
-      return effect(pool, ctx, (tx) => addToken(tx, who(ctx), userId, makeToken("pat"), more));
+      return effect(pool, ctx, (tx) => issueToken(tx, who(ctx), userId, makeToken("pat"), more));
     },
 
     async listTokens(req, ctx) {
-      const { userId } = await currentToken(pool, ctx, now());
+      const { userId } = await authenticate(pool, ctx, now());
       const { limit = DEFAULT_LIMIT } = req;
       const before = cursors.decode(`tokens:${userId}`, req.cursor);
-      const found = await sql.tokensOf(pool, userId, { now: new Date(now()), before, limit: limit + 1 });
+      const found = await sql.listTokens(pool, userId, { now: new Date(now()), before, limit: limit + 1 });
       return cursors.page(`tokens:${userId}`, found, limit, (row) => row.id);
     },
 
     async revokeToken(req, ctx) {
-      const { userId, limits } = await currentToken(pool, ctx, now());
+      const { userId, scope } = await authenticate(pool, ctx, now());
       return transaction(pool, async (tx) => {
         const token = { id: req.tokenId, userId, kind: "token" as const, now: now() };
-        const ended = await endToken(tx, who(ctx), token);
+        const ended = await revokeToken(tx, who(ctx), token);
         if (!ended) throw notFound("token");
-        if (!covers(limits, ended))
+        if (!permits(scope, ended))
           throw refuse(403, "forbidden", "A limited token cannot revoke one that reaches further.");
         return {};
       });
@@ -133,14 +131,14 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
     async lookupCaller(req) {
       const hash = Buffer.from(req.tokenHash);
       const idleSeconds = SESSION_IDLE_SECONDS;
-      const found = await sql.lookupToken(pool, { hash, now: new Date(now()), idleSeconds });
+      const found = await sql.findCallerByToken(pool, { hash, now: new Date(now()), idleSeconds });
       if (!found) throw refuse(401, "unauthenticated", "The token is not known, or does not work any more.");
       return found;
     },
   };
 }
 
-async function openSession({ pool, now }: SessionDeps, by: Who, user: sql.UserRow, attempt: Attempt) {
+async function openSession({ pool, now }: SessionDeps, by: Who, user: UserRow, attempt: Attempt) {
   const text = makeToken("ses");
   const id = newId("tok");
   const session = {
@@ -156,7 +154,7 @@ async function openSession({ pool, now }: SessionDeps, by: Who, user: sql.UserRo
   };
   return transaction(pool, async (tx) => {
     const { expiresAt } = (await sql.insertToken(tx, session))!;
-    await forgiveSignIn(tx, attempt);
+    await completeSignIn(tx, attempt);
     await emit(tx, UserSignedInSchema, "", { userId: user.id, ip: by.caller.ip });
     const caller = { ...by.caller, kind: "user" as const, id: user.id, tokenId: id };
     const entry = { service: "identity", accountId: "", action: "auth.sign_in", target: user.id };
@@ -173,38 +171,4 @@ async function auditFailure(pool: Pool, by: Who, userId: string | undefined): Pr
     action: "auth.sign_in_failed",
     target: userId ?? "",
   });
-}
-
-type MoreOfToken = Pick<sql.NewToken, "name" | "roleCap" | "accountId" | "createdAt" | "expiresAt">;
-
-/** Stores a personal token of the given text, with event and audit record. Throws when the text was used before. */
-export async function addToken(tx: Tx, by: Who, userId: string, text: string, more: MoreOfToken) {
-  const hash = hashToken(text);
-  const token = { ...more, id: newId("tok"), userId, kind: "token" as const, hash, lastFour: lastFour(text) };
-  const row = await sql.insertToken(tx, token);
-  if (!row) throw new Error("This token text is in use");
-  await emit(tx, TokenCreatedSchema, more.accountId ?? "", { userId, tokenId: row.id, name: row.name });
-  await audit(tx, by, {
-    service: "identity",
-    accountId: more.accountId ?? "",
-    action: "token.created",
-    target: row.id,
-    metadata: { name: row.name, ...(more.roleCap && { roleCap: more.roleCap }) },
-  });
-  return { ...row, token: text };
-}
-
-/** Ends a session or token, with event and audit record; undefined when there is none that could end. */
-export async function endToken(
-  tx: Tx,
-  by: Who,
-  token: { id: string; userId: string; kind: "session" | "token"; now: number },
-) {
-  const row = await sql.revokeToken(tx, { ...token, now: new Date(token.now) });
-  if (!row) return undefined;
-  const accountId = row.accountId ?? "";
-  await emit(tx, TokenRevokedSchema, accountId, { userId: token.userId, tokenId: row.id });
-  const entry = { service: "identity", accountId, action: "token.revoked", target: row.id };
-  await audit(tx, by, { ...entry, metadata: { kind: token.kind } });
-  return row;
 }

@@ -3,8 +3,8 @@ import { Code } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { clientAs } from "../../kit/testing/testing.ts";
+import { sweep } from "../sweep.ts";
 import { OWNER_PASSWORD, refusal, refused, startIdentity, type TestIdentity } from "../testing.ts";
-import { sweep } from "../tokens/sql.ts";
 import { hashToken, makeToken, parseToken } from "../tokens/tokens.ts";
 import { attemptKey, windowKey } from "./attempt-keys.ts";
 

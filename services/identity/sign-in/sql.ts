@@ -5,7 +5,10 @@ import { type Db, execute, one } from "../../kit/postgres/db.ts";
  * Counts one failure against the key; 0 when the window is full already. Taken before the password
  * is looked at and given back on success, so that parallel guesses cannot pass the limit.
  */
-export function takeAttempt(db: Db, attempt: { key: Buffer; now: Date; windowSeconds: number; max: number }) {
+export function countAttempt(
+  db: Db,
+  attempt: { key: Buffer; now: Date; windowSeconds: number; max: number },
+) {
   const recent = `from unnest(a.failed_at) t where t > $2::timestamptz - make_interval(secs => $3)`;
   return execute(
     db,
@@ -40,7 +43,7 @@ export function clearAttempts(db: Db, key: Buffer) {
 }
 
 /** Takes one try of this time out of the window again. */
-export function giveBackAttempt(db: Db, key: Buffer, at: Date) {
+export function uncountAttempt(db: Db, key: Buffer, at: Date) {
   return execute(
     db,
     "attempt_give_back",
@@ -57,7 +60,7 @@ export async function isKnownNetwork(db: Db, key: Buffer, now: Date): Promise<bo
   return (await execute(db, "network_known", text, [key, now])) === 1;
 }
 
-export function knowNetwork(db: Db, key: Buffer, now: Date, days: number) {
+export function rememberNetwork(db: Db, key: Buffer, now: Date, days: number) {
   return execute(
     db,
     "network_know",
@@ -65,4 +68,10 @@ export function knowNetwork(db: Db, key: Buffer, now: Date, days: number) {
      on conflict (key) do update set expires_at = excluded.expires_at`,
     [key, now, days],
   );
+}
+
+/** Deletes attempts whose window is over, and networks that have not been used for long. */
+export async function deleteExpiredAttempts(db: Db, now: Date): Promise<void> {
+  await execute(db, "attempts_delete_expired", "delete from sign_in_attempts where expires_at < $1", [now]);
+  await execute(db, "networks_delete_expired", "delete from known_networks where expires_at < $1", [now]);
 }

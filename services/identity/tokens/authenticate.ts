@@ -2,38 +2,43 @@ import type { HandlerContext } from "@connectrpc/connect";
 import type { Db } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/errors.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
-import { liveToken } from "./sql.ts";
-import { covers, type Limits } from "./token-scope.ts";
+import { findLiveToken } from "./sql.ts";
+import { permits, type TokenScope } from "./token-scope.ts";
 
 /** A session ends when it was not used for 12 h, and 7 days after signing in (docs/identity.md#sessions). */
 export const SESSION_IDLE_SECONDS = 12 * 3600;
 export const SESSION_DAYS = 7;
 export const DAY_MS = 24 * 3600 * 1000;
 
-export type CurrentToken = { id: string; userId: string; kind: "session" | "token"; limits: Limits };
+export type AuthenticatedToken = { id: string; userId: string; kind: "session" | "token"; scope: TokenScope };
 
 /**
  * The session or token that the request carries, read now: what its owner may do beyond one account
- * hangs on its limits. 401 when it has ended since the gateway looked.
+ * hangs on its scope. 401 when it has ended since the gateway looked.
  */
-export async function currentToken(db: Db, ctx: HandlerContext, now: number): Promise<CurrentToken> {
+export async function authenticate(db: Db, ctx: HandlerContext, now: number): Promise<AuthenticatedToken> {
   const { caller } = who(ctx);
   const row =
     caller.tokenId === undefined
       ? undefined
-      : await liveToken(db, {
+      : await findLiveToken(db, {
           id: caller.tokenId,
           userId: caller.id,
           now: new Date(now),
           idleSeconds: SESSION_IDLE_SECONDS,
         });
   if (!row) throw refuse(401, "unauthenticated", "The token is not valid any more.");
-  return { id: row.id, userId: caller.id, kind: row.kind, limits: row };
+  return { id: row.id, userId: caller.id, kind: row.kind, scope: row };
 }
 
-/** As `currentToken`, and 403 for a token that is limited: what follows concerns the user as a whole. */
-export async function wholeUser(db: Db, ctx: HandlerContext, now: number, to: string): Promise<CurrentToken> {
-  const current = await currentToken(db, ctx, now);
-  if (!covers(current.limits, {})) throw refuse(403, "forbidden", `A limited token cannot ${to}.`);
+/** As `authenticate`, and 403 for a token that is limited: what follows concerns the user as a whole. */
+export async function authenticateUnlimited(
+  db: Db,
+  ctx: HandlerContext,
+  now: number,
+  to: string,
+): Promise<AuthenticatedToken> {
+  const current = await authenticate(db, ctx, now);
+  if (!permits(current.scope, {})) throw refuse(403, "forbidden", `A limited token cannot ${to}.`);
   return current;
 }

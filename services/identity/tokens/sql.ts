@@ -1,54 +1,7 @@
+// Statements on sessions and personal tokens.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
-
-export type UserRow = { id: string; email: string; displayName: string; createdAt: Timestamp };
-
-const USER = `id, email, display_name as "displayName", created_at as "createdAt"`;
-
-/** Undefined when the e-mail is known already. `email` is in lower case. */
-export function insertUser(
-  db: Db,
-  user: {
-    id: string;
-    email: string;
-    displayName: string;
-    passwordHash: string | undefined;
-    verifiedAt: Date;
-  },
-) {
-  return one<UserRow>(
-    db,
-    "user_insert",
-    `insert into users (id, email, display_name, password_hash, email_verified_at) values ($1, $2, $3, $4, $5)
-     on conflict (email) do nothing returning ${USER}`,
-    [user.id, user.email, user.displayName, user.passwordHash, user.verifiedAt],
-  );
-}
-
-export function userById(db: Db, id: string) {
-  return one<UserRow & { emailVerified: boolean }>(
-    db,
-    "user_by_id",
-    `select ${USER}, email_verified_at is not null as "emailVerified" from users where id = $1`,
-    [id],
-  );
-}
-
-export function userByEmail(db: Db, email: string) {
-  return one<UserRow>(db, "user_by_email", `select ${USER} from users where email = $1`, [email]);
-}
-
-/** What signing in compares with. */
-export function credentialsOf(db: Db, email: string) {
-  return one<UserRow & { passwordHash: string | null; disabled: boolean }>(
-    db,
-    "user_credentials",
-    `select ${USER}, password_hash as "passwordHash", disabled_at is not null as disabled
-     from users where email = $1`,
-    [email],
-  );
-}
 
 /** What is absent arrives as null, which a message takes as absent. */
 export type TokenRow = {
@@ -105,7 +58,7 @@ export function insertToken(db: Db, token: NewToken) {
 }
 
 /** Personal tokens of a user that still work, newest first. */
-export function tokensOf(
+export function listTokens(
   db: Db,
   userId: string,
   page: { now: Date; before: string | undefined; limit: number },
@@ -130,7 +83,7 @@ export type SessionRow = {
 };
 
 /** Sessions of a user that still work, newest first; `expiresAt` is when one ends if it is not used again. */
-export function sessionsOf(
+export function listSessions(
   db: Db,
   userId: string,
   page: { now: Date; idleSeconds: number; before: string | undefined; limit: number },
@@ -162,13 +115,28 @@ export function revokeToken(
   );
 }
 
+/** Ends sessions of a user, all but `except`, and personal tokens too when asked; how many. */
+export function revokeTokens(
+  db: Db,
+  end: { userId: string; except: string | undefined; personalToo: boolean; now: Date },
+) {
+  return execute(
+    db,
+    "tokens_end",
+    `update tokens set revoked_at = $4
+     where user_id = $1 and revoked_at is null and id is distinct from $2 and (kind = 'session' or $3)
+       and expires_at > $4`,
+    [end.userId, end.except, end.personalToo, end.now],
+  );
+}
+
 // $1 now, $2 seconds of idleness that end a session.
 const LIVE = `t.revoked_at is null and t.expires_at > $1::timestamptz
   and (t.kind = 'token' or t.last_used_at > $1::timestamptz - make_interval(secs => $2))
   and exists (select from users u where u.id = t.user_id and u.disabled_at is null)`;
 
 /** The session or token under an id, while it works. */
-export function liveToken(db: Db, token: { id: string; userId: string; now: Date; idleSeconds: number }) {
+export function findLiveToken(db: Db, token: { id: string; userId: string; now: Date; idleSeconds: number }) {
   return one<{ id: string; kind: "session" | "token"; roleCap?: RoleName; accountId?: string }>(
     db,
     "token_live",
@@ -193,7 +161,7 @@ export type CallerRow = {
  * `expiresAt` of a session is when it ends if it is not used again; a token that is bound to an
  * account shows no other membership.
  */
-export function lookupToken(db: Db, lookup: { hash: Buffer; now: Date; idleSeconds: number }) {
+export function findCallerByToken(db: Db, lookup: { hash: Buffer; now: Date; idleSeconds: number }) {
   return one<CallerRow>(
     db,
     "token_lookup",
@@ -216,30 +184,24 @@ export function lookupToken(db: Db, lookup: { hash: Buffer; now: Date; idleSecon
   );
 }
 
-/**
- * Forgets sessions a day after their end, attempts whose window is over, networks of long ago, and links and
- * mails that have been of no use for days.
- */
-export async function sweep(db: Db, now: Date): Promise<void> {
-  await execute(
+/** Returns the token of this hash, whether it works or not. */
+export function findTokenByHash(db: Db, hash: Buffer) {
+  const text = "select id, revoked_at is not null as revoked from tokens where hash = $1";
+  return one<{ id: string; revoked: boolean }>(db, "token_by_hash", text, [hash]);
+}
+
+/** Moves the expiry of a token to a later time; an earlier one changes nothing. */
+export function extendToken(db: Db, id: string, expiresAt: Date) {
+  const text = "update tokens set expires_at = $2 where id = $1 and expires_at < $2";
+  return execute(db, "token_extend", text, [id, expiresAt]);
+}
+
+/** Deletes sessions a day after they ended. */
+export function deleteEndedSessions(db: Db, now: Date) {
+  return execute(
     db,
-    "sessions_sweep",
+    "sessions_delete_ended",
     "delete from tokens where kind = 'session' and expires_at < $1::timestamptz - interval '1 day'",
     [now],
   );
-  await execute(db, "attempts_sweep", "delete from sign_in_attempts where expires_at < $1", [now]);
-  await execute(db, "networks_sweep", "delete from known_networks where expires_at < $1", [now]);
-  await execute(
-    db,
-    "invitations_sweep",
-    "delete from invitations where expires_at < $1::timestamptz - interval '30 days'",
-    [now],
-  );
-  await execute(
-    db,
-    "resets_sweep",
-    "delete from password_resets where expires_at < $1::timestamptz - interval '1 day'",
-    [now],
-  );
-  await execute(db, "mails_sweep", "delete from mails where created_at < now() - interval '7 days'");
 }

@@ -4,10 +4,10 @@ import { atLeast, type RoleName } from "../../kit/rpc/caller-token.ts";
  * How far a token reaches: at most this role, only in this account. What is absent (a message) or
  * null (a row) does not limit.
  */
-export type Limits = { roleCap?: RoleName | null | undefined; accountId?: string | null | undefined };
+export type TokenScope = { roleCap?: RoleName | null | undefined; accountId?: string | null | undefined };
 
 /** Whether whoever holds `holder` may do everything that `other` allows. */
-export function covers(holder: Limits, other: Limits): boolean {
+export function permits(holder: TokenScope, other: TokenScope): boolean {
   const account = holder.accountId == null || holder.accountId === other.accountId;
   const role = holder.roleCap == null || atLeast(holder.roleCap, other.roleCap ?? "owner");
   return account && role;

@@ -1,0 +1,62 @@
+import { TokenCreatedSchema, TokenRevokedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { audit, emit } from "../../kit/events/outbox.ts";
+import { newId } from "../../kit/ids.ts";
+import type { Tx } from "../../kit/postgres/db.ts";
+import type { who } from "../../kit/rpc/interceptor.ts";
+import * as sql from "./sql.ts";
+import { hashToken, lastFour } from "./tokens.ts";
+
+type Who = ReturnType<typeof who>;
+type TokenOptions = Pick<sql.NewToken, "name" | "roleCap" | "accountId" | "createdAt" | "expiresAt">;
+
+/** Stores a personal token of the given text, with event and audit record. Throws when the text was used before. */
+export async function issueToken(tx: Tx, by: Who, userId: string, text: string, options: TokenOptions) {
+  const hash = hashToken(text);
+  const row = await sql.insertToken(tx, {
+    ...options,
+    id: newId("tok"),
+    userId,
+    kind: "token",
+    hash,
+    lastFour: lastFour(text),
+  });
+  if (!row) throw new Error("This token text is in use");
+  const { name, roleCap, accountId = "" } = options;
+  await emit(tx, TokenCreatedSchema, accountId, { userId, tokenId: row.id, name });
+  await audit(tx, by, {
+    service: "identity",
+    accountId,
+    action: "token.created",
+    target: row.id,
+    metadata: { name, ...(roleCap && { roleCap }) },
+  });
+  return { ...row, token: text };
+}
+
+/** Revokes a session or token, with event and audit record. Returns undefined when there was none to revoke. */
+export async function revokeToken(
+  tx: Tx,
+  by: Who,
+  token: { id: string; userId: string; kind: "session" | "token"; now: number },
+) {
+  const row = await sql.revokeToken(tx, { ...token, now: new Date(token.now) });
+  if (!row) return undefined;
+  const accountId = row.accountId ?? "";
+  await emit(tx, TokenRevokedSchema, accountId, { userId: token.userId, tokenId: row.id });
+  const entry = { service: "identity", accountId, action: "token.revoked", target: row.id };
+  await audit(tx, by, { ...entry, metadata: { kind: token.kind } });
+  return row;
+}
+
+/**
+ * Revokes the sessions of a user but `except`, personal tokens too when asked, and tells gateways to drop them
+ * from their caches. Returns how many were revoked.
+ */
+export async function revokeAllTokens(
+  tx: Tx,
+  tokens: Parameters<typeof sql.revokeTokens>[1],
+): Promise<number> {
+  const revoked = await sql.revokeTokens(tx, tokens);
+  if (revoked > 0) await emit(tx, TokenRevokedSchema, "", { userId: tokens.userId, tokenId: "" });
+  return revoked;
+}

@@ -1,0 +1,76 @@
+// Statements on users.
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { type Db, execute, one } from "../../kit/postgres/db.ts";
+
+export type UserRow = { id: string; email: string; displayName: string; createdAt: Timestamp };
+
+const USER = `id, email, display_name as "displayName", created_at as "createdAt"`;
+
+/** Undefined when the e-mail is known already. `email` is in lower case. */
+export function insertUser(
+  db: Db,
+  user: {
+    id: string;
+    email: string;
+    displayName: string;
+    passwordHash: string | undefined;
+    verifiedAt: Date;
+  },
+) {
+  return one<UserRow>(
+    db,
+    "user_insert",
+    `insert into users (id, email, display_name, password_hash, email_verified_at) values ($1, $2, $3, $4, $5)
+     on conflict (email) do nothing returning ${USER}`,
+    [user.id, user.email, user.displayName, user.passwordHash, user.verifiedAt],
+  );
+}
+
+export function findUser(db: Db, id: string) {
+  return one<UserRow & { emailVerified: boolean }>(
+    db,
+    "user_by_id",
+    `select ${USER}, email_verified_at is not null as "emailVerified" from users where id = $1`,
+    [id],
+  );
+}
+
+export function findUserByEmail(db: Db, email: string) {
+  return one<UserRow>(db, "user_by_email", `select ${USER} from users where email = $1`, [email]);
+}
+
+/** What signing in compares with. */
+export function findCredentials(db: Db, email: string) {
+  return one<UserRow & { passwordHash: string | null; disabled: boolean }>(
+    db,
+    "user_credentials",
+    `select ${USER}, password_hash as "passwordHash", disabled_at is not null as disabled
+     from users where email = $1`,
+    [email],
+  );
+}
+
+/** Sets a password; 0 when it is not any more the one that was looked at. */
+export function replacePassword(db: Db, userId: string, before: string, hash: string) {
+  const text = "update users set password_hash = $3 where id = $1 and password_hash = $2";
+  return execute(db, "password_replace", text, [userId, before, hash]);
+}
+
+/**
+ * Gives an e-mail to who proved that it is his, with a password of his own. `first` when nobody had vouched for
+ * it before: whoever used it until then may have been somebody else.
+ */
+export function claimEmail(
+  db: Db,
+  user: { id: string; passwordHash: string; displayName?: string | undefined; now: Date },
+) {
+  return one<{ email: string; first: boolean }>(
+    db,
+    "email_prove",
+    `update users u set password_hash = $2, display_name = coalesce($3, u.display_name),
+       email_verified_at = coalesce(u.email_verified_at, $4)
+     from (select id, email_verified_at is null as first from users where id = $1 for update) o
+     where u.id = o.id and u.disabled_at is null returning u.email, o.first`,
+    [user.id, user.passwordHash, user.displayName, user.now],
+  );
+}
