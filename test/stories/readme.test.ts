@@ -37,12 +37,18 @@ async function paste(lines: string, more: Record<string, string> = {}): Promise<
   }
 }
 
-test("the README's tour, pasted line by line, does what it says", async () => {
-  const readme = await readFile(join(root, "README.md"), "utf8");
-  const tour = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].map((match) => match[1]).join("");
+/** The shell commands of a page. */
+async function commandsOf(page: string): Promise<string[]> {
+  const text = await readFile(join(root, page), "utf8");
+  return [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map((match) => match[1]!);
+}
+
+test("the README's first deploy and the tour, pasted line by line, do what they say", async () => {
+  const tour = [...(await commandsOf("README.md")), ...(await commandsOf("docs/tour.md"))].join("");
   const commit = git.create("yours", exampleFiles("node"));
   const output = await paste(tour, { REPOSITORY: git.url("yours") });
   for (const said of [
+    "Hello! Set the variable GREETING",
     '"name":"API_KEY","sensitive":true,"source":"service"',
     "Hello from production",
     "Changed while it runs",
@@ -57,8 +63,7 @@ test("the README's tour, pasted line by line, does what it says", async () => {
 });
 
 test("the tour's wait ends when a deployment failed, and says why", async () => {
-  const readme = await readFile(join(root, "README.md"), "utf8");
-  const [helpers] = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].map((match) => match[1]);
+  const [helpers] = await commandsOf("README.md");
   const output = await paste(`${helpers}
     P=$A/projects/$(api POST $A/projects '{"name":"fails"}' | get .id)
     E=$P/environments/$(api POST $P/environments '{"name":"production"}' | get .id)

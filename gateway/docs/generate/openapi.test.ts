@@ -86,7 +86,7 @@ test("comments, rules, codes and reasons of the protos are in it, names of docum
   expect(CreateVariableRequest.properties).not.toHaveProperty("projectId");
   expect(PageDto.required).toEqual(["nextCursor", "hasMore"]);
   expect(ServiceConfigDto.properties.port).toMatchObject({ minimum: 1, maximum: 65535 });
-  expect(JSON.stringify(committed)).not.toMatch(/(decisions|interface)\.md/);
+  expect(JSON.stringify(committed)).not.toContain(".md");
 });
 
 function resolved(schema: Schema): Schema {
