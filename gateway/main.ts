@@ -2,7 +2,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { SessionService } from "../proto/gen/berth/identity/v1/identity_pb.ts";
-import { parseToken } from "../services/identity/tokens/tokens.ts";
+import { parseToken } from "../services/kit/bearer-token.ts";
 import { connectBus } from "../services/kit/events/bus.ts";
 import type { Logger } from "../services/kit/log.ts";
 import { createPool, type Pool } from "../services/kit/postgres/db.ts";

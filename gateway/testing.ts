@@ -5,13 +5,12 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import { CatalogService } from "../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { DeploymentService } from "../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { VariablesService } from "../proto/gen/berth/variables/v1/variables_pb.ts";
-import { fields as identityFields } from "../services/identity/config.ts";
-import { start as startIdentity } from "../services/identity/main.ts";
-import { makeToken } from "../services/identity/tokens/tokens.ts";
 import { createLog } from "../services/kit/log.ts";
 import { readConfig } from "../services/kit/process/config.ts";
 import { type ServerOptions, serve } from "../services/kit/process/server.ts";
-import { testDatabase, testKeys, testNats } from "../services/kit/testing/testing.ts";
+import { testDatabase, testKeys } from "../services/kit/testing/testing.ts";
+import { startIdentity } from "../test/support/identity.ts";
+import { testNats } from "../test/support/nats.ts";
 import { fields } from "./config.ts";
 import { start } from "./main.ts";
 
@@ -44,19 +43,8 @@ const log = createLog("test", "silent");
  */
 export async function surroundings(behind: Behind = {}) {
   const [database, nats] = await Promise.all([testDatabase(["identity", "gateway"]), testNats()]);
-  const ownerToken = makeToken("pat");
-  const common = {
-    NATS_URL: nats.url,
-    INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(),
-    LOG_LEVEL: "silent",
-  };
-  const identityEnv = {
-    ...common,
-    DATABASE_URL: database.url("identity"),
-    BOOTSTRAP_OWNER_EMAIL: "owner@example.com",
-    BOOTSTRAP_OWNER_TOKEN: ownerToken,
-  };
-  const identity = await startIdentity(readConfig(identityEnv, identityFields), log);
+  const identity = await startIdentity({ databaseUrl: database.url("identity"), natsUrl: nats.url });
+  const { ownerToken } = identity;
   const kit = { host: "127.0.0.1", port: 0, grpcPort: 0, keys: testKeys, log, ready: async () => true };
   const variables = await serve({
     ...kit,
@@ -73,7 +61,9 @@ export async function surroundings(behind: Behind = {}) {
     ...(behind.uploads && { other: behind.uploads }),
   });
   const gatewayEnv: Record<string, string> = {
-    ...common,
+    NATS_URL: nats.url,
+    INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(),
+    LOG_LEVEL: "silent",
     DATABASE_URL: database.url("gateway"),
     IDENTITY_URL: `http://127.0.0.1:${identity.port}`,
     VARIABLES_URL: `http://127.0.0.1:${variables.port}`,

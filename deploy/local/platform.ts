@@ -1,4 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { programsDir } from "../../services/kit/process/program.ts";
 import {
   choosePorts,
   type DataFolder,
@@ -27,7 +28,7 @@ import {
 } from "./processes/programs.ts";
 import type { Display } from "./terminal/display.ts";
 import { StartFailure } from "./terminal/failure.ts";
-import { type Options, programsDir } from "./terminal/options.ts";
+import type { Options } from "./terminal/options.ts";
 import type { LocalInfo } from "./terminal/summary.ts";
 
 export type Platform = {

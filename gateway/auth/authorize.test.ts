@@ -6,11 +6,12 @@ import {
   TokenRevokedSchema,
 } from "../../proto/gen/berth/identity/v1/events_pb.ts";
 import { type CallerRecord, CallerRecordSchema } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
-import { makeToken, parseToken } from "../../services/identity/tokens/tokens.ts";
+import { makeToken, parseToken } from "../../services/kit/bearer-token.ts";
 import { connectBus } from "../../services/kit/events/bus.ts";
 import { createLog } from "../../services/kit/log.ts";
-import { eventually, testNats } from "../../services/kit/testing/testing.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
 import { bringIn } from "../../test/support/door.ts";
+import { testNats } from "../../test/support/nats.ts";
 import { allRoutes } from "../routing/routes.ts";
 import { anyName, refusalOf, type Surroundings, surroundings } from "../testing.ts";
 import { createAuth } from "./authorize.ts";

@@ -1,3 +1,4 @@
+import { parseToken } from "../kit/bearer-token.ts";
 import { mailFields, mailOf } from "../kit/mail/mail.ts";
 import {
   ConfigError,
@@ -7,7 +8,6 @@ import {
   serviceFields,
 } from "../kit/process/config.ts";
 import { isWeak } from "./passwords/passwords.ts";
-import { parseToken } from "./tokens/tokens.ts";
 
 /** The first owner, as the operator configured it. */
 export type FirstOwner = { email: string; password?: string | undefined; token?: string | undefined };

@@ -3,11 +3,12 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { freePort } from "../../deploy/local/processes/ports.ts";
 import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
-import { clientAs, eventually, testDatabase, testNats } from "../kit/testing/testing.ts";
+import { testNats } from "../../test/support/nats.ts";
+import { hashToken, makeToken } from "../kit/bearer-token.ts";
+import { freePort } from "../kit/process/free-port.ts";
+import { clientAs, eventually, testDatabase } from "../kit/testing/testing.ts";
 import { testEnv } from "./testing.ts";
-import { hashToken, makeToken } from "./tokens/tokens.ts";
 
 const PASSWORD = "a-long-first-password";
 let database: Awaited<ReturnType<typeof testDatabase>>;

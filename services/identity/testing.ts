@@ -5,14 +5,15 @@ import { AccountService, SessionService } from "../../proto/gen/berth/identity/v
 import { InvitationService } from "../../proto/gen/berth/identity/v1/invitations_pb.ts";
 import { PasswordService } from "../../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { testNats } from "../../test/support/nats.ts";
+import { hashToken, makeToken } from "../kit/bearer-token.ts";
 import { createLog } from "../kit/log.ts";
 import { createPool } from "../kit/postgres/db.ts";
 import { readConfig } from "../kit/process/config.ts";
 import { type Caller, capped, type RoleName } from "../kit/rpc/caller-token.ts";
-import { clientAs, testDatabase, testKeys, testNats } from "../kit/testing/testing.ts";
+import { clientAs, testDatabase, testKeys } from "../kit/testing/testing.ts";
 import { fields } from "./config.ts";
 import { start } from "./main.ts";
-import { hashToken, makeToken } from "./tokens/tokens.ts";
 
 export const OWNER_PASSWORD = "the-owner's-password";
 

@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { freePort } from "../../deploy/local/processes/ports.ts";
 import { VariablesChangedSchema } from "../../proto/gen/berth/variables/v1/events_pb.ts";
+import { freePort } from "../kit/process/free-port.ts";
 import { eventually } from "../kit/testing/testing.ts";
 import { startVariables, type TestVariables } from "./testing.ts";
 

@@ -13,6 +13,7 @@ import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts"
 import * as deployerEvents from "../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
 import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
+import { testNats } from "../../test/support/nats.ts";
 import { connectBus, STREAM } from "../kit/events/bus.ts";
 import { EVENT_ID } from "../kit/events/outbox.ts";
 import { newId } from "../kit/ids.ts";
@@ -22,7 +23,7 @@ import { readConfig } from "../kit/process/config.ts";
 import { serve } from "../kit/process/server.ts";
 import type { RoleName } from "../kit/rpc/caller-token.ts";
 import { notFound } from "../kit/rpc/errors.ts";
-import { clientAs, testDatabase, testKeys, testNats } from "../kit/testing/testing.ts";
+import { clientAs, testDatabase, testKeys } from "../kit/testing/testing.ts";
 import { fields } from "./config.ts";
 import { start } from "./main.ts";
 

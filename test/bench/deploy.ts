@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import http from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { freePort } from "../../deploy/local/processes/ports.ts";
+import { freePort } from "../../services/kit/process/free-port.ts";
 import type { Platform } from "./platform.ts";
 import { type Bench, median } from "./row.ts";
 

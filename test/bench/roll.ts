@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import http from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
-import { freePort } from "../../deploy/local/processes/ports.ts";
+import { freePort } from "../../services/kit/process/free-port.ts";
 import { familyOf } from "../support/processes.ts";
 import { app, deployArchive } from "./deploy.ts";
 import type { Platform } from "./platform.ts";

@@ -9,7 +9,7 @@ import { startPostgres } from "../../deploy/local/postgres/postgres.ts";
 import { type Kept, keepRunning, type Running } from "../../deploy/local/processes/keep.ts";
 import { startProgram } from "../../deploy/local/processes/program-process.ts";
 import { environmentOf, grpcPortOf, programs, roles } from "../../deploy/local/processes/programs.ts";
-import { programsDir } from "../../deploy/local/terminal/options.ts";
+import { programsDir } from "../../services/kit/process/program.ts";
 import { openProxy, type TcpProxy } from "../../services/kit/testing/proxy.ts";
 
 /** A process that can be killed or stopped; it is started again when it ends. */

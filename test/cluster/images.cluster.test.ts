@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { type RunSettings, readRun } from "../../deploy/cluster/run/run-settings.ts";
+import type { RunSettings } from "../../deploy/cluster/run/run-settings.ts";
 import { sbomPath } from "../../deploy/images/images.ts";
+import { readRun } from "../support/cluster-run.ts";
 import { connectKubectl, type Kubectl } from "./kubectl.ts";
 
 let run: RunSettings;

@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import type { ProvidedContext } from "vitest";
 import type { RunSettings } from "../../deploy/cluster/run/run-settings.ts";
-import { makeToken } from "../../services/identity/tokens/tokens.ts";
+import { makeToken } from "../../services/kit/bearer-token.ts";
 import { testDomain } from "./domain.ts";
 
 export type Installed = {

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { readRun } from "../../deploy/cluster/run/run-settings.ts";
+import { readRun } from "../support/cluster-run.ts";
 
 export type Kubectl = Awaited<ReturnType<typeof connectKubectl>>;
 

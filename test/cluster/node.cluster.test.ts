@@ -1,7 +1,8 @@
 import http from "node:http";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
-import { type RunSettings, readRun } from "../../deploy/cluster/run/run-settings.ts";
+import type { RunSettings } from "../../deploy/cluster/run/run-settings.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
+import { readRun } from "../support/cluster-run.ts";
 import { connectKubectl, type Kubectl } from "./kubectl.ts";
 
 let run: RunSettings;

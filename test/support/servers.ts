@@ -6,8 +6,8 @@ import type { TestProject } from "vitest/node";
 import { findNatsServer, startNats } from "../../deploy/local/nats/nats.ts";
 import { startPostgres } from "../../deploy/local/postgres/postgres.ts";
 import { isAlive } from "../../deploy/local/processes/process-table.ts";
-import { programsDir } from "../../deploy/local/terminal/options.ts";
 import { fetchRedisServer, findRedisServer } from "../../services/deployer/addons/local/redis-program.ts";
+import { programsDir } from "../../services/kit/process/program.ts";
 
 declare module "vitest" {
   interface ProvidedContext {

@@ -4,8 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CoreV1Api } from "@kubernetes/client-node";
 import { inject } from "vitest";
-import { freePort } from "../../deploy/local/processes/ports.ts";
-import { programsDir } from "../../deploy/local/terminal/options.ts";
 import { fields as gatewayFields } from "../../gateway/config.ts";
 import { start as startGateway } from "../../gateway/main.ts";
 import { fields as deployerFields } from "../../services/deployer/config.ts";
@@ -13,13 +11,16 @@ import { connectKube } from "../../services/deployer/kube/client.ts";
 import { start as startDeployer } from "../../services/deployer/main.ts";
 import { fields as identityFields } from "../../services/identity/config.ts";
 import { start as startIdentity } from "../../services/identity/main.ts";
-import { makeToken } from "../../services/identity/tokens/tokens.ts";
+import { makeToken } from "../../services/kit/bearer-token.ts";
 import { createLog } from "../../services/kit/log.ts";
 import { readConfig } from "../../services/kit/process/config.ts";
-import { testDatabase, testNats } from "../../services/kit/testing/testing.ts";
+import { freePort } from "../../services/kit/process/free-port.ts";
+import { programsDir } from "../../services/kit/process/program.ts";
+import { testDatabase } from "../../services/kit/testing/testing.ts";
 import { fields as variablesFields } from "../../services/variables/config.ts";
 import { start as startVariables } from "../../services/variables/main.ts";
 import { type Door, openDoor } from "./door.ts";
+import { testNats } from "./nats.ts";
 
 /** The whole platform in this process, on servers and folders of its own, seen through its public door. */
 export type World = Awaited<ReturnType<typeof startWorld>>;

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { type FolderLock, lockFolder } from "../../local/processes/ports.ts";
+import { type FolderLock, lockFolder } from "../../local/data/folder-lock.ts";
 import { StartFailure } from "../../local/terminal/failure.ts";
 
 /** Do something while no other process does what takes the same folder; waits for its turn. */

@@ -1,11 +1,10 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pushBases } from "../images/base-images.ts";
 import { caBundle, pushPlatform } from "../images/platform-images.ts";
 import { pushTestImages } from "../images/test-images.ts";
 import { programLinks } from "../node/node-files.ts";
 import { folders, kubeconfig, network, objectStore, registry } from "../settings.ts";
-import { ClusterFailure } from "./commands.ts";
 
 /** What tests are told about the cluster they run on; BERTH_CLUSTER_RUN names a file with it, as JSON. */
 export type RunSettings = {
@@ -47,12 +46,4 @@ export async function prepareRun(): Promise<string> {
   const file = join(folders.node, "run.json");
   await writeFile(file, `${JSON.stringify(settings, null, 2)}\n`, { mode: 0o600 });
   return file;
-}
-
-/** The settings of this run. */
-export async function readRun(): Promise<RunSettings> {
-  const file = process.env.BERTH_CLUSTER_RUN;
-  if (!file)
-    throw new ClusterFailure("BERTH_CLUSTER_RUN is not set: these tests run by `npm run test:cluster`.");
-  return JSON.parse(await readFile(file, "utf8"));
 }

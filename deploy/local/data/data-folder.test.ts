@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
-import { parseToken } from "../../../services/identity/tokens/tokens.ts";
+import { parseToken } from "../../../services/kit/bearer-token.ts";
+import { freePort } from "../../../services/kit/process/free-port.ts";
 import { addonRole, database, prepareDatabase } from "../postgres/database.ts";
 import { type PostgresServer, startPostgres } from "../postgres/postgres.ts";
-import { freePort } from "../processes/ports.ts";
 import { choosePorts, resetDataFolder, takeDataFolder } from "./data-folder.ts";
 import { readSecrets, secretsFile, writeSafely } from "./secrets.ts";
 

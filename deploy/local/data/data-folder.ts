@@ -1,8 +1,9 @@
 import { chmod, mkdir, readdir, readFile, realpath, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type FolderLock, freePort, isFree, lockFolder } from "../processes/ports.ts";
+import { freePort, isFree } from "../../../services/kit/process/free-port.ts";
 import { endOrphan, findProcesses, workingUnder } from "../processes/process-table.ts";
 import { StartFailure } from "../terminal/failure.ts";
+import { type FolderLock, lockFolder } from "./folder-lock.ts";
 import { writeSafely } from "./secrets.ts";
 
 /** Where things are in the data folder. */

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { chmod, mkdir, open, readFile, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { makeToken } from "../../../services/identity/tokens/tokens.ts";
+import { makeToken } from "../../../services/kit/bearer-token.ts";
 import { StartFailure } from "../terminal/failure.ts";
 
 /** What is made once for a data folder and never again. */

@@ -4,9 +4,9 @@ import { basename, dirname, join } from "node:path";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { programsDir } from "../../../services/kit/process/program.ts";
 import { commandLine, isAlive } from "../processes/process-table.ts";
-import { killHard, launch, moduleUrl } from "../processes/test-launcher.ts";
-import { programsDir } from "../terminal/options.ts";
+import { killHard, launch, moduleUrl } from "../testing.ts";
 import { findNatsServer, startNats } from "./nats.ts";
 
 let dir: string;

@@ -3,8 +3,9 @@ import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from "node:
 import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { freePort } from "../../../services/kit/process/free-port.ts";
+import { lockFolder } from "../data/folder-lock.ts";
 import { type Child, type Exit, lastLines, startChild } from "../processes/child.ts";
-import { freePort, lockFolder } from "../processes/ports.ts";
 import { endOrphan } from "../processes/process-table.ts";
 import { StartFailure } from "../terminal/failure.ts";
 

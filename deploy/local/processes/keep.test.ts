@@ -2,13 +2,13 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { freePort } from "../../../services/kit/process/free-port.ts";
 import { projectDir } from "../terminal/options.ts";
+import { until } from "../testing.ts";
 import { startChild } from "./child.ts";
 import { keepRunning, type Running } from "./keep.ts";
-import { freePort } from "./ports.ts";
 import { commandLine } from "./process-table.ts";
 import { startProgram } from "./program-process.ts";
-import { until } from "./test-launcher.ts";
 
 let dir: string;
 beforeEach(async () => {

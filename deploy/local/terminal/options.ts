@@ -15,9 +15,6 @@ export type Options = {
 /** The folder of the whole project. */
 export const projectDir = join(import.meta.dirname, "../../..");
 
-/** Where programs are kept that were fetched: they serve every data folder. */
-export const programsDir = join(projectDir, ".cache/bin");
-
 export const help = `npm start -- [options]     the whole platform on this machine
 
   --data DIR    folder for everything that is kept (default: .berth in the project)

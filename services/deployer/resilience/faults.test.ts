@@ -1,8 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from "vitest";
+import type { TestNats } from "../../../test/support/nats.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Outcome, openProxy, type TcpProxy } from "../../kit/testing/proxy.ts";
-import { eventually, type TestNats } from "../../kit/testing/testing.ts";
+import { eventually } from "../../kit/testing/testing.ts";
 import {
   actAs,
   archiveOf,

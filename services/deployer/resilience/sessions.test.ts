@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { testNats } from "../../../test/support/nats.ts";
 import { connectBus, STREAM } from "../../kit/events/bus.ts";
 import { startRelay } from "../../kit/events/outbox.ts";
 import { createLog } from "../../kit/log.ts";
 import { createPool, type Pool } from "../../kit/postgres/db.ts";
 import { migrate } from "../../kit/postgres/migrate.ts";
 import { openProxy, type TcpProxy } from "../../kit/testing/proxy.ts";
-import { testDatabase, testNats } from "../../kit/testing/testing.ts";
+import { testDatabase } from "../../kit/testing/testing.ts";
 import { listenForChanges } from "../api/change-feed.ts";
 import { beOnlyDeployer } from "../engine/single-instance.ts";
 import { listenAsOwner } from "../reconcile/lease-session.ts";

@@ -8,8 +8,6 @@ import type { DescMessage, MessageInitShape } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
 import tar from "tar-stream";
 import { inject } from "vitest";
-import { freePort } from "../../../deploy/local/processes/ports.ts";
-import { programsDir } from "../../../deploy/local/terminal/options.ts";
 import { CatalogService } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import {
   type DeployFromArchiveResult,
@@ -21,6 +19,7 @@ import {
 import { ProblemSchema } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
 import { VariablesService } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
+import { testNats } from "../../../test/support/nats.ts";
 import { connectBus, STREAM } from "../../kit/events/bus.ts";
 import { emit, startRelay } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
@@ -28,10 +27,12 @@ import { createLog } from "../../kit/log.ts";
 import { createPool } from "../../kit/postgres/db.ts";
 import { migrate } from "../../kit/postgres/migrate.ts";
 import { readConfig } from "../../kit/process/config.ts";
+import { freePort } from "../../kit/process/free-port.ts";
+import { programsDir } from "../../kit/process/program.ts";
 import { serve } from "../../kit/process/server.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 import { unavailable } from "../../kit/rpc/errors.ts";
-import { clientAs, eventually, testDatabase, testKeys, testNats } from "../../kit/testing/testing.ts";
+import { clientAs, eventually, testDatabase, testKeys } from "../../kit/testing/testing.ts";
 import { fields } from "../config.ts";
 import { start } from "../main.ts";
 

@@ -1,13 +1,14 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { testNats } from "../../../test/support/nats.ts";
+import { hashToken, makeToken } from "../../kit/bearer-token.ts";
 import { createLog } from "../../kit/log.ts";
 import { type ConfigError, readConfig } from "../../kit/process/config.ts";
-import { clientAs, testDatabase, testNats } from "../../kit/testing/testing.ts";
+import { clientAs, testDatabase } from "../../kit/testing/testing.ts";
 import { fields, firstOwnerOf } from "../config.ts";
 import { start } from "../main.ts";
 import { refused, testEnv } from "../testing.ts";
-import { hashToken, makeToken } from "../tokens/tokens.ts";
 import { handlesFor } from "./bootstrap.ts";
 
 const EMAIL = "Ada.Lovelace@example.com";

@@ -1,3 +1,4 @@
+import { hashToken } from "../../kit/bearer-token.ts";
 import { newId } from "../../kit/ids.ts";
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
@@ -9,7 +10,6 @@ import { hashPassword } from "../passwords/passwords.ts";
 import { DAY_MS } from "../tokens/authenticate.ts";
 import { issueToken, revokeToken } from "../tokens/lifecycle.ts";
 import { extendToken, findTokenByHash } from "../tokens/sql.ts";
-import { hashToken } from "../tokens/tokens.ts";
 import { findUserByEmail, insertUser } from "../users/sql.ts";
 import * as sql from "./sql.ts";
 

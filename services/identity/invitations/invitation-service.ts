@@ -1,6 +1,7 @@
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import { MemberAddedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { InvitationService } from "../../../proto/gen/berth/identity/v1/invitations_pb.ts";
+import { hashToken } from "../../kit/bearer-token.ts";
 import { audit, emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import { queueMail } from "../../kit/mail/mail.ts";
@@ -18,7 +19,6 @@ import { countOrRefuse, countWithin } from "../sign-in/attempt-limits.ts";
 import { authenticate, authenticateUnlimited, DAY_MS } from "../tokens/authenticate.ts";
 import { revokeAllTokens } from "../tokens/lifecycle.ts";
 import { permits } from "../tokens/token-scope.ts";
-import { hashToken } from "../tokens/tokens.ts";
 import { claimEmail, findUser, findUserByEmail, insertUser } from "../users/sql.ts";
 import * as sql from "./sql.ts";
 

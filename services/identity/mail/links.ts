@@ -1,5 +1,5 @@
 import { createHmac, hkdfSync, randomBytes } from "node:crypto";
-import { hashToken } from "../tokens/tokens.ts";
+import { hashToken } from "../../kit/bearer-token.ts";
 
 /** `inv`: of an invitation. `rst`: sets a new password. */
 export type LinkKind = "inv" | "rst";

@@ -1,5 +1,6 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { PasswordService } from "../../../proto/gen/berth/identity/v1/passwords_pb.ts";
+import { hashToken } from "../../kit/bearer-token.ts";
 import { audit } from "../../kit/events/outbox.ts";
 import { queueMail } from "../../kit/mail/mail.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
@@ -10,7 +11,6 @@ import { countOrRefuse, countWithin, PER_NETWORK, rememberNetworkOf } from "../s
 import { clearAttempts } from "../sign-in/sql.ts";
 import { authenticateUnlimited } from "../tokens/authenticate.ts";
 import { revokeAllTokens } from "../tokens/lifecycle.ts";
-import { hashToken } from "../tokens/tokens.ts";
 import { claimEmail, findCredentials, findUser, replacePassword } from "../users/sql.ts";
 import { hashPassword, type PasswordCheck, requireStrong } from "./passwords.ts";
 import * as sql from "./sql.ts";

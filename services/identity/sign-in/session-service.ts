@@ -1,6 +1,7 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import { UserSignedInSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { hashToken, lastFour, makeToken } from "../../kit/bearer-token.ts";
 import { audit, emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Cursors, type Pool, transaction } from "../../kit/postgres/db.ts";
@@ -20,7 +21,6 @@ import {
 import { issueToken, revokeToken } from "../tokens/lifecycle.ts";
 import * as sql from "../tokens/sql.ts";
 import { permits } from "../tokens/token-scope.ts";
-import { hashToken, lastFour, makeToken } from "../tokens/tokens.ts";
 import { findCredentials, findUser, type UserRow } from "../users/sql.ts";
 import { attemptKey, createTurns } from "./attempt-keys.ts";
 import { type Attempt, admitSignIn, completeSignIn } from "./attempt-limits.ts";

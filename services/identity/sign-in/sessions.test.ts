@@ -2,10 +2,10 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Code } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { hashToken, makeToken, parseToken } from "../../kit/bearer-token.ts";
 import { clientAs } from "../../kit/testing/testing.ts";
 import { sweep } from "../sweep.ts";
 import { OWNER_PASSWORD, refusal, refused, startIdentity, type TestIdentity } from "../testing.ts";
-import { hashToken, makeToken, parseToken } from "../tokens/tokens.ts";
 import { attemptKey, windowKey } from "./attempt-keys.ts";
 
 const MINUTE = 60_000;

@@ -1,10 +1,10 @@
 import { TokenCreatedSchema, TokenRevokedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { hashToken, lastFour } from "../../kit/bearer-token.ts";
 import { audit, emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import type { who } from "../../kit/rpc/interceptor.ts";
 import * as sql from "./sql.ts";
-import { hashToken, lastFour } from "./tokens.ts";
 
 type Who = ReturnType<typeof who>;
 type TokenOptions = Pick<sql.NewToken, "name" | "roleCap" | "accountId" | "createdAt" | "expiresAt">;

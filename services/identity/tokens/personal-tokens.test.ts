@@ -1,7 +1,7 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { parseToken } from "../../kit/bearer-token.ts";
 import { refused, startIdentity, type TestIdentity } from "../testing.ts";
-import { parseToken } from "./tokens.ts";
 
 const DAY = 24 * 3600_000;
 let it: TestIdentity;

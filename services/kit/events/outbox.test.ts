@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { MemberRemovedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { testNats } from "../../../test/support/nats.ts";
 import { createLog } from "../log.ts";
 import { createPool, type Pool, transaction } from "../postgres/db.ts";
 import { migrate } from "../postgres/migrate.ts";
-import { eventually, testDatabase, testNats } from "../testing/testing.ts";
+import { eventually, testDatabase } from "../testing/testing.ts";
 import { connectBus, DEAD_STREAM } from "./bus.ts";
 import { type ConsumerOptions, on, startConsumer } from "./consumer.ts";
 import { emit, startRelay } from "./outbox.ts";

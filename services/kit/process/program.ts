@@ -17,6 +17,9 @@ import { promisify } from "node:util";
 
 const execute = promisify(execFile);
 
+/** Where fetched programs are kept on a development machine; every data folder uses the same ones. */
+export const programsDir = join(import.meta.dirname, "../../../.cache/bin");
+
 export type Run = (
   file: string,
   args: string[],

@@ -1,15 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { DescService } from "@bufbuild/protobuf";
 import { type Client, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import pg from "pg";
 import { inject } from "vitest";
-import { findNatsServer, startNats } from "../../../deploy/local/nats/nats.ts";
-import { freePort } from "../../../deploy/local/processes/ports.ts";
-import { programsDir } from "../../../deploy/local/terminal/options.ts";
 import { CALLER_HEADER, type Caller, signCaller } from "../rpc/caller-token.ts";
 
 /** The caller-signing key of tests. */
@@ -43,31 +37,6 @@ async function asAdmin(url: URL, statements: string[]): Promise<void> {
     await client.end();
   }
 }
-
-/** A NATS server of its own on a free port; `restart` brings it back with its data. */
-export async function testNats(kept?: { dir: string; port: number }): Promise<TestNats> {
-  const dir = kept?.dir ?? (await mkdtemp(join(tmpdir(), "berth-nats-")));
-  const binary = await findNatsServer(programsDir, () => {});
-  const server = await startNats({ binary, dir, port: kept?.port ?? (await freePort()) });
-  return {
-    url: server.url,
-    pid: server.pid,
-    stop: () => server.stop(),
-    restart: () => testNats({ dir, port: server.port }),
-    remove: async () => {
-      await server.stop();
-      await rm(dir, { recursive: true, force: true });
-    },
-  };
-}
-
-export type TestNats = {
-  url: string;
-  pid: number;
-  stop: () => Promise<void>;
-  restart: () => Promise<TestNats>;
-  remove: () => Promise<void>;
-};
 
 /** A typed client of a service under test that acts as the given caller. */
 export function clientAs<S extends DescService>(

@@ -5,8 +5,8 @@ import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { KubeConfig } from "@kubernetes/client-node";
-import { type RunSettings, readRun } from "../../../../deploy/cluster/run/run-settings.ts";
 import type { RuntimeHarness } from "../../../../test/contracts/ports/runtime.ts";
+import { readRun } from "../../../../test/support/cluster-run.ts";
 import { connectKube, isStatus, type Kube } from "../../kube/client.ts";
 import { Namespace } from "../../kube/kinds.ts";
 import { managed, selector } from "../../kube/names.ts";
@@ -97,8 +97,10 @@ export async function openCluster(name: string): Promise<Cluster> {
   };
 }
 
+type Run = Awaited<ReturnType<typeof readRun>>;
+
 /** What the chart gives the deployer of an installation in `home`; and a connection as that. */
-async function giveRights(run: RunSettings, prefix: string, home: string) {
+async function giveRights(run: Run, prefix: string, home: string) {
   const values = Object.entries({
     "image.repository": "none",
     "builds.image.repository": "none",

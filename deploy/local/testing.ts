@@ -27,7 +27,7 @@ export async function killHard(child: ChildProcess): Promise<void> {
 
 /** The address of a module by its path in deploy/local, to import it from `body`. */
 export function moduleUrl(name: string): string {
-  return new URL(`../${name}`, import.meta.url).href;
+  return new URL(`./${name}`, import.meta.url).href;
 }
 
 /** Wait until `holds` is true. */

@@ -1,29 +1,15 @@
-import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { freePort, isFree, lockFolder, portOr } from "./ports.ts";
-import { killHard, launch, moduleUrl } from "./test-launcher.ts";
+import { killHard, launch, moduleUrl } from "../testing.ts";
+import { lockFolder } from "./folder-lock.ts";
 
 let dir: string;
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "berth-ports-"));
+  dir = await mkdtemp(join(tmpdir(), "berth-lock-"));
 });
 afterEach(() => rm(dir, { recursive: true, force: true }));
-
-test("a free port can be listened on, and a taken one is replaced", async () => {
-  const port = await freePort();
-  expect(await portOr(port)).toBe(port);
-  const server = createServer().listen(port, "127.0.0.1");
-  await once(server, "listening");
-  expect(await isFree(port)).toBe(false);
-  const other = await portOr(port);
-  expect(other).not.toBe(port);
-  expect(await isFree(other)).toBe(true);
-  server.close();
-});
 
 test("a taken folder is refused with the process and the URL of the one that has it", async () => {
   const lock = await lockFolder(dir);
@@ -38,7 +24,7 @@ test("a taken folder is refused with the process and the URL of the one that has
 
 test("the lock of a killed process is free at once", async () => {
   const holder = await launch<string>(
-    `import { lockFolder } from ${JSON.stringify(moduleUrl("processes/ports.ts"))};
+    `import { lockFolder } from ${JSON.stringify(moduleUrl("data/folder-lock.ts"))};
      await lockFolder(${JSON.stringify(dir)});
      print("locked");`,
   );
@@ -51,7 +37,7 @@ test("the lock of a killed process is free at once", async () => {
 });
 
 test("of many that come at once exactly one gets the folder", async () => {
-  const attempt = `import { lockFolder } from ${JSON.stringify(moduleUrl("processes/ports.ts"))};
+  const attempt = `import { lockFolder } from ${JSON.stringify(moduleUrl("data/folder-lock.ts"))};
      print(await lockFolder(${JSON.stringify(dir)}).then(() => true, (error) => error.kind));`;
   const processes = await Promise.all([1, 2, 3, 4].map(() => launch<true | string>(attempt)));
   const answers = processes.map(({ value }) => value);

@@ -1,36 +1,7 @@
-import { randomInt } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { StartFailure } from "../terminal/failure.ts";
-
-/**
- * A port that nothing listens on at 127.0.0.1. It lies below the ranges from which Linux (32768) and macOS
- * (49152) take the ports of outgoing connections, and below those of apps (24000), so that neither takes it
- * before it is bound or while its process is started again.
- */
-export async function freePort(): Promise<number> {
-  for (let attempt = 0; attempt < 200; attempt++) {
-    const port = randomInt(20_000, 24_000);
-    if (await isFree(port)) return port;
-  }
-  throw new StartFailure("portInUse", "No free port was found between 20000 and 24000 on 127.0.0.1.");
-}
-
-/** `preferred` if nothing listens on it at 127.0.0.1, else a free port. */
-export async function portOr(preferred: number): Promise<number> {
-  return (await isFree(preferred)) ? preferred : freePort();
-}
-
-/** Whether a server may listen on this port of 127.0.0.1 now. */
-export function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once("error", () => resolve(false));
-    server.listen({ port, host: "127.0.0.1", exclusive: true }, () => server.close(() => resolve(true)));
-  });
-}
 
 /** What a holder tells others about itself. `url` is where the running instance answers, once it does. */
 export type Holder = { pid: number; url?: string };
@@ -68,9 +39,6 @@ export async function lockFolder(dir: string): Promise<FolderLock> {
     },
   };
 }
-
-/** The files that `lockFolder` keeps in a folder; whoever empties the folder leaves them. */
-export const lockFiles: ReadonlySet<string> = new Set(["lock", "holder.json"]);
 
 const SQLITE_BUSY = 5;
 

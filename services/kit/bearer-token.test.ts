@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { hashToken, lastFour, makeToken, parseToken, type TokenKind } from "./tokens.ts";
+import { hashToken, lastFour, makeToken, parseToken, type TokenKind } from "./bearer-token.ts";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const kinds = fc.constantFrom<TokenKind>("pat", "ses");

@@ -1,0 +1,21 @@
+import { fields } from "../../services/identity/config.ts";
+import { start } from "../../services/identity/main.ts";
+import { makeToken } from "../../services/kit/bearer-token.ts";
+import { createLog } from "../../services/kit/log.ts";
+import { readConfig } from "../../services/kit/process/config.ts";
+import { testKeys } from "../../services/kit/testing/testing.ts";
+
+/** A real identity service with one owner, whose token it returns, on a database and a NATS server of a test. */
+export async function startIdentity(servers: { databaseUrl: string; natsUrl: string }) {
+  const ownerToken = makeToken("pat");
+  const env = {
+    DATABASE_URL: servers.databaseUrl,
+    NATS_URL: servers.natsUrl,
+    INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(),
+    LOG_LEVEL: "silent",
+    BOOTSTRAP_OWNER_EMAIL: "owner@example.com",
+    BOOTSTRAP_OWNER_TOKEN: ownerToken,
+  };
+  const identity = await start(readConfig(env, fields), createLog("identity", "silent"));
+  return { ...identity, ownerToken };
+}

@@ -1,0 +1,31 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { findNatsServer, startNats } from "../../deploy/local/nats/nats.ts";
+import { freePort } from "../../services/kit/process/free-port.ts";
+import { programsDir } from "../../services/kit/process/program.ts";
+
+/** A NATS server of its own on a free port; `restart` brings it back with its data. */
+export async function testNats(kept?: { dir: string; port: number }): Promise<TestNats> {
+  const dir = kept?.dir ?? (await mkdtemp(join(tmpdir(), "berth-nats-")));
+  const binary = await findNatsServer(programsDir, () => {});
+  const server = await startNats({ binary, dir, port: kept?.port ?? (await freePort()) });
+  return {
+    url: server.url,
+    pid: server.pid,
+    stop: () => server.stop(),
+    restart: () => testNats({ dir, port: server.port }),
+    remove: async () => {
+      await server.stop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+export type TestNats = {
+  url: string;
+  pid: number;
+  stop: () => Promise<void>;
+  restart: () => Promise<TestNats>;
+  remove: () => Promise<void>;
+};
