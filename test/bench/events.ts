@@ -22,7 +22,7 @@ export const events: Bench = {
     const database = await scratchDatabase(platform);
     const log = createLog("bench", "error");
     const pool = createPool(database.url, { max: 20 });
-    await migrate(pool, join(import.meta.dirname, "../../services/kit"));
+    await migrate(pool);
     const config = await readFile(join(platform.dir, "nats", "nats.conf"), "utf8");
     const [, port] = /^\s*(?:listen|port):?\s*"?(?:[\d.]+:)?(\d+)/m.exec(config) ?? [];
     const password = (await readFile(join(platform.dir, "nats", "password"), "utf8")).trim();

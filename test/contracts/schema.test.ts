@@ -3,7 +3,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { createPool } from "../../services/kit/postgres/db.ts";
-import { dumpSchema, migrate } from "../../services/kit/postgres/migrate.ts";
+import { migrate } from "../../services/kit/postgres/migrate.ts";
+import { dumpSchema } from "../../services/kit/postgres/schema-dump.ts";
 import { testDatabase } from "../../services/kit/testing/testing.ts";
 
 const root = resolve(import.meta.dirname, "../..");

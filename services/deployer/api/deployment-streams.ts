@@ -7,7 +7,8 @@ import type {
   DeploymentService,
   LogEventSchema,
 } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
-import type { Cursors, Pool } from "../../kit/postgres/db.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
+import type { Cursors } from "../../kit/postgres/paging.ts";
 import { notFound, refuse, unavailable } from "../../kit/rpc/errors.ts";
 import { deploymentByVersion } from "../deployments/sql.ts";
 import { type Runtime, RuntimeRefusal } from "../runtime/port.ts";

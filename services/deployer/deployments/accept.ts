@@ -2,7 +2,8 @@ import {
   DeploymentQueuedSchema,
   DeploymentSupersededSchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
-import { audit, emit } from "../../kit/events/outbox.ts";
+import { audit } from "../../kit/events/audit.ts";
+import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import type { Caller } from "../../kit/rpc/caller-token.ts";

@@ -22,7 +22,7 @@ beforeAll(async () => {
   [database, nats] = await Promise.all([testDatabase(["deployer"]), testNats()]);
   proxy = await openProxy(new URL(database.url("deployer")));
   pool = createPool(database.url("deployer"));
-  await migrate(pool, import.meta.dirname);
+  await migrate(pool);
 });
 
 afterAll(async () => {

@@ -45,7 +45,7 @@ type Variable = { name: string; value: string; sensitive?: boolean };
 async function startVariables(databaseUrl: string, natsUrl: string) {
   const log = createLog("variables", "silent");
   const pool = createPool(databaseUrl);
-  await migrate(pool, join(import.meta.dirname, "../../kit")); // the outbox is all it needs
+  await migrate(pool);
   const bus = connectBus(natsUrl, "variables", log);
   const relay = startRelay({ url: databaseUrl, bus, log });
   const sets = new Map<string, { data: Variable[]; dangling: { name: string; reason: string }[] }>();

@@ -7,9 +7,11 @@ import {
   MemberRoleChangedSchema,
 } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { AccountService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
-import { audit, emit } from "../../kit/events/outbox.ts";
+import { audit } from "../../kit/events/audit.ts";
+import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
-import { type Cursors, isDuplicate, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import { isDuplicate, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import type { Cursors } from "../../kit/postgres/paging.ts";
 import { capped } from "../../kit/rpc/caller-token.ts";
 import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";

@@ -1,7 +1,7 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { PasswordService } from "../../../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { hashToken } from "../../kit/bearer-token.ts";
-import { audit } from "../../kit/events/outbox.ts";
+import { audit } from "../../kit/events/audit.ts";
 import { queueMail } from "../../kit/mail/mail.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import { conflict, invalid } from "../../kit/rpc/errors.ts";

@@ -1,6 +1,7 @@
 import { TokenCreatedSchema, TokenRevokedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { hashToken, lastFour } from "../../kit/bearer-token.ts";
-import { audit, emit } from "../../kit/events/outbox.ts";
+import { audit } from "../../kit/events/audit.ts";
+import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import type { who } from "../../kit/rpc/interceptor.ts";

@@ -32,7 +32,7 @@ beforeAll(async () => {
   proxy = await openProxy(new URL(database.url("identity")));
   pool = createPool(database.url("identity"));
   throughProxy = createPool(proxy.of(database.url("identity")));
-  await migrate(pool, import.meta.dirname);
+  await migrate(pool);
   await pool.query("create table seen (consumer text, user_id text)");
   bus = connectBus(nats.url, "kit-test", log);
   connected = await bus.connected;

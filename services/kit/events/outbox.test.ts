@@ -19,7 +19,7 @@ let stops: (() => Promise<unknown>)[] = [];
 beforeAll(async () => {
   [database, nats] = await Promise.all([testDatabase(["identity"]), testNats()]);
   pool = createPool(database.url("identity"));
-  await migrate(pool, import.meta.dirname);
+  await migrate(pool);
   await pool.query("create table seen (consumer text, user_id text)");
 });
 

@@ -1,14 +1,11 @@
 import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { headers as natsHeaders } from "@nats-io/transport-node";
 import { context, propagation } from "@opentelemetry/api";
 import type pg from "pg";
-import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
 import { type Db, execute, many } from "../postgres/db.ts";
 import { sessionOpener } from "../postgres/session.ts";
-import type { Caller } from "../rpc/caller-token.ts";
 import type { Bus } from "./bus.ts";
 
 /** Header with the id under which consumers remember that they have handled an event. */
@@ -25,7 +22,13 @@ export async function emit<S extends DescMessage>(
   await emitAs(db, `berth.${service}.v1.${schema.name}.${accountId || "none"}`, schema, event);
 }
 
-async function emitAs<S extends DescMessage>(db: Db, subject: string, schema: S, event: MessageInitShape<S>) {
+/** As `emit`, under a subject of its own. */
+export async function emitAs<S extends DescMessage>(
+  db: Db,
+  subject: string,
+  schema: S,
+  event: MessageInitShape<S>,
+) {
   const carrier: Record<string, string> = {};
   propagation.inject(context.active(), carrier);
   await execute(
@@ -34,38 +37,6 @@ async function emitAs<S extends DescMessage>(db: Db, subject: string, schema: S,
     "with added as (insert into outbox (id, subject, payload, headers) values ($1, $2, $3, $4)) select pg_notify('outbox:' || current_schema(), '')",
     [newId("evt"), subject, toBinary(schema, create(schema, event)), carrier],
   );
-}
-
-export type AuditEntry = {
-  service: string;
-  accountId: string;
-  action: string;
-  target: string;
-  metadata?: Record<string, string>;
-};
-
-/**
- * Writes an audit record in the caller's transaction. It reaches the account's audit log through the
- * outbox, so it is as durable as the change itself. Never put a value or its hash into `metadata`.
- */
-export async function audit(
-  db: Db,
-  who: { caller: Caller; requestId: string },
-  entry: AuditEntry,
-): Promise<void> {
-  const { caller, requestId } = who;
-  const subject = `berth.${entry.service}.v1.AuditRecorded.${entry.accountId || "none"}`;
-  await emitAs(db, subject, AuditRecordedSchema, {
-    id: newId("aud"),
-    accountId: entry.accountId,
-    action: entry.action,
-    actor: { kind: caller.kind, id: caller.id, tokenId: caller.tokenId },
-    target: entry.target,
-    metadata: entry.metadata ?? {},
-    requestId,
-    ip: caller.ip,
-    at: timestampNow(),
-  });
 }
 
 const LEADER_RETRY_MS = 1_000;

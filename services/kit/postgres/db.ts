@@ -1,8 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { createHmac, timingSafeEqual } from "node:crypto";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import pg from "pg";
-import { isAway, isBusy, isSilence, refuse } from "../rpc/errors.ts";
+import { isAway, isBusy, isSilence } from "../rpc/errors.ts";
 
 export type Pool = pg.Pool;
 export type Tx = pg.PoolClient;
@@ -232,39 +231,4 @@ export async function transaction<T>(pool: Pool, work: (tx: Tx) => Promise<T>): 
 export function isDuplicate(error: unknown, constraint?: string): boolean {
   const e = error as { code?: string; constraint?: string } | null;
   return e?.code === "23505" && (constraint === undefined || e.constraint === constraint);
-}
-
-/** Signs and checks the opaque cursors of one service's lists. */
-export type Cursors = ReturnType<typeof createCursors>;
-
-/**
- * Keyset paging (docs/conventions.md#paging). A cursor is the sort key of the last row, bound to its list by a
- * short MAC; a foreign or damaged one answers 400 malformed_request.
- */
-export function createCursors(keys: Buffer[]) {
-  const mac = (key: Buffer, list: string, text: string) =>
-    createHmac("sha256", key).update(`${list}\n${text}`).digest().subarray(0, 8);
-  const encode = (list: string, value: string) =>
-    Buffer.concat([mac(keys[0]!, list, value), Buffer.from(value)]).toString("base64url");
-  return {
-    /** The cursor of a place in this list. */
-    encode,
-    /** The sort key in a cursor of this list, or undefined for the first page. */
-    decode(list: string, cursor: string | undefined): string | undefined {
-      if (cursor === undefined || cursor === "") return undefined;
-      const bytes = Buffer.from(cursor, "base64url");
-      const value = bytes.subarray(8).toString();
-      const genuine =
-        bytes.length > 8 && keys.some((key) => timingSafeEqual(mac(key, list, value), bytes.subarray(0, 8)));
-      if (!genuine) throw refuse(400, "malformed_request", "The cursor is not one that this list gave out.");
-      return value;
-    },
-    /** Cuts `limit + 1` fetched rows into a page. `key` gives the sort key of a row. */
-    page<Row>(list: string, fetched: Row[], limit: number, key: (row: Row) => string) {
-      const data = fetched.slice(0, limit);
-      const hasMore = fetched.length > limit;
-      const nextCursor = hasMore ? encode(list, key(data[data.length - 1]!)) : "";
-      return { data, page: { nextCursor, hasMore } };
-    },
-  };
 }

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { testDatabase } from "../testing/testing.ts";
 import { createPool } from "./db.ts";
-import { dumpSchema, migrate } from "./migrate.ts";
+import { migrate } from "./migrate.ts";
+import { dumpSchema } from "./schema-dump.ts";
 
 let database: Awaited<ReturnType<typeof testDatabase>>;
 let dir: string;

@@ -22,7 +22,7 @@ let inside = 0;
 beforeAll(async () => {
   database = await testDatabase(["kit"]);
   pool = createPool(database.url("kit"));
-  await migrate(pool, import.meta.dirname);
+  await migrate(pool);
   await pool.query("create table effects (handle text, id text)");
   server = await serve({
     host: "127.0.0.1",

@@ -1,8 +1,9 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { VariablesService } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
-import { audit } from "../../kit/events/outbox.ts";
+import { audit } from "../../kit/events/audit.ts";
 import { newId } from "../../kit/ids.ts";
-import type { Cursors, Pool } from "../../kit/postgres/db.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
+import type { Cursors } from "../../kit/postgres/paging.ts";
 import { conflict, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";

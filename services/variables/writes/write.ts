@@ -1,6 +1,7 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
-import { audit, emit } from "../../kit/events/outbox.ts";
+import { audit } from "../../kit/events/audit.ts";
+import { emit } from "../../kit/events/outbox.ts";
 import type { Pool, Tx } from "../../kit/postgres/db.ts";
 import { invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { createCursors } from "../../../../kit/postgres/db.ts";
+import { createCursors } from "../../../../kit/postgres/paging.ts";
 import { compare, matches, numbering, parseLine, readCursor, toLogLine, writeCursor } from "./log-lines.ts";
 
 const line = (changes = {}) => ({
