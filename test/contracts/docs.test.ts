@@ -2,6 +2,8 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { expect, test } from "vitest";
+import { refusalsOf } from "../../gateway/docs/generate/openapi-responses.ts";
+import { allRoutes } from "../../gateway/routing/routes.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
@@ -15,6 +17,10 @@ const files = execFileSync("git", ["ls-files", "--cached", "--others", "--exclud
   .filter((file) => !/^package-lock\.json$|^LICENSE$|\.(binpb|png|ico|woff2|gz)$/.test(file));
 const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
 const pages = files.filter((file) => file.endsWith(".md"));
+const rules = pages
+  .filter((page) => page.startsWith("docs/"))
+  .map(read)
+  .join("\n");
 
 const anchors = new Map<string, string[]>();
 
@@ -86,6 +92,23 @@ test("what code and pages cite is in the repository: a rule of docs/ by its head
     });
   });
   expect(broken).toEqual([]);
+});
+
+test("every code and reason that the API documents is explained in docs/", () => {
+  const said = allRoutes().flatMap(refusalsOf);
+  const words = new Set(said.flatMap(({ code, reasons }) => [code, ...reasons.split(",")]).filter(Boolean));
+  expect(words.size).toBeGreaterThan(50);
+  expect([...words].filter((word) => !new RegExp(`[\`\\s]${word}\``).test(rules))).toEqual([]);
+});
+
+test("every event of the protos is in the catalogue", () => {
+  const protos = files.filter((file) => /^proto\/berth\/\w+\/v1\/events\.proto$/.test(file));
+  const events = protos.flatMap((file) =>
+    [...read(file).matchAll(/^message (\w+)/gm)].map(([, name]) => name!),
+  );
+  expect(events.length).toBeGreaterThan(20);
+  const catalogue = read("docs/events.md");
+  expect(events.filter((name) => !catalogue.includes(`\`${name}\``))).toEqual([]);
 });
 
 test("rules are cited: the check above finds something to check", () => {
