@@ -24,7 +24,7 @@ import type { Engine } from "./engine/local.ts";
 import { variableHandlers } from "./events.ts";
 import { accountImages } from "./images/account-images.ts";
 import { startReconciler } from "./reconcile/reconciler.ts";
-import { createResolve } from "./releases/variables-client.ts";
+import { createVariablesResolver } from "./releases/variables-client.ts";
 import { createSecrets, type Secrets } from "./secrets.ts";
 
 /** Starts the deployer: database, what runs already, then the server and the reconciler. */
@@ -41,7 +41,7 @@ export async function start(config: Config, log: Logger, startEngine = chosenEng
   const cursors = createCursors(internalKeys);
   const variables = { url: config.variablesUrl, keys: internalKeys, name: "deployer" };
   const variablesClient = serviceClient(VariablesService, variables);
-  const resolve = createResolve(variablesClient);
+  const resolve = createVariablesResolver(variablesClient);
   const addons = createAddons({ pool, secrets, servers: addonServers, log });
   const catalog = catalogService({
     pool,

@@ -10,7 +10,7 @@ const FREE: Entitlements = { uploadBytes: 250 * 1024 ** 2, buildMs: 15 * 60_000,
 const PAID = { uploadBytes: 500 * 1024 ** 2, buildMs: 30 * 60_000 };
 
 /** The plans (docs/plans.md#plans). */
-export const tiers: Record<string, Entitlements> = {
+export const TIERS: Record<string, Entitlements> = {
   free: FREE,
   pro: { ...PAID, historyDepth: 20 },
   team: { ...PAID, historyDepth: 100 },
@@ -19,7 +19,7 @@ export const tiers: Record<string, Entitlements> = {
 
 /** What a plan gives; the free one's where none is known. */
 export function entitlementsOf(tier: string | null | undefined): Entitlements {
-  return tiers[tier ?? "free"] ?? FREE;
+  return TIERS[tier ?? "free"] ?? FREE;
 }
 
 /** Times in ms (docs/deployments.md#deadlines, docs/variables.md#delivery). */

@@ -5,8 +5,8 @@ import { type Handler, on } from "../../kit/events/consumer.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import type { Db, Tx } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/errors.ts";
-import { type Entitlements, entitlementsOf, tiers } from "./plans.ts";
-import { isProvisioned, markProvisioned, setTier, tierOf } from "./sql.ts";
+import { type Entitlements, entitlementsOf, TIERS } from "./plans.ts";
+import { findTier, isProvisioned, markProvisioned, setTier } from "./sql.ts";
 
 /** How long a deployment waits for another process that provisions its account at this moment. */
 const WAIT = "3s";
@@ -37,8 +37,8 @@ export async function requireProvisioned(tx: Tx, accountId: string): Promise<voi
 }
 
 /** What the account's plan gives it: the free one until billing tells of another. */
-export async function entitlementsFor(db: Db, accountId: string): Promise<Entitlements> {
-  return entitlementsOf(await tierOf(db, accountId));
+export async function findEntitlements(db: Db, accountId: string): Promise<Entitlements> {
+  return entitlementsOf(await findTier(db, accountId));
 }
 
 /** What the deployer does with the events of the identity service. */
@@ -50,7 +50,7 @@ export function identityHandlers(): Handler[] {
 export function billingHandlers(): Handler[] {
   return [
     on(TierChangedSchema, async (tx, { accountId, tier }) => {
-      if (!Object.hasOwn(tiers, tier)) throw new Error(`there is no plan ${tier}`);
+      if (!Object.hasOwn(TIERS, tier)) throw new Error(`there is no plan ${tier}`);
       await setTier(tx, accountId, tier);
     }),
   ];

@@ -25,7 +25,7 @@ export function setTier(db: Db, accountId: string, tier: string) {
   );
 }
 
-export async function tierOf(db: Db, accountId: string): Promise<string | undefined> {
+export async function findTier(db: Db, accountId: string): Promise<string | undefined> {
   const row = await one<{ tier: string }>(db, "account_tier", "select tier from accounts where id = $1", [
     accountId,
   ]);

@@ -10,34 +10,34 @@ import { CatalogService } from "../../../proto/gen/berth/deployer/v1/catalog_pb.
 import { newId } from "../../kit/ids.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
 import { findMarked, startedOf } from "../shared/process-tree.ts";
-import { actAs, refused, type Surroundings, startSurroundings } from "../testing/testing.ts";
+import { actAs, refused, startTestPlatform, type TestPlatform } from "../testing/testing.ts";
 import { tellRedis } from "./local/redis-client.ts";
 
 const program = inject("redisProgram");
 const withRedis = test.skipIf(!program);
 
-let around: Surroundings;
+let platform: TestPlatform;
 let child: ChildProcess | undefined;
 let output = "";
 
 beforeAll(async () => {
-  around = await startSurroundings();
+  platform = await startTestPlatform();
 });
 afterEach(() => end("SIGTERM"));
 afterAll(async () => {
   await end("SIGKILL");
-  await around?.stop();
+  await platform?.stop();
 });
 
 /** Starts the deployer as an operator does, and waits until it is ready. */
 async function run(more: Record<string, string> = {}): Promise<void> {
   child = spawn(process.execPath, [join(import.meta.dirname, "../main.ts")], {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...around.env, LOG_LEVEL: "debug", ...more },
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...platform.env, LOG_LEVEL: "debug", ...more },
     stdio: ["ignore", "pipe", "pipe"],
   });
   for (const stream of [child.stdout!, child.stderr!]) stream.on("data", (part) => (output += part));
   await eventually("the deployer is ready", () =>
-    fetch(`http://127.0.0.1:${around.port}/readyz`).then(
+    fetch(`http://127.0.0.1:${platform.port}/readyz`).then(
       (answer) => answer.ok,
       () => false,
     ),
@@ -54,7 +54,7 @@ async function end(signal: NodeJS.Signals): Promise<void> {
 }
 
 async function addon(type: string) {
-  const acting = actAs(around.port, newId("acc"));
+  const acting = actAs(platform.port, newId("acc"));
   const environment = await acting.environment();
   const { id } = await acting.catalog.createService({ ...environment, name: "store", type });
   return { ...acting, environment, id, path: environment.at("store") };
@@ -62,8 +62,8 @@ async function addon(type: string) {
 
 /** What an addon publishes, as the variables service asks for it. */
 async function keysOf(serviceId: string) {
-  const platform = clientAs(CatalogService, around.port, { kind: "service", id: "variables" });
-  const { ready, keys, revision } = await platform.getAddonKeys({ serviceId });
+  const variables = clientAs(CatalogService, platform.port, { kind: "service", id: "variables" });
+  const { ready, keys, revision } = await variables.getAddonKeys({ serviceId });
   return { ready, revision, ...Object.fromEntries(keys.map(({ key, value }) => [key, value])) } as {
     ready: boolean;
     revision: bigint;
@@ -83,7 +83,7 @@ const works = (keys: { PORT: string; PASSWORD: string }) =>
   );
 
 async function recordOf(serviceId: string): Promise<{ pid: number; started: string }> {
-  return JSON.parse(await readFile(join(around.dataDir, "redis", serviceId, "state.json"), "utf8"));
+  return JSON.parse(await readFile(join(platform.dataDir, "redis", serviceId, "state.json"), "utf8"));
 }
 
 withRedis(
@@ -105,7 +105,7 @@ withRedis(
     expect(await readFile(`/proc/${pid}/cmdline`, "latin1")).not.toContain(keys.PASSWORD);
     expect(output).toContain("addon is ready");
     expect(output).not.toContain(keys.PASSWORD);
-    const folder = join(around.dataDir, "redis", id);
+    const folder = join(platform.dataDir, "redis", id);
     expect((await stat(join(folder, "redis.conf"))).mode & 0o777).toBe(0o600);
     const others = (await readdir(folder)).filter((name) => name !== "redis.conf" && name !== "data");
     for (const name of others)
@@ -114,7 +114,7 @@ withRedis(
     expect(await refused(catalog.deleteService(path))).toBe("409 impact_confirmation_required");
     await catalog.deleteService({ ...path, confirmImpact: true });
     await eventually("it is gone with its data", async () => {
-      const left = await readdir(join(around.dataDir, "redis"));
+      const left = await readdir(join(platform.dataDir, "redis"));
       return !left.includes(id) && startedOf(pid) === undefined;
     });
     await expect(keysOf(id)).rejects.toThrow(/not_found/);
@@ -246,7 +246,7 @@ withRedis(
       await run();
       await untilService(path, "running");
       await eventually("it answers", async () => works(await keysOf(id)));
-      const folder = join(around.dataDir, "redis", id);
+      const folder = join(platform.dataDir, "redis", id);
       expect(findMarked(folder).map((one) => one.pid)).toEqual([(await recordOf(id)).pid]);
       await catalog.deleteService({ ...path, confirmImpact: true });
       await eventually("nothing of it runs", async () => findMarked(folder).length === 0);
@@ -313,7 +313,7 @@ test("only an addon that is ready has credentials to rotate, and only an editor 
   );
   expect(await refused(catalog.rotateCredentials(environment.at("none")))).toBe("404 not_found");
   expect(await refused(catalog.rotateCredentials(environment.at("later")))).toBe("409 service_not_ready");
-  const reader = actAs(around.port, accountId, "reader").catalog;
+  const reader = actAs(platform.port, accountId, "reader").catalog;
   expect(await refused(reader.rotateCredentials(path))).toBe("403 forbidden");
 });
 

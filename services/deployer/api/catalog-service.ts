@@ -25,9 +25,9 @@ import { checkSource, isDeployable, mergeConfig } from "../catalog/service-confi
 import { serviceStatus } from "../catalog/service-status.ts";
 import * as services from "../catalog/services-sql.ts";
 import * as sql from "../catalog/sql.ts";
-import { accept, type Wanted } from "../deployments/accept.ts";
+import { accept, type DeploymentInput } from "../deployments/accept.ts";
 import type { AccountImages } from "../images/account-images.ts";
-import { poke, wakeReconcilers } from "../reconcile/sql.ts";
+import { enqueue, notifyReconcilers } from "../reconcile/sql.ts";
 import { imageArtifact } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";
 import { resizeUsage } from "../usage/intervals.ts";
@@ -66,7 +66,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
 
     async listProjects({ accountId, limit = 20, cursor }) {
       const list = `projects ${accountId}`;
-      const found = await sql.projectsPage(pool, accountId, cursors.decode(list, cursor), limit + 1);
+      const found = await sql.listProjects(pool, accountId, cursors.decode(list, cursor), limit + 1);
       return cursors.page(list, found, limit, (row) => row.id);
     },
 
@@ -117,7 +117,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     async listEnvironments({ accountId, projectId, limit = 20, cursor }) {
       await requireProject(pool, accountId, projectId);
       const list = `environments ${projectId}`;
-      const found = await sql.environmentsPage(pool, projectId, cursors.decode(list, cursor), limit + 1);
+      const found = await sql.listEnvironments(pool, projectId, cursors.decode(list, cursor), limit + 1);
       return cursors.page(list, found, limit, (row) => row.id);
     },
 
@@ -156,21 +156,21 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         if (!(await services.insertService(tx, added))) throw nameTaken("service");
         await emit(tx, ServiceCreatedSchema, accountId, { ...path, serviceId: id, name, type });
         await record(tx, ctx, accountId, "service.create", { id, name });
-        await wakeReconcilers(tx);
-        return told(await requireService(tx, { ...path, service: name }));
+        await notifyReconcilers(tx);
+        return toMessage(await requireService(tx, { ...path, service: name }));
       });
     },
 
     async listServices({ accountId, projectId, environmentId, limit = 20, cursor }) {
       await requireEnvironment(pool, { accountId, projectId, environmentId });
       const list = `services ${environmentId}`;
-      const found = await services.servicesPage(pool, environmentId, cursors.decode(list, cursor), limit + 1);
+      const found = await services.listServices(pool, environmentId, cursors.decode(list, cursor), limit + 1);
       const { data, page } = cursors.page(list, found, limit, (row) => row.id);
-      return { data: data.map(told), page };
+      return { data: data.map(toMessage), page };
     },
 
     async getService(path) {
-      return told(await requireService(pool, path));
+      return toMessage(await requireService(pool, path));
     },
 
     async updateService(request, ctx) {
@@ -186,11 +186,11 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         await services.updateService(tx, service.id, newSource, newConfig);
         if (!isDeployable(service.type)) {
           await resizeUsage(tx, service.id, newConfig.size);
-          await poke(tx, [service.id]);
-        } else if ((await services.rescale(tx, service.id, newConfig)) > 0) await poke(tx, [service.id]);
+          await enqueue(tx, [service.id]);
+        } else if ((await services.rescale(tx, service.id, newConfig)) > 0) await enqueue(tx, [service.id]);
         await record(tx, ctx, request.accountId, "service.update", service);
       });
-      return told(await requireService(pool, request));
+      return toMessage(await requireService(pool, request));
     },
 
     async deleteService(request, ctx) {
@@ -218,7 +218,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         const applied = staged.map((service) => service.id);
         await services.unstage(tx, applied);
         for (const service of staged) {
-          const wanted = stagedWanted(service);
+          const wanted = stagedInput(service);
           if (!wanted) continue;
           if ("image" in wanted)
             await images.require(tx, path.accountId, `${service.name}.source.image`, wanted.image);
@@ -226,16 +226,16 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         }
         const { environmentId: id } = path;
         if (applied.length > 0) await record(tx, ctx, path.accountId, "environment.apply", { id });
-        await poke(tx, applied);
+        await enqueue(tx, applied);
         return { applied };
       });
     },
 
     async resolveScope({ accountId, projectId, environmentId, service, serviceId }) {
       const scope = serviceId
-        ? await sql.scopeByService(pool, serviceId)
+        ? await sql.findScopeByService(pool, serviceId)
         : accountId && projectId
-          ? await sql.scopeByPath(pool, { accountId, projectId, environmentId, service })
+          ? await sql.findScopeByPath(pool, { accountId, projectId, environmentId, service })
           : undefined;
       if (!scope) throw notFound(serviceId ? "service" : "project");
       if (environmentId && !scope.environmentId) throw notFound("environment");
@@ -244,11 +244,11 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     },
 
     async listScopeServices({ projectId, environmentId }) {
-      return { services: await sql.servicesUnder(pool, projectId, environmentId) };
+      return { services: await sql.listScopeServices(pool, projectId, environmentId) };
     },
 
     async getAddonKeys({ serviceId }) {
-      const addon = await sql.addonById(pool, serviceId);
+      const addon = await sql.findAddon(pool, serviceId);
       if (!addon || isDeployable(addon.type)) throw notFound("addon");
       const revision = BigInt(addon.revision);
       if (addon.state !== "ready" || !addon.secret) return { ready: false, keys: [], revision };
@@ -267,8 +267,8 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         if ((await services.rollLive(tx, service.id)) === 0)
           throw conflict("service_not_live", "Nothing of the service is live yet: deploy it first.");
         await record(tx, ctx, request.accountId, "service.restart", service);
-        await poke(tx, [service.id]);
-        return told(await requireService(tx, request));
+        await enqueue(tx, [service.id]);
+        return toMessage(await requireService(tx, request));
       });
     },
 
@@ -282,22 +282,22 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         if (!(await beginRotation(tx, service.id, offered)))
           throw conflict("service_not_ready", "The addon has no credentials yet.");
         await record(tx, ctx, request.accountId, "service.rotate_credentials", service);
-        await poke(tx, [service.id]);
-        return told(await requireService(tx, request));
+        await enqueue(tx, [service.id]);
+        return toMessage(await requireService(tx, request));
       });
     },
   };
 }
 
 /** What a service that leaves the canvas deploys: what was staged, else what its source says. */
-function stagedWanted({ toDeploy, source }: services.LockedService): Wanted | undefined {
+function stagedInput({ toDeploy, source }: services.LockedService): DeploymentInput | undefined {
   const { archiveRef, archiveDigest, image = source.git ? undefined : source.image } = toDeploy;
   if (archiveRef) return { archiveRef, archiveDigest };
   if (image) return { artifact: imageArtifact(image), image };
   return source.git && { branch: source.git.branch };
 }
 
-function told(row: services.ServiceRow) {
+function toMessage(row: services.ServiceRow) {
   return { ...row, ...serviceStatus(row) };
 }
 

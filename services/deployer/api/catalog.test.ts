@@ -235,7 +235,7 @@ test("a deletion without live services needs no confirmation, and its name is fr
 test("other services find the scopes of a path and of a service, and nothing that is deleted", async () => {
   const acting = actAs(berth.port, newId("acc"));
   const { catalog } = acting;
-  const { platform } = berth;
+  const { asService } = berth;
   const environment = await acting.environment();
   const { accountId, projectId, environmentId } = environment;
   const made = await catalog.createService({ ...environment, name: "web", type: "web" });
@@ -247,15 +247,15 @@ test("other services find the scopes of a path and of a service, and nothing tha
     serviceName: "web",
     serviceType: "web",
   };
-  expect(await platform.resolveScope(environment.at("web"))).toMatchObject(whole);
-  expect(await platform.resolveScope({ serviceId: made.id })).toMatchObject(whole);
-  expect((await platform.resolveScope({ accountId, projectId })).environmentId).toBeUndefined();
-  expect(await refused(platform.resolveScope({ accountId: newId("acc"), projectId }))).toBe("404 not_found");
-  expect(await refused(platform.resolveScope(environment.at("none")))).toBe("404 not_found");
-  expect(await refused(platform.getAddonKeys({ serviceId: made.id }))).toBe("404 not_found");
+  expect(await asService.resolveScope(environment.at("web"))).toMatchObject(whole);
+  expect(await asService.resolveScope({ serviceId: made.id })).toMatchObject(whole);
+  expect((await asService.resolveScope({ accountId, projectId })).environmentId).toBeUndefined();
+  expect(await refused(asService.resolveScope({ accountId: newId("acc"), projectId }))).toBe("404 not_found");
+  expect(await refused(asService.resolveScope(environment.at("none")))).toBe("404 not_found");
+  expect(await refused(asService.getAddonKeys({ serviceId: made.id }))).toBe("404 not_found");
   expect(await refused(catalog.resolveScope({ accountId, serviceId: made.id }))).toBe("403 forbidden");
   await catalog.deleteService(environment.at("web"));
-  expect(await refused(platform.resolveScope({ serviceId: made.id }))).toBe("404 not_found");
+  expect(await refused(asService.resolveScope({ serviceId: made.id }))).toBe("404 not_found");
 });
 
 test("a reader may look and not change", async () => {
@@ -280,7 +280,7 @@ test("a postgres addon becomes a database of its own, reached with the keys it p
   const environment = await acting.environment();
   const made = await catalog.createService({ ...environment, name: "db", type: "postgres" });
   await acting.untilService(environment.at("db"), "running");
-  const { ready, keys, revision } = await berth.platform.getAddonKeys({ serviceId: made.id });
+  const { ready, keys, revision } = await berth.asService.getAddonKeys({ serviceId: made.id });
   expect([ready, revision]).toEqual([true, 1n]);
   expect(keys.map((one) => one.key).sort()).toEqual(["DATABASE", "HOST", "PASSWORD", "PORT", "URL", "USER"]);
   const secret = keys.filter((one) => one.sensitive).map((one) => one.key);
@@ -327,7 +327,7 @@ test("an addon of one service opens no database of another", async () => {
     ["one", "two"].map(async (name) => {
       const { id } = await acting.catalog.createService({ ...environment, name, type: "postgres" });
       await acting.untilService(environment.at(name), "running");
-      const { keys } = await berth.platform.getAddonKeys({ serviceId: id });
+      const { keys } = await berth.asService.getAddonKeys({ serviceId: id });
       return new URL(keys.find((one) => one.key === "URL")!.value);
     }),
   );

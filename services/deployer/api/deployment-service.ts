@@ -10,17 +10,17 @@ import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { answered, effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { UPLOAD_LIVES_MS, UPLOAD_SECONDS, UPLOAD_TYPE } from "../accounts/plans.ts";
-import { entitlementsFor } from "../accounts/provisioning.ts";
+import { findEntitlements } from "../accounts/provisioning.ts";
 import { checkImage } from "../catalog/service-config.ts";
 import { type LockedService, type ServicePath, type StagedSource, stage } from "../catalog/services-sql.ts";
-import { accept, type Wanted } from "../deployments/accept.ts";
-import { type Choose, dryRun } from "../deployments/dry-run.ts";
-import { cancel } from "../deployments/fail-deployment.ts";
-import { toRestore } from "../deployments/rollback.ts";
+import { accept, type DeploymentInput } from "../deployments/accept.ts";
+import { type ChooseInput, dryRun } from "../deployments/dry-run.ts";
+import { cancelDeployment } from "../deployments/fail-deployment.ts";
+import { findRestorable } from "../deployments/rollback.ts";
 import * as sql from "../deployments/sql.ts";
 import type { AccountImages } from "../images/account-images.ts";
-import { poke } from "../reconcile/sql.ts";
-import type { Resolve } from "../releases/variables-client.ts";
+import { enqueue } from "../reconcile/sql.ts";
+import type { ResolveVariables } from "../releases/variables-client.ts";
 import { imageArtifact, type Runtime, RuntimeRefusal } from "../runtime/port.ts";
 import { archiveKey, type Secrets } from "../secrets.ts";
 import { keepNewest } from "../shared/clip-log.ts";
@@ -35,7 +35,7 @@ export type DeploymentDeps = {
   store: ObjectStore;
   runtime: Pick<Runtime, "logs" | "followLogs" | "check">;
   changes: FollowDeps["changes"];
-  resolve: Resolve;
+  resolve: ResolveVariables;
   images: AccountImages;
 };
 
@@ -52,9 +52,9 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
   return {
     async deploy(request, ctx) {
       const { image } = request;
-      const choose: Choose = async (tx, service) => {
+      const choose: ChooseInput = async (tx, service) => {
         refuseAddon(service.type);
-        const wanted = image === undefined ? await ownSource(tx, service) : imageWanted("image", image);
+        const wanted = image === undefined ? await ownSource(tx, service) : imageInput("image", image);
         if (!wanted)
           throw invalid(
             "image",
@@ -74,7 +74,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     async createUpload(request, ctx) {
       const service = await requireService(pool, request);
       refuseAddon(service.type);
-      const { uploadBytes: maxBytes } = await entitlementsFor(pool, request.accountId);
+      const { uploadBytes: maxBytes } = await findEntitlements(pool, request.accountId);
       if ((request.sizeBytes ?? 0) > maxBytes)
         throw invalid(
           "sizeBytes",
@@ -103,7 +103,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         if (!request.dryRun) throw error;
         return { key: undefined, digest: undefined };
       });
-      const choose: Choose = async (_, service) => {
+      const choose: ChooseInput = async (_, service) => {
         await checked;
         // The archive is of the service that had the name before.
         if (service.id !== id) throw notFound("service");
@@ -121,7 +121,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       const { id } = await requireService(pool, request);
       const list = `deployments ${id}`;
       const before = cursors.decode(list, cursor);
-      const found = await sql.deploymentsPage(pool, id, before ? Number(before) : undefined, limit + 1);
+      const found = await sql.listDeployments(pool, id, before ? Number(before) : undefined, limit + 1);
       return cursors.page(list, found, limit, (row) => String(row.version));
     },
 
@@ -161,7 +161,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       return deployOrTry(request, ctx, async (tx, service) => {
         refuseAddon(service.type);
         if (service.staged) throw serviceStaged();
-        const found = await toRestore(tx, service, request.version);
+        const found = await findRestorable(tx, service, request.version);
         await images.require(tx, service.accountId, "version", found.image);
         return { restores: found };
       });
@@ -171,10 +171,10 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       const { version } = request;
       return effect(pool, ctx, async (tx) => {
         const service = await requireLocked(tx, request);
-        const found = await sql.deploymentByVersion(tx, service.id, version);
+        const found = await sql.findDeployment(tx, service.id, version);
         if (!found) throw notFound("version");
         if (service.deleting) throw serviceDeleting();
-        if (!(await cancel(tx, found)))
+        if (!(await cancelDeployment(tx, found)))
           throw conflict("deployment_finished", `Version ${version} has ended already.`);
         const metadata = { service: service.name, version: String(version) };
         const { accountId } = service;
@@ -186,8 +186,8 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
           target,
           metadata,
         });
-        await poke(tx, [service.id]);
-        return (await sql.deploymentByVersion(tx, service.id, version))!;
+        await enqueue(tx, [service.id]);
+        return (await sql.findDeployment(tx, service.id, version))!;
       });
     },
     ...following(deps),
@@ -200,7 +200,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
   async function deployOrTry(
     request: ServicePath & { dryRun?: boolean },
     ctx: HandlerContext,
-    choose: Choose,
+    choose: ChooseInput,
     toStage: StagedSource = {},
   ): Promise<Answer> {
     if (request.dryRun) {
@@ -222,7 +222,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
 
   async function requireDeployment(request: Parameters<typeof requireService>[1] & { version: number }) {
     const { id } = await requireService(pool, request);
-    const deployment = await sql.deploymentByVersion(pool, id, request.version);
+    const deployment = await sql.findDeployment(pool, id, request.version);
     if (!deployment) throw notFound("version");
     return deployment;
   }
@@ -243,7 +243,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     if (object.contentType !== UPLOAD_TYPE)
       throw invalid("archiveRef", "archive_content_type", `Upload it with Content-Type ${UPLOAD_TYPE}.`);
     // A signed URL of S3 cannot say how much may be uploaded.
-    const { uploadBytes } = await entitlementsFor(pool, accountId);
+    const { uploadBytes } = await findEntitlements(pool, accountId);
     if (object.size > uploadBytes)
       throw invalid(
         "archiveRef",
@@ -255,13 +255,13 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
 }
 
 /** What a deploy without an image takes: the branch or image configured, else what the live release runs. */
-async function ownSource(tx: Db, service: LockedService): Promise<Wanted | undefined> {
+async function ownSource(tx: Db, service: LockedService): Promise<DeploymentInput | undefined> {
   const { image, git } = service.source;
   if (git) return { branch: git.branch };
-  return image === undefined ? sql.liveArtifact(tx, service.id) : imageWanted("source.image", image);
+  return image === undefined ? sql.findLiveArtifact(tx, service.id) : imageInput("source.image", image);
 }
 
-function imageWanted(path: string, image: string): Wanted {
+function imageInput(path: string, image: string): DeploymentInput {
   checkImage(path, image);
   return { artifact: imageArtifact(image), image };
 }

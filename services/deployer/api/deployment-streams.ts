@@ -10,7 +10,7 @@ import type {
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { notFound, refuse, unavailable } from "../../kit/rpc/errors.ts";
-import { deploymentByVersion } from "../deployments/sql.ts";
+import { findDeployment } from "../deployments/sql.ts";
 import { type Runtime, RuntimeRefusal } from "../runtime/port.ts";
 import type { Changes } from "./change-feed.ts";
 import { requireService } from "./require.ts";
@@ -52,7 +52,7 @@ export function following({ pool, cursors, changes, runtime }: FollowDeps): Foll
       yield {};
       for await (const { buildOutcome } of looks(id, id, ctx.signal)) {
         for (let more = true; more; ) {
-          const pieces = await sql.piecesAfter(pool, id, at);
+          const pieces = await sql.listLogPieces(pool, id, at);
           for (const piece of pieces) {
             if (piece.seq <= seq) {
               yield { event: { case: "restart", value: {} } };
@@ -100,7 +100,7 @@ export function following({ pool, cursors, changes, runtime }: FollowDeps): Foll
       let [at] = numbers(request.lastEventId, /^(\d{1,9})$/);
       yield {};
       for await (const { outcome } of looks(serviceId, id, ctx.signal)) {
-        for (const { seq, moved, deployment } of await sql.statesAfter(pool, id, at ?? 0)) {
+        for (const { seq, moved, deployment } of await sql.listStates(pool, id, at ?? 0)) {
           at = seq;
           yield { id: String(seq), event: { case: moved ? "state" : "progress", value: deployment } };
         }
@@ -123,9 +123,9 @@ export function following({ pool, cursors, changes, runtime }: FollowDeps): Foll
     try {
       while (!signal.aborted) {
         // Read before what it ends: nothing comes after an end that is seen here.
-        const standing = await sql.standing(pool, deploymentId);
-        if (!standing) throw notFound("version");
-        yield standing;
+        const outcome = await sql.findOutcome(pool, deploymentId);
+        if (!outcome) throw notFound("version");
+        yield outcome;
         await bell.next(signal);
       }
     } finally {
@@ -152,7 +152,7 @@ export function following({ pool, cursors, changes, runtime }: FollowDeps): Foll
 
   async function requireDeployment(request: Parameters<typeof requireService>[1] & { version: number }) {
     const { id } = await requireService(pool, request);
-    const deployment = await deploymentByVersion(pool, id, request.version);
+    const deployment = await findDeployment(pool, id, request.version);
     if (!deployment) throw notFound("version");
     return deployment;
   }

@@ -1,12 +1,12 @@
 import type { Db } from "../../kit/postgres/db.ts";
 import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
 import { isDeployable } from "../catalog/service-config.ts";
-import { lockService, type ServicePath, serviceByPath } from "../catalog/services-sql.ts";
-import { environmentById, projectById } from "../catalog/sql.ts";
+import { findService, lockService, type ServicePath } from "../catalog/services-sql.ts";
+import { findEnvironment, findProject } from "../catalog/sql.ts";
 
 /** The project, or 404. */
 export async function requireProject(db: Db, accountId: string, projectId: string) {
-  const project = await projectById(db, accountId, projectId);
+  const project = await findProject(db, accountId, projectId);
   if (!project) throw notFound("project");
   return project;
 }
@@ -17,7 +17,7 @@ export async function requireEnvironment(
   path: { accountId: string; projectId: string; environmentId: string },
 ) {
   const { accountId, projectId, environmentId } = path;
-  const environment = await environmentById(db, accountId, projectId, environmentId);
+  const environment = await findEnvironment(db, accountId, projectId, environmentId);
   if (environment) return environment;
   await requireProject(db, accountId, projectId);
   throw notFound("environment");
@@ -25,7 +25,7 @@ export async function requireEnvironment(
 
 /** The service, or 404 naming the part of the path that does not exist. */
 export async function requireService(db: Db, path: ServicePath) {
-  const service = await serviceByPath(db, path);
+  const service = await findService(db, path);
   if (service) return service;
   await requireEnvironment(db, path);
   throw notFound("service");

@@ -1,5 +1,5 @@
 import { type Db, many, one } from "../../kit/postgres/db.ts";
-import { DEPLOYMENT, type Stored, told } from "../deployments/sql.ts";
+import { DEPLOYMENT, type Stored, toMessage } from "../deployments/sql.ts";
 
 /** Channel on which the triggers of this schema tell what changed. */
 export const FOLLOW_CHANNEL = "'deployer-follow:' || current_schema()";
@@ -8,10 +8,10 @@ export const FOLLOW_CHANNEL = "'deployer-follow:' || current_schema()";
  * How a deployment and its build ended, as far as they have. A release that another one replaced before it
  * was healthy will never be: it counts as superseded.
  */
-export function standing(db: Db, deploymentId: string) {
+export function findOutcome(db: Db, deploymentId: string) {
   return one<{ outcome: string | null; buildOutcome: string | null }>(
     db,
-    "deployment_standing",
+    "deployment_outcome",
     `select case when d.healthy_at is not null then 'healthy'
          when d.status in ('failed', 'superseded') then d.status
          when d.status = 'applied' and s.live_version > d.version then 'superseded' end as outcome,
@@ -23,7 +23,7 @@ export function standing(db: Db, deploymentId: string) {
 }
 
 /** What the deployment looked like at each change after `seq`. */
-export async function statesAfter(db: Db, deploymentId: string, seq: number) {
+export async function listStates(db: Db, deploymentId: string, seq: number) {
   const found = await many<{ seq: number; moved: boolean } & Stored>(
     db,
     "deployment_states",
@@ -32,11 +32,11 @@ export async function statesAfter(db: Db, deploymentId: string, seq: number) {
      where s.deployment_id = $1 and s.seq > $2 order by s.seq`,
     [deploymentId, seq],
   );
-  return found.map(({ seq, moved, ...row }) => ({ seq, moved, deployment: told(row) }));
+  return found.map(({ seq, moved, ...row }) => ({ seq, moved, deployment: toMessage(row) }));
 }
 
 /** The pieces of a build's log that were written after a position. */
-export function piecesAfter(db: Db, deploymentId: string, position: number) {
+export function listLogPieces(db: Db, deploymentId: string, position: number) {
   return many<{ position: number; seq: number; text: string }>(
     db,
     "log_pieces",

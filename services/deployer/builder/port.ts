@@ -83,7 +83,7 @@ export interface Builder {
   readonly resumes?: true;
   /**
    * Builds, or goes on with, the build of this id. Throws `BuildFailure`; when `signal` aborts, its reason,
-   * after everything the build started has ended and nothing of it is left; with `BuildLeft` as reason, a
+   * after everything the build started has ended and nothing of it is left; with `BuildHandedOver` as reason, a
    * build that can be resumed goes on.
    */
   build(request: BuildRequest, signal: AbortSignal): Promise<BuildResult>;
@@ -99,8 +99,8 @@ export interface Builder {
 }
 
 /** Why a build's signal aborts when another process is to go on with it. */
-export class BuildLeft extends Error {
-  override name = "BuildLeft";
+export class BuildHandedOver extends Error {
+  override name = "BuildHandedOver";
 }
 
 export type BuildFailureStage = "source" | "detect" | "build" | "push";

@@ -1,13 +1,13 @@
 import { BuildFailure, type BuildSource } from "../builder/port.ts";
 import type { ReleaseRow } from "../releases/sql.ts";
-import type { Resolved } from "../releases/variables-client.ts";
+import type { ResolvedVariables } from "../releases/variables-client.ts";
 import type { Secrets } from "../secrets.ts";
 
 /**
  * Where the builder takes a deployment's source from, with the token of now for a private repository.
  * Throws `BuildFailure` when the variable that should hold the token does not, or shows it to readers.
  */
-export function sourceOf(release: ReleaseRow, resolved: Resolved, secrets: Secrets): BuildSource {
+export function sourceOf(release: ReleaseRow, resolved: ResolvedVariables, secrets: Secrets): BuildSource {
   const { serviceId, archiveRef, archiveDigest: digest, source } = release;
   if (archiveRef || !source.git)
     return { kind: "archive", key: secrets.archiveKey(serviceId, archiveRef ?? "") ?? "", digest };

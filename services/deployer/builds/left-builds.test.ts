@@ -11,7 +11,7 @@ import { deleteServices } from "../catalog/delete-services.ts";
 import { mergeConfig } from "../catalog/service-config.ts";
 import { insertService, lockService } from "../catalog/services-sql.ts";
 import { insertEnvironment, insertProject } from "../catalog/sql.ts";
-import { accept, type Wanted } from "../deployments/accept.ts";
+import { accept, type DeploymentInput } from "../deployments/accept.ts";
 import { type ReconcilerDeps, startReconciler } from "../reconcile/reconciler.ts";
 import { imageArtifact } from "../runtime/port.ts";
 import { createSecrets } from "../secrets.ts";
@@ -91,7 +91,7 @@ async function service() {
   const config = mergeConfig("web", undefined, undefined);
   const made = { id: id!, ...path, name: "web", type: "web", source: {}, config, staged: false };
   await insertService(pool, { ...made, addonState: undefined });
-  const deploy = (wanted: Wanted) =>
+  const deploy = (wanted: DeploymentInput) =>
     transaction(pool, async (tx) =>
       accept(
         tx,

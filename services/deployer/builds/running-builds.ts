@@ -9,22 +9,22 @@ import { entitlementsOf } from "../accounts/plans.ts";
 import {
   type Builder,
   BuildFailure,
-  BuildLeft,
+  BuildHandedOver,
   type BuildResult,
   defaultBuildLimits,
 } from "../builder/port.ts";
-import { fail, notice } from "../deployments/fail-deployment.ts";
+import { failDeployment, newNotice } from "../deployments/fail-deployment.ts";
 import { dropLog } from "../deployments/sql.ts";
 import {
   beginBuild,
   finishBuild,
-  markLeft,
+  markLeftover,
   setBuildStage,
   setCommit,
 } from "../deployments/transitions-sql.ts";
-import { poke } from "../reconcile/sql.ts";
-import { type ReleaseRow, releaseOf } from "../releases/sql.ts";
-import type { Resolve, Resolved } from "../releases/variables-client.ts";
+import { enqueue } from "../reconcile/sql.ts";
+import { findRelease, type ReleaseRow } from "../releases/sql.ts";
+import type { ResolvedVariables, ResolveVariables } from "../releases/variables-client.ts";
 import { imageRef } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";
 import { sourceOf } from "./build-source.ts";
@@ -34,7 +34,7 @@ export type BuildsDeps = {
   pool: Pool;
   builder: Builder;
   secrets: Secrets;
-  resolve: Resolve;
+  resolve: ResolveVariables;
   log: Logger;
   /** Owner of this process's leases: only the holder's builds move a deployment. */
   owner: number;
@@ -55,19 +55,19 @@ export function createBuilds(deps: BuildsDeps) {
 
   /** Moves the deployment to `building` and lets the build run; `false` when the deployment moved on. */
   async function begin(serviceId: string, deploymentId: string): Promise<boolean> {
-    const [release, resolved] = await Promise.all([releaseOf(pool, deploymentId), deps.resolve(serviceId)]);
+    const [release, resolved] = await Promise.all([findRelease(pool, deploymentId), deps.resolve(serviceId)]);
     if (!release?.buildId) return false;
     const moved = await transaction(pool, async (tx) => {
       const row = await beginBuild(tx, owner, deploymentId);
-      if (row && !row.again)
+      if (row && !row.resumed)
         await emit(tx, DeploymentBuildingSchema, row.accountId, { ...row, deploymentId });
       return row;
     });
     if (!moved) return false;
-    log.info({ deploymentId, again: moved.again }, "build begins");
+    log.info({ deploymentId, resumed: moved.resumed }, "build begins");
     // Where a build that another process began is not gone on with, its log and files begin anew.
-    const resumes = moved.again && builder.resumes === true;
-    if (moved.again && !resumes) {
+    const resumes = moved.resumed && builder.resumes === true;
+    if (moved.resumed && !resumes) {
       await builder.discard(release.buildId);
       await dropLog(pool, deploymentId);
     }
@@ -81,7 +81,7 @@ export function createBuilds(deps: BuildsDeps) {
 
   async function run(
     release: ReleaseRow,
-    resolved: Resolved,
+    resolved: ResolvedVariables,
     output: BuildLogWriter,
     signal: AbortSignal,
   ): Promise<void> {
@@ -94,10 +94,15 @@ export function createBuilds(deps: BuildsDeps) {
       if (error instanceof BuildFailure) output.line(error.message);
       await output.close();
       if (error instanceof BuildFailure)
-        await fail(pool, log, deploymentId, notice(error.stage, error.code, error.message)).catch(() => {
+        await failDeployment(
+          pool,
+          log,
+          deploymentId,
+          newNotice(error.stage, error.code, error.message),
+        ).catch(() => {
           broken = true;
         });
-      else if (signal.reason instanceof BuildLeft) await disown(release);
+      else if (signal.reason instanceof BuildHandedOver) await disown(release);
       else if (!signal.aborted) {
         broken = true;
         log.error({ err: error, deploymentId }, "the build broke off and is begun again");
@@ -114,9 +119,9 @@ export function createBuilds(deps: BuildsDeps) {
    */
   async function disown({ deploymentId, serviceId, buildId }: ReleaseRow): Promise<void> {
     try {
-      const status = await markLeft(pool, deploymentId);
+      const status = await markLeftover(pool, deploymentId);
       if (status === undefined) await builder.discard(buildId!);
-      else if (status === "failed" || status === "superseded") await poke(pool, [serviceId]);
+      else if (status === "failed" || status === "superseded") await enqueue(pool, [serviceId]);
     } catch (error) {
       log.warn({ err: error, deploymentId }, "what a build may have left could not be looked after");
     }
@@ -141,7 +146,7 @@ export function createBuilds(deps: BuildsDeps) {
     return moved !== undefined;
   }
 
-  function request(release: ReleaseRow, resolved: Resolved, output: BuildLogWriter) {
+  function request(release: ReleaseRow, resolved: ResolvedVariables, output: BuildLogWriter) {
     const { deploymentId, buildId, serviceId, type, config } = release;
     const begun = release.buildStartedMs ?? Date.now();
     let noted = Promise.resolve(); // one after the other, so that the last stage stays
@@ -172,7 +177,7 @@ export function createBuilds(deps: BuildsDeps) {
   }
 
   /** Ends this process's part in the build of a service; resolves when nothing of it runs here any more. */
-  async function end(serviceId: string, reason?: BuildLeft): Promise<void> {
+  async function end(serviceId: string, reason?: BuildHandedOver): Promise<void> {
     const build = running.get(serviceId);
     if (!build) return;
     log.info({ deploymentId: build.deploymentId }, reason ? "build is left" : "build is stopped");
@@ -185,7 +190,8 @@ export function createBuilds(deps: BuildsDeps) {
     /** Ends the build of a service, which is not wanted any more. */
     stop: (serviceId: string) => end(serviceId),
     /** Leaves the build of a service to the process that works on the service next. */
-    leave: (serviceId: string) => end(serviceId, new BuildLeft("another process goes on with the build")),
+    leave: (serviceId: string) =>
+      end(serviceId, new BuildHandedOver("another process goes on with the build")),
     /** The deployment that is being built for a service. */
     current: (serviceId: string) => running.get(serviceId)?.deploymentId,
     hasSlot: () => running.size < deps.buildsAtOnce,

@@ -4,7 +4,7 @@ import type { VariablesService } from "../../../proto/gen/berth/variables/v1/var
 import { emit } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import { conflict, unavailable } from "../../kit/rpc/errors.ts";
-import { wakeReconcilers } from "../reconcile/sql.ts";
+import { notifyReconcilers } from "../reconcile/sql.ts";
 import { stopUsage } from "../usage/intervals.ts";
 import { type Deletable, markServices } from "./deletion-sql.ts";
 
@@ -63,7 +63,7 @@ export async function deleteServices(
     const event = { ...path, environmentId: service.environmentId, serviceId: service.id };
     await emit(tx, ServiceDeletedSchema, path.accountId, event);
   }
-  await wakeReconcilers(tx);
+  await notifyReconcilers(tx);
 }
 
 function confirmationRequired(live: { id: string; name: string; environmentId: string }[]) {

@@ -69,13 +69,13 @@ export function lockDeployments(db: Db, serviceId: string) {
   );
 }
 
-export type BuildOf = { buildId?: string; artifact?: string };
+export type BuildOutput = { buildId?: string; artifact?: string };
 
 /** What the builder may hold for a service. */
-export function buildsOf(db: Db, serviceId: string) {
-  return many<BuildOf>(
+export function listBuildOutputs(db: Db, serviceId: string) {
+  return many<BuildOutput>(
     db,
-    "builds_of",
+    "build_outputs",
     `select distinct build_id as "buildId", artifact from deployments
      where service_id = $1 and (artifact is not null or leftover)`,
     [serviceId],
@@ -94,7 +94,7 @@ export function removeService(db: Db, serviceId: string) {
 }
 
 /** Which of these environments are no more. */
-export async function environmentsGone(db: Db, ids: string[]): Promise<string[]> {
+export async function listDeletedEnvironments(db: Db, ids: string[]): Promise<string[]> {
   const gone = await many<{ id: string }>(
     db,
     "environments_gone",

@@ -75,7 +75,7 @@ const SERVICE = `
 export type ServicePath = { accountId: string; projectId: string; environmentId: string; service: string };
 
 /** A service by its path. */
-export function serviceByPath(db: Db, path: ServicePath) {
+export function findService(db: Db, path: ServicePath) {
   return one<ServiceRow>(
     db,
     "service_get",
@@ -84,7 +84,7 @@ export function serviceByPath(db: Db, path: ServicePath) {
   );
 }
 
-export function servicesPage(db: Db, environmentId: string, before: string | undefined, limit: number) {
+export function listServices(db: Db, environmentId: string, before: string | undefined, limit: number) {
   return many<ServiceRow>(
     db,
     "service_page",

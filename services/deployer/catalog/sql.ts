@@ -20,7 +20,7 @@ export function insertProject(db: Db, id: string, accountId: string, name: strin
   );
 }
 
-export function projectById(db: Db, accountId: string, projectId: string) {
+export function findProject(db: Db, accountId: string, projectId: string) {
   return one<ProjectRow>(
     db,
     "project_get",
@@ -39,7 +39,7 @@ export function holdProject(db: Db, accountId: string, projectId: string) {
   );
 }
 
-export function projectsPage(db: Db, accountId: string, before: string | undefined, limit: number) {
+export function listProjects(db: Db, accountId: string, before: string | undefined, limit: number) {
   return many<ProjectRow>(
     db,
     "project_page",
@@ -72,7 +72,7 @@ export function insertEnvironment(db: Db, id: string, accountId: string, project
 
 const IN_PROJECT = `account_id = $1 and project_id = $2 and id = $3 and deleting_at is null`;
 
-export function environmentById(db: Db, accountId: string, projectId: string, environmentId: string) {
+export function findEnvironment(db: Db, accountId: string, projectId: string, environmentId: string) {
   return one<EnvironmentRow>(
     db,
     "environment_get",
@@ -91,7 +91,7 @@ export function holdEnvironment(db: Db, accountId: string, projectId: string, en
   );
 }
 
-export function environmentsPage(db: Db, projectId: string, before: string | undefined, limit: number) {
+export function listEnvironments(db: Db, projectId: string, before: string | undefined, limit: number) {
   return many<EnvironmentRow>(
     db,
     "environment_page",
@@ -116,7 +116,7 @@ const SCOPE = `
     s.name as "serviceName", s.type as "serviceType"`;
 
 /** The scopes of a path, as far as they exist; undefined when the project does not. */
-export function scopeByPath(
+export function findScopeByPath(
   db: Db,
   path: { accountId: string; projectId: string; environmentId?: string; service?: string },
 ) {
@@ -131,7 +131,7 @@ export function scopeByPath(
   );
 }
 
-export function scopeByService(db: Db, serviceId: string) {
+export function findScopeByService(db: Db, serviceId: string) {
   return one<ScopeRow>(
     db,
     "scope_by_service",
@@ -142,7 +142,7 @@ export function scopeByService(db: Db, serviceId: string) {
 }
 
 /** The web and worker services of a project, or of one environment, that are not being deleted. */
-export function servicesUnder(db: Db, projectId: string, environmentId: string | undefined) {
+export function listScopeServices(db: Db, projectId: string, environmentId: string | undefined) {
   return many<{ id: string; name: string; environmentId: string }>(
     db,
     "services_under",
@@ -164,7 +164,7 @@ export type AddonRow = {
   revision: number;
 };
 
-export function addonById(db: Db, serviceId: string) {
+export function findAddon(db: Db, serviceId: string) {
   return one<AddonRow>(
     db,
     "addon_get",

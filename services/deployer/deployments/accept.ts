@@ -9,7 +9,7 @@ import type { Tx } from "../../kit/postgres/db.ts";
 import type { Caller } from "../../kit/rpc/caller-token.ts";
 import { requireProvisioned } from "../accounts/provisioning.ts";
 import type { LockedService } from "../catalog/services-sql.ts";
-import { poke } from "../reconcile/sql.ts";
+import { enqueue } from "../reconcile/sql.ts";
 import { insertRestored, type RetainedVersion } from "./retention-sql.ts";
 import { type DeploymentRow, insertDeployment, supersede, takeVersion } from "./sql.ts";
 
@@ -17,7 +17,7 @@ import { type DeploymentRow, insertDeployment, supersede, takeVersion } from "./
  * What a deployment runs: something the runtime can take as it is, source to build, or what an earlier
  * deployment ran and how.
  */
-export type Wanted =
+export type DeploymentInput =
   | { artifact: string; image?: string }
   | { archiveRef: string; archiveDigest?: string }
   | { branch: string }
@@ -32,7 +32,7 @@ export async function accept(
   tx: Tx,
   by: { caller: Caller; requestId: string },
   service: LockedService,
-  wanted: Wanted,
+  wanted: DeploymentInput,
 ): Promise<DeploymentRow> {
   const { accountId, id: serviceId } = service;
   await requireProvisioned(tx, accountId);
@@ -66,6 +66,6 @@ export async function accept(
   };
   const target = deployment.id;
   await audit(tx, by, { service: "deployer", accountId, action: "deployment.create", target, metadata });
-  await poke(tx, [serviceId]);
+  await enqueue(tx, [serviceId]);
   return deployment;
 }

@@ -7,22 +7,26 @@ import { isRefusal, unavailable } from "../../kit/rpc/errors.ts";
 import { requireLocked } from "../api/require.ts";
 import { isDeployable, type StoredConfig } from "../catalog/service-config.ts";
 import type { LockedService, ServicePath } from "../catalog/services-sql.ts";
-import { type Resolve, type Resolved, Unresolved } from "../releases/variables-client.ts";
+import {
+  type ResolvedVariables,
+  type ResolveVariables,
+  VariablesUnavailable,
+} from "../releases/variables-client.ts";
 import { type Runtime, RuntimeRefusal } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";
-import type { Wanted } from "./accept.ts";
-import { type LiveRun, liveRun } from "./retention-sql.ts";
-import { compareMarks } from "./variable-digests.ts";
+import type { DeploymentInput } from "./accept.ts";
+import { findLiveRun, type LiveRun } from "./retention-sql.ts";
+import { compareDigests } from "./variable-digests.ts";
 
 export type DryRunDeps = {
   pool: Pool;
   secrets: Secrets;
-  resolve: Resolve;
+  resolve: ResolveVariables;
   runtime: Pick<Runtime, "check">;
 };
 
 /** Says what a service's deployment would run, or throws what it is refused with. */
-export type Choose = (tx: Tx, service: LockedService) => Promise<Wanted>;
+export type ChooseInput = (tx: Tx, service: LockedService) => Promise<DeploymentInput>;
 
 /**
  * What a deployment would do, without doing it (docs/deployments.md#dry-run): whether it would be accepted and could
@@ -31,12 +35,12 @@ export type Choose = (tx: Tx, service: LockedService) => Promise<Wanted>;
 export async function dryRun(
   { pool, secrets, resolve, runtime }: DryRunDeps,
   path: ServicePath,
-  choose: Choose,
+  choose: ChooseInput,
 ): Promise<MessageInitShape<typeof DryRunSchema>> {
   const { service, live, chosen } = await transaction(pool, async (tx) => {
     const service = await requireLocked(tx, path);
     const chosen = await choose(tx, service).catch(refusalOf);
-    return { service, live: await liveRun(tx, service.id), chosen };
+    return { service, live: await findLiveRun(tx, service.id), chosen };
   });
   const wanted = "refused" in chosen ? undefined : chosen;
   const refusal = "refused" in chosen ? chosen.refused : unrunnable(runtime, service, chosen);
@@ -47,14 +51,14 @@ export async function dryRun(
     diff: {
       image: wanted ? imageDiff(live, wanted) : { changed: false },
       config: wanted ? configDiff(live?.config, configOf(service, wanted)) : [],
-      variables: compareMarks(secrets, service.id, live?.variables, resolved?.values ?? {}),
+      variables: compareDigests(secrets, service.id, live?.variables, resolved?.values ?? {}),
     },
     dangling: resolved?.unresolved,
   };
 }
 
 /** What the runtime will refuse when it is told, of what is built already. */
-function unrunnable(runtime: DryRunDeps["runtime"], service: LockedService, wanted: Wanted) {
+function unrunnable(runtime: DryRunDeps["runtime"], service: LockedService, wanted: DeploymentInput) {
   const run = "restores" in wanted ? wanted.restores : wanted;
   const artifact = "artifact" in run ? run.artifact : undefined;
   if (artifact === undefined) return undefined;
@@ -74,11 +78,13 @@ function refusalOf(error: unknown) {
   return { refused: { status, code, message, reasons: details.map((detail) => detail.reason) } };
 }
 
-function away(error: unknown): Resolved {
-  throw error instanceof Unresolved ? unavailable("The service's variables could not be resolved.") : error;
+function away(error: unknown): ResolvedVariables {
+  throw error instanceof VariablesUnavailable
+    ? unavailable("The service's variables could not be resolved.")
+    : error;
 }
 
-function imageDiff(live: LiveRun | undefined, wanted: Wanted) {
+function imageDiff(live: LiveRun | undefined, wanted: DeploymentInput) {
   // Which commit a branch stands for is known only once it is fetched.
   if ("branch" in wanted)
     return { changed: true, from: live?.image ?? live?.archiveRef, to: `branch ${wanted.branch}` };
@@ -88,7 +94,7 @@ function imageDiff(live: LiveRun | undefined, wanted: Wanted) {
   return { changed, from, to: changed ? (run.image ?? run.archiveRef) : from };
 }
 
-function configOf(service: LockedService, wanted: Wanted): StoredConfig {
+function configOf(service: LockedService, wanted: DeploymentInput): StoredConfig {
   return "restores" in wanted ? wanted.restores.config : service.config;
 }
 

@@ -3,10 +3,10 @@ import { emit } from "../../kit/events/outbox.ts";
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { StoredNotice } from "./sql.ts";
-import { failDeployment } from "./transitions-sql.ts";
+import { markFailed } from "./transitions-sql.ts";
 
 /** A note of now, in a form the database can hold. */
-export function notice(stage: string, code: string, message: string): StoredNotice {
+export function newNotice(stage: string, code: string, message: string): StoredNotice {
   return { message: storable(message), at: new Date().toISOString(), stage, code };
 }
 
@@ -16,7 +16,7 @@ export function storable(text: string): string {
 }
 
 /** Ends a deployment that has not applied as failed; `false` when it had ended otherwise. */
-export async function fail(
+export async function failDeployment(
   pool: Pool,
   log: Logger,
   deploymentId: string,
@@ -31,13 +31,13 @@ export async function fail(
 const STAGES: Record<string, string> = { queued: "queue", building: "build", built: "apply" };
 
 /** Ends a deployment because a user does not want it any more; `false` when it had ended already. */
-export function cancel(tx: Tx, { id, status }: { id: string; status: string }): Promise<boolean> {
-  return end(tx, id, notice(STAGES[status] ?? "queue", "canceled", "It was canceled."));
+export function cancelDeployment(tx: Tx, { id, status }: { id: string; status: string }): Promise<boolean> {
+  return end(tx, id, newNotice(STAGES[status] ?? "queue", "canceled", "It was canceled."));
 }
 
 async function end(tx: Tx, deploymentId: string, error: StoredNotice): Promise<boolean> {
   const { stage, code } = error;
-  const row = await failDeployment(tx, deploymentId, error);
+  const row = await markFailed(tx, deploymentId, error);
   if (row) await emit(tx, DeploymentFailedSchema, row.accountId, { ...row, deploymentId, stage, code });
   return row !== undefined;
 }

@@ -1,9 +1,9 @@
 import { type Db, many, one, type Pool, transaction } from "../../kit/postgres/db.ts";
-import { tiers } from "../accounts/plans.ts";
+import { TIERS } from "../accounts/plans.ts";
 import type { StoredConfig } from "../catalog/service-config.ts";
 import { digestOf } from "../images/sql.ts";
-import { poke } from "../reconcile/sql.ts";
-import { DEPLOYMENT, type DeploymentRow, type Stored, told } from "./sql.ts";
+import { enqueue } from "../reconcile/sql.ts";
+import { DEPLOYMENT, type DeploymentRow, type Stored, toMessage } from "./sql.ts";
 
 // Versions that can be rolled back to, and the end of their artifacts.
 
@@ -24,7 +24,7 @@ export type RetainedVersion = {
   newer: number;
 };
 
-export function retainedVersion(db: Db, serviceId: string, version: number) {
+export function findRetainedVersion(db: Db, serviceId: string, version: number) {
   return one<RetainedVersion>(
     db,
     "history_version",
@@ -52,7 +52,7 @@ export async function insertRestored(
      from deployments o where o.id = $3 returning ${DEPLOYMENT}`,
     [restored.id, restored.version, restored.from],
   );
-  return told(row!);
+  return toMessage(row!);
 }
 
 // Not retained: replaced before it was ever live, or older than as many live versions as the plan keeps.
@@ -76,20 +76,20 @@ const expiring = (which: string) => `
   returning d.service_id as "serviceId"`;
 
 const DEPTHS = JSON.stringify(
-  Object.fromEntries(Object.entries(tiers).map(([tier, { historyDepth }]) => [tier, historyDepth])),
+  Object.fromEntries(Object.entries(TIERS).map(([tier, { historyDepth }]) => [tier, historyDepth])),
 );
 
 /** Marks the artifacts of a locked service that nobody can roll back to any more; they are removed next. */
-export async function expire(db: Db, serviceId: string): Promise<void> {
+export async function expireArtifacts(db: Db, serviceId: string): Promise<void> {
   await many(db, "history_expire", expiring("s.id = $2"), [DEPTHS, serviceId]);
 }
 
 /** The same for all services that nobody works on: plans change without a deployment. */
-export async function expireEverywhere(pool: Pool): Promise<void> {
+export async function expireAllArtifacts(pool: Pool): Promise<void> {
   await transaction(pool, async (tx) => {
     const text = expiring("s.live_version is not null for no key update of s skip locked");
     const found = await many<{ serviceId: string }>(tx, "history_expire_all", text, [DEPTHS]);
-    await poke(tx, [...new Set(found.map((row) => row.serviceId))]);
+    await enqueue(tx, [...new Set(found.map((row) => row.serviceId))]);
   });
 }
 
@@ -102,7 +102,7 @@ export type LiveRun = {
   variables?: Buffer;
 };
 
-export function liveRun(db: Db, serviceId: string) {
+export function findLiveRun(db: Db, serviceId: string) {
   return one<LiveRun>(
     db,
     "history_live",

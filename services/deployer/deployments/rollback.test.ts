@@ -12,7 +12,7 @@ import {
   type TestDeployer,
   visit,
 } from "../testing/testing.ts";
-import { expireEverywhere } from "./retention-sql.ts";
+import { expireAllArtifacts } from "./retention-sql.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -187,10 +187,10 @@ test("what a smaller plan does not retain is removed without a deployment", asyn
   await wereLive(web, 6);
   await deployEdition(web, "eight");
   expect((await web.tryOut.rollback({ ...web.path, version: 1 })).eligible).toBe(true);
-  await expireEverywhere(berth.pool);
+  await expireAllArtifacts(berth.pool);
   expect((await web.tryOut.rollback({ ...web.path, version: 1 })).eligible).toBe(true);
   await plan("free");
-  await expireEverywhere(berth.pool);
+  await expireAllArtifacts(berth.pool);
   await eventually("it is removed", async () => !existsSync(folder));
   await plan("pro"); // too late
   const late = web.deployments.rollback({ ...web.path, version: 1 });

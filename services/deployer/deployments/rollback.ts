@@ -3,19 +3,23 @@ import { createValidator } from "@bufbuild/protovalidate";
 import { ServiceConfigSchema } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import type { Db } from "../../kit/postgres/db.ts";
 import { conflict, invalid, isRefusal, notFound, refuse } from "../../kit/rpc/errors.ts";
-import { entitlementsFor } from "../accounts/provisioning.ts";
+import { findEntitlements } from "../accounts/provisioning.ts";
 import { serviceDeleting } from "../api/require.ts";
 import { mergeConfig, type StoredConfig } from "../catalog/service-config.ts";
 import type { LockedService } from "../catalog/services-sql.ts";
-import { type RetainedVersion, retainedVersion } from "./retention-sql.ts";
+import { findRetainedVersion, type RetainedVersion } from "./retention-sql.ts";
 
 /**
  * What a rollback to a version deploys. Refused in the order of docs/deployments.md#rollback: 404 → 409
  * version_never_live, version_is_current → 403 quota_exceeded with `limit` → 422 configuration_frozen,
  * image_not_restorable.
  */
-export async function toRestore(db: Db, service: LockedService, version: number): Promise<RetainedVersion> {
-  const found = await retainedVersion(db, service.id, version);
+export async function findRestorable(
+  db: Db,
+  service: LockedService,
+  version: number,
+): Promise<RetainedVersion> {
+  const found = await findRetainedVersion(db, service.id, version);
   if (!found) throw notFound("version");
   if (service.deleting) throw serviceDeleting();
   if (!found.wasLive)
@@ -24,7 +28,7 @@ export async function toRestore(db: Db, service: LockedService, version: number)
       `Version ${version} was never live: there is nothing to go back to.`,
     );
   if (found.current) throw conflict("version_is_current", `Version ${version} is the current release.`);
-  const { historyDepth: limit } = await entitlementsFor(db, service.accountId);
+  const { historyDepth: limit } = await findEntitlements(db, service.accountId);
   if (found.newer >= limit)
     throw refuse(
       403,

@@ -41,7 +41,7 @@ export type Stored = Omit<DeploymentRow, "errors" | "warnings"> & {
 
 const UNDER_WAY = "('queued', 'building', 'built')";
 
-export function told(row: Stored): DeploymentRow {
+export function toMessage(row: Stored): DeploymentRow {
   const times = (notices: StoredNotice[]) =>
     notices.map((notice) => ({ ...notice, at: timestampFromMs(Date.parse(notice.at)) }));
   return { ...row, errors: times(row.errors), warnings: times(row.warnings) };
@@ -104,11 +104,11 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
       deployment.archiveDigest,
     ],
   );
-  return told(row!);
+  return toMessage(row!);
 }
 
 /** What the applied release runs. */
-export function liveArtifact(db: Db, serviceId: string) {
+export function findLiveArtifact(db: Db, serviceId: string) {
   return one<{ artifact: string; image?: string }>(
     db,
     "deployment_live_artifact",
@@ -118,18 +118,18 @@ export function liveArtifact(db: Db, serviceId: string) {
   );
 }
 
-export async function deploymentByVersion(db: Db, serviceId: string, version: number) {
+export async function findDeployment(db: Db, serviceId: string, version: number) {
   const row = await one<Stored>(
     db,
     "deployment_get",
     `select ${DEPLOYMENT} from deployments d where d.service_id = $1 and d.version = $2`,
     [serviceId, version],
   );
-  return row && told(row);
+  return row && toMessage(row);
 }
 
 /** Newest first: versions grow with each deployment. */
-export async function deploymentsPage(db: Db, serviceId: string, before: number | undefined, limit: number) {
+export async function listDeployments(db: Db, serviceId: string, before: number | undefined, limit: number) {
   const found = await many<Stored>(
     db,
     "deployment_page",
@@ -137,7 +137,7 @@ export async function deploymentsPage(db: Db, serviceId: string, before: number 
      where d.service_id = $1 and ($2::int is null or d.version < $2) order by d.version desc limit $3`,
     [serviceId, before, limit],
   );
-  return found.map(told);
+  return found.map(toMessage);
 }
 
 /** One more piece of a build's log; `seq` counts from 0 in each build. */

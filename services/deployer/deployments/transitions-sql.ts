@@ -1,5 +1,5 @@
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
-import { poke, RELAXED } from "../reconcile/sql.ts";
+import { enqueue, RELAXED } from "../reconcile/sql.ts";
 import type { StoredNotice } from "./sql.ts";
 
 // How deployments move: each statement compares the state it leaves, so a late one moves nothing.
@@ -10,7 +10,7 @@ const MOVED = `returning d.service_id as "serviceId", d.version,
 
 /** Leaves `queued`, or begins the same build again; only for the owner of the lease. */
 export function beginBuild(db: Db, owner: number, deploymentId: string) {
-  return one<Moved & { again: boolean; buildStartedMs: number }>(
+  return one<Moved & { resumed: boolean; buildStartedMs: number }>(
     db,
     "deployment_begin_build",
     `with before as (select id, status from deployments where id = $2 for update)
@@ -19,7 +19,7 @@ export function beginBuild(db: Db, owner: number, deploymentId: string) {
      from before, work w
      where d.id = before.id and before.status in ('queued', 'building') and d.build_id is not null
        and w.service_id = d.service_id and w.lease_owner = $1
-     ${MOVED}, before.status = 'building' as again,
+     ${MOVED}, before.status = 'building' as resumed,
        (extract(epoch from d.build_started_at) * 1000)::float8 as "buildStartedMs"`,
     [owner, deploymentId],
   );
@@ -61,7 +61,7 @@ export function finishBuild(
   );
 }
 
-export function failDeployment(db: Db, deploymentId: string, error: StoredNotice) {
+export function markFailed(db: Db, deploymentId: string, error: StoredNotice) {
   return one<Moved>(
     db,
     "deployment_fail",
@@ -91,7 +91,7 @@ export async function wakeAwaiting(db: Db, addonId: string): Promise<void> {
      where a.id = $1 and d.status in ('queued', 'built') and a.name = any(d.awaits)`,
     [addonId],
   );
-  await poke(
+  await enqueue(
     db,
     found.map((row) => row.serviceId),
   );
@@ -144,10 +144,10 @@ export function addWarning(db: Db, serviceId: string, version: number, warning: 
 }
 
 /** A build of the deployment may have left something after all, if it has ended without a release; gives its status. */
-export async function markLeft(db: Db, deploymentId: string): Promise<string | undefined> {
+export async function markLeftover(db: Db, deploymentId: string): Promise<string | undefined> {
   const row = await one<{ status: string }>(
     db,
-    "deployment_left",
+    "deployment_leftover",
     `with marked as (
        update deployments set leftover = true where id = $1 and status in ('failed', 'superseded'))
      select status from deployments where id = $1`,

@@ -9,14 +9,14 @@ const markOf = (salt: string, name: string, value: string) =>
   createHmac("sha256", salt).update(`${name}\0${value}`).digest("base64url").slice(0, 22);
 
 /** The names of a set of variables with a salted mark of each value, sealed: it holds no value. */
-export function sealMarks(secrets: Secrets, serviceId: string, values: Values): Buffer {
+export function sealDigests(secrets: Secrets, serviceId: string, values: Values): Buffer {
   const salt = randomBytes(16).toString("base64url");
   const names = Object.entries(values).map(([name, value]) => [name, markOf(salt, name, value)]);
   return secrets.seal(JSON.stringify({ salt, names: Object.fromEntries(names) }), bound(serviceId));
 }
 
 /** Which names a set of variables adds, changes and removes against sealed marks; all are new without. */
-export function compareMarks(
+export function compareDigests(
   secrets: Secrets,
   serviceId: string,
   sealed: Buffer | undefined,

@@ -6,35 +6,35 @@ import { newId } from "../../kit/ids.ts";
 import { freePort } from "../../kit/process/free-port.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { findMarked } from "../shared/process-tree.ts";
-import { actAs, archiveOf, exampleApp, type Surroundings, startSurroundings } from "../testing/testing.ts";
+import { actAs, archiveOf, exampleApp, startTestPlatform, type TestPlatform } from "../testing/testing.ts";
 import { type DeployerProcess, deployerProcess, runningPlaces } from "../testing/testing-process.ts";
 
-let around: Surroundings;
+let platform: TestPlatform;
 let first: DeployerProcess;
 let second: DeployerProcess;
 let folder: string;
 
 beforeAll(async () => {
-  around = await startSurroundings();
+  platform = await startTestPlatform();
   folder = await mkdtemp(join(tmpdir(), "berth-second-"));
-  first = deployerProcess(around);
-  second = deployerProcess(around);
+  first = deployerProcess(platform);
+  second = deployerProcess(platform);
 });
 afterAll(async () => {
   await Promise.all([first?.end("SIGTERM"), second?.end("SIGTERM")]);
-  await around?.stop();
+  await platform?.stop();
   if (folder) await rm(folder, { recursive: true, force: true });
 });
 
 test("a second deployer with a folder of its own does not start, and nothing runs a second time", async () => {
   await first.run();
-  const acting = actAs(around.port, newId("acc"));
+  const acting = actAs(platform.port, newId("acc"));
   const environment = await acting.environment();
   const types = inject("redisProgram") ? ["web", "redis"] : ["web"];
   for (const type of types) await acting.catalog.createService({ ...environment, name: type, type });
   await acting.deployArchive(environment.at("web"), await archiveOf(await exampleApp("node")));
   for (const type of types) await acting.untilService(environment.at(type), "running");
-  const before = runningPlaces(around).sort();
+  const before = runningPlaces(platform).sort();
 
   const [port, router] = [await freePort(), await freePort()];
   const other = { DATA_DIR: folder, PORT: String(port), ROUTER_PORT: String(router) };
@@ -45,10 +45,10 @@ test("a second deployer with a folder of its own does not start, and nothing run
   await eventually("it has ended", async () => !second.runs());
   expect(await ended).toMatch(/Another deployer works on this database/);
   expect([findMarked(folder), await readdir(folder)]).toEqual([[], []]);
-  expect(runningPlaces(around).sort()).toEqual(before);
+  expect(runningPlaces(platform).sort()).toEqual(before);
   for (const type of types) await acting.untilService(environment.at(type), "running");
 
   await first.end("SIGKILL");
   await first.run(); // a killed one does not keep the place
-  expect(runningPlaces(around).sort()).toEqual(before);
+  expect(runningPlaces(platform).sort()).toEqual(before);
 });

@@ -3,7 +3,7 @@ import { invalid } from "../../kit/rpc/errors.ts";
 import { checkImage } from "../catalog/service-config.ts";
 import { imageRef, RuntimeRefusal } from "../runtime/port.ts";
 import { type ImageReference, parseImageReference } from "./image-reference.ts";
-import { artifactInUse, forgetBuilt, holdBuilt, lockBuilt } from "./sql.ts";
+import { artifactInUse, deleteBuiltImage, holdBuiltImage, lockBuiltImage } from "./sql.ts";
 
 /** Whether a reference names what builds of this platform push, whoever's. */
 export type IsBuiltImage = (image: ImageReference) => boolean;
@@ -19,7 +19,7 @@ export function accountImages(isBuilt: IsBuiltImage) {
   /** What is allowed is kept until the transaction ends. */
   async function isAllowed(db: Db, accountId: string, image: ImageReference): Promise<boolean> {
     if (!isBuilt(image)) return true;
-    return image.digest !== undefined && holdBuilt(db, accountId, image.digest);
+    return image.digest !== undefined && holdBuiltImage(db, accountId, image.digest);
   }
 
   return {
@@ -47,16 +47,16 @@ export function accountImages(isBuilt: IsBuiltImage) {
  * Gives up what a deployment ran, or without one what the whole service did. Gives whose build made it when it
  * can be removed now; nothing when another deployment of the account runs or retains it.
  */
-export function giveUpArtifact(
+export function releaseArtifact(
   pool: Pool,
   serviceId: string,
   artifact: string,
   deploymentId: string | undefined,
 ): Promise<string | undefined> {
   return transaction(pool, async (tx) => {
-    const built = await lockBuilt(tx, serviceId, artifact);
+    const built = await lockBuiltImage(tx, serviceId, artifact);
     if (await artifactInUse(tx, serviceId, artifact, deploymentId)) return undefined;
-    await forgetBuilt(tx, serviceId, artifact);
+    await deleteBuiltImage(tx, serviceId, artifact);
     return built?.serviceId ?? serviceId;
   });
 }

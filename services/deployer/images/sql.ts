@@ -6,7 +6,7 @@ import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 export const digestOf = (column: string) => `substring(${column} from '@(sha256:[0-9a-f]{64})$')`;
 
 /** Whether a build of the account pushed this image; then it is kept until the transaction ends. */
-export async function holdBuilt(db: Db, accountId: string, digest: string): Promise<boolean> {
+export async function holdBuiltImage(db: Db, accountId: string, digest: string): Promise<boolean> {
   const found = await many(
     db,
     "image_hold",
@@ -17,7 +17,7 @@ export async function holdBuilt(db: Db, accountId: string, digest: string): Prom
 }
 
 /** Whose build pushed an image of the service's account; locks it against new users. */
-export function lockBuilt(db: Db, serviceId: string, artifact: string) {
+export function lockBuiltImage(db: Db, serviceId: string, artifact: string) {
   return one<{ serviceId: string }>(
     db,
     "image_lock",
@@ -46,7 +46,7 @@ export async function artifactInUse(db: Db, serviceId: string, artifact: string,
 }
 
 /** Nobody can come to use it from now on. */
-export function forgetBuilt(db: Db, serviceId: string, artifact: string) {
+export function deleteBuiltImage(db: Db, serviceId: string, artifact: string) {
   return execute(
     db,
     "image_forget",

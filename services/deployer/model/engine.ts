@@ -1,6 +1,6 @@
-import { type Builder, BuildFailure, BuildLeft } from "../builder/port.ts";
+import { type Builder, BuildFailure, BuildHandedOver } from "../builder/port.ts";
 import type { IsBuiltImage } from "../images/account-images.ts";
-import { Unresolved } from "../releases/variables-client.ts";
+import { VariablesUnavailable } from "../releases/variables-client.ts";
 import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "../runtime/port.ts";
 import type { Process, World } from "./world.ts";
 
@@ -141,7 +141,7 @@ export class Engine {
           const result = await op(`end ${buildId}`, () => this.#end(buildId, job));
           return { artifact: result, runtime: "node" as const };
         } catch (error) {
-          const left = signal.aborted && signal.reason instanceof BuildLeft && this.resumes;
+          const left = signal.aborted && signal.reason instanceof BuildHandedOver && this.resumes;
           // A finished image is no part of its Job.
           const clean = () => (this.resumes ? void this.jobs.delete(buildId) : this.#discard(buildId));
           if (!left) await op(`clean ${buildId}`, clean);
@@ -223,7 +223,7 @@ export class Engine {
           const none = { secrets: [], sensitive: [], dangling: [], unresolved: [], missing: [] };
           return { values: { V: value }, fingerprint: value, ...none };
         },
-        () => new Unresolved("The service's variables could not be resolved; it is tried again."),
+        () => new VariablesUnavailable("The service's variables could not be resolved; it is tried again."),
       );
   }
 }

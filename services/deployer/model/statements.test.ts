@@ -78,7 +78,7 @@ const accept: Move = async (db, { service: serviceId, id, choices, ids }) => {
 };
 
 const restore: Move = async (db, { service, id, version, ids }) => {
-  const find = (one: number) => history.retainedVersion(db, service, one);
+  const find = (one: number) => history.findRetainedVersion(db, service, one);
   const from = (await find(version)) ?? (await find(1));
   if (!from) return from;
   await deployments.supersede(db, service);
@@ -114,8 +114,8 @@ const MOVES: Move[] = [
   accept,
   accept,
   restore,
-  (db, { service }) => work.poke(db, [service]),
-  (db, { service }) => work.poke(db, [service]),
+  (db, { service }) => work.enqueue(db, [service]),
+  (db, { service }) => work.enqueue(db, [service]),
   (db, { owner, service, choices }) => work.claim(db, owner, choices.chance(0.3) ? [service] : [], 50),
   (db, { owner }) => work.claim(db, owner, [], 50),
   (db, { owner }) => work.claim(db, owner, [], 50),
@@ -124,26 +124,27 @@ const MOVES: Move[] = [
   (db, facts) => work.wakeLater(db, facts.owner, facts.service, wait(facts)),
   (db, { owner, service }) => work.renew(db, owner, [service]),
   (db, { owner }) => work.releaseAll(db, owner),
-  (db) => work.nextDue(db),
+  (db) => work.msUntilDue(db),
   (db, facts) => work.compare(db, held(facts)),
-  (db, { service }) => releases.loadDesired(db, service),
-  (db, { service }) => releases.loadDesired(db, service),
-  (db, facts) => releases.releaseOf(db, any(facts)),
-  (db, { service }) => releases.liveReleaseOf(db, service),
-  (db, { owner, service }) => releases.lockHeld(db, owner, service),
-  (db, { owner, service, choices }) => releases.revisionFor(db, owner, service, choices.of(["one", "two"])),
+  (db, { service }) => releases.readDesired(db, service),
+  (db, { service }) => releases.readDesired(db, service),
+  (db, facts) => releases.findRelease(db, any(facts)),
+  (db, { service }) => releases.findLiveRelease(db, service),
+  (db, { owner, service }) => releases.lockWhileLeased(db, owner, service),
+  (db, { owner, service, choices }) =>
+    releases.assignRevision(db, owner, service, choices.of(["one", "two"])),
   (db, facts) => {
     const { service: serviceId, version, choices } = facts;
     const noted = { serviceId, version, revision: choices.below(3), dirtyAt: since(facts) };
-    return releases.noteRelease(db, noted, Buffer.from("marks"));
+    return releases.recordRelease(db, noted, Buffer.from("marks"));
   },
-  (db, facts) => releases.noteCompared(db, facts.service, facts.choices.chance(0.5), since(facts)),
+  (db, facts) => releases.recordComparison(db, facts.service, facts.choices.chance(0.5), since(facts)),
   (db, { owner, service, version, choices }) => {
     const state = choices.of(["running", "degraded"] as const);
     const status = { serviceId: service, version, revision: 1, state, restarts: 0 };
     return releases.recordStatus(db, owner, { ...status, serving: { version, revision: 1 } });
   },
-  (db, { service }) => releases.recordBroken(db, service, "It cannot run."),
+  (db, { service }) => releases.recordUnappliable(db, service, "It cannot run."),
   (db, facts) => moves.beginBuild(db, facts.owner, any(facts)),
   (db, facts) => moves.beginBuild(db, facts.owner, facts.ids.at(-1) ?? ""),
   (db, facts) => moves.setBuildStage(db, any(facts), "Building image"),
@@ -153,7 +154,7 @@ const MOVES: Move[] = [
     const image = facts.choices.of([undefined, "image-0"]);
     return moves.finishBuild(db, facts.owner, { deploymentId, artifact: artifactOf(deploymentId), image });
   },
-  (db, facts) => moves.failDeployment(db, any(facts), notice("broke")),
+  (db, facts) => moves.markFailed(db, any(facts), notice("broke")),
   (db, facts) => moves.beginApply(db, any(facts)),
   (db, facts) => moves.markApplied(db, any(facts)),
   (db, facts) => moves.markApplied(db, facts.ids.at(-1) ?? ""),
@@ -167,22 +168,22 @@ const MOVES: Move[] = [
       artifactOf(any(facts)),
       facts.choices.of([undefined, any(facts)]),
     ),
-  (db, facts) => images.lockBuilt(db, facts.service, artifactOf(any(facts))),
-  (db, facts) => images.forgetBuilt(db, facts.service, artifactOf(any(facts))),
-  (db, facts) => images.holdBuilt(db, "acc", artifactOf(any(facts)).split("@")[1] ?? ""),
+  (db, facts) => images.lockBuiltImage(db, facts.service, artifactOf(any(facts))),
+  (db, facts) => images.deleteBuiltImage(db, facts.service, artifactOf(any(facts))),
+  (db, facts) => images.holdBuiltImage(db, "acc", artifactOf(any(facts)).split("@")[1] ?? ""),
   (db, facts) => moves.markDiscarded(db, any(facts)),
-  (db, { service, version }) => history.retainedVersion(db, service, version),
-  (db, { service }) => history.expire(db, service),
+  (db, { service, version }) => history.findRetainedVersion(db, service, version),
+  (db, { service }) => history.expireArtifacts(db, service),
   (db, { service }) => services.lockService(db, { ...PLACE, service: service.replace("svc_", "web") }),
   (db, { service, choices }) =>
     services.updateService(db, service, {}, { ...CONFIG, replicas: choices.below(3) }),
   (db, { service, choices }) => services.rescale(db, service, { ...CONFIG, replicas: choices.below(3) }),
   (db, { service }) => services.rollLive(db, service),
   (db, { service }) => markDirty(db, "service", service),
-  (db, { service }) => deletion.buildsOf(db, service),
+  (db, { service }) => deletion.listBuildOutputs(db, service),
   (db, { service }) => deletion.lockDeployments(db, service),
-  (db, facts) => moves.markLeft(db, any(facts)),
-  (db) => deletion.environmentsGone(db, ["env", "env_gone"]),
+  (db, facts) => moves.markLeftover(db, any(facts)),
+  (db) => deletion.listDeletedEnvironments(db, ["env", "env_gone"]),
   (db) => deletion.pruneProject(db, "prj"),
   (db, { service }) => deletion.markServices(db, "id", service),
   (db, { service }) => deletion.removeService(db, service),

@@ -8,15 +8,15 @@ import type { Query, Row, Statement } from "./database.ts";
 export const FENCES = {
   "applies any version": "markApplied does not ask for the newest version",
   "applies what has ended": "markApplied does not ask for a state that is not final",
-  "applies without the lease": "lockHeld does not ask who holds the lease",
+  "applies without the lease": "lockWhileLeased does not ask who holds the lease",
   "builds without the lease": "beginBuild and finishBuild do not ask who holds the lease",
-  "fails what has ended": "failDeployment does not ask for a state that is not final",
+  "fails what has ended": "markFailed does not ask for a state that is not final",
   "supersedes nothing": "accept leaves older deployments as they are",
   "forgets wakes": "release does not keep an earlier time to look again",
-  "forgets changes": "noteRelease and noteCompared clear every mark of changed variables",
+  "forgets changes": "recordRelease and recordComparison clear every mark of changed variables",
   "keeps the dead": "leases of killed processes run their time, and are never free",
   "claims what is leased": "work_claim takes what is due, whoever holds its lease",
-  "reuses revisions": "revisionFor gives every set of variables the same revision",
+  "reuses revisions": "assignRevision gives every set of variables the same revision",
 } as const;
 export type Fence = keyof typeof FENCES;
 
@@ -146,7 +146,7 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Readonly<Record
 
   return {
     // sql-work.ts
-    work_poke(q, ids: string[]) {
+    work_enqueue(q, ids: string[]) {
       q.update(
         "work",
         (w) => ids.includes(w.id),
@@ -447,8 +447,8 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Readonly<Record
             leftover: true,
             build_started_at: before.build_started_at ?? q.now,
           });
-          const again = before.status === "building";
-          return { ...moved(q, [d])[0], again, buildStartedMs: d.build_started_at };
+          const resumed = before.status === "building";
+          return { ...moved(q, [d])[0], resumed, buildStartedMs: d.build_started_at };
         });
     },
     deployment_build_stage(q, id: string, stage: string) {
@@ -553,7 +553,7 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Readonly<Record
         (d) => ({ warnings: [...d.warnings, ...JSON.parse(warning)] }),
       ).length;
     },
-    deployment_left(q, id: string) {
+    deployment_leftover(q, id: string) {
       const before = q.get("deployments", id);
       q.update(
         "deployments",
@@ -772,7 +772,7 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Readonly<Record
         .lock("deployments", (d) => held.length > 0 && d.service_id === serviceId)
         .map((d) => ({ id: d.id }));
     },
-    builds_of(q, serviceId: string) {
+    build_outputs(q, serviceId: string) {
       const seen = new Set<string>();
       return q
         .rows("deployments", (d) => d.service_id === serviceId && (d.artifact !== null || d.leftover))

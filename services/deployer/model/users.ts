@@ -7,11 +7,11 @@ import {
   rollLive,
   updateService,
 } from "../catalog/services-sql.ts";
-import { accept, type Wanted } from "../deployments/accept.ts";
-import { cancel } from "../deployments/fail-deployment.ts";
-import { toRestore } from "../deployments/rollback.ts";
+import { accept, type DeploymentInput } from "../deployments/accept.ts";
+import { cancelDeployment } from "../deployments/fail-deployment.ts";
+import { findRestorable } from "../deployments/rollback.ts";
 import { accountImages } from "../images/account-images.ts";
-import { poke } from "../reconcile/sql.ts";
+import { enqueue } from "../reconcile/sql.ts";
 import { markDirty } from "../releases/dirty-sql.ts";
 import { isBuiltImage } from "./engine.ts";
 import type { Process, World } from "./world.ts";
@@ -38,7 +38,7 @@ function asks(
   };
 }
 
-const deploy = (wanted: (world: World) => Wanted) =>
+const deploy = (wanted: (world: World) => DeploymentInput) =>
   asks("a deployment", (tx, service, world) => accept(tx, by, service, wanted(world)));
 
 const deployImage = deploy((world) => {
@@ -51,7 +51,7 @@ const rollBack = asks("a rollback", async (tx, service, world) => {
   const newest = world.db.committed.services.get(service.id)!.next_version - 1;
   if (newest < 1) return;
   const version = 1 + world.choices.below(newest);
-  const found = await toRestore(tx, service, version);
+  const found = await findRestorable(tx, service, version);
   await images.require(tx, service.accountId, "version", found.image);
   await accept(tx, by, service, { restores: found });
 });
@@ -59,17 +59,18 @@ const rollBack = asks("a rollback", async (tx, service, world) => {
 const scale = asks("other replicas", async (tx, service, world) => {
   const config = { ...service.config, replicas: world.choices.below(4) };
   await updateService(tx, service.id, service.source, config);
-  if ((await rescale(tx, service.id, config)) > 0) await poke(tx, [service.id]);
+  if ((await rescale(tx, service.id, config)) > 0) await enqueue(tx, [service.id]);
 });
 
 const restart = asks("a restart", async (tx, service) => {
-  if ((await rollLive(tx, service.id)) > 0) await poke(tx, [service.id]);
+  if ((await rollLive(tx, service.id)) > 0) await enqueue(tx, [service.id]);
 });
 
 const cancelNewest = asks("a cancel", async (tx, service, world) => {
   const own = [...world.db.committed.deployments.values()].filter((d) => d.service_id === service.id);
   const newest = own.find((d) => d.version === own.length);
-  if (newest && (await cancel(tx, { id: newest.id, status: newest.status }))) await poke(tx, [service.id]);
+  if (newest && (await cancelDeployment(tx, { id: newest.id, status: newest.status })))
+    await enqueue(tx, [service.id]);
 });
 
 const remove = asks("the end", (tx, service) =>

@@ -6,15 +6,15 @@ import { recordAddon } from "../addons/sql.ts";
 import type { Builder } from "../builder/port.ts";
 import type { Builds } from "../builds/running-builds.ts";
 import {
-  type BuildOf,
-  buildsOf,
+  type BuildOutput,
+  listBuildOutputs,
   lockDeployments,
   pruneProject,
   removeService,
 } from "../catalog/deletion-sql.ts";
-import { fail, notice } from "../deployments/fail-deployment.ts";
+import { failDeployment, newNotice } from "../deployments/fail-deployment.ts";
 import { markDiscarded } from "../deployments/transitions-sql.ts";
-import { giveUpArtifact } from "../images/account-images.ts";
+import { releaseArtifact } from "../images/account-images.ts";
 import type { Releases } from "../releases/apply-release.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { archivePrefix } from "../secrets.ts";
@@ -52,16 +52,16 @@ export function createActions(deps: ActionDeps) {
     { buildId, artifact }: { buildId?: string | null; artifact?: string | null },
     deploymentId?: string,
   ): Promise<void> {
-    const builtBy = artifact ? await giveUpArtifact(pool, serviceId, artifact, deploymentId) : serviceId;
+    const builtBy = artifact ? await releaseArtifact(pool, serviceId, artifact, deploymentId) : serviceId;
     if (builtBy === undefined) return;
     if (buildId) await builder.discard(buildId);
     if (artifact) await builder.removeArtifact(artifact, builtBy);
   }
 
   /** Gives what it removed of builds. */
-  async function removeReleases(serviceId: string): Promise<BuildOf[]> {
+  async function removeReleases(serviceId: string): Promise<BuildOutput[]> {
     await runtime.remove(serviceId);
-    const known = await buildsOf(pool, serviceId);
+    const known = await listBuildOutputs(pool, serviceId);
     for (const build of known) await removeBuilt(serviceId, build);
     await builder.removeCaches(serviceId);
     await deps.store.removePrefix(archivePrefix(serviceId));
@@ -69,10 +69,10 @@ export function createActions(deps: ActionDeps) {
   }
 
   /** A process that stood still may have been about to begin a build, or to end one. */
-  async function refuseNews(tx: Tx, serviceId: string, known: BuildOf[]): Promise<void> {
+  async function refuseLateBuilds(tx: Tx, serviceId: string, known: BuildOutput[]): Promise<void> {
     await lockDeployments(tx, serviceId);
-    const isKnown = (one: BuildOf) => known.some((other) => isDeepStrictEqual(one, other));
-    if (!(await buildsOf(tx, serviceId)).every(isKnown))
+    const isKnown = (one: BuildOutput) => known.some((other) => isDeepStrictEqual(one, other));
+    if (!(await listBuildOutputs(tx, serviceId)).every(isKnown))
       throw new Error("a build of the service began or ended while it was removed");
   }
 
@@ -82,7 +82,7 @@ export function createActions(deps: ActionDeps) {
     if (addon) await deps.addons.drop({ serviceId, ...addon });
     const known = addon ? [] : await removeReleases(serviceId);
     await transaction(pool, async (tx) => {
-      await refuseNews(tx, serviceId, known);
+      await refuseLateBuilds(tx, serviceId, known);
       const removed = await removeService(tx, serviceId);
       if (removed) await pruneProject(tx, removed.projectId);
     });
@@ -116,20 +116,25 @@ export function createActions(deps: ActionDeps) {
       case "apply":
         return releases.apply(serviceId, action.deploymentId);
       case "fail":
-        return fail(pool, log, action.deploymentId, notice(action.stage, action.code, action.message));
-      case "restore":
-        return releases.restore(serviceId);
-      case "clear":
+        return failDeployment(
+          pool,
+          log,
+          action.deploymentId,
+          newNotice(action.stage, action.code, action.message),
+        );
+      case "reapply-live":
+        return releases.reapplyLive(serviceId);
+      case "remove-stray":
         await runtime.remove(serviceId);
         return true;
-      case "refresh":
-        return releases.refresh(serviceId);
+      case "compare-variables":
+        return releases.compareVariables(serviceId);
       case "scale":
         return releases.scale(serviceId);
       case "roll":
         return releases.roll(serviceId);
-      case "record":
-        await releases.record(action.status);
+      case "record-status":
+        await releases.recordStatus(action.status);
         return true;
     }
   };

@@ -79,15 +79,15 @@ test("a deadline that is not reached yet is when the service is looked at again"
 });
 
 test("a live release that the runtime lost, or has an older form of, is applied again", () => {
-  expect(doings({ live })).toEqual(["restore"]);
+  expect(doings({ live })).toEqual(["reapply-live"]);
   const two = { version: 2, revision: 3, healthy: true };
-  expect(doings({ live: two }, { runtime: running({ version: 1, revision: 3 }) })).toEqual(["restore"]);
-  expect(doings({ live: two }, { runtime: running({ version: 2, revision: 2 }) })).toEqual(["restore"]);
+  expect(doings({ live: two }, { runtime: running({ version: 1, revision: 3 }) })).toEqual(["reapply-live"]);
+  expect(doings({ live: two }, { runtime: running({ version: 2, revision: 2 }) })).toEqual(["reapply-live"]);
 });
 
 test("what runs and is nobody's release is removed, but not while a deployment is under way", () => {
-  expect(doings({}, { runtime: running() })).toEqual(["clear"]);
-  expect(doings({ live }, { runtime: running({ version: 2 }) })).toEqual(["clear", "restore"]);
+  expect(doings({}, { runtime: running() })).toEqual(["remove-stray"]);
+  expect(doings({ live }, { runtime: running({ version: 2 }) })).toEqual(["remove-stray", "reapply-live"]);
   const building = active({ version: 3, status: "building", buildStartedAt: NOW });
   const seen = { runtime: running({ version: 2 }), building: building.id };
   expect(doings({ live, active: building }, seen)).toEqual([]);
@@ -99,9 +99,9 @@ test("changed variables are taken after a quiet time, and after a longer one eve
   const fresh = desired({ live, seen, dirtyAt: NOW - 500, dirtySince: NOW - 500 });
   expect(plan(fresh, observed, times)).toEqual({ actions: [], wakeAt: NOW - 500 + times.debounceMs });
   const quiet = { live, seen, dirtyAt: NOW - times.debounceMs, dirtySince: NOW - times.debounceMs };
-  expect(doings(quiet, observed)).toEqual(["refresh"]);
+  expect(doings(quiet, observed)).toEqual(["compare-variables"]);
   const restless = { live, seen, dirtyAt: NOW - 1, dirtySince: NOW - times.debounceMaxMs };
-  expect(doings(restless, observed)).toEqual(["refresh"]);
+  expect(doings(restless, observed)).toEqual(["compare-variables"]);
 });
 
 test("a deployment about to be applied brings the variables along: nothing else is applied before it", () => {
@@ -112,11 +112,13 @@ test("a deployment about to be applied brings the variables along: nothing else 
 
 test("a status is recorded when it differs from the recorded one, and only then", () => {
   const status = running({ serving: { version: 1, revision: 1 }, url: "http://a.localhost:1" });
-  expect(doings({ live }, { runtime: status })).toEqual(["record"]);
+  expect(doings({ live }, { runtime: status })).toEqual(["record-status"]);
   const seen = { state: "running", serving: 1, url: "http://a.localhost:1" };
   expect(doings({ live, seen }, { runtime: status })).toEqual([]);
   const healthy = { ...status, healthySince: new Date(NOW).toISOString() };
-  expect(doings({ live: { ...live, healthy: false }, seen }, { runtime: healthy })).toEqual(["record"]);
+  expect(doings({ live: { ...live, healthy: false }, seen }, { runtime: healthy })).toEqual([
+    "record-status",
+  ]);
 });
 
 test("a deleted service is torn down whatever else is going on, and a staged one is left alone", () => {
@@ -146,7 +148,7 @@ test("what runs with other replicas or another size than configured is scaled, w
   expect(doings(want, { runtime: running({ scale: { replicas: 1, size: "nano" } }) })).toEqual(["scale"]);
   expect(doings(want, { runtime: running({ scale: { replicas: 2, size: "small" } }) })).toEqual(["scale"]);
   const other = running({ version: 0, scale: { replicas: 1, size: "nano" } });
-  expect(doings(want, { runtime: other })).toEqual(["restore"]);
+  expect(doings(want, { runtime: other })).toEqual(["reapply-live"]);
 });
 
 test("a release is rolled as often as it was asked for, and by what is applied anyway", () => {
@@ -155,9 +157,9 @@ test("a release is rolled as often as it was asked for, and by what is applied a
   expect(doings(want, { runtime: running() })).toEqual(["roll"]);
   expect(doings(want, { runtime: running({ rolls: 1 }) })).toEqual(["roll"]);
   expect(doings(want, { runtime: running({ rolls: 2 }) })).toEqual([]);
-  expect(doings(want, { runtime: running({ version: 0, rolls: 1 }) })).toEqual(["restore"]);
+  expect(doings(want, { runtime: running({ version: 0, rolls: 1 }) })).toEqual(["reapply-live"]);
   const changed = { ...want, dirtyAt: NOW - times.debounceMs, dirtySince: NOW - times.debounceMs };
-  expect(doings(changed, { runtime: running() })).toEqual(["refresh"]);
+  expect(doings(changed, { runtime: running() })).toEqual(["compare-variables"]);
   const soon = plan(desired({ ...want, dirtyAt: NOW }), { ...idle, runtime: running() }, times);
   expect(soon).toEqual({ actions: [{ do: "roll" }], wakeAt: NOW + times.debounceMs });
   const applying = { ...want, active: active({ fromSource: false }) };

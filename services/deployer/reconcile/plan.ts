@@ -78,15 +78,15 @@ export type Action =
   | { do: "apply"; deploymentId: string }
   | { do: "fail"; deploymentId: string; stage: string; code: string; message: string }
   /** Applies the live release again, with the current variables. */
-  | { do: "restore" }
+  | { do: "reapply-live" }
   /** The runtime runs something that is nobody's release. */
-  | { do: "clear" }
-  | { do: "refresh" }
+  | { do: "remove-stray" }
+  | { do: "compare-variables" }
   /** Brings the live release to the configured replicas and size. */
   | { do: "scale" }
   /** Rolls the live release as often as users asked for it. */
   | { do: "roll" }
-  | { do: "record"; status: RuntimeStatus };
+  | { do: "record-status"; status: RuntimeStatus };
 
 export type Plan = { actions: Action[]; wakeAt?: number };
 
@@ -171,14 +171,14 @@ function planDeployment(active: ActiveDeployment, now: number, observed: Observe
 function planRelease(desired: Desired, observed: Observed, times: Times): Plan {
   const { live, active, now } = desired;
   const { runtime } = observed;
-  if (!live) return { actions: runtime && !active ? [{ do: "clear" }] : [] };
+  if (!live) return { actions: runtime && !active ? [{ do: "remove-stray" }] : [] };
   // A release that was applied by a process which died before it could record it, and then was superseded.
   const stray = runtime && runtime.version > live.version && runtime.version !== active?.version;
-  if (stray) return { actions: active ? [] : [{ do: "clear" }, { do: "restore" }] };
+  if (stray) return { actions: active ? [] : [{ do: "remove-stray" }, { do: "reapply-live" }] };
   if (!runtime || runtime.version < live.version || runtime.revision < live.revision || runtime.drifted)
-    return { actions: [{ do: "restore" }] };
+    return { actions: [{ do: "reapply-live" }] };
   const actions: Action[] = [];
-  if (differs(desired, runtime)) actions.push({ do: "record", status: runtime });
+  if (differs(desired, runtime)) actions.push({ do: "record-status", status: runtime });
   if (misscaled(live, runtime)) actions.push({ do: "scale" });
   const current = runtime.version === live.version;
   const due = desired.dirtyAt
@@ -188,7 +188,7 @@ function planRelease(desired: Desired, observed: Observed, times: Times): Plan {
       )
     : undefined;
   if (due === undefined ? current && runtime.revision > live.revision : now >= due)
-    return { actions: [...actions, { do: "refresh" }] };
+    return { actions: [...actions, { do: "compare-variables" }] };
   // After a refresh it may be done: what is applied again is rolled by that.
   if (current && (runtime.rolls ?? 0) < (live.rolls ?? 0)) actions.push({ do: "roll" });
   return { actions, wakeAt: due };

@@ -7,23 +7,23 @@ import type { Addons } from "../addons/lifecycle.ts";
 import { ADDON_TYPES, type AddonServers, type AddonType } from "../addons/port.ts";
 import type { Builder } from "../builder/port.ts";
 import { createBuilds } from "../builds/running-builds.ts";
-import { environmentsGone } from "../catalog/deletion-sql.ts";
+import { listDeletedEnvironments } from "../catalog/deletion-sql.ts";
 import { storable } from "../deployments/fail-deployment.ts";
-import { expireEverywhere } from "../deployments/retention-sql.ts";
+import { expireAllArtifacts } from "../deployments/retention-sql.ts";
 import { accountImages, type IsBuiltImage } from "../images/account-images.ts";
 import { createReleases } from "../releases/apply-release.ts";
-import { loadDesired } from "../releases/sql.ts";
-import type { Resolve } from "../releases/variables-client.ts";
+import { readDesired } from "../releases/sql.ts";
+import type { ResolveVariables } from "../releases/variables-client.ts";
 import type { Runtime, RuntimeStatus } from "../runtime/port.ts";
 import { type Secrets, UPLOADS } from "../secrets.ts";
 import type { ObjectStore } from "../store/port.ts";
-import { beat } from "../usage/intervals.ts";
+import { recordHeartbeats } from "../usage/intervals.ts";
 import { compareAddons } from "../usage/sql.ts";
 import { listenAsOwner } from "./lease-session.ts";
 import { createActions } from "./perform.ts";
 import { type Desired, type Observed, plan } from "./plan.ts";
 import { compare, releaseAll } from "./sql.ts";
-import { startWorklist, type Worklist } from "./work-queue.ts";
+import { startWorkQueue, type WorkQueue } from "./work-queue.ts";
 
 export type ReconcilerDeps = {
   databaseUrl: string;
@@ -35,7 +35,7 @@ export type ReconcilerDeps = {
   addonServers: AddonServers;
   secrets: Secrets;
   isBuiltImage: IsBuiltImage;
-  resolve: Resolve;
+  resolve: ResolveVariables;
   log: Logger;
   minReadySeconds: number;
   buildsAtOnce: number;
@@ -57,14 +57,14 @@ export async function startReconciler(deps: ReconcilerDeps) {
   const owner = randomInt(1, 2 ** 31);
   const waitingForSlot = new Set<string>();
   const stopping = new AbortController();
-  let worklist: Worklist | undefined;
+  let queue: WorkQueue | undefined;
 
   const builds = createBuilds({
     ...deps,
     owner,
     ended(serviceId, broken) {
-      worklist?.ended(serviceId, broken);
-      for (const waiting of waitingForSlot) worklist?.poke(waiting);
+      queue?.ended(serviceId, broken);
+      for (const waiting of waitingForSlot) queue?.enqueue(waiting);
       waitingForSlot.clear();
     },
   });
@@ -74,7 +74,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
   /** Plans and acts until nothing is left to do; gives the milliseconds until it has to look again. */
   async function step(serviceId: string): Promise<number | undefined> {
     for (let round = 0; round < ROUNDS; round++) {
-      const desired = await loadDesired(pool, serviceId);
+      const desired = await readDesired(pool, serviceId);
       if (!desired || stopping.signal.aborted) return undefined;
       const builderFree = builds.hasSlot();
       const status = observed(await runtime.status(serviceId));
@@ -105,7 +105,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
     const strayAddons = await compareAddons(pool, addons, addonServers.ownServer);
     for (const addon of addons) if (strayAddons.includes(addon.serviceId)) await addonServers.remove(addon);
     const counting = [...held, ...addons].filter(({ usage }) => (usage?.at(-1)?.replicas ?? 0) > 0);
-    await beat(
+    await recordHeartbeats(
       pool,
       counting.map((one) => one.serviceId),
       ADDON_TYPES.filter((type) => !addonServers.ownServer.includes(type)),
@@ -114,29 +114,29 @@ export async function startReconciler(deps: ReconcilerDeps) {
       log.info({ serviceId }, "the runtime held a service that is no more");
       await runtime.remove(serviceId);
     }
-    worklist?.wake();
-    for (const environmentId of await environmentsGone(pool, (await runtime.environments?.()) ?? []))
+    queue?.wake();
+    for (const environmentId of await listDeletedEnvironments(pool, (await runtime.environments?.()) ?? []))
       await runtime.removeEnvironment?.(environmentId);
   }
 
   /** A build whose lease was lost is another process's now. */
   async function renew(): Promise<void> {
-    for (const serviceId of (await worklist?.renew()) ?? []) await builds.leave(serviceId);
+    for (const serviceId of (await queue?.renew()) ?? []) await builds.leave(serviceId);
   }
 
   async function sweep(): Promise<void> {
     await store.sweep(new Date(Date.now() - UPLOAD_SWEEP_MS), UPLOADS);
-    await expireEverywhere(pool);
+    await expireAllArtifacts(pool);
   }
   const listener = await listenAsOwner({
     url: deps.databaseUrl,
     owner,
-    wake: () => worklist?.wake(),
+    wake: () => queue?.wake(),
     log,
   });
-  worklist = startWorklist({ pool, log, owner, step, background: builds.services });
-  addonServers.watch((serviceId) => worklist?.poke(serviceId));
-  const unwatch = runtime.watch((status) => worklist?.poke(status.serviceId));
+  queue = startWorkQueue({ pool, log, owner, step, background: builds.services });
+  addonServers.watch((serviceId) => queue?.enqueue(serviceId));
+  const unwatch = runtime.watch((status) => queue?.enqueue(status.serviceId));
   const timers = [
     every(RENEW_MS, renew, stopping.signal, log),
     every(RESYNC_MS, resync, stopping.signal, log),
@@ -147,7 +147,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
     stop: async () => {
       stopping.abort();
       unwatch();
-      await worklist?.stop();
+      await queue?.stop();
       await builds.leaveAll();
       await Promise.all(timers);
       await releaseAll(pool, owner).catch(() => {});

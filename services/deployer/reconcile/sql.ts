@@ -20,18 +20,18 @@ const FREE = `(w.lease_owner is null or w.lease_until < now() or not exists (
 export const RELAXED = "set_config('synchronous_commit', 'off', true)";
 
 /** Makes a service due now; reconcilers are told when the transaction commits. */
-export async function poke(db: Db, serviceIds: string[]): Promise<void> {
+export async function enqueue(db: Db, serviceIds: string[]): Promise<void> {
   if (serviceIds.length === 0) return;
   await many(
     db,
-    "work_poke",
+    "work_enqueue",
     `with due as (update work set next_at = now() where service_id = any($1))
      select pg_notify(${CHANNEL}, '')`,
     [serviceIds],
   );
 }
 
-export async function wakeReconcilers(db: Db): Promise<void> {
+export async function notifyReconcilers(db: Db): Promise<void> {
   await many(db, "work_notify", `select pg_notify(${CHANNEL}, '')`);
 }
 
@@ -109,7 +109,7 @@ export function releaseAll(db: Db, owner: number) {
 }
 
 /** Milliseconds until the next service is due; undefined when none is. */
-export async function nextDue(db: Db): Promise<number | undefined> {
+export async function msUntilDue(db: Db): Promise<number | undefined> {
   const found = await many<{ ms: number | null }>(
     db,
     "work_next",

@@ -9,8 +9,8 @@ import { eventually, testDatabase } from "../../kit/testing/testing.ts";
 import { mergeConfig } from "../catalog/service-config.ts";
 import { insertService } from "../catalog/services-sql.ts";
 import { insertEnvironment, insertProject } from "../catalog/sql.ts";
-import { poke } from "./sql.ts";
-import { startWorklist } from "./work-queue.ts";
+import { enqueue } from "./sql.ts";
+import { startWorkQueue } from "./work-queue.ts";
 
 test("a service is looked at again when its background work ends just after a step", async () => {
   const database = await testDatabase(["deployer"]);
@@ -32,7 +32,7 @@ test("a service is looked at again when its background work ends just after a st
   };
   const behind = new Set<string>();
   let steps = 0;
-  const worklist = startWorklist({
+  const queue = startWorkQueue({
     pool: { query } as unknown as Pool,
     log,
     owner: 1,
@@ -42,12 +42,12 @@ test("a service is looked at again when its background work ends just after a st
       if (steps % 2 === 0) return undefined;
       behind.add(id);
       taking = Promise.withResolvers();
-      worklist.wake();
+      queue.wake();
       await taking.promise;
       // The background work ends after this step, and before its lease is given back.
       void nextTurn().then(() => {
         behind.delete(id);
-        worklist.ended(id, false);
+        queue.ended(id, false);
       });
       return 3_600_000;
     },
@@ -55,13 +55,13 @@ test("a service is looked at again when its background work ends just after a st
   try {
     for (let round = 1; round <= 5; round++) {
       const before = steps;
-      await poke(pool, [id]);
-      worklist.wake();
+      await enqueue(pool, [id]);
+      queue.wake();
       await eventually("it is looked at again", () => Promise.resolve(steps >= before + 2));
     }
     expect(steps).toBe(10);
   } finally {
-    await worklist.stop();
+    await queue.stop();
     await pool.end();
     await database.drop();
   }

@@ -4,7 +4,7 @@ import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import * as sql from "./sql.ts";
 
-export type WorklistDeps = {
+export type WorkQueueDeps = {
   pool: Pool;
   log: Logger;
   /** Owner of this process's leases. */
@@ -15,7 +15,7 @@ export type WorklistDeps = {
   background: () => string[];
 };
 
-export type Worklist = ReturnType<typeof startWorklist>;
+export type WorkQueue = ReturnType<typeof startWorkQueue>;
 
 const BATCH = 50;
 const IDLE_MS = 5_000;
@@ -28,7 +28,7 @@ const STOP_MS = 4_000;
  * Takes due services by lease and steps each, one step at a time for a service. What becomes due during
  * its step is stepped again. A step that throws is tried again after a growing pause.
  */
-export function startWorklist(deps: WorklistDeps) {
+export function startWorkQueue(deps: WorkQueueDeps) {
   const { pool, log, owner, step, background } = deps;
   const inHand = new Map<string, { done: Promise<void>; since: number }>();
   const again = new Set<string>();
@@ -101,7 +101,7 @@ export function startWorklist(deps: WorklistDeps) {
       return claimed.length;
     });
     if (taken === BATCH) return 0;
-    const due = (await sql.nextDue(pool)) ?? IDLE_MS;
+    const due = (await sql.msUntilDue(pool)) ?? IDLE_MS;
     // What is due and was not ours to take is held by another process.
     return due > 0 ? Math.min(due + 1, IDLE_MS) : 250;
   }
@@ -119,17 +119,17 @@ export function startWorklist(deps: WorklistDeps) {
   const looping = loop();
 
   // Whoever notifies may be inside a transaction, which this is no part of.
-  const poke = AsyncResource.bind((serviceId: string): void => {
+  const enqueue = AsyncResource.bind((serviceId: string): void => {
     if (stopping) return;
     if (inHand.has(serviceId)) return void again.add(serviceId);
-    sql.poke(pool, [serviceId]).catch((error) => log.warn({ err: error }, "a service waits for its turn"));
+    sql.enqueue(pool, [serviceId]).catch((error) => log.warn({ err: error }, "a service waits for its turn"));
   });
 
   return {
     /** Looks for due services now. */
     wake,
     /** Makes a service due, for whoever holds it; one that is in hand here needs no word to others. */
-    poke,
+    enqueue,
     /** What went on in the background of a service is over; `broken`: after a pause it is tried again. */
     ended(serviceId: string, broken: boolean): void {
       const wakeIn = broken ? pauseAfterFailure(serviceId) : 0;

@@ -6,21 +6,21 @@ import {
 import { emit } from "../../kit/events/outbox.ts";
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
-import { fail, notice } from "../deployments/fail-deployment.ts";
-import { expire } from "../deployments/retention-sql.ts";
+import { failDeployment, newNotice } from "../deployments/fail-deployment.ts";
+import { expireArtifacts } from "../deployments/retention-sql.ts";
 import * as moves from "../deployments/transitions-sql.ts";
-import { sealMarks } from "../deployments/variable-digests.ts";
+import { sealDigests } from "../deployments/variable-digests.ts";
 import type { AccountImages } from "../images/account-images.ts";
 import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";
 import { recordUsage } from "../usage/intervals.ts";
 import * as sql from "./sql.ts";
-import { type Resolve, type Resolved, Unresolved } from "./variables-client.ts";
+import { type ResolvedVariables, type ResolveVariables, VariablesUnavailable } from "./variables-client.ts";
 
 export type ReleasesDeps = {
   pool: Pool;
   runtime: Runtime;
-  resolve: Resolve;
+  resolve: ResolveVariables;
   secrets: Secrets;
   images: AccountImages;
   log: Logger;
@@ -38,7 +38,7 @@ export function createReleases(deps: ReleasesDeps) {
   /** Applies a deployment (docs/deployments.md#states); `false` when it is not the newest any more. */
   async function apply(serviceId: string, deploymentId: string): Promise<boolean> {
     // The row before the variables: what is marked as changed after it was read is compared again.
-    const row = await sql.releaseOf(pool, deploymentId);
+    const row = await sql.findRelease(pool, deploymentId);
     if (!row || (row.status !== "queued" && row.status !== "built")) return false;
     const [begun, resolved] = await Promise.all([
       moves.beginApply(pool, deploymentId),
@@ -58,7 +58,7 @@ export function createReleases(deps: ReleasesDeps) {
       return true;
     }).catch(async (error) => {
       if (!(error instanceof RuntimeRefusal)) throw error;
-      await fail(pool, log, deploymentId, notice("apply", error.code, error.message));
+      await failDeployment(pool, log, deploymentId, newNotice("apply", error.code, error.message));
       return undefined;
     });
     if (applied) log.info({ deploymentId, version: row.version, revision }, "applied");
@@ -66,37 +66,40 @@ export function createReleases(deps: ReleasesDeps) {
   }
 
   /** Whether it is to wait for addons that are still being made: the plan looks again when they are there. */
-  async function waitsFor({ deploymentId }: sql.ReleaseRow, { missing }: Resolved): Promise<boolean> {
+  async function waitsFor(
+    { deploymentId }: sql.ReleaseRow,
+    { missing }: ResolvedVariables,
+  ): Promise<boolean> {
     const awaits = missing.length > 0 && (await sql.awaitAddons(pool, owner, deploymentId, missing));
     if (!awaits) return false;
     const message = `It waits for addons that its variables name and that are being made: ${awaits.join(", ")}.`;
-    const waits = notice("resolve", "waiting_for_addon", message);
+    const waits = newNotice("resolve", "waiting_for_addon", message);
     await moves.setWarnings(pool, deploymentId, "resolve", [waits]);
     return true;
   }
 
   /** Applies the live release again with the variables of now. */
-  async function restore(serviceId: string): Promise<boolean> {
-    const row = await sql.liveReleaseOf(pool, serviceId);
+  async function reapplyLive(serviceId: string): Promise<boolean> {
+    const row = await sql.findLiveRelease(pool, serviceId);
     if (!row) return false;
     return reapply(row, await deps.resolve(serviceId));
   }
 
   /** Compares the variables with the applied ones, and applies the live release again if they changed. */
-  async function refresh(serviceId: string): Promise<boolean> {
-    const row = await sql.liveReleaseOf(pool, serviceId);
+  async function compareVariables(serviceId: string): Promise<boolean> {
+    const row = await sql.findLiveRelease(pool, serviceId);
     if (!row) return false;
     const resolved = await deps.resolve(serviceId);
     const changed = resolved.fingerprint !== row.fingerprint || row.revision !== row.appliedRevision;
     if (changed && row.autoApply) return reapply(row, resolved);
-    await sql.noteCompared(pool, serviceId, changed, row.dirtyAt);
+    await sql.recordComparison(pool, serviceId, changed, row.dirtyAt);
     return true;
   }
 
   /** Brings the live release to the replicas and size that its service has now, without a new release. */
   function scale(serviceId: string): Promise<boolean> {
     return underLock(serviceId, undefined, async (tx, liveVersion) => {
-      const row = await sql.liveReleaseOf(tx, serviceId);
+      const row = await sql.findLiveRelease(tx, serviceId);
       if (!row || row.version !== liveVersion) return false;
       const { replicas = 1, size } = row.config;
       await runtime.scale(serviceId, row.version, { replicas, size });
@@ -108,7 +111,7 @@ export function createReleases(deps: ReleasesDeps) {
   /** Rolls the live release as often as users asked for it. */
   function roll(serviceId: string): Promise<boolean> {
     return underLock(serviceId, undefined, async (tx, liveVersion) => {
-      const row = await sql.liveReleaseOf(tx, serviceId);
+      const row = await sql.findLiveRelease(tx, serviceId);
       if (!row || row.version !== liveVersion) return false;
       await runtime.roll(serviceId, row.version, row.rolls);
       log.info({ serviceId, version: row.version, rolls: row.rolls }, "rolled");
@@ -116,7 +119,7 @@ export function createReleases(deps: ReleasesDeps) {
     });
   }
 
-  async function reapply(row: sql.ReleaseRow, resolved: Resolved): Promise<boolean> {
+  async function reapply(row: sql.ReleaseRow, resolved: ResolvedVariables): Promise<boolean> {
     const { serviceId, deploymentId, version } = row;
     const revision = await revisionOf(row, resolved);
     if (revision === undefined) return false;
@@ -129,13 +132,13 @@ export function createReleases(deps: ReleasesDeps) {
     }).catch(async (error) => {
       if (!(error instanceof RuntimeRefusal)) throw error;
       log.warn({ deploymentId, code: error.code }, "the live release cannot be applied again");
-      await sql.recordBroken(pool, serviceId, error.message);
+      await sql.recordUnappliable(pool, serviceId, error.message);
       return false;
     });
   }
 
   /** Records what the runtime does with the live release. */
-  async function record(status: RuntimeStatus): Promise<void> {
+  async function recordStatus(status: RuntimeStatus): Promise<void> {
     const { serviceId, version, state, reason, healthySince } = status;
     const code = reason ?? state;
     await transaction(pool, async (tx) => {
@@ -146,39 +149,42 @@ export function createReleases(deps: ReleasesDeps) {
       const healthy = healthySince && (await moves.markHealthy(tx, serviceId, version, healthySince));
       if (healthy) {
         await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version });
-        await expire(tx, serviceId);
+        await expireArtifacts(tx, serviceId);
       }
       if (state !== "degraded" && state !== "crashed") return;
       if (reason && reason !== "replica_ended")
-        await moves.addWarning(tx, serviceId, version, notice("rollout", code, status.message ?? code));
+        await moves.addWarning(tx, serviceId, version, newNotice("rollout", code, status.message ?? code));
       if (before.state !== state || before.reason !== (reason ?? null))
         await emit(tx, ReleaseUnhealthySchema, accountId, { accountId, serviceId, version, code });
     });
   }
 
-  async function tellRuntime(tx: Tx, row: sql.ReleaseRow, resolved: Resolved, revision: number) {
+  async function tellRuntime(tx: Tx, row: sql.ReleaseRow, resolved: ResolvedVariables, revision: number) {
     await deps.images.requireToRun(tx, row.accountId, row.artifact);
     await runtime.apply(releaseFor(row, resolved, revision));
   }
 
   /** Committed before the runtime hears of it; the same variables keep theirs. */
-  async function revisionOf(row: sql.ReleaseRow, { fingerprint }: Resolved): Promise<number | undefined> {
+  async function revisionOf(
+    row: sql.ReleaseRow,
+    { fingerprint }: ResolvedVariables,
+  ): Promise<number | undefined> {
     if (row.fingerprint === fingerprint) return row.revision;
-    return sql.revisionFor(pool, owner, row.serviceId, fingerprint);
+    return sql.assignRevision(pool, owner, row.serviceId, fingerprint);
   }
 
-  async function noteApplied(tx: Tx, row: sql.ReleaseRow, resolved: Resolved, revision: number) {
-    const marks = sealMarks(secrets, row.serviceId, resolved.values);
-    await sql.noteRelease(tx, { ...row, revision }, marks);
+  async function noteApplied(tx: Tx, row: sql.ReleaseRow, resolved: ResolvedVariables, revision: number) {
+    const marks = sealDigests(secrets, row.serviceId, resolved.values);
+    await sql.recordRelease(tx, { ...row, revision }, marks);
     if (row.noted || resolved.dangling.length > 0)
       await moves.setWarnings(tx, row.deploymentId, "resolve", resolved.dangling);
   }
 
-  async function resolveFor(serviceId: string, deploymentId: string): Promise<Resolved> {
+  async function resolveFor(serviceId: string, deploymentId: string): Promise<ResolvedVariables> {
     return deps.resolve(serviceId).catch(async (error) => {
-      if (error instanceof Unresolved)
+      if (error instanceof VariablesUnavailable)
         await moves.setWarnings(pool, deploymentId, "resolve", [
-          notice("resolve", "variables_unavailable", error.message),
+          newNotice("resolve", "variables_unavailable", error.message),
         ]);
       throw error;
     });
@@ -194,7 +200,7 @@ export function createReleases(deps: ReleasesDeps) {
     work: (tx: Tx, liveVersion?: number) => Promise<boolean>,
   ) {
     return transaction(pool, async (tx) => {
-      const held = await sql.lockHeld(tx, owner, serviceId);
+      const held = await sql.lockWhileLeased(tx, owner, serviceId);
       if (!held) return false;
       if (revision !== undefined && revision !== held.revision)
         throw new Error("the variables changed meanwhile");
@@ -202,7 +208,7 @@ export function createReleases(deps: ReleasesDeps) {
     });
   }
 
-  function releaseFor(row: sql.ReleaseRow, resolved: Resolved, revision: number): Release {
+  function releaseFor(row: sql.ReleaseRow, resolved: ResolvedVariables, revision: number): Release {
     const { config } = row;
     const port = config.port ?? 8080;
     return {
@@ -232,5 +238,5 @@ export function createReleases(deps: ReleasesDeps) {
     };
   }
 
-  return { apply, restore, refresh, scale, roll, record };
+  return { apply, reapplyLive, compareVariables, scale, roll, recordStatus };
 }

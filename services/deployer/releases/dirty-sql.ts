@@ -1,6 +1,6 @@
 import { type Db, execute } from "../../kit/postgres/db.ts";
 import { times } from "../accounts/plans.ts";
-import { wakeReconcilers } from "../reconcile/sql.ts";
+import { notifyReconcilers } from "../reconcile/sql.ts";
 
 const SCOPE_COLUMNS = { project: "project_id", environment: "environment_id", service: "id" };
 
@@ -25,5 +25,5 @@ export async function markDirty(db: Db, scope: keyof typeof SCOPE_COLUMNS, scope
      where service_id in (select id from dirty)`,
     [scopeId],
   );
-  await wakeReconcilers(db);
+  await notifyReconcilers(db);
 }

@@ -9,7 +9,7 @@ const BEING_MADE = "a.addon_state = 'provisioning' and a.deleting_at is null";
 const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`;
 
 /** All that `plan` has to know of a service; undefined when it is no more. */
-export function loadDesired(db: Db, serviceId: string) {
+export function readDesired(db: Db, serviceId: string) {
   return one<Desired>(
     db,
     "desired",
@@ -82,11 +82,11 @@ const RELEASE = `
   from services s join environments e on e.id = s.environment_id join projects p on p.id = s.project_id
   join deployments d on d.service_id = s.id`;
 
-export function releaseOf(db: Db, deploymentId: string) {
+export function findRelease(db: Db, deploymentId: string) {
   return one<ReleaseRow>(db, "release_get", `${RELEASE} where d.id = $1`, [deploymentId]);
 }
 
-export function liveReleaseOf(db: Db, serviceId: string) {
+export function findLiveRelease(db: Db, serviceId: string) {
   return one<ReleaseRow>(db, "release_live", `${RELEASE} where s.id = $1 and d.version = s.live_version`, [
     serviceId,
   ]);
@@ -97,7 +97,7 @@ export function liveReleaseOf(db: Db, serviceId: string) {
  * meanwhile. Undefined: somebody else works on it now, or it is being deleted. A process that stands still
  * while it holds the lock loses it.
  */
-export function lockHeld(db: Db, owner: number, serviceId: string) {
+export function lockWhileLeased(db: Db, owner: number, serviceId: string) {
   return one<{ liveVersion?: number; revision: number }>(
     db,
     "service_lock_held",
@@ -110,7 +110,7 @@ export function lockHeld(db: Db, owner: number, serviceId: string) {
 }
 
 /** The revision of a set of variables: the last one for the same fingerprint, else the next. */
-export async function revisionFor(db: Db, owner: number, serviceId: string, fingerprint: string) {
+export async function assignRevision(db: Db, owner: number, serviceId: string, fingerprint: string) {
   const row = await one<{ revision: number }>(
     db,
     "revision_for",
@@ -151,7 +151,7 @@ export async function awaitAddons(db: Db, owner: number, deploymentId: string, n
  * Notes which release the runtime took, with the sealed marks of its variables. Variables count as compared unless they changed since `dirtyAt`
  * was read.
  */
-export function noteRelease(
+export function recordRelease(
   db: Db,
   release: { serviceId: string; version: number; revision: number; dirtyAt?: string },
   variables: Buffer,
@@ -170,7 +170,7 @@ export function noteRelease(
 }
 
 /** Variables were compared and nothing is applied: they are the same, or wait for the next deploy. */
-export function noteCompared(db: Db, serviceId: string, pending: boolean, dirtyAt: string | undefined) {
+export function recordComparison(db: Db, serviceId: string, pending: boolean, dirtyAt: string | undefined) {
   return execute(
     db,
     "release_compared",
@@ -206,7 +206,7 @@ export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
 }
 
 /** The runtime has nothing for the service, for a reason that trying again does not cure. */
-export function recordBroken(db: Db, serviceId: string, message: string) {
+export function recordUnappliable(db: Db, serviceId: string, message: string) {
   return execute(
     db,
     "status_broken",

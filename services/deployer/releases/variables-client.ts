@@ -3,7 +3,7 @@ import type { VariablesService } from "../../../proto/gen/berth/variables/v1/var
 import type { StoredNotice } from "../deployments/sql.ts";
 
 /** A service's variables as of now. `values` and `secrets` hold plaintext: used at once, never stored. */
-export type Resolved = {
+export type ResolvedVariables = {
   values: Record<string, string>;
   /** The sensitive ones among the values, and their names. */
   secrets: string[];
@@ -18,7 +18,7 @@ export type Resolved = {
   missing: string[];
 };
 
-export type Resolve = (serviceId: string) => Promise<Resolved>;
+export type ResolveVariables = (serviceId: string) => Promise<ResolvedVariables>;
 
 /** The platform says where a process listens. */
 const PORT = "PORT";
@@ -27,15 +27,17 @@ const SENTENCES: Record<string, string> = {
 };
 
 /** Variables could not be asked for; it is worth trying again. */
-export class Unresolved extends Error {
-  override name = "Unresolved";
+export class VariablesUnavailable extends Error {
+  override name = "VariablesUnavailable";
 }
 
-/** Asks the variables service. Throws `Unresolved`, whose message is fit for users. */
-export function createResolve(client: Pick<Client<typeof VariablesService>, "resolveRelease">): Resolve {
+/** Asks the variables service. Throws `VariablesUnavailable`, whose message is fit for users. */
+export function createVariablesResolver(
+  client: Pick<Client<typeof VariablesService>, "resolveRelease">,
+): ResolveVariables {
   return async (serviceId) => {
     const { data, dangling, fingerprint } = await client.resolveRelease({ serviceId }).catch((error) => {
-      throw new Unresolved("The service's variables could not be resolved; it is tried again.", {
+      throw new VariablesUnavailable("The service's variables could not be resolved; it is tried again.", {
         cause: error,
       });
     });

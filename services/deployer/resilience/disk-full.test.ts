@@ -8,8 +8,8 @@ import {
   actAs,
   archiveOf,
   type Path,
-  type Surroundings,
-  startSurroundings,
+  startTestPlatform,
+  type TestPlatform,
   upload,
   visit,
 } from "../testing/testing.ts";
@@ -25,25 +25,25 @@ const DISK_BYTES = 24 * 1024 ** 2;
 const mounts = canMount("Tests of the deployer with a full disk are");
 const withSmallDisk = test.skipIf(!mounts);
 
-let around: Surroundings;
+let platform: TestPlatform;
 let deployer: DeployerProcess;
 let events: ReturnType<typeof collectEvents>;
 
 beforeAll(async () => {
-  around = await startSurroundings();
-  deployer = deployerProcess(around);
-  events = collectEvents(around);
-  if (mounts) await deployer.run({}, onSmallDisk(around.dataDir, DISK_BYTES));
+  platform = await startTestPlatform();
+  deployer = deployerProcess(platform);
+  events = collectEvents(platform);
+  if (mounts) await deployer.run({}, onSmallDisk(platform.dataDir, DISK_BYTES));
 });
 afterEach(() => deployer.runs() && empty());
 afterAll(async () => {
   await deployer?.end("SIGTERM");
   await events?.stop();
-  await around?.stop();
+  await platform?.stop();
 });
 
 /** A path on the small disk, which only the deployer and its apps have mounted. */
-const onDisk = (...parts: string[]) => join(`/proc/${deployer.pid()}/root`, around.dataDir, ...parts);
+const onDisk = (...parts: string[]) => join(`/proc/${deployer.pid()}/root`, platform.dataDir, ...parts);
 
 const fill = (left = 0) => fillDisk(onDisk(), left);
 const empty = () => emptyDisk(onDisk());
@@ -65,7 +65,7 @@ const noise = (bytes: number) =>
   Buffer.from(Uint8Array.from({ length: bytes }, () => Math.random() * 256)).toString("base64");
 
 async function webService() {
-  const acting = actAs(around.port, newId("acc"));
+  const acting = actAs(platform.port, newId("acc"));
   const environment = await acting.environment();
   const web = async (name: string) => {
     const config = { minReadySeconds: 0 };
@@ -139,11 +139,11 @@ withSmallDisk.each(fillers)(
     const { logs } = await deployments.getBuildLogs({ ...path, version: 1 });
     expect(logs).toMatch(/no room left on the disk/);
     expect(await readdir(onDisk("artifacts"))).toEqual(before);
-    expect(runningPlaces(around).filter((place) => place.includes(buildId!))).toEqual([]);
+    expect(runningPlaces(platform).filter((place) => place.includes(buildId!))).toEqual([]);
     empty();
     await deployArchive(path, await app("two"));
     await answers(path, "two");
-    expect(await everyDeploymentEnds(around, events.told, id)).toEqual(["failed", "applied"]);
+    expect(await everyDeploymentEnds(platform, events.told, id)).toEqual(["failed", "applied"]);
   },
 );
 
@@ -165,15 +165,15 @@ withSmallDisk(
     fill();
     for (let n = 0; n < 200; n++) await visit(first.url, `/full-${n}`);
     await visit(doomed.url, "/die").catch(() => {});
-    around.variables.set(rolled!.id, [{ name: "GREETING", value: "bonjour" }]);
-    await around.variables.changed(acting.accountId, "service", rolled!.id);
+    platform.variables.set(rolled!.id, [{ name: "GREETING", value: "bonjour" }]);
+    await platform.variables.changed(acting.accountId, "service", rolled!.id);
     // Each of these takes something in that cannot be written down.
     await eventually(
       "the app that ended is missed",
       async () => (await service(dying!.path)).status !== "running",
     );
     if (withRedis) {
-      const [place] = runningPlaces(around).filter((one) => one.startsWith("redis/"));
+      const [place] = runningPlaces(platform).filter((one) => one.startsWith("redis/"));
       const state = JSON.parse(
         await readFile(onDisk("redis", place!.split("/")[1]!, "state.json"), "utf8"),
       ) as { pid: number };
@@ -197,11 +197,11 @@ withSmallDisk(
     for (const { id } of [calm!, dying!, rolled!]) {
       await eventually("one process of it runs, and is on record", async () => {
         const state = await readFile(onDisk("runtime", "services", id, "state.json"), "utf8");
-        const places = runningPlaces(around).filter((place) => place.includes(id));
+        const places = runningPlaces(platform).filter((place) => place.includes(id));
         const { instances } = JSON.parse(state) as { instances: { name: string }[] };
         return places.length === 1 && instances.length === 1 && places[0]!.includes(instances[0]!.name);
       });
-      expect(await everyDeploymentEnds(around, events.told, id)).toEqual(["applied"]);
+      expect(await everyDeploymentEnds(platform, events.told, id)).toEqual(["applied"]);
     }
   },
 );
@@ -214,8 +214,8 @@ withSmallDisk("a service can be deleted while the disk is full, which makes room
   fill();
   await catalog.deleteService({ ...path, confirmImpact: true });
   await eventually("it is gone", async () => {
-    const { rowCount } = await around.pool.query("select from services where id = $1", [id]);
-    return rowCount === 0 && !runningPlaces(around).some((place) => place.includes(id));
+    const { rowCount } = await platform.pool.query("select from services where id = $1", [id]);
+    return rowCount === 0 && !runningPlaces(platform).some((place) => place.includes(id));
   });
   empty();
 });

@@ -8,8 +8,8 @@ import {
   actAs,
   archiveOf,
   refusal,
-  type Surroundings,
-  startSurroundings,
+  startTestPlatform,
+  type TestPlatform,
   visit,
 } from "../testing/testing.ts";
 import {
@@ -22,29 +22,29 @@ import {
 
 const OUTAGE_MS = 10_000;
 
-let around: Surroundings;
+let platform: TestPlatform;
 let proxy: TcpProxy;
 let deployer: DeployerProcess;
 let events: ReturnType<typeof collectEvents>;
 let nats: TestNats | undefined;
 
 beforeAll(async () => {
-  around = await startSurroundings();
-  proxy = await openProxy(new URL(around.env.DATABASE_URL!));
-  deployer = deployerProcess(around);
-  events = collectEvents(around);
+  platform = await startTestPlatform();
+  proxy = await openProxy(new URL(platform.env.DATABASE_URL!));
+  deployer = deployerProcess(platform);
+  events = collectEvents(platform);
 });
 beforeEach(() =>
   deployer.run({
-    DATABASE_URL: proxy.of(around.env.DATABASE_URL!),
-    ADDON_POSTGRES_URL: proxy.of(around.env.ADDON_POSTGRES_URL!),
+    DATABASE_URL: proxy.of(platform.env.DATABASE_URL!),
+    ADDON_POSTGRES_URL: proxy.of(platform.env.ADDON_POSTGRES_URL!),
   }),
 );
 afterEach(() => deployer.end("SIGTERM"));
 afterAll(async () => {
   await deployer?.end("SIGKILL");
   await events?.stop();
-  await around?.stop();
+  await platform?.stop();
   await nats?.stop();
   proxy?.shut();
 });
@@ -64,7 +64,7 @@ const addonTypes = inject("redisProgram") ? ["postgres", "redis"] : ["postgres"]
 
 /** Services with something going on in each part of the deployer. */
 async function startLoad() {
-  const acting = actAs(around.port, newId("acc"));
+  const acting = actAs(platform.port, newId("acc"));
   const environment = await acting.environment();
   const web = async (name: string) => {
     const config = { minReadySeconds: 0 };
@@ -72,8 +72,8 @@ async function startLoad() {
     return { id, path: environment.at(name) };
   };
   const greet = async (id: string, greeting: string) => {
-    around.variables.set(id, [{ name: "GREETING", value: greeting }]);
-    await around.variables.changed(acting.accountId, "service", id);
+    platform.variables.set(id, [{ name: "GREETING", value: greeting }]);
+    await platform.variables.changed(acting.accountId, "service", id);
   };
   const deploy = async ({ path }: { path: Path }, edition: string) =>
     acting.deployArchive(path, await app(edition));
@@ -118,7 +118,7 @@ async function startLoad() {
     async settles(editions: string, greeting = "bonjour") {
       // A moment after the database the deployer is back.
       await eventually("the deployer is ready", async () =>
-        fetch(`http://127.0.0.1:${around.port}/readyz`).then((answer) => answer.ok),
+        fetch(`http://127.0.0.1:${platform.port}/readyz`).then((answer) => answer.ok),
       );
       await answers(deployed!, `${editions} hello`);
       await answers(changed!, `one ${greeting}`);
@@ -126,17 +126,17 @@ async function startLoad() {
       expect(deployer.runs()).toBe(true);
       expect((await visit(url)).text).toBe(pid);
       for (const { id } of [steady!, changed!, deployed!]) {
-        const ends = await everyDeploymentEnds(around, events.told, id);
+        const ends = await everyDeploymentEnds(platform, events.told, id);
         expect(ends.filter((one) => one === "failed")).toEqual([]);
         await eventually(
           "one process of it runs",
-          async () => runningPlaces(around).filter((place) => place.includes(id)).length === 1,
+          async () => runningPlaces(platform).filter((place) => place.includes(id)).length === 1,
         );
       }
       const usage = events.told.filter((one) => one.serviceId === steady!.id && one.intervalId);
       expect(usage.map(({ kind }) => kind)).toEqual(["UsageStarted"]);
       await acting.catalog.deleteProject({ ...environment, confirmImpact: true });
-      await eventually("all of it can be deleted", async () => runningPlaces(around).length === 0);
+      await eventually("all of it can be deleted", async () => runningPlaces(platform).length === 0);
     },
   };
 }
@@ -193,14 +193,14 @@ test("NATS is away for 10 s under load: deployments go on meanwhile, and what ot
   const load = await startLoad();
   await load.begin();
   await during(load, async () => {
-    process.kill(around.nats.pid, "SIGKILL");
+    process.kill(platform.nats.pid, "SIGKILL");
     const until = delay(OUTAGE_MS);
     await load.answers(load.deployed, "two hello");
     await load.deploy(load.deployed, "three");
     await load.answers(load.deployed, "three hello");
     await load.greet(load.changed.id, "buongiorno");
     await until;
-    nats = await around.nats.restart();
+    nats = await platform.nats.restart();
   });
   await load.settles("three", "buongiorno");
 });

@@ -19,41 +19,41 @@ import { fields } from "../config.ts";
 import { accept } from "../deployments/accept.ts";
 import { type Engine, startLocalEngine } from "../engine/local.ts";
 import { startReconciler } from "../reconcile/reconciler.ts";
-import { createResolve, type Resolve } from "../releases/variables-client.ts";
+import { createVariablesResolver, type ResolveVariables } from "../releases/variables-client.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { createSecrets, type Secrets } from "../secrets.ts";
 import {
   archiveOf,
   exampleApp,
   type Path,
-  type Surroundings,
-  startSurroundings,
+  startTestPlatform,
+  type TestPlatform,
 } from "../testing/testing.ts";
 
 const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
 const caller: Caller = { kind: "user", id: "usr_test", ip: "127.0.0.1" };
 
-let around: Surroundings;
+let platform: TestPlatform;
 let pool: Pool;
 let secrets: Secrets;
 let engine: Engine;
 let artifact: string;
-let openResolve: Resolve;
+let openResolve: ResolveVariables;
 
 beforeAll(async () => {
-  around = await startSurroundings();
-  pool = around.pool;
-  const config = readConfig(around.env, fields);
+  platform = await startTestPlatform();
+  pool = platform.pool;
+  const config = readConfig(platform.env, fields);
   await migrate(pool, join(import.meta.dirname, "../migrations"));
   secrets = createSecrets(config.secretKeys);
   engine = await startLocalEngine(config, secrets, log);
   const variables = { url: config.variablesUrl, keys: testKeys, name: "deployer" };
-  openResolve = createResolve(serviceClient(VariablesService, variables));
+  openResolve = createVariablesResolver(serviceClient(VariablesService, variables));
   artifact = await buildExample();
 });
 afterAll(async () => {
   await engine?.stop();
-  await around?.stop();
+  await platform?.stop();
 });
 
 /** Something that all services of this file run. */
@@ -75,7 +75,7 @@ async function buildExample(): Promise<string> {
 }
 
 /** A reconciler of its own on the shared database and runtime; `applied` collects what it applies. */
-function reconciler(applied: string[], resolve: Resolve = openResolve) {
+function reconciler(applied: string[], resolve: ResolveVariables = openResolve) {
   const runtime: Runtime = {
     ...engine.runtime,
     async apply(release) {
@@ -84,7 +84,7 @@ function reconciler(applied: string[], resolve: Resolve = openResolve) {
     },
   };
   const addons = createAddons({ pool, secrets, servers: engine.addonServers, log });
-  const databaseUrl = around.env.DATABASE_URL!;
+  const databaseUrl = platform.env.DATABASE_URL!;
   return startReconciler({ ...engine, runtime, databaseUrl, pool, addons, secrets, resolve, log });
 }
 
@@ -205,7 +205,7 @@ test("a deployer whose connections to the database break goes on", async () => {
 test("an upload nobody deployed is removed after a day, and a younger one is kept", async () => {
   const [old, young] = ["archives/svc_a/arc_old", "archives/svc_a/arc_young"];
   for (const key of [old, young]) await engine.store.put(key, Buffer.from("x"), "application/gzip");
-  const file = join(around.dataDir, "store/objects", old.replaceAll("/", "+"));
+  const file = join(platform.dataDir, "store/objects", old.replaceAll("/", "+"));
   const then = new Date(Date.now() - 27 * 3_600_000);
   await utimes(file, then, then);
   const only = await reconciler([]);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { actAs, archiveOf, type Surroundings, startSurroundings, visit } from "../testing/testing.ts";
+import { actAs, archiveOf, startTestPlatform, type TestPlatform, visit } from "../testing/testing.ts";
 import {
   collectEvents,
   type DeployerProcess,
@@ -15,27 +15,27 @@ import {
   runningPlaces,
 } from "../testing/testing-process.ts";
 
-let around: Surroundings;
+let platform: TestPlatform;
 let deployer: DeployerProcess;
 let events: ReturnType<typeof collectEvents>;
 
 beforeAll(async () => {
-  around = await startSurroundings();
-  deployer = deployerProcess(around, PATIENT_DATABASE);
-  events = collectEvents(around);
+  platform = await startTestPlatform();
+  deployer = deployerProcess(platform, PATIENT_DATABASE);
+  events = collectEvents(platform);
 });
 afterAll(async () => {
   // Told to go, it takes the apps along.
   if (deployer) await ready().then(() => deployer.end("SIGTERM"));
   await events?.stop();
-  await around?.stop();
+  await platform?.stop();
 });
 
 /** Each test goes on with the process that the one before it left. */
 const ready = async () => void (deployer.runs() || (await deployer.run()));
 
 /** An app whose build lasts until the file is there. */
-const app = (edition: string, file = around.dataDir) =>
+const app = (edition: string, file = platform.dataDir) =>
   archiveOf({
     "package.json": JSON.stringify({
       name: "app",
@@ -45,7 +45,7 @@ const app = (edition: string, file = around.dataDir) =>
   });
 
 async function webService() {
-  const acting = actAs(around.port, newId("acc"));
+  const acting = actAs(platform.port, newId("acc"));
   const environment = await acting.environment();
   const made = { ...environment, name: "web", type: "web", config: { minReadySeconds: 0 } };
   const { id } = await acting.catalog.createService(made);
@@ -54,7 +54,7 @@ async function webService() {
 
 /** The processes of a service that the runtime has noted on disk. */
 const onRecord = (id: string) =>
-  readFile(join(around.dataDir, "runtime/services", id, "state.json"), "utf8").then(
+  readFile(join(platform.dataDir, "runtime/services", id, "state.json"), "utf8").then(
     (text) => (JSON.parse(text) as { instances: { name: string }[] }).instances.map(({ name }) => name),
     () => [],
   );
@@ -97,9 +97,9 @@ for (const outcome of ["lost", "kept"] as const)
       await ready();
       const web = await webService();
       const { id, path, deployArchive } = web;
-      const held = await holdCommits(around, on, table, when);
+      const held = await holdCommits(platform, on, table, when);
       // A stage that is over by its turn is not written.
-      const built = join(around.dataDir, `built-${id}`);
+      const built = join(platform.dataDir, `built-${id}`);
       const accepting = app("one", move === "builds" ? built : undefined).then((archive) =>
         deployArchive(path, archive),
       );
@@ -115,8 +115,8 @@ for (const outcome of ["lost", "kept"] as const)
       await deployer.run();
       if (!(await accepted) && outcome === "lost") await deployArchive(path, await app("one"));
       await runs(web, "one");
-      expect(await everyDeploymentEnds(around, events.told, id)).toEqual(["applied"]);
-      const now = runningPlaces(around).filter((place) => place.includes(id));
+      expect(await everyDeploymentEnds(platform, events.told, id)).toEqual(["applied"]);
+      const now = runningPlaces(platform).filter((place) => place.includes(id));
       expect(now).toHaveLength(1);
       // What ran, and was on record, is not started a second time.
       for (const name of before) expect(now[0]).toContain(name);
@@ -133,9 +133,9 @@ test.each(["lost", "kept"] as const)(
     await ready();
     const web = await webService();
     const { id, path, deployArchive } = web;
-    const open = around.variables.hold();
+    const open = platform.variables.hold();
     await deployArchive(path, await app("one"));
-    const held = await holdCommits(around, "update", "deployments", "new.status = 'superseded'");
+    const held = await holdCommits(platform, "update", "deployments", "new.status = 'superseded'");
     const second = app("two").then((archive) => deployArchive(path, archive));
     second.catch(() => {});
     await held.reached();
@@ -145,7 +145,7 @@ test.each(["lost", "kept"] as const)(
     await deployer.run();
     await runs(web, outcome === "kept" ? "two" : "one");
     const ends = outcome === "kept" ? ["superseded", "applied"] : ["applied"];
-    expect(await everyDeploymentEnds(around, events.told, id)).toEqual(ends);
+    expect(await everyDeploymentEnds(platform, events.told, id)).toEqual(ends);
   },
 );
 
@@ -163,7 +163,7 @@ test.each(["lost", "kept"] as const)(
       );
     }
     const held = await holdCommits(
-      around,
+      platform,
       "update",
       "deployments",
       "new.status = 'applied' and new.version = 3",
@@ -174,10 +174,10 @@ test.each(["lost", "kept"] as const)(
     await held.release(outcome);
     await deployer.run();
     await runs(web, "one");
-    expect(await everyDeploymentEnds(around, events.told, id)).toEqual(["applied", "applied", "applied"]);
+    expect(await everyDeploymentEnds(platform, events.told, id)).toEqual(["applied", "applied", "applied"]);
     await eventually(
       "the one before it has ended",
-      async () => runningPlaces(around).filter((place) => place.includes(id)).length === 1,
+      async () => runningPlaces(platform).filter((place) => place.includes(id)).length === 1,
     );
   },
 );
@@ -190,7 +190,7 @@ test.each(["lost", "kept"] as const)(
     const { id, path, catalog, deployArchive } = web;
     await deployArchive(path, await app("one"));
     const before = await runs(web, "one");
-    const held = await holdCommits(around, "update", "services", "new.rolls > old.rolls");
+    const held = await holdCommits(platform, "update", "services", "new.rolls > old.rolls");
     const asked = catalog.restartService(path).then(
       () => true,
       () => false,
@@ -204,9 +204,9 @@ test.each(["lost", "kept"] as const)(
     await eventually("other processes answer", async () => (await runs(web, "one")) !== before);
     await eventually(
       "the ones before have ended",
-      async () => runningPlaces(around).filter((place) => place.includes(id)).length === 1,
+      async () => runningPlaces(platform).filter((place) => place.includes(id)).length === 1,
     );
-    expect(await everyDeploymentEnds(around, events.told, id)).toEqual(["applied"]);
+    expect(await everyDeploymentEnds(platform, events.told, id)).toEqual(["applied"]);
   },
 );
 
@@ -216,12 +216,12 @@ test.each(["lost", "kept"] as const)(
     await ready();
     const web = await webService();
     const { id, path, deployArchive, deployments } = web;
-    const { buildId } = await deployArchive(path, await app("one", join(around.dataDir, "never")));
+    const { buildId } = await deployArchive(path, await app("one", join(platform.dataDir, "never")));
     await eventually("it builds", async () => {
       const { buildStage } = await deployments.getDeployment({ ...path, version: 1 });
       return buildStage === "Building image";
     });
-    const held = await holdCommits(around, "update", "deployments", "new.status = 'failed'");
+    const held = await holdCommits(platform, "update", "deployments", "new.status = 'failed'");
     const asked = deployments.cancelDeployment({ ...path, version: 1 });
     asked.catch(() => {});
     await held.reached();
@@ -229,12 +229,12 @@ test.each(["lost", "kept"] as const)(
     await held.release(outcome);
     await deployer.run();
     if (outcome === "lost") await deployments.cancelDeployment({ ...path, version: 1 });
-    expect(await everyDeploymentEnds(around, events.told, id)).toEqual(["failed"]);
+    expect(await everyDeploymentEnds(platform, events.told, id)).toEqual(["failed"]);
     const { errors } = await deployments.getDeployment({ ...path, version: 1 });
     expect(errors.map(({ code }) => code)).toEqual(["canceled"]);
     await eventually("nothing of the build is left", async () => {
-      const marked = runningPlaces(around).some((place) => place.includes(buildId!));
-      return !marked && !existsSync(join(around.dataDir, "artifacts", buildId!));
+      const marked = runningPlaces(platform).some((place) => place.includes(buildId!));
+      return !marked && !existsSync(join(platform.dataDir, "artifacts", buildId!));
     });
   },
 );
@@ -252,7 +252,7 @@ for (const outcome of ["lost", "kept"] as const)
       const { id, path, deployArchive, catalog } = web;
       await deployArchive(path, await app("one"));
       await runs(web, "one");
-      const held = await holdCommits(around, on, "services", when);
+      const held = await holdCommits(platform, on, "services", when);
       const deleting = catalog.deleteService({ ...path, confirmImpact: true });
       const deleted = deleting.then(
         () => true,
@@ -265,8 +265,8 @@ for (const outcome of ["lost", "kept"] as const)
       if (!(await deleted) && outcome === "lost")
         await catalog.deleteService({ ...path, confirmImpact: true });
       await eventually("it is gone", async () => {
-        const found = await around.pool.query("select from services where id = $1", [id]);
-        return found.rowCount === 0 && !runningPlaces(around).some((place) => place.includes(id));
+        const found = await platform.pool.query("select from services where id = $1", [id]);
+        return found.rowCount === 0 && !runningPlaces(platform).some((place) => place.includes(id));
       });
       await eventually("its usage has ended, once", async () =>
         events.told.some((one) => one.kind === "UsageStopped" && one.serviceId === id),
@@ -287,14 +287,14 @@ for (const outcome of ["lost", "kept"] as const)
     async (_, when) => {
       for (const type of types) {
         await ready();
-        const acting = actAs(around.port, newId("acc"));
+        const acting = actAs(platform.port, newId("acc"));
         const environment = await acting.environment();
         const path = environment.at("store");
         const rotation = when.includes("next");
-        const held = rotation ? undefined : await holdCommits(around, "update", "services", when);
+        const held = rotation ? undefined : await holdCommits(platform, "update", "services", when);
         const { id } = await acting.catalog.createService({ ...environment, name: "store", type });
         if (rotation) await acting.untilService(path, "running");
-        const rotating = rotation ? await holdCommits(around, "update", "services", when) : held!;
+        const rotating = rotation ? await holdCommits(platform, "update", "services", when) : held!;
         if (rotation) await acting.catalog.rotateCredentials(path);
         await rotating.reached();
         await deployer.end("SIGKILL");
@@ -303,17 +303,17 @@ for (const outcome of ["lost", "kept"] as const)
         await acting.untilService(path, "running");
         if (rotation)
           await eventually("it is rotated", async () => (await acting.service(path)).credentialsRotatedAt);
-        const { rows } = await around.pool.query<{ revision: number; next: Buffer | null }>(
+        const { rows } = await platform.pool.query<{ revision: number; next: Buffer | null }>(
           "select addon_revision as revision, addon_next_secret as next from services where id = $1",
           [id],
         );
         expect(rows).toEqual([{ revision: rotation ? 2 : 1, next: null }]);
-        const servers = runningPlaces(around).filter((place) => place.includes(id));
+        const servers = runningPlaces(platform).filter((place) => place.includes(id));
         expect(servers).toHaveLength(type === "redis" ? 1 : 0);
         await acting.catalog.deleteService({ ...path, confirmImpact: true });
         await eventually(
           "it is gone",
-          async () => !runningPlaces(around).some((place) => place.includes(id)),
+          async () => !runningPlaces(platform).some((place) => place.includes(id)),
         );
       }
     },

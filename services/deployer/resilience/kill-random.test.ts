@@ -10,8 +10,8 @@ import {
   actAs,
   archiveOf,
   exampleApp,
-  type Surroundings,
-  startSurroundings,
+  startTestPlatform,
+  type TestPlatform,
   visit,
 } from "../testing/testing.ts";
 import {
@@ -26,30 +26,30 @@ const ROUNDS = 20;
 /** Longer than all that a round asks for takes, from the first request until nothing is left to do. */
 const ROUND_MS = 2_500;
 
-let around: Surroundings;
+let platform: TestPlatform;
 let deployer: DeployerProcess;
 let events: ReturnType<typeof collectEvents>;
 
 beforeAll(async () => {
-  around = await startSurroundings();
-  deployer = deployerProcess(around);
-  events = collectEvents(around);
+  platform = await startTestPlatform();
+  deployer = deployerProcess(platform);
+  events = collectEvents(platform);
 });
 afterAll(async () => {
   await deployer?.end("SIGKILL");
   await events?.stop();
-  await around?.stop();
+  await platform?.stop();
 });
 
 const names = (folder: string) =>
-  readdir(join(around.dataDir, folder)).then(
+  readdir(join(platform.dataDir, folder)).then(
     (found) => found.sort(),
     () => [],
   );
 
 /** Builds of what runs or can be rolled back to, on the free plan. */
 async function keptBuilds(): Promise<string[]> {
-  const { rows } = await around.pool.query<{ buildId: string }>(
+  const { rows } = await platform.pool.query<{ buildId: string }>(
     `select distinct d.artifact as "buildId" from deployments d join services s on s.id = d.service_id
      where d.status = 'applied' and d.artifact is not null and (d.version = s.live_version or d.healthy_at is not null
        and (select count(*) from deployments n where n.service_id = d.service_id
@@ -63,7 +63,7 @@ test(`killed at ${ROUNDS} random moments of all that it does: everything ends, o
 }, async () => {
   const random = createRandom(inject("seed"));
   await deployer.run();
-  const acting = actAs(around.port, newId("acc"));
+  const acting = actAs(platform.port, newId("acc"));
   const { accountId, catalog, deployments } = acting;
   const environment = await acting.environment();
   const base = { minReadySeconds: 0 };
@@ -86,8 +86,8 @@ test(`killed at ${ROUNDS} random moments of all that it does: everything ends, o
       if (target) await deployments.rollback({ ...path, version: target.version });
       else await acting.deployArchive(path, await archiveOf({ ...files, round: String(round) }));
       versions.set(id, versions.get(id)! + 1);
-      around.variables.set(id, [{ name: "GREETING", value: `round ${round}` }]);
-      await around.variables.changed(accountId, "service", id);
+      platform.variables.set(id, [{ name: "GREETING", value: `round ${round}` }]);
+      await platform.variables.changed(accountId, "service", id);
     }
     const type = addons[(round >> 1) % addons.length]!;
     if (round % 2 === 0) await catalog.createService({ ...environment, name: `store-${round}`, type });
@@ -111,7 +111,7 @@ test(`killed at ${ROUNDS} random moments of all that it does: everything ends, o
     await eventually("with its newest variables", async () =>
       (await visit(url!)).text.startsWith(`round ${ROUNDS - 1}`),
     );
-    const ends = await everyDeploymentEnds(around, events.told, id);
+    const ends = await everyDeploymentEnds(platform, events.told, id);
     expect(ends).toHaveLength(ROUNDS);
     expect(ends.filter((end) => end !== "applied" && end !== "superseded")).toEqual([]);
     const { data } = await deployments.listDeployments({ ...path, limit: 100 });
@@ -121,7 +121,7 @@ test(`killed at ${ROUNDS} random moments of all that it does: everything ends, o
   const stores = services.filter(({ name }) => name.startsWith("store-"));
   for (const { name } of stores) await acting.untilService(environment.at(name), "running");
   await eventually("one process for each that runs, and no other", async () => {
-    const places = runningPlaces(around).map((place) =>
+    const places = runningPlaces(platform).map((place) =>
       place.split("/").find((part) => part.startsWith("svc_")),
     );
     const wanted = [...webs, ...stores.filter(({ type }) => type === "redis")].map(({ id }) => id);
@@ -133,12 +133,12 @@ test(`killed at ${ROUNDS} random moments of all that it does: everything ends, o
 
   await catalog.deleteProject({ ...environment, confirmImpact: true });
   await eventually("nothing is left of a project that is deleted", async () => {
-    const { rowCount } = await around.pool.query(
+    const { rowCount } = await platform.pool.query(
       "select from projects union all select from usage_intervals",
     );
     const folders = ["artifacts", "artifacts-cache", "runtime/services", "store/objects", "store/incoming"];
     const left = (await Promise.all([...folders, "redis"].map(names))).flat();
-    return rowCount === 0 && runningPlaces(around).length === 0 && isDeepStrictEqual(left, ["alive"]);
+    return rowCount === 0 && runningPlaces(platform).length === 0 && isDeepStrictEqual(left, ["alive"]);
   });
   const usage = (kind: string) =>
     events.told.filter((one) => one.kind === kind).map(({ intervalId }) => intervalId);

@@ -9,27 +9,27 @@ import {
   archiveOf,
   exampleApp,
   refused,
-  type Surroundings,
-  startSurroundings,
+  startTestPlatform,
+  type TestPlatform,
   visit,
 } from "../testing/testing.ts";
 import { type DeployerProcess, deployerProcess } from "../testing/testing-process.ts";
 
-let around: Surroundings;
+let platform: TestPlatform;
 let deployer: DeployerProcess;
 
 beforeAll(async () => {
-  around = await startSurroundings();
-  deployer = deployerProcess(around);
+  platform = await startTestPlatform();
+  deployer = deployerProcess(platform);
 });
 afterEach(() => deployer.end("SIGTERM"));
 afterAll(async () => {
   await deployer?.end("SIGKILL");
-  await around?.stop();
+  await platform?.stop();
 });
 
 async function webService() {
-  const acting = actAs(around.port, newId("acc"));
+  const acting = actAs(platform.port, newId("acc"));
   const environment = await acting.environment();
   const { id } = await acting.catalog.createService({ ...environment, name: "web", type: "web" });
   return { ...acting, environment, id, path: environment.at("web") };
@@ -47,7 +47,7 @@ async function slowApp(go: string): Promise<Buffer> {
 
 const statuses = async (serviceId: string) =>
   (
-    await around.pool.query<{ status: string }>(
+    await platform.pool.query<{ status: string }>(
       "select status from deployments where service_id = $1 order by version",
       [serviceId],
     )
@@ -56,8 +56,8 @@ const statuses = async (serviceId: string) =>
 test("killed while a deployment is queued: the next start builds and applies it", async () => {
   await deployer.run();
   const { path, id, until, untilService, deployArchive } = await webService();
-  const open = around.variables.hold();
-  around.variables.set(id, [{ name: "GREETING", value: "Good morning" }]);
+  const open = platform.variables.hold();
+  platform.variables.set(id, [{ name: "GREETING", value: "Good morning" }]);
   await deployArchive(path, await archiveOf(await exampleApp("node")));
   await deployer.end("SIGKILL");
   expect(await statuses(id)).toEqual(["queued"]);
@@ -70,7 +70,7 @@ test("killed while a deployment is queued: the next start builds and applies it"
 test("killed while it builds: the next start builds again under the same deployment, with one clean log", async () => {
   await deployer.run();
   const { path, id, until, untilService, deployArchive, deployments } = await webService();
-  const go = join(around.dataDir, `go-${id}`);
+  const go = join(platform.dataDir, `go-${id}`);
   const { id: deploymentId, buildId } = await deployArchive(path, await slowApp(go));
   await eventually("the builder is at work", async () => {
     const { buildStage } = await deployments.getDeployment({ ...path, version: 1 });
@@ -90,14 +90,14 @@ test("killed while it builds: the next start builds again under the same deploym
 test("killed while it applies: the next start applies it", async () => {
   await deployer.run();
   const { path, id, until, untilService, deployArchive } = await webService();
-  const go = join(around.dataDir, `go-${id}`);
+  const go = join(platform.dataDir, `go-${id}`);
   await deployArchive(path, await slowApp(go));
   await until(path, 1, "building");
-  const open = around.variables.hold();
+  const open = platform.variables.hold();
   await writeFile(go, "");
   await until(path, 1, "built");
   await eventually("it has begun to apply", async () => {
-    const found = await around.pool.query(
+    const found = await platform.pool.query(
       "select from deployments where service_id = $1 and apply_started_at is not null",
       [id],
     );
@@ -121,7 +121,7 @@ test("killed while it rolls back: the next start runs the earlier version, once"
       return healthyAt !== undefined;
     });
   }
-  const open = around.variables.hold();
+  const open = platform.variables.hold();
   await deployments.rollback({ ...path, version: 1 });
   await deployer.end("SIGKILL");
   open();
@@ -179,7 +179,7 @@ test("no value of a sensitive variable reaches the deployer's own output", async
   const marker = `marker-${newId("x")}`;
   await deployer.run();
   const { path, id, deployArchive, untilService } = await webService();
-  around.variables.set(id, [{ name: "GREETING", value: marker, sensitive: true }]);
+  platform.variables.set(id, [{ name: "GREETING", value: marker, sensitive: true }]);
   await deployArchive(path, await archiveOf(await exampleApp("node")));
   const url = (await untilService(path, "running")).url!;
   expect((await visit(url)).text).toContain(marker);

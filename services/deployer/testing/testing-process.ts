@@ -15,7 +15,7 @@ import { createLog } from "../../kit/log.ts";
 import { createPool } from "../../kit/postgres/db.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { findMarked } from "../shared/process-tree.ts";
-import type { Surroundings } from "./testing.ts";
+import type { TestPlatform } from "./testing.ts";
 
 export type DeployerProcess = ReturnType<typeof deployerProcess>;
 
@@ -23,7 +23,7 @@ export type DeployerProcess = ReturnType<typeof deployerProcess>;
 export const PATIENT_DATABASE = { DATABASE_LOCK_TIMEOUT_MS: "0", DATABASE_STATEMENT_TIMEOUT_MS: "0" };
 
 /** The deployer as a process of its own, which a test can kill; `settings` are added to its environment. */
-export function deployerProcess(around: Surroundings, settings: Record<string, string> = {}) {
+export function deployerProcess(platform: TestPlatform, settings: Record<string, string> = {}) {
   let child: ChildProcess | undefined;
   let output = "";
   return {
@@ -34,7 +34,7 @@ export function deployerProcess(around: Surroundings, settings: Record<string, s
         env: {
           PATH: process.env.PATH,
           HOME: process.env.HOME,
-          ...around.env,
+          ...platform.env,
           LOG_LEVEL: "debug",
           ...settings,
           ...more,
@@ -45,7 +45,7 @@ export function deployerProcess(around: Surroundings, settings: Record<string, s
       for (const stream of [started.stdout, started.stderr]) stream.on("data", (part) => (output += part));
       await eventually("the deployer is ready", () => {
         if (hasEnded(started)) throw new Error(`the deployer ended at its start: ${output.slice(-2_000)}`);
-        return fetch(`http://127.0.0.1:${more.PORT ?? around.port}/readyz`).then(
+        return fetch(`http://127.0.0.1:${more.PORT ?? platform.port}/readyz`).then(
           (answer) => answer.ok,
           () => false,
         );
@@ -73,10 +73,10 @@ function hasEnded(child: ChildProcess): boolean {
 type Told = { kind: string; serviceId: string; deploymentId?: string; intervalId?: string };
 
 /** Collects what the deployer tells other services of the ends of deployments and of usage. */
-export function collectEvents(around: Surroundings) {
+export function collectEvents(platform: TestPlatform) {
   const log = createLog("test", "silent");
-  const pool = createPool(around.database.url("variables"));
-  const bus = connectBus(around.nats.url, "test", log);
+  const pool = createPool(platform.database.url("variables"));
+  const bus = connectBus(platform.nats.url, "test", log);
   const told: Told[] = [];
   const schemas = [
     DeploymentAppliedSchema,
@@ -106,12 +106,12 @@ const ENDS = ["applied", "failed", "superseded"];
  * no gap and that each end was told once. Gives the ends, oldest first.
  */
 export async function everyDeploymentEnds(
-  around: Surroundings,
+  platform: TestPlatform,
   told: Told[],
   serviceId: string,
 ): Promise<string[]> {
   const rows = await eventually("every deployment ends", async () => {
-    const found = await around.pool.query<{ id: string; version: number; status: string }>(
+    const found = await platform.pool.query<{ id: string; version: number; status: string }>(
       "select id, version, status from deployments where service_id = $1 order by version",
       [serviceId],
     );
@@ -134,8 +134,8 @@ export async function everyDeploymentEnds(
 }
 
 /** The folders under the deployer's own that processes were started for, one for each process. */
-export function runningPlaces(around: Surroundings): string[] {
-  return findMarked(around.dataDir).map(({ place }) => place.slice(around.dataDir.length + 1));
+export function runningPlaces(platform: TestPlatform): string[] {
+  return findMarked(platform.dataDir).map(({ place }) => place.slice(platform.dataDir.length + 1));
 }
 
 /**
@@ -143,12 +143,12 @@ export function runningPlaces(around: Surroundings): string[] {
  * until the test decides about it: the moment before a state lasts, at which a process can be killed.
  */
 export async function holdCommits(
-  around: Pick<Surroundings, "pool">,
+  platform: Pick<TestPlatform, "pool">,
   on: "insert" | "update" | "delete",
   table: string,
   when: string,
 ) {
-  const holder = await around.pool.connect();
+  const holder = await platform.pool.connect();
   const key = 1_234_567;
   await holder.query("select pg_advisory_lock($1)", [key]);
   await holder.query(`
@@ -157,7 +157,7 @@ export async function holdCommits(
     create constraint trigger hold_commit after ${on} on ${table} deferrable initially deferred
       for each row when (${when}) execute function hold_commit()`);
   const waiting = () =>
-    around.pool
+    platform.pool
       .query<{ pid: number }>(
         "select pid from pg_locks where locktype = 'advisory' and objid = $1 and not granted and database = (select oid from pg_database where datname = current_database())",
         [key],

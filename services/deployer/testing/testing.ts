@@ -108,8 +108,8 @@ async function startVariables(databaseUrl: string, natsUrl: string) {
   };
 }
 
-/** Everything around a deployer, which a test starts in this process or as one of its own. */
-export async function startSurroundings() {
+/** What a deployer needs of the platform: database, NATS, variables service and folders. The test starts the deployer itself. */
+export async function startTestPlatform() {
   const [database, nats, dataDir] = await Promise.all([
     testDatabase(["deployer", "variables"]),
     testNats(),
@@ -153,7 +153,7 @@ export async function startSurroundings() {
   };
 }
 
-export type Surroundings = Awaited<ReturnType<typeof startSurroundings>>;
+export type TestPlatform = Awaited<ReturnType<typeof startTestPlatform>>;
 
 /** Clients and helpers that act as a member of one account. */
 export function actAs(port: number, accountId: string, role: RoleName = "owner") {
@@ -269,26 +269,26 @@ export async function visit(url: string, at = "/"): Promise<{ status: number; te
 
 /** A deployer in this process with all it needs, and an account in it; `engine` instead of its own. */
 export async function startDeployer(more: Record<string, string> = {}, engine?: Parameters<typeof start>[2]) {
-  const around = await startSurroundings();
+  const platform = await startTestPlatform();
   const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
-  const running = await start(readConfig({ ...around.env, ...more }, fields), log, engine);
+  const running = await start(readConfig({ ...platform.env, ...more }, fields), log, engine);
   return {
-    ...around,
-    ...actAs(around.port, newId("acc")),
+    ...platform,
+    ...actAs(platform.port, newId("acc")),
     /** The kinds of events that were published for an account. */
     async eventsOf(accountId: string): Promise<string[]> {
-      const bus = connectBus(around.nats.url, "test", log);
+      const bus = connectBus(platform.nats.url, "test", log);
       const { manager } = await bus.connected;
       const filter = { subjects_filter: `berth.deployer.v1.*.${accountId}` };
       const { state } = await manager.streams.info(STREAM, filter);
       await bus.close();
       return Object.keys(state.subjects ?? {}).map((subject) => subject.split(".")[3]!);
     },
-    /** Another service of the platform. */
-    platform: clientAs(CatalogService, around.port, { kind: "service", id: "variables" }),
+    /** The catalog as another service of the platform sees it. */
+    asService: clientAs(CatalogService, platform.port, { kind: "service", id: "variables" }),
     stop: async () => {
       await running.stop();
-      await around.stop();
+      await platform.stop();
     },
   };
 }

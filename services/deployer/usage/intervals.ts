@@ -93,7 +93,7 @@ export async function stopUsage(tx: Tx, serviceIds: string[], at?: number): Prom
  * Notes that these services (and the addons that live in a server of others: those of the `shared` types) run
  * at this moment, and tells of each interval every five minutes.
  */
-export async function beat(pool: Pool, running: string[], shared: string[]): Promise<void> {
+export async function recordHeartbeats(pool: Pool, running: string[], shared: string[]): Promise<void> {
   await sql.markSeen(pool, running, shared);
   await transaction(pool, async (tx) => {
     for (const interval of await sql.takeHeartbeats(tx))

@@ -18,8 +18,8 @@ import { createLog } from "../../kit/log.ts";
 import { createPool } from "../../kit/postgres/db.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import type { UsageChange } from "../runtime/port.ts";
-import { actAs, archiveOf, type Surroundings, startSurroundings, visit } from "../testing/testing.ts";
-import { beat, usageSteps } from "./intervals.ts";
+import { actAs, archiveOf, startTestPlatform, type TestPlatform, visit } from "../testing/testing.ts";
+import { recordHeartbeats, usageSteps } from "./intervals.ts";
 import { noteUsage } from "./journal.ts";
 
 type Told = {
@@ -36,27 +36,27 @@ type Told = {
   at: number;
 };
 
-let around: Surroundings;
+let platform: TestPlatform;
 let child: ChildProcess | undefined;
 const told: Told[] = [];
 let stopListening: () => Promise<void>;
 
 beforeAll(async () => {
-  around = await startSurroundings();
+  platform = await startTestPlatform();
   stopListening = listen();
 });
 afterEach(() => end("SIGTERM"));
 afterAll(async () => {
   await end("SIGKILL");
   await stopListening?.();
-  await around?.stop();
+  await platform?.stop();
 });
 
 /** Collects usage events as billing gets them. */
 function listen() {
   const log = createLog("test", "silent");
-  const pool = createPool(around.database.url("variables"));
-  const bus = connectBus(around.nats.url, "test", log);
+  const pool = createPool(platform.database.url("variables"));
+  const bus = connectBus(platform.nats.url, "test", log);
   const schemas = [UsageStartedSchema, UsageResizedSchema, UsageStoppedSchema, UsageHeartbeatSchema];
   const handlers = schemas.map((schema) =>
     on(schema, async (_tx, event) => {
@@ -74,11 +74,11 @@ function listen() {
 
 async function run(): Promise<void> {
   child = spawn(process.execPath, [join(import.meta.dirname, "../main.ts")], {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...around.env },
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...platform.env },
     stdio: "ignore",
   });
   await eventually("the deployer is ready", () =>
-    fetch(`http://127.0.0.1:${around.port}/readyz`).then(
+    fetch(`http://127.0.0.1:${platform.port}/readyz`).then(
       (answer) => answer.ok,
       () => false,
     ),
@@ -101,7 +101,7 @@ const app = {
 };
 
 async function webService(config: object = {}) {
-  const acting = actAs(around.port, newId("acc"));
+  const acting = actAs(platform.port, newId("acc"));
   const environment = await acting.environment();
   const made = { ...environment, name: "web", type: "web", config: { minReadySeconds: 0, ...config } };
   const { id } = await acting.catalog.createService(made);
@@ -238,7 +238,7 @@ test("a stop of the platform ends the interval, and the next start begins anothe
 
 test("a postgres addon is paid for while it exists, by its size", async () => {
   await run();
-  const acting = actAs(around.port, newId("acc"));
+  const acting = actAs(platform.port, newId("acc"));
   const environment = await acting.environment();
   const path = environment.at("db");
   const { id } = await acting.catalog.createService({ ...environment, name: "db", type: "postgres" });
@@ -256,13 +256,13 @@ test("a postgres addon is paid for while it exists, by its size", async () => {
 const withRedis = test.skipIf(!inject("redisProgram"));
 withRedis("a redis addon is paid for while its server runs", async () => {
   await run();
-  const acting = actAs(around.port, newId("acc"));
+  const acting = actAs(platform.port, newId("acc"));
   const environment = await acting.environment();
   const path = environment.at("cache");
   const { id } = await acting.catalog.createService({ ...environment, name: "cache", type: "redis" });
   await acting.untilService(path, "running");
   await untilTold(id, "Started");
-  const state = await readFile(join(around.dataDir, "redis", id, "state.json"), "utf8");
+  const state = await readFile(join(platform.dataDir, "redis", id, "state.json"), "utf8");
   process.kill(JSON.parse(state).pid, "SIGKILL");
   await untilTold(id, "Started", "Stopped", "Started");
   await acting.catalog.updateService({ ...path, config: { size: "small" } });
@@ -283,12 +283,12 @@ test("what runs is told every five minutes, once, with the time at which it was 
   const { id, accountId } = await webService();
   const [started] = await untilTold(id, "Started");
   const later = (what: string) =>
-    around.pool.query(`update usage_intervals set ${what} where service_id = $1`, [id]);
+    platform.pool.query(`update usage_intervals set ${what} where service_id = $1`, [id]);
   await later("heartbeat_at = heartbeat_at - interval '5 minutes'");
-  await Promise.all([beat(around.pool, [id], []), beat(around.pool, [id], [])]);
+  await Promise.all([recordHeartbeats(platform.pool, [id], []), recordHeartbeats(platform.pool, [id], [])]);
   const beats = () => told.filter((one) => one.serviceId === id && one.kind === "Heartbeat");
   await eventually("it is told", async () => beats().length > 0);
-  await beat(around.pool, [id], []);
+  await recordHeartbeats(platform.pool, [id], []);
   expect(beats()).toHaveLength(1);
   expect(beats()[0]).toMatchObject({ accountId, intervalId: started!.intervalId, seq: 1, replicas: 1 });
   expect(beats()[0]!.at).toBeGreaterThan(started!.at);

@@ -11,17 +11,17 @@ import { eventually, testKeys } from "../../../kit/testing/testing.ts";
 import { deleteServices } from "../../catalog/delete-services.ts";
 import { mergeConfig } from "../../catalog/service-config.ts";
 import { serviceStatus } from "../../catalog/service-status.ts";
-import { insertService, serviceByPath } from "../../catalog/services-sql.ts";
+import { findService, insertService } from "../../catalog/services-sql.ts";
 import { insertEnvironment, insertProject } from "../../catalog/sql.ts";
 import { fields } from "../../config.ts";
 import { type Engine, startLocalEngine } from "../../engine/local.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { nameOf } from "../../kube/names.ts";
 import { startReconciler } from "../../reconcile/reconciler.ts";
-import { poke } from "../../reconcile/sql.ts";
-import { createResolve } from "../../releases/variables-client.ts";
+import { enqueue } from "../../reconcile/sql.ts";
+import { createVariablesResolver } from "../../releases/variables-client.ts";
 import { createSecrets, type Secrets } from "../../secrets.ts";
-import { type Surroundings, startSurroundings } from "../../testing/testing.ts";
+import { startTestPlatform, type TestPlatform } from "../../testing/testing.ts";
 import { createAddons, newPassword } from "../lifecycle.ts";
 import { ADDON_TYPES, type AddonType } from "../port.ts";
 import { beginRotation } from "../sql.ts";
@@ -29,16 +29,16 @@ import { addonsForTest } from "./testing.ts";
 
 const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
 let cluster: ReturnType<typeof addonsForTest>;
-let around: Surroundings;
+let platform: TestPlatform;
 let secrets: Secrets;
 let engine: Engine;
 let reconciler: Awaited<ReturnType<typeof startReconciler>> | undefined;
 
 beforeAll(async () => {
   cluster = addonsForTest();
-  around = await startSurroundings();
-  const config = readConfig(around.env, fields);
-  await migrate(around.pool, join(import.meta.dirname, "../../migrations"));
+  platform = await startTestPlatform();
+  const config = readConfig(platform.env, fields);
+  await migrate(platform.pool, join(import.meta.dirname, "../../migrations"));
   secrets = createSecrets(config.secretKeys);
   engine = await startLocalEngine(config, secrets, log);
   await start();
@@ -47,7 +47,7 @@ afterAll(async () => {
   await reconciler?.stop();
   await cluster?.stop();
   await engine?.stop();
-  await around?.stop();
+  await platform?.stop();
 });
 
 let turn = Promise.resolve();
@@ -59,12 +59,12 @@ function start(): Promise<void> {
 
 async function startNext(): Promise<void> {
   await reconciler?.stop();
-  const { pool } = around;
+  const { pool } = platform;
   const addonServers = cluster.open();
   const addons = createAddons({ pool, secrets, servers: addonServers, log });
-  const variables = { url: around.variables.url, keys: testKeys, name: "deployer" };
-  const resolve = createResolve(serviceClient(VariablesService, variables));
-  const databaseUrl = around.env.DATABASE_URL!;
+  const variables = { url: platform.variables.url, keys: testKeys, name: "deployer" };
+  const resolve = createVariablesResolver(serviceClient(VariablesService, variables));
+  const databaseUrl = platform.env.DATABASE_URL!;
   reconciler = await startReconciler({
     ...{ ...engine, databaseUrl, pool, addons, addonServers, secrets, resolve, log },
   });
@@ -72,20 +72,20 @@ async function startNext(): Promise<void> {
 
 async function newAddon(type: AddonType) {
   const [accountId, projectId, environmentId, id] = [newId("acc"), newId("prj"), newId("env"), newId("svc")];
-  const { pool } = around;
+  const { pool } = platform;
   await insertProject(pool, projectId, accountId, "shop");
   await insertEnvironment(pool, environmentId, accountId, projectId, "production");
   const config = mergeConfig(type, undefined, undefined);
   const made = { id, accountId, projectId, environmentId, name: "store", type, source: {}, config };
   await insertService(pool, { ...made, staged: false, addonState: "provisioning" });
-  await poke(pool, [id]);
+  await enqueue(pool, [id]);
   return { ...made, serviceId: id };
 }
 
 type Made = Awaited<ReturnType<typeof newAddon>>;
 
 async function shown(addon: Made) {
-  const row = await serviceByPath(around.pool, { ...addon, service: addon.name });
+  const row = await findService(platform.pool, { ...addon, service: addon.name });
   return row && { ...row, ...serviceStatus(row) };
 }
 
@@ -96,7 +96,7 @@ const until = (addon: Made, status: string) =>
   });
 
 async function tellings(addon: Made): Promise<string[]> {
-  const { rows } = await around.pool.query<{ subject: string }>(
+  const { rows } = await platform.pool.query<{ subject: string }>(
     "select subject from outbox where subject like '%' || $1 order by id",
     [addon.accountId],
   );
@@ -113,8 +113,8 @@ test.concurrent.each(ADDON_TYPES)(
     await eventually("its usage began", async () => (await tellings(addon)).includes("UsageStarted"));
     expect(await tellings(addon)).toContain("AddonKeysPublished");
 
-    expect(await beginRotation(around.pool, addon.id, secrets.seal(newPassword(), addon.id))).toBe(true);
-    await poke(around.pool, [addon.id]);
+    expect(await beginRotation(platform.pool, addon.id, secrets.seal(newPassword(), addon.id))).toBe(true);
+    await enqueue(platform.pool, [addon.id]);
     await start();
     await eventually("the new password is published", async () => {
       return (await shown(addon))?.credentialsRotatedAt;
@@ -130,7 +130,7 @@ test.concurrent.each(ADDON_TYPES)(
     });
     await until(addon, "running");
 
-    await transaction(around.pool, (tx) => deleteServices(tx, "id", addon.id, true, addon));
+    await transaction(platform.pool, (tx) => deleteServices(tx, "id", addon.id, true, addon));
     await eventually("it is gone", async () => (await shown(addon)) === undefined);
     await eventually("nothing is left", async () => (await cluster.leftOf(addon)).length === 0);
     expect((await tellings(addon)).at(-1)).toBe("UsageStopped");

@@ -9,7 +9,7 @@ import type { S3Store } from "../../store/s3/adapter.ts";
 import {
   type Builder,
   BuildFailure,
-  BuildLeft,
+  BuildHandedOver,
   type BuildRequest,
   type BuildResult,
   type BuildRuntime,
@@ -155,7 +155,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
         );
         return result;
       } catch (error) {
-        const left = signal.aborted && signal.reason instanceof BuildLeft;
+        const left = signal.aborted && signal.reason instanceof BuildHandedOver;
         if (!left) await remove(buildId);
         throw error;
       }

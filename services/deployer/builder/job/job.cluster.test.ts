@@ -12,7 +12,7 @@ import { Job, Pod, Secret } from "../../kube/kinds.ts";
 import { selector } from "../../kube/names.ts";
 import { readPodLog } from "../../kube/pod-log.ts";
 import { imageRef } from "../../runtime/port.ts";
-import { BuildFailure, BuildLeft, type BuildRequest } from "../port.ts";
+import { BuildFailure, BuildHandedOver, type BuildRequest } from "../port.ts";
 import { buildLabels, containerName, jobName } from "./job-manifest.ts";
 import { type ClusterHarness, openCluster } from "./testing.ts";
 
@@ -186,7 +186,7 @@ CMD ["node", "server.js"]
     const leave = new AbortController();
     const left = cluster.builder.build(request, leave.signal).catch((error) => error);
     await heard(request.lines, "begun", left);
-    leave.abort(new BuildLeft());
+    leave.abort(new BuildHandedOver());
     expect(await left).toBe(leave.signal.reason);
     const pod = await podOf(request.buildId);
     expect(pod?.status?.phase).toBe("Running");
