@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { allRoutes } from "../../routing/routes.ts";
 import { readComments } from "./comments.ts";
 import { openapi } from "./openapi.ts";
-import type { Schema } from "./openapi-schemas.ts";
+import type { Schema } from "./schemas.ts";
 
 type Operation = {
   operationId: string;

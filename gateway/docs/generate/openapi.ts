@@ -5,9 +5,9 @@ import { rulesOf } from "../../../services/kit/rpc/interceptor.ts";
 import { allRoutes, bindingsOf, type Route } from "../../routing/routes.ts";
 import { published } from "../../upstreams.ts";
 import { type Comments, readComments } from "./comments.ts";
-import { eventContent, eventsSentence, withEvents } from "./openapi-events.ts";
-import { errorResponses, fixedComponents } from "./openapi-responses.ts";
-import { type Schema, schemaCollector } from "./openapi-schemas.ts";
+import { eventContent, eventsSentence, withEvents } from "./events.ts";
+import { errorResponses, fixedComponents } from "./refusals.ts";
+import { type Schema, schemaCollector } from "./schemas.ts";
 
 const file = join(import.meta.dirname, "../../openapi.json");
 

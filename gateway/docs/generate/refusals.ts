@@ -1,9 +1,9 @@
 import type { Refusal } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { rulesOf } from "../../../services/kit/rpc/interceptor.ts";
 import type { Route } from "../../routing/routes.ts";
-import { lastEventId } from "./openapi-events.ts";
-import { inputReasons } from "./openapi-reasons.ts";
-import type { Schema } from "./openapi-schemas.ts";
+import { lastEventId } from "./events.ts";
+import { inputReasons } from "./input-reasons.ts";
+import type { Schema } from "./schemas.ts";
 
 type Said = Pick<Refusal, "status" | "code"> & { reasons: string };
 

@@ -1,7 +1,7 @@
 import type { MethodRules } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import type { Route } from "../../routing/routes.ts";
 import { frameOf } from "../../streams/sse-format.ts";
-import type { Schema, schemaCollector } from "./openapi-schemas.ts";
+import type { Schema, schemaCollector } from "./schemas.ts";
 
 type Schemas = ReturnType<typeof schemaCollector>;
 
