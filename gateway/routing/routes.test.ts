@@ -3,10 +3,10 @@ import { join } from "node:path";
 import {
   create,
   type DescFile,
-  type DescMessage,
   type DescMethod,
-  fromJsonString,
+  fromJson,
   getOption,
+  type JsonValue,
   type MessageInitShape,
   setExtension,
 } from "@bufbuild/protobuf";
@@ -16,12 +16,14 @@ import { method as methodRules, Role } from "../../proto/gen/berth/options/v1/op
 import { http } from "../../proto/gen/google/api/annotations_pb.ts";
 import { HttpRuleSchema } from "../../proto/gen/google/api/http_pb.ts";
 import { rulesOf } from "../../services/kit/rpc/interceptor.ts";
+import { readExamples } from "../docs/generate/examples.ts";
 import { refusalsOf } from "../docs/generate/refusals.ts";
 import { published } from "../upstreams.ts";
 import { allRoutes, bindingsOf, type Route } from "./routes.ts";
 
 const methods = published.flatMap(({ service }) => service.methods);
 const routes = allRoutes();
+const examples = readExamples(join(import.meta.dirname, "../../proto/examples"));
 const routesOf = (rpc: DescMethod) => routes.filter((route) => route.rpc === rpc);
 const isPublished = (rpc: DescMethod) => rulesOf(rpc).role !== Role.SERVICE;
 
@@ -38,35 +40,36 @@ test.each(methods.map((rpc) => [`${rpc.parent.name}.${rpc.name}`, rpc]))("%s is 
 });
 
 function complete(route: Route): void {
-  const rule = rulesOf(route.rpc);
+  const { request } = exampleOf(route.rpc);
   expect([200, 201, 202, 204]).toContain(route.success);
   expect(["GET", "POST", "PATCH", "PUT", "DELETE"]).toContain(route.method);
-  if (route.success !== 204) expect(exampleOf(route)).toBeDefined();
-  if (rule.requestExample !== "") {
-    const request = JSON.parse(rule.requestExample) as object;
-    expect(fromJsonString(route.rpc.input, rule.requestExample)).toBeDefined();
+  if (route.success !== 204) expect(answerOf(route)).toBeDefined();
+  if (request) {
+    expect(fromJson(route.rpc.input, request as JsonValue)).toBeDefined();
     expect([...route.bodyMembers.keys()]).toEqual(expect.arrayContaining(Object.keys(request)));
   }
   if (["POST", "PATCH", "PUT"].includes(route.method) && route.bodyMembers.size > 0)
-    expect(rule.requestExample, "a request example").not.toBe("");
+    expect(request, "a request example").toBeDefined();
   for (const { status, code, reasons } of refusalsOf(route)) {
     expect(status).toBeGreaterThanOrEqual(400);
     expect(code).toMatch(/^[a-z_]+$/);
-    expect(reasons).toMatch(/^([a-z_]+(,[a-z_]+)*)?$/);
-    if (code === "validation_failed") expect(reasons, "reasons").not.toBe("");
+    for (const reason of reasons) expect(reason).toMatch(/^[a-z_]+$/);
+    if (code === "validation_failed") expect(reasons, "reasons").not.toEqual([]);
   }
   // Whatever stands below an account's project can be missing.
   if (route.pathMembers.length > 1) expect(refusalsOf(route).map(({ status }) => status)).toContain(404);
 }
 
+const exampleOf = (rpc: DescMethod) => examples.get(`${rpc.parent.name}.${rpc.name}`) ?? {};
+
 /** The response example, read as the message that it is, or as one of those it can be. */
-function exampleOf({ rpc, unwrap }: Route): unknown {
-  const example = rulesOf(rpc).responseExample;
-  expect(example, "a response example").not.toBe("");
-  if (!unwrap) return strict(rpc.output, example);
+function answerOf({ rpc, unwrap }: Route): unknown {
+  const { response } = exampleOf(rpc);
+  expect(response, "a response example").toBeDefined();
+  if (!unwrap) return fromJson(rpc.output, response as JsonValue);
   const fits = rpc.output.fields.filter((field) => {
     try {
-      return field.message && strict(field.message, example);
+      return field.message && fromJson(field.message, response as JsonValue);
     } catch {
       return false;
     }
@@ -75,8 +78,10 @@ function exampleOf({ rpc, unwrap }: Route): unknown {
   return fits[0];
 }
 
-const strict = (desc: DescMessage, json: string) =>
-  fromJsonString(desc, json, { ignoreUnknownFields: false });
+test("every example is of an RPC that has routes", () => {
+  const named = routes.map(({ rpc }) => `${rpc.parent.name}.${rpc.name}`);
+  expect([...examples.keys()].filter((name) => !named.includes(name))).toEqual([]);
+});
 
 test("every service of the protos is published", async () => {
   const root = join(import.meta.dirname, "../../proto/gen/berth");

@@ -9,9 +9,11 @@ export function schemaName(desc: DescMessage): string {
   return desc.name.endsWith("Request") ? desc.name : `${desc.name}Dto`;
 }
 
+export type Schemas = ReturnType<typeof schemaCollector>;
+
 /**
- * Collects the schemas of messages as they are referred to. Messages that only answers hold have their
- * lists and maps always; in requests those may be left out.
+ * Collects the schemas of messages as they are referred to. Messages that only answers hold always have their
+ * lists and maps; in requests those may be left out.
  */
 export function schemaCollector(comments: Comments) {
   const schemas = new Map<string, Schema>();
@@ -100,7 +102,7 @@ export function schemaCollector(comments: Comments) {
   return { ask, reference, fieldSchema, all: () => Object.fromEntries([...schemas].sort(byName)) };
 }
 
-export const byName = ([a]: [string, unknown], [b]: [string, unknown]) => (a < b ? -1 : 1);
+const byName = ([a]: [string, unknown], [b]: [string, unknown]) => (a < b ? -1 : 1);
 
 function scalarSchema(type: ScalarType): Schema {
   switch (type) {
