@@ -11,8 +11,8 @@ import { main } from "../services/kit/process/process.ts";
 import { serviceClient } from "../services/kit/rpc/client.ts";
 import { startTelemetry } from "../services/kit/telemetry.ts";
 import { createAuth } from "./auth/authorize.ts";
-import { createCallers } from "./auth/caller-cache.ts";
-import { forgetOnEvents } from "./auth/invalidate-on-events.ts";
+import { createCallerCache } from "./auth/caller-cache.ts";
+import { invalidateOnEvents } from "./auth/invalidate-on-events.ts";
 import { fields, type GatewayConfig } from "./config.ts";
 import { pages, reference } from "./docs/docs-routes.ts";
 import { type App, closeApp, createApp } from "./http/app.ts";
@@ -20,7 +20,7 @@ import { startMetrics } from "./http/metrics-port.ts";
 import { createIdempotency } from "./limits/idempotency.ts";
 import { createRateLimiter, type Limits, WINDOW_MS } from "./limits/rate-limiter.ts";
 import { addRateCounts, sweepIdempotent, sweepRateCounts } from "./limits/sql.ts";
-import { transcode } from "./routing/handle-request.ts";
+import { registerRoutes } from "./routing/handle-request.ts";
 import { allRoutes } from "./routing/routes.ts";
 import { createStreamUpstream } from "./streams/connect-stream.ts";
 import { sweepPlaces } from "./streams/sql.ts";
@@ -41,8 +41,8 @@ export async function start(config: GatewayConfig, log: Logger) {
   await migrate(pool, join(import.meta.dirname, "migrations"));
   const bus = connectBus(config.natsUrl, "gateway", log);
 
-  const callers = createCallers({ keys, lookup: lookupOf(config) });
-  forgetOnEvents(bus, callers, log);
+  const callers = createCallerCache({ keys, findCaller: findCallerAt(config) });
+  invalidateOnEvents(bus, callers, log);
   const limiter = createRateLimiter({
     limits: limitsOf(config),
     add: (counts) => addRateCounts(pool, counts, WINDOW_MS),
@@ -76,7 +76,7 @@ export async function start(config: GatewayConfig, log: Logger) {
     ready: async () => true,
     metrics: config.metricsPort === undefined,
   });
-  transcode(app, config.apiPrefix, allRoutes(), {
+  registerRoutes(app, config.apiPrefix, allRoutes(), {
     auth,
     callers,
     limiter,
@@ -111,7 +111,7 @@ export async function start(config: GatewayConfig, log: Logger) {
   };
 }
 
-function lookupOf(config: GatewayConfig) {
+function findCallerAt(config: GatewayConfig) {
   const identity = serviceClient(SessionService, {
     url: config.identityUrl,
     keys: config.internalKeys,

@@ -15,8 +15,8 @@ import { testNats } from "../../test/support/nats.ts";
 import { allRoutes } from "../routing/routes.ts";
 import { anyName, refusalOf, type Surroundings, surroundings } from "../testing.ts";
 import { createAuth } from "./authorize.ts";
-import { createCallers, type Known, keyOf } from "./caller-cache.ts";
-import { forgetOnEvents } from "./invalidate-on-events.ts";
+import { type CachedCaller, cacheKeyOf, createCallerCache } from "./caller-cache.ts";
+import { invalidateOnEvents } from "./invalidate-on-events.ts";
 
 let around: Surroundings;
 let one: Awaited<ReturnType<Surroundings["gateway"]>>;
@@ -95,16 +95,19 @@ describe("403", () => {
 });
 
 test("a machine is refused where users are asked for", async () => {
-  const callers = createCallers({ lookup: async () => undefined, keys: [Buffer.alloc(32)] });
+  const callers = createCallerCache({ findCaller: async () => undefined, keys: [Buffer.alloc(32)] });
   const auth = createAuth({ callers, parseToken, log: createLog("test", "silent") });
   const route = allRoutes().find(({ rpc }) => rpc.name === "CreateToken")!;
-  const known = { kind: "machine", userId: "mch_1", tokenId: "tok_1", asOf: 0 } as Known;
-  const by = {
-    known: { ...known, roles: new Map(), boundTo: undefined, signed: new Map() },
-    token: "",
-    key: "",
+  const caller: CachedCaller = {
+    kind: "machine",
+    userId: "mch_1",
+    tokenId: "tok_1",
+    asOf: 0,
+    roles: new Map(),
+    boundTo: undefined,
+    signedHeaders: new Map(),
   };
-  expect(auth.authorize(route, by, undefined, 0)).toMatchObject({
+  expect(auth.authorize(route, { caller, token: "", cacheKey: "" }, undefined, 0)).toMatchObject({
     status: 403,
     code: "machine_actor_forbidden",
   });
@@ -153,11 +156,11 @@ describe("events", () => {
     const log = createLog("test", "silent");
     const bus = connectBus(nats.url, "test", log);
     // A clock that stands still: nothing is forgotten because of its age.
-    const lookup = async () => create(CallerRecordSchema, { userId: "usr_1", tokenId: "tok_1" });
-    const callers = createCallers({ lookup, keys: [Buffer.alloc(32)], now: () => 0 });
-    forgetOnEvents(bus, callers, log);
+    const findCaller = async () => create(CallerRecordSchema, { userId: "usr_1", tokenId: "tok_1" });
+    const callers = createCallerCache({ findCaller, keys: [Buffer.alloc(32)], now: () => 0 });
+    invalidateOnEvents(bus, callers, log);
     const { nc } = await bus.connected;
-    const key = keyOf("t");
+    const key = cacheKeyOf("t");
     const forgotten = () => eventually("the caller is forgotten", async () => !callers.cached(key));
     const publish = (name: string, payload: Uint8Array) =>
       nc.publish(`berth.identity.v1.${name}.acc_1`, payload);
@@ -168,11 +171,11 @@ describe("events", () => {
       ["MemberRoleChanged", toBinary(MemberRoleChangedSchema, create(MemberRoleChangedSchema, { userId }))],
     ];
     for (const [name, payload] of events) {
-      await callers.find(key);
+      await callers.lookup(key);
       publish(name, payload);
       await forgotten();
     }
-    await callers.find(key);
+    await callers.lookup(key);
     const others = create(TokenRevokedSchema, { userId: "usr_2" });
     publish("TokenRevoked", toBinary(TokenRevokedSchema, others));
     await nc.flush();
@@ -193,25 +196,25 @@ describe("the cache of callers", () => {
   function byHand() {
     const clock = { ms: 1_000_000 };
     const questions: ((answer: CallerRecord | undefined) => void)[] = [];
-    const lookup = () => new Promise<CallerRecord | undefined>((resolve) => void questions.push(resolve));
-    const callers = createCallers({ lookup, keys: [Buffer.alloc(32)], now: () => clock.ms });
-    return { clock, questions, callers, key: keyOf("t") };
+    const findCaller = () => new Promise<CallerRecord | undefined>((resolve) => void questions.push(resolve));
+    const callers = createCallerCache({ findCaller, keys: [Buffer.alloc(32)], now: () => clock.ms });
+    return { clock, questions, callers, key: cacheKeyOf("t") };
   }
 
   test("concurrent questions about one token are one", async () => {
     const { callers, questions, key } = byHand();
-    const both = Promise.all([callers.find(key), callers.find(key)]);
+    const both = Promise.all([callers.lookup(key), callers.lookup(key)]);
     expect(questions.length).toBe(1);
     questions[0]!(record());
     const [a, b] = await both;
-    expect(a.known).toBe(b.known);
+    expect(a.caller).toBe(b.caller);
     expect(callers.cached(key)).toBe(a);
   });
 
   test("an entry ends after 5 s, and with its token", async () => {
     const { callers, questions, key, clock } = byHand();
     const soon = { seconds: BigInt(clock.ms / 1000 + 2), nanos: 0 };
-    const asking = callers.find(key);
+    const asking = callers.lookup(key);
     questions[0]!(record({ expiresAt: soon as never }));
     await asking;
     clock.ms += 1_999;
@@ -222,8 +225,8 @@ describe("the cache of callers", () => {
 
   test("an answer to a question from before a revocation is not kept", async () => {
     const { callers, questions, key } = byHand();
-    const asking = callers.find(key);
-    callers.forgetUser("usr_1");
+    const asking = callers.lookup(key);
+    callers.invalidateUser("usr_1");
     questions[0]!(record());
     await asking;
     expect(callers.cached(key)).toBeUndefined();
@@ -231,20 +234,20 @@ describe("the cache of callers", () => {
 
   test("a refresh is answered by a question that began after it", async () => {
     const { callers, questions, key } = byHand();
-    const early = callers.find(key);
+    const early = callers.lookup(key);
     const fresh = callers.refresh(key);
     questions[0]!(record());
     await early;
     await eventually("a second question", async () => questions.length === 2);
     questions[1]!(record({ memberships: [{ accountId: "acc_1", role: "owner" }] as never }));
-    expect((await fresh).known?.roles.get("acc_1")).toBe("owner");
+    expect((await fresh).caller?.roles.get("acc_1")).toBe("owner");
   });
 
-  test("unknown tokens are remembered as well", async () => {
+  test("unknown tokens are cached as well", async () => {
     const { callers, questions, key } = byHand();
-    const asking = callers.find(key);
+    const asking = callers.lookup(key);
     questions[0]!(undefined);
     await asking;
-    expect(callers.cached(key)).toEqual({ known: undefined, until: 1_005_000 });
+    expect(callers.cached(key)).toEqual({ caller: undefined, until: 1_005_000 });
   });
 });

@@ -2,8 +2,8 @@ import { hash } from "node:crypto";
 import type { CallerRecord } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { capped, type RoleName, signCaller } from "../../services/kit/rpc/caller-token.ts";
 
-/** A caller whose token identity has vouched for. */
-export type Known = {
+/** A caller whose token identity has confirmed. */
+export type CachedCaller = {
   kind: "user" | "machine";
   userId: string;
   tokenId: string;
@@ -13,116 +13,121 @@ export type Known = {
   boundTo: string | undefined;
   /** When identity was asked, in milliseconds since 1970. */
   asOf: number;
-  /** Signed headers by account and address. */
-  signed: Map<string, string>;
+  /** Signed caller headers by account and address. */
+  signedHeaders: Map<string, string>;
 };
 
-/** What is remembered of a token; without a caller it is unknown, expired or revoked. */
-export type Entry = { known: Known | undefined; until: number };
+/** What identity said of a token; without a caller the token is unknown, expired or revoked. */
+export type CacheEntry = { caller: CachedCaller | undefined; until: number };
 
-export type Callers = ReturnType<typeof createCallers>;
+export type CallerCache = ReturnType<typeof createCallerCache>;
 
 type Options = {
-  /** Asks identity who a token is; undefined for one that is unknown, expired or revoked. */
-  lookup: (tokenHash: Uint8Array) => Promise<CallerRecord | undefined>;
+  /** Asks identity whose token this is; undefined for one that is unknown, expired or revoked. */
+  findCaller: (tokenHash: Uint8Array) => Promise<CallerRecord | undefined>;
   keys: Buffer[];
   ttlMs?: number;
   max?: number;
   now?: () => number;
 };
 
-/** The key under which a token is remembered: its SHA-256. */
-export function keyOf(token: string): string {
+/** Returns the key of a token in the cache: its SHA-256. */
+export function cacheKeyOf(token: string): string {
   return hash("sha256", token, "base64");
 }
 
+const MAX_SIGNED_HEADERS = 1_000;
+
 /**
- * The callers of the last seconds. An entry lives 5 s and never longer than its token; unknown tokens
- * are remembered as well, so that trying them costs identity little.
+ * The callers of the last seconds. An entry lives 5 s and never longer than its token. Unknown tokens are
+ * cached as well, so that guessing them costs identity little.
  */
-export function createCallers(options: Options) {
-  const { lookup, keys, ttlMs = 5_000, max = 10_000, now = Date.now } = options;
-  const cache = new Map<string, Entry>();
-  const flights = new Map<string, { answer: Promise<Entry>; epoch: number }>();
+export function createCallerCache(options: Options) {
+  const { findCaller, keys, ttlMs = 5_000, max = 10_000, now = Date.now } = options;
+  const cache = new Map<string, CacheEntry>();
+  const inFlight = new Map<string, { result: Promise<CacheEntry>; epoch: number }>();
   const listeners = new Set<(userId: string | undefined) => void>();
-  // Grows with everything forgotten: an answer to an older question may hold just that.
+  // Grows with every invalidation: the answer to an older question may be what was just invalidated.
   let epoch = 0;
 
-  async function ask(key: string): Promise<Entry> {
+  async function lookup(key: string): Promise<CacheEntry> {
     const asOf = now();
-    const begun = epoch;
-    const record = await lookup(Buffer.from(key, "base64"));
+    const startedIn = epoch;
+    const record = await findCaller(Buffer.from(key, "base64"));
     const expires = record?.expiresAt ? Number(record.expiresAt.seconds) * 1000 : Number.POSITIVE_INFINITY;
-    const known = record && expires > now() ? toKnown(record, asOf) : undefined;
-    const entry = { known, until: Math.min(asOf + ttlMs, known ? expires : asOf + ttlMs) };
-    if (begun === epoch) {
-      cache.delete(key);
-      if (cache.size >= max) cache.delete(cache.keys().next().value!);
-      cache.set(key, entry);
-    }
+    const caller = record && expires > now() ? toCaller(record, asOf) : undefined;
+    const entry = { caller, until: Math.min(asOf + ttlMs, caller ? expires : asOf + ttlMs) };
+    if (startedIn === epoch) store(key, entry);
     return entry;
   }
 
-  function fly(key: string): Promise<Entry> {
-    const answer = ask(key).finally(() => {
-      if (flights.get(key)?.answer === answer) flights.delete(key);
-    });
-    flights.set(key, { answer, epoch });
-    return answer;
+  function store(key: string, entry: CacheEntry): void {
+    cache.delete(key);
+    if (cache.size >= max) cache.delete(cache.keys().next().value!);
+    cache.set(key, entry);
   }
 
-  function join(key: string): Promise<Entry> {
-    const flight = flights.get(key);
-    return flight?.epoch === epoch ? flight.answer : fly(key);
+  function coalescedLookup(key: string): Promise<CacheEntry> {
+    const pending = inFlight.get(key);
+    if (pending?.epoch === epoch) return pending.result;
+    const result = lookup(key).finally(() => {
+      if (inFlight.get(key)?.result === result) inFlight.delete(key);
+    });
+    inFlight.set(key, { result, epoch });
+    return result;
+  }
+
+  function notify(userId: string | undefined): void {
+    for (const listener of listeners) listener(userId);
   }
 
   return {
-    /** What is remembered of a token, if identity need not be asked. */
-    cached(key: string): Entry | undefined {
+    /** Returns the entry of a token, or undefined when identity has to be asked. */
+    cached(key: string): CacheEntry | undefined {
       const entry = cache.get(key);
       return entry && entry.until > now() ? entry : undefined;
     },
-    /** Asks identity; concurrent questions about one token are one. */
-    find: join,
-    /** Asks identity with a question that begins now or later: what was granted before now is seen. */
-    async refresh(key: string): Promise<Entry> {
-      await flights.get(key)?.answer.catch(() => {});
-      return join(key);
+    /** Asks identity; concurrent lookups of one token share one call. Rejects when identity is unreachable. */
+    lookup: coalescedLookup,
+    /** Asks identity with a call that begins now or later, so that it sees what was granted before now. */
+    async refresh(key: string): Promise<CacheEntry> {
+      await inFlight.get(key)?.result.catch(() => {});
+      return coalescedLookup(key);
     },
-    /** Forgets all tokens of a user. */
-    forgetUser(userId: string): void {
+    /** Drops all tokens of a user. */
+    invalidateUser(userId: string): void {
       epoch++;
-      for (const [key, entry] of cache) if (entry.known?.userId === userId) cache.delete(key);
-      for (const hear of listeners) hear(userId);
+      for (const [key, entry] of cache) if (entry.caller?.userId === userId) cache.delete(key);
+      notify(userId);
     },
-    forgetAll(): void {
+    invalidateAll(): void {
       epoch++;
       cache.clear();
-      for (const hear of listeners) hear(undefined);
+      notify(undefined);
     },
-    /** Calls back when something is forgotten of a user, or of all. */
-    onForget(listener: (userId: string | undefined) => void): void {
+    /** Calls back with the user that was invalidated, or with undefined when all were. */
+    onInvalidate(listener: (userId: string | undefined) => void): void {
       listeners.add(listener);
     },
-    /** The signed header of a caller in an account (or none), made once per entry and address. */
-    header(known: Known, accountId: string | undefined, ip: string): string {
+    /** Returns the signed header of a caller in an account (or in none), made once per entry and address. */
+    signedHeader(caller: CachedCaller, accountId: string | undefined, ip: string): string {
       const key = `${accountId ?? ""} ${ip}`;
-      const made = known.signed.get(key);
-      if (made) return made;
-      const { kind, userId, tokenId } = known;
-      const role = accountId === undefined ? undefined : known.roles.get(accountId);
+      const signed = caller.signedHeaders.get(key);
+      if (signed) return signed;
+      const { kind, userId, tokenId } = caller;
+      const role = accountId === undefined ? undefined : caller.roles.get(accountId);
       const header = signCaller(keys, { kind, id: userId, tokenId, accountId, role, ip });
-      if (known.signed.size < 1_000) known.signed.set(key, header);
+      if (caller.signedHeaders.size < MAX_SIGNED_HEADERS) caller.signedHeaders.set(key, header);
       return header;
     },
   };
 }
 
-function toKnown(record: CallerRecord, asOf: number): Known {
+function toCaller(record: CallerRecord, asOf: number): CachedCaller {
   const { userId, tokenId, accountId: boundTo } = record;
   const roles = new Map<string, RoleName>();
   for (const { accountId, role } of record.memberships)
     if (boundTo === undefined || boundTo === accountId)
       roles.set(accountId, capped(role as RoleName, record.roleCap as RoleName | undefined));
-  return { kind: "user", userId, tokenId, roles, boundTo, asOf, signed: new Map() };
+  return { kind: "user", userId, tokenId, roles, boundTo, asOf, signedHeaders: new Map() };
 }

@@ -8,10 +8,10 @@ import {
 } from "../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { Bus } from "../../services/kit/events/bus.ts";
 import type { Logger } from "../../services/kit/log.ts";
-import type { Callers } from "./caller-cache.ts";
+import type { CallerCache } from "./caller-cache.ts";
 
-// What changes whom a token stands for, and the user it concerns.
-const CONCERNS: Record<string, (payload: Uint8Array) => string> = {
+// Events that change what a token may do, and the user it belongs to.
+const AFFECTED_USER: Record<string, (payload: Uint8Array) => string> = {
   AccountCreated: (payload) => fromBinary(AccountCreatedSchema, payload).ownerUserId,
   MemberAdded: (payload) => fromBinary(MemberAddedSchema, payload).userId,
   MemberRemoved: (payload) => fromBinary(MemberRemovedSchema, payload).userId,
@@ -20,25 +20,25 @@ const CONCERNS: Record<string, (payload: Uint8Array) => string> = {
 };
 
 /**
- * Forgets cached callers as identity's events arrive. The subscription is not durable: what is missed
- * while NATS is away is forgotten as a whole when it is back, and no entry lives longer than 5 s.
+ * Drops cached callers as identity's events arrive. The subscription is not durable: after an outage of NATS
+ * all callers are dropped, and no entry lives longer than 5 s.
  */
-export function forgetOnEvents(bus: Bus, callers: Callers, log: Logger): void {
+export function invalidateOnEvents(bus: Bus, callers: CallerCache, log: Logger): void {
   void bus.connected.then(({ nc }) => {
     nc.subscribe("berth.identity.v1.*.*", {
       callback: (error, message) => {
-        const concerns = CONCERNS[message?.subject.split(".")[3] ?? ""];
-        if (error || !concerns) return;
+        const affectedUser = AFFECTED_USER[message?.subject.split(".")[3] ?? ""];
+        if (error || !affectedUser) return;
         try {
-          callers.forgetUser(concerns(message.data));
+          callers.invalidateUser(affectedUser(message.data));
         } catch (cause) {
           log.warn({ err: cause, subject: message.subject }, "an event could not be read");
-          callers.forgetAll();
+          callers.invalidateAll();
         }
       },
     });
     void (async () => {
-      for await (const status of nc.status()) if (status.type === "reconnect") callers.forgetAll();
+      for await (const status of nc.status()) if (status.type === "reconnect") callers.invalidateAll();
     })();
   });
 }

@@ -8,24 +8,24 @@ import fastify, {
 import type { Logger } from "../../services/kit/log.ts";
 import { closeConnectionsOnShutdown } from "../../services/kit/process/graceful-close.ts";
 import { metricsText } from "../../services/kit/telemetry.ts";
-import { finish } from "../routing/handle-request.ts";
-import { envelope, internal, type Problem, problem } from "./problem.ts";
+import { sendResponse } from "../routing/exchange.ts";
+import { errorEnvelope, internal, type Problem, problem } from "./problem.ts";
 import { requestId } from "./request-id.ts";
-import { refusal } from "./response.ts";
+import { errorResponse } from "./response.ts";
 
 /** Longer than any name a path may hold; the router answers 404 above it. */
 const MAX_PARAM = 512;
 const KEEP_ALIVE_MS = 75_000;
-/** A connection on which nothing moves for so long is closed. */
-const SILENT_MS = 150_000;
+/** A connection on which nothing moves for this long is closed. */
+const IDLE_MS = 150_000;
 
 const unsupported = Object.assign(new Error("unsupported content encoding"), { statusCode: 415 });
 
 export type App = FastifyInstance;
 
 /**
- * The HTTP server: a request id on every answer, bodies as bytes, every error in the envelope, and the
- * operational endpoints. Routes are added by transcode, uploads and reference.
+ * The HTTP server: a request id on every response, bodies as bytes, every error in the envelope, and the
+ * operational endpoints. Routes are added by the modules that answer them.
  */
 export function createApp(options: {
   log: Logger;
@@ -40,16 +40,16 @@ export function createApp(options: {
     genReqId: (raw) => requestId(raw.headers["x-request-id"]),
     trustProxy: options.trustProxy ?? false,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    connectionTimeout: SILENT_MS,
+    connectionTimeout: IDLE_MS,
     forceCloseConnections: "idle",
     return503OnClosing: false,
     routerOptions: {
       maxParamLength: MAX_PARAM,
-      // Queries are read against the descriptors (input.ts).
+      // Queries are read against the descriptors (request-message.ts).
       querystringParser: () => ({}),
     },
     frameworkErrors: (_error, request, reply) => {
-      refuse(request, reply, problem(400, "malformed_request", "The path can not be decoded."));
+      refuse(request, reply, problem(400, "malformed_request", "The path cannot be decoded."));
     },
     clientErrorHandler: (error, socket) => clientError(error as NodeJS.ErrnoException, socket),
   });
@@ -77,16 +77,16 @@ export function createApp(options: {
     else methodNotAllowed(request, reply, [...new Set(methods)].sort().join(", "));
   });
   app.setErrorHandler((error: FastifyError, request, reply) => {
-    const found = fromFramework(error, request.id);
-    if (found.status >= 500) log.error({ err: error, requestId: request.id }, "request failed");
-    refuse(request, reply, found);
+    const refusal = fromFramework(error, request.id);
+    if (refusal.status >= 500) log.error({ err: error, requestId: request.id }, "request failed");
+    refuse(request, reply, refusal);
   });
   operational(app, options);
   app.server.prependListener("request", (_request, response) => closeConnectionsOnShutdown(response));
   return app;
 }
 
-/** Takes no new connections, and ends when what is under way is answered; after 8 s all is cut off. */
+/** Stops accepting connections and resolves when open requests are answered; after 8 s it cuts them off. */
 export async function closeApp(app: App): Promise<void> {
   const idle = setInterval(() => app.server.closeIdleConnections(), 100);
   const late = setTimeout(() => app.server.closeAllConnections(), 8_000);
@@ -95,13 +95,13 @@ export async function closeApp(app: App): Promise<void> {
   clearTimeout(late);
 }
 
-function refuse(request: FastifyRequest, reply: FastifyReply, found: Problem): void {
-  finish(request, reply, refusal(found, request.id));
+function refuse(request: FastifyRequest, reply: FastifyReply, refusal: Problem): void {
+  sendResponse(request, reply, errorResponse(refusal, request.id));
 }
 
 function methodNotAllowed(request: FastifyRequest, reply: FastifyReply, allow: string): void {
-  const found = problem(405, "method_not_allowed", `This path takes ${allow}.`);
-  finish(request, reply, { ...refusal(found, request.id), allow });
+  const refusal = problem(405, "method_not_allowed", `This path takes ${allow}.`);
+  sendResponse(request, reply, { ...errorResponse(refusal, request.id), allow });
 }
 
 function fromFramework(error: FastifyError, id: string): Problem {
@@ -114,7 +114,7 @@ function fromFramework(error: FastifyError, id: string): Problem {
   return internal(id);
 }
 
-/** Answers what is not even HTTP, where there is no request yet. */
+/** Answers what cannot be parsed as HTTP, where there is no request yet. */
 function clientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed || !socket.writable) return void socket.destroy();
   const [status, code, message] =
@@ -124,7 +124,7 @@ function clientError(error: NodeJS.ErrnoException, socket: Socket): void {
         ? ["408 Request Timeout", "malformed_request", "The request took too long to arrive."]
         : ["400 Bad Request", "malformed_request", "This is not an HTTP request."];
   const id = requestId(undefined);
-  const body = envelope(problem(400, code, message), id);
+  const body = errorEnvelope(problem(400, code, message), id);
   const head = [
     `HTTP/1.1 ${status}`,
     "content-type: application/json; charset=utf-8",

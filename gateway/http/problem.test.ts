@@ -2,7 +2,7 @@ import { type DescMessage, fromJson } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { CreateVariableRequestSchema } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
 import { unwrap } from "../upstream/forward.ts";
-import { envelope, fromConnectError } from "./problem.ts";
+import { errorEnvelope, fromConnectError } from "./problem.ts";
 
 /** What a service answers when a message can not be decoded. */
 function decodeError(desc: DescMessage, json: object): Buffer {
@@ -32,7 +32,7 @@ test("what a service says without a problem of its own is internal, or unavailab
   expect(status("")).toBe(503);
   expect(status("<html>")).toBe(500);
   const found = fromConnectError(Buffer.from('{"code":"unknown","message":"secret"}'), "r");
-  expect(envelope(found, "r").toString()).not.toContain("secret");
+  expect(errorEnvelope(found, "r").toString()).not.toContain("secret");
 });
 
 test("one member is cut out of a message, however it is written", () => {

@@ -2,7 +2,7 @@ import { fromBinary, type JsonObject } from "@bufbuild/protobuf";
 import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
 import { type Detail, sentence } from "../../services/kit/rpc/errors.ts";
 
-/** A refusal on its way out: HTTP status, code of docs/conventions.md#error-codes, and what the envelope says. */
+/** A refusal: its HTTP status, its code (docs/conventions.md#error-codes) and what the error envelope says. */
 export type Problem = {
   status: number;
   code: string;
@@ -10,7 +10,7 @@ export type Problem = {
   details?: Detail[];
   /** Further members of the envelope, such as requiredRole. */
   context?: JsonObject;
-  /** Seconds; 429 and 503 always carry one. */
+  /** Seconds; every 429 and 503 has one. */
   retryAfter?: number;
 };
 
@@ -18,7 +18,7 @@ export function problem(status: number, code: string, message: string, more: Par
   return { status, code, message, ...more };
 }
 
-/** 422 with what was found: the words about each member become a sentence. */
+/** Returns 422 with what is wrong with each member, in sentences. */
 export function validationFailed(found: Detail[]): Problem {
   const details = found.map((detail) => ({ ...detail, message: sentence(detail.path, detail.message) }));
   return { status: 422, code: "validation_failed", message: details[0]!.message, details };
@@ -33,9 +33,9 @@ export function internal(requestId: string): Problem {
   return { status: 500, code: "internal", message };
 }
 
-/** The body of every error: `ErrorEnvelopeDto` (docs/conventions.md#errors). */
-export function envelope(found: Problem, requestId: string): Buffer {
-  const { code, message, details = [], context } = found;
+/** Returns the body of every error: `ErrorEnvelopeDto` (docs/conventions.md#errors). */
+export function errorEnvelope(refusal: Problem, requestId: string): Buffer {
+  const { code, message, details = [], context } = refusal;
   return Buffer.from(JSON.stringify({ error: { code, message, requestId, details, ...context } }));
 }
 
@@ -45,11 +45,11 @@ type ConnectErrorJson = {
   details?: { type?: string; value?: string }[];
 };
 
-const AWAY = new Set(["unavailable", "deadline_exceeded", "canceled", "unimplemented"]);
+// A replica that an upgrade has not reached yet answers a new RPC with `unimplemented`.
+const TEMPORARY = new Set(["unavailable", "deadline_exceeded", "canceled", "unimplemented"]);
 
-/** What a service's Connect error says to the caller. */
+/** Returns what a service's Connect error says to the caller; internal for one that says nothing. */
 export function fromConnectError(body: Buffer, requestId: string): Problem {
-  // A replica of before an upgrade does not know the RPC.
   if (body.length === 0) return unavailable();
   let error: ConnectErrorJson;
   try {
@@ -71,12 +71,12 @@ export function fromConnectError(body: Buffer, requestId: string): Problem {
       retryAfter: typeof found.context?.retryAfter === "number" ? found.context.retryAfter : undefined,
     };
   }
-  if (AWAY.has(String(error.code))) return unavailable();
+  if (TEMPORARY.has(String(error.code))) return unavailable();
   return fromDecodeError(String(error.code), String(error.message)) ?? internal(requestId);
 }
 
-// The gateway checks shapes itself (shape.ts), so a service that cannot decode is the exception. Its
-// sentence may quote the value and is not passed on.
+// The gateway checks shapes itself (json-shape.ts), so that a service can hardly fail to decode. What it says
+// then may quote the value and is not passed on.
 function fromDecodeError(code: string, message: string): Problem | undefined {
   if (code !== "invalid_argument" || !/cannot decode /.test(message)) return undefined;
   const unknown = /key "([A-Za-z0-9_]{1,64})" is unknown/.exec(message);

@@ -1,17 +1,18 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Verdict } from "../limits/rate-limiter.ts";
-import { envelope, type Problem } from "./problem.ts";
+import type { RateLimitState } from "../limits/rate-limiter.ts";
+import { errorEnvelope, type Problem } from "./problem.ts";
 
-/** What a request is answered, before it is written. */
-export type Answer = {
+/** A response before it is written. */
+export type GatewayResponse = {
   status: number;
   body: Buffer | undefined;
   etag?: string | undefined;
+  /** Seconds. */
   retryAfter?: number | undefined;
   /** Whether clients and proxies may keep it to ask again with If-None-Match. */
   revalidate?: boolean;
   replayed?: boolean;
-  /** Ends the connection after it. */
+  /** Whether it ends the connection. */
   close?: boolean;
   allow?: string;
   /** The code of an error, for the log. */
@@ -22,61 +23,58 @@ export function isProblem(value: object): value is Problem {
   return "code" in value && "message" in value;
 }
 
-/** The answer that tells a refusal. */
-export function refusal(found: Problem, requestId: string): Answer {
-  const away = found.status === 429 || found.status === 503;
+/** Returns the response that carries a refusal in the error envelope. */
+export function errorResponse(refusal: Problem, requestId: string): GatewayResponse {
+  const temporary = refusal.status === 429 || refusal.status === 503;
   return {
-    status: found.status,
-    body: envelope(found, requestId),
-    retryAfter: found.retryAfter ?? (away ? 1 : undefined),
-    code: found.code,
+    status: refusal.status,
+    body: errorEnvelope(refusal, requestId),
+    retryAfter: refusal.retryAfter ?? (temporary ? 1 : undefined),
+    code: refusal.code,
   };
 }
 
-/** Writes an answer with the headers that every answer has. */
-export function write(
+/** Writes a response with the headers that every response has. */
+export function writeResponse(
   res: ServerResponse,
   requestId: string,
-  answer: Answer,
-  rate: Verdict | undefined,
+  response: GatewayResponse,
+  rate: RateLimitState | undefined,
 ): void {
-  const { status, body } = answer;
+  const { status, body } = response;
   const headers: (string | number)[] = [
     "x-request-id",
     requestId,
     "cache-control",
-    answer.revalidate ? "private, no-cache" : "no-store",
+    response.revalidate ? "private, no-cache" : "no-store",
     "x-content-type-options",
     "nosniff",
   ];
   if (body) headers.push("content-type", "application/json; charset=utf-8", "content-length", body.length);
   else if (status !== 204 && status !== 304) headers.push("content-length", 0);
-  if (rate)
-    headers.push(
-      "ratelimit-limit",
-      rate.limit,
-      "ratelimit-remaining",
-      rate.remaining,
-      "ratelimit-reset",
-      rate.resetSeconds,
-    );
-  if (answer.etag !== undefined) headers.push("etag", answer.etag);
-  if (answer.retryAfter !== undefined) headers.push("retry-after", answer.retryAfter);
-  if (answer.replayed) headers.push("idempotent-replayed", "true");
+  if (rate) headers.push(...Object.entries(rateLimitHeaders(rate)).flat());
+  if (response.etag !== undefined) headers.push("etag", response.etag);
+  if (response.retryAfter !== undefined) headers.push("retry-after", response.retryAfter);
+  if (response.replayed) headers.push("idempotent-replayed", "true");
   if (status === 401) headers.push("www-authenticate", "Bearer");
-  if (answer.allow !== undefined) headers.push("allow", answer.allow);
-  if (answer.close) headers.push("connection", "close");
+  if (response.allow !== undefined) headers.push("allow", response.allow);
+  if (response.close) headers.push("connection", "close");
   res.writeHead(status, headers as string[]);
   res.end(body);
 }
 
-/** How long a client may go on sending a body after its answer. */
-const LINGER_MS = 30_000;
+/** Returns the headers that say how much of a rate limit is left. */
+export function rateLimitHeaders({ limit, remaining, resetSeconds }: RateLimitState) {
+  return { "ratelimit-limit": limit, "ratelimit-remaining": remaining, "ratelimit-reset": resetSeconds };
+}
 
-/** Lets a client that is answered early finish its sending, so that it reads why instead of a reset. */
-export function linger(request: IncomingMessage): void {
+/** How long a client may go on sending a body after its response. */
+const DRAIN_MS = 30_000;
+
+/** Lets a client that is answered early finish sending, so that it reads the response instead of a reset. */
+export function drainBody(request: IncomingMessage): void {
   if (request.complete || request.destroyed) return;
-  const late = setTimeout(() => request.destroy(), LINGER_MS).unref();
+  const late = setTimeout(() => request.destroy(), DRAIN_MS).unref();
   request.once("close", () => clearTimeout(late));
   request.resume();
 }

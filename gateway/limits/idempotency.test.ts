@@ -7,8 +7,8 @@ import { createLog } from "../../services/kit/log.ts";
 import { createPool } from "../../services/kit/postgres/db.ts";
 import { invalid } from "../../services/kit/rpc/errors.ts";
 import { bringIn } from "../../test/support/door.ts";
-import type { Identified } from "../auth/authorize.ts";
-import type { Answer } from "../http/response.ts";
+import type { Credentials } from "../auth/authorize.ts";
+import type { GatewayResponse } from "../http/response.ts";
 import { anyName, caller, refusalOf, type Surroundings, surroundings } from "../testing.ts";
 import { createIdempotency } from "./idempotency.ts";
 
@@ -283,11 +283,11 @@ test("an answer that an earlier version kept is given again", async () => {
     keys: [Buffer.alloc(32, 7)],
     log: createLog("test", "silent"),
   });
-  const by = { token: "berth_pat_sample", known: { userId: "usr_1" } } as Identified;
+  const credentials = { token: "berth_pat_sample", caller: { userId: "usr_1" } } as Credentials;
   const body = Buffer.from('{"name":"one"}');
-  const request = { by, key: "k", method: "POST", url: "/v1/x", body };
+  const request = { credentials, key: "k", method: "POST", url: "/v1/x", body };
   const answer = await idempotency.run(request, () => Promise.reject(new Error("made again")));
   await pool.end();
   expect(answer).toMatchObject({ status: 201, etag: '"1"', replayed: true });
-  expect(String((answer as Answer).body)).toBe('{"id":"prj_1"}');
+  expect(String((answer as GatewayResponse).body)).toBe('{"id":"prj_1"}');
 });

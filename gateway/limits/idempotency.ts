@@ -4,9 +4,9 @@ import { newId } from "../../services/kit/ids.ts";
 import type { Logger } from "../../services/kit/log.ts";
 import type { Pool } from "../../services/kit/postgres/db.ts";
 import { idempotencyHeader } from "../../services/kit/rpc/idempotency.ts";
-import type { Identified } from "../auth/authorize.ts";
+import type { Credentials } from "../auth/authorize.ts";
 import { type Problem, problem, unavailable, validationFailed } from "../http/problem.ts";
-import type { Answer } from "../http/response.ts";
+import type { GatewayResponse } from "../http/response.ts";
 import { isObject } from "../routing/json-shape.ts";
 import {
   beginIdempotent,
@@ -23,7 +23,13 @@ export const LEASE_MS = 60_000;
 const KEY = /^[\x21-\x7e]{1,255}$/;
 
 /** A POST that carries an Idempotency-Key. `url` holds the query as well. */
-export type KeyedRequest = { by: Identified; key: string; method: string; url: string; body: Buffer };
+export type KeyedRequest = {
+  credentials: Credentials;
+  key: string;
+  method: string;
+  url: string;
+  body: Buffer;
+};
 
 export type Idempotency = ReturnType<typeof createIdempotency>;
 
@@ -38,9 +44,13 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
   const { pool, keys, log, leaseMs = LEASE_MS } = options;
 
   /** Whether the answer tells what became of the request: a change, or for certain none. */
-  const isKnown = ({ status, retryAfter }: Answer) => status < 500 && retryAfter === undefined;
+  const isKnown = ({ status, retryAfter }: GatewayResponse) => status < 500 && retryAfter === undefined;
 
-  async function perform({ id, holder, first }: Attempt, secret: Secret, work: () => Promise<Answer>) {
+  async function perform(
+    { id, holder, first }: Attempt,
+    secret: Secret,
+    work: () => Promise<GatewayResponse>,
+  ) {
     const answer = await work();
     try {
       if (answer.status < 400)
@@ -60,10 +70,13 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
      * The answer of `work`, which runs at most once at a time and tells the service of the key by the header it is
      * given, or the answer that is kept.
      */
-    async run(request: KeyedRequest, work: (header: string) => Promise<Answer>): Promise<Answer | Problem> {
+    async run(
+      request: KeyedRequest,
+      work: (header: string) => Promise<GatewayResponse>,
+    ): Promise<GatewayResponse | Problem> {
       if (!KEY.test(request.key)) return badKey();
       const id = idOf(request);
-      const secrets = keys.map((key) => secretOf(key, request.by.token));
+      const secrets = keys.map((key) => secretOf(key, request.credentials.token));
       const [current] = secrets as [Secret];
       const prints = secrets.map((secret) => fingerprintsOf(secret, request));
       const header = idempotencyHeader(
@@ -121,8 +134,8 @@ function secretOf(key: Buffer, token: string): Secret {
   return { seal: own.subarray(0, 32), mac: own.subarray(32), effect: derive("berth idempotent effects", 32) };
 }
 
-function idOf({ by, key }: KeyedRequest): Buffer {
-  const scope = `${by.known.userId}\n${by.known.boundTo ?? ""}\n${key}`;
+function idOf({ credentials, key }: KeyedRequest): Buffer {
+  const scope = `${credentials.caller.userId}\n${credentials.caller.boundTo ?? ""}\n${key}`;
   return createHash("sha256").update(scope).digest();
 }
 
@@ -142,18 +155,18 @@ function canonical(body: Buffer): string {
 
 const contextOf = (id: Buffer, status: number) => Buffer.concat([id, Buffer.from(String(status))]);
 
-function sealAnswer(secret: Secret, id: Buffer, answer: Answer): Buffer {
+function sealAnswer(secret: Secret, id: Buffer, answer: GatewayResponse): Buffer {
   const { etag, retryAfter, code, revalidate, body } = answer;
   const head = JSON.stringify({ etag, retryAfter, code, revalidate, empty: body === undefined });
   const plain = Buffer.concat([Buffer.from(`${head}\n`), body ?? Buffer.alloc(0)]);
   return seal(secret.seal, contextOf(id, answer.status), plain);
 }
 
-function openAnswer(secret: Secret, id: Buffer, status: number, sealed: Buffer): Answer {
+function openAnswer(secret: Secret, id: Buffer, status: number, sealed: Buffer): GatewayResponse {
   const plain = open(secret.seal, contextOf(id, status), sealed);
   if (!plain) throw new Error("The answer kept for an Idempotency-Key does not open.");
   const end = plain.indexOf("\n");
-  const { empty, ...head } = JSON.parse(plain.subarray(0, end).toString()) as Partial<Answer> & {
+  const { empty, ...head } = JSON.parse(plain.subarray(0, end).toString()) as Partial<GatewayResponse> & {
     empty: boolean;
   };
   return { ...head, status, body: empty ? undefined : plain.subarray(end + 1), replayed: true };

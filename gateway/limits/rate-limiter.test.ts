@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createLog } from "../../services/kit/log.ts";
 import { createPool, type Pool } from "../../services/kit/postgres/db.ts";
-import { networkOf } from "../routing/handle-request.ts";
+import { networkOf } from "../http/client-address.ts";
 import { anyName, refusalOf, type Surroundings, surroundings } from "../testing.ts";
-import { createRateLimiter, type Limits, slack, type Verdict } from "./rate-limiter.ts";
+import { createRateLimiter, type Limits, type RateLimitState, slack } from "./rate-limiter.ts";
 import { addRateCounts } from "./sql.ts";
 
 let around: Surroundings;
@@ -134,8 +134,10 @@ describe("the limiter", () => {
     return { clock, ...createRateLimiter({ limits: limits(reads), add, log, now: () => clock.ms }) };
   };
 
-  async function admittedOf(verdicts: (Verdict | undefined | Promise<Verdict>)[]): Promise<number> {
-    return (await Promise.all(verdicts)).filter((verdict) => verdict!.allowed).length;
+  async function admittedOf(
+    states: (RateLimitState | undefined | Promise<RateLimitState>)[],
+  ): Promise<number> {
+    return (await Promise.all(states)).filter((verdict) => verdict!.allowed).length;
   }
 
   test("many requests are one statement, and most wait for none", async () => {
@@ -145,8 +147,8 @@ describe("the limiter", () => {
       return addRateCounts(pool, counts, 60_000);
     };
     const limiter = own(add, 600);
-    const verdicts = Array.from({ length: 30 }, () => limiter.take("reads", anyName("s")));
-    expect(verdicts.every((verdict) => !(verdict instanceof Promise))).toBe(true);
+    const states = Array.from({ length: 30 }, () => limiter.consume("reads", anyName("s")));
+    expect(states.every((verdict) => !(verdict instanceof Promise))).toBe(true);
     await limiter.stop();
     expect(statements).toBe(1);
   });
@@ -154,20 +156,20 @@ describe("the limiter", () => {
   test("a minute later everything is admitted again", async () => {
     const limiter = own((counts) => addRateCounts(pool, counts, 1), 2);
     const subject = anyName("s");
-    const take = () => admittedOf([limiter.take("reads", subject)]);
-    expect([await take(), await take()]).toEqual([1, 1]);
+    const consume = () => admittedOf([limiter.consume("reads", subject)]);
+    expect([await consume(), await consume()]).toEqual([1, 1]);
     await limiter.stop();
     limiter.clock.ms += 60_001;
-    expect(await take()).toBe(1);
+    expect(await consume()).toBe(1);
   });
 
   test("while the store is away it counts for itself", async () => {
     const limiter = own(() => Promise.reject(new Error("away")), 10);
     const subject = anyName("s");
-    expect(await admittedOf(Array.from({ length: 25 }, () => limiter.take("reads", subject)))).toBe(10);
+    expect(await admittedOf(Array.from({ length: 25 }, () => limiter.consume("reads", subject)))).toBe(10);
   });
 
   test("0 is no limit", () => {
-    expect(own(() => Promise.resolve([]), 0).take("reads", "s")).toBeUndefined();
+    expect(own(() => Promise.resolve([]), 0).consume("reads", "s")).toBeUndefined();
   });
 });

@@ -2,10 +2,10 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { Gauge } from "prom-client";
 import type { Logger } from "../../services/kit/log.ts";
 import type { Auth } from "../auth/authorize.ts";
-import type { Callers } from "../auth/caller-cache.ts";
-import { envelope, fromConnectError, type Problem, problem, unavailable } from "../http/problem.ts";
-import { type Answer, isProblem, refusal } from "../http/response.ts";
-import type { Exchange } from "../routing/handle-request.ts";
+import type { CallerCache } from "../auth/caller-cache.ts";
+import { errorEnvelope, fromConnectError, type Problem, problem, unavailable } from "../http/problem.ts";
+import { errorResponse, type GatewayResponse, isProblem } from "../http/response.ts";
+import type { Exchange } from "../routing/exchange.ts";
 import { type Outbound, streamHeadersOf } from "../upstream/forward.ts";
 import { DEADLINE_MS } from "../upstream/unary.ts";
 import type { Upstream } from "../upstreams.ts";
@@ -13,7 +13,7 @@ import type { Call, StreamPool } from "./connect-stream.ts";
 import { frameOf } from "./sse-format.ts";
 import type { StreamSlots } from "./stream-limit.ts";
 
-const openStreams = new Gauge({
+const streamGauge = new Gauge({
   name: "berth_open_streams",
   help: "Streams that clients follow now, by route",
   labelNames: ["route"],
@@ -22,7 +22,7 @@ const openStreams = new Gauge({
 export type FollowDeps = {
   pools: Record<Upstream, StreamPool>;
   auth: Auth;
-  callers: Callers;
+  callers: CallerCache;
   slots: StreamSlots;
   heartbeatMs: number;
   log: Logger;
@@ -49,17 +49,17 @@ export function createStreams(deps: FollowDeps) {
   const { pools, auth, callers, slots, heartbeatMs, log } = deps;
   const open = new Set<Open>();
   let stopping = false;
-  callers.onForget((userId) => {
+  callers.onInvalidate((userId) => {
     for (const stream of open) if (userId === undefined || stream.userId === userId) void stream.check();
   });
 
   /** Why the caller may not go on reading, 503 when identity can not be asked. */
   async function standing(
-    { route, by }: Exchange,
+    { route, credentials }: Exchange,
     accountId: string | undefined,
   ): Promise<Problem | undefined> {
-    if (!by) return undefined;
-    const now = await auth.identify(`Bearer ${by.token}`);
+    if (!credentials) return undefined;
+    const now = await auth.identify(`Bearer ${credentials.token}`);
     if (isProblem(now)) return now;
     const known = await auth.authorize(route, now, accountId, Date.now());
     return isProblem(known) ? known : undefined;
@@ -87,7 +87,7 @@ export function createStreams(deps: FollowDeps) {
       });
     };
     const entry: Open = {
-      userId: exchange.by?.known.userId,
+      userId: exchange.credentials?.caller.userId,
       async check() {
         const found = await standing(exchange, accountId);
         missed = found?.status === 503 ? missed + 1 : 0;
@@ -103,11 +103,11 @@ export function createStreams(deps: FollowDeps) {
       entry.check().catch((error: unknown) => log.warn({ err: error }, "a stream's caller was not checked"));
     }, heartbeatMs);
     open.add(entry);
-    openStreams.inc({ route: exchange.route.template });
+    streamGauge.inc({ route: exchange.route.template });
     raw.once("close", () => {
       clearInterval(beat);
       open.delete(entry);
-      openStreams.dec({ route: exchange.route.template });
+      streamGauge.dec({ route: exchange.route.template });
       call.cancel();
       free();
       log.debug({ requestId: request.id, route: exchange.route.template }, "stream closed");
@@ -117,24 +117,24 @@ export function createStreams(deps: FollowDeps) {
 
   return {
     /** Answers a request by a stream, or gives the refusal to answer it with. */
-    async answer(
+    async open(
       request: FastifyRequest,
       reply: FastifyReply,
       exchange: Exchange,
       message: Buffer | string,
       out: Outbound,
-    ): Promise<Answer | undefined> {
-      const { route, by } = exchange;
-      if (stopping) return refusal(unavailable(), request.id);
-      const slot = await slots.take(by?.known.tokenId ?? request.ip);
-      if (!slot) return refusal(tooMany(slots.limit), request.id);
+    ): Promise<GatewayResponse | undefined> {
+      const { route, credentials } = exchange;
+      if (stopping) return errorResponse(unavailable(), request.id);
+      const slot = await slots.take(credentials?.caller.tokenId ?? request.ip);
+      if (!slot) return errorResponse(tooMany(slots.limit), request.id);
       return new Promise((resolve) => {
         let writer: ReturnType<typeof stream> | undefined;
         const refuse = (found: Problem | undefined) => {
           clearTimeout(late);
           reply.raw.off("close", gone);
           slot.free();
-          resolve(found && refusal(found, request.id));
+          resolve(found && errorResponse(found, request.id));
         };
         const gone = () => {
           call.cancel();
@@ -201,7 +201,7 @@ function head(request: FastifyRequest, reply: FastifyReply, exchange: Exchange):
 
 /** The last words of a stream: when to come back, where that helps, else why it ends, as the error envelope. */
 function told(found: Problem, requestId: string): string {
-  return found.status === 503 ? comeBack() : `event: problem\ndata: ${envelope(found, requestId)}\n\n`;
+  return found.status === 503 ? comeBack() : `event: problem\ndata: ${errorEnvelope(found, requestId)}\n\n`;
 }
 
 /** Spread, so that not all come back in the same moment. */

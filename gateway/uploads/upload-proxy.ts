@@ -4,7 +4,7 @@ import { type Dispatcher, Pool } from "undici";
 import type { Logger } from "../../services/kit/log.ts";
 import { type Problem, problem, unavailable } from "../http/problem.ts";
 import { type Observer, observer } from "../http/request-metrics.ts";
-import { type Answer, linger, refusal, write } from "../http/response.ts";
+import { drainBody, errorResponse, type GatewayResponse, writeResponse } from "../http/response.ts";
 
 const MAX_ANSWER = 64 * 1024;
 const IDLE_MS = 120_000;
@@ -58,17 +58,17 @@ async function pass(
   raw.once("error", (error) => body.destroy(error));
   raw.pipe(body).on("error", () => {});
 
-  const asked = pool ? ask(request, pool, body, abort.signal) : refusal(FULL, request.id);
+  const asked = pool ? ask(request, pool, body, abort.signal) : errorResponse(FULL, request.id);
   const answer = await Promise.resolve(asked).catch((error: Error) => {
     if (!abort.signal.aborted) log.warn({ err: error, requestId: request.id }, "an upload broke");
-    return refusal(unavailable(), request.id);
+    return errorResponse(unavailable(), request.id);
   });
   reply.raw.off("close", gone);
   if (!abort.signal.aborted) {
-    write(reply.raw, request.id, answer, undefined);
+    writeResponse(reply.raw, request.id, answer, undefined);
     raw.unpipe(body);
     body.destroy();
-    linger(raw);
+    drainBody(raw);
   }
   watch.end(observed, answer, request.id);
 }
@@ -78,7 +78,7 @@ async function ask(
   pool: Pool,
   body: PassThrough,
   signal: AbortSignal,
-): Promise<Answer> {
+): Promise<GatewayResponse> {
   const headers: Record<string, string> = { "x-request-id": request.id };
   for (const name of PASSED) {
     const value = request.headers[name];
@@ -89,7 +89,7 @@ async function ask(
   const text = await readSome(answered.body);
   if (answered.statusCode >= 400) {
     const retryAfter = Number(answered.headers["retry-after"]) || undefined;
-    return refusal(
+    return errorResponse(
       { ...toProblem(answered.statusCode, text), ...(retryAfter && { retryAfter }) },
       request.id,
     );

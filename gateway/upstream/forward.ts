@@ -1,10 +1,10 @@
 import type { Logger } from "../../services/kit/log.ts";
 import { IDEMPOTENCY_HEADER, REPLAYED_HEADER } from "../../services/kit/rpc/idempotency.ts";
 import { fromConnectError, internal, unavailable } from "../http/problem.ts";
-import { type Answer, refusal } from "../http/response.ts";
+import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import type { Route } from "../routing/routes.ts";
 import type { Upstream } from "../upstreams.ts";
-import { DEADLINE_MS, type UpstreamAnswer, type UpstreamPool } from "./unary.ts";
+import { DEADLINE_MS, type UpstreamPool, type UpstreamResponse } from "./unary.ts";
 
 /** What goes along with a request message. */
 export type Outbound = {
@@ -20,8 +20,8 @@ export type Outbound = {
 
 /** Calls the RPC of a route as Connect JSON, and makes its answer the route's. Never rejects. */
 export function createForward(pools: Record<Upstream, UpstreamPool>, log: Logger) {
-  return async (route: Route, message: Buffer | string, out: Outbound): Promise<Answer> => {
-    let answered: UpstreamAnswer;
+  return async (route: Route, message: Buffer | string, out: Outbound): Promise<GatewayResponse> => {
+    let answered: UpstreamResponse;
     try {
       const safe = route.method === "GET";
       answered = await pools[route.upstream].call(route.rpcPath, headersOf(out), message, safe);
@@ -30,13 +30,13 @@ export function createForward(pools: Record<Upstream, UpstreamPool>, log: Logger
         { err: error, upstream: route.upstream, requestId: out.requestId },
         "no answer from a service",
       );
-      return refusal(unavailable(), out.requestId);
+      return errorResponse(unavailable(), out.requestId);
     }
     if (answered.status === 200) {
       const answer = succeeded(route, answered, out.requestId);
       return answered.headers[REPLAYED_HEADER] === "1" ? { ...answer, replayed: true } : answer;
     }
-    return refusal(fromConnectError(answered.body, out.requestId), out.requestId);
+    return errorResponse(fromConnectError(answered.body, out.requestId), out.requestId);
   };
 }
 
@@ -67,14 +67,14 @@ function commonHeadersOf(out: Outbound): string[] {
   return headers;
 }
 
-function succeeded(route: Route, { headers, body }: UpstreamAnswer, requestId: string): Answer {
+function succeeded(route: Route, { headers, body }: UpstreamResponse, requestId: string): GatewayResponse {
   const etag = route.etag ? (headers.etag as string | undefined) : undefined;
   const revalidate = route.etag && route.method === "GET";
   if (headers["berth-not-modified"] === "1") return { status: 304, body: undefined, etag, revalidate };
   if (route.success === 204) return { status: 204, body: undefined, etag };
   if (!route.unwrap) return { status: route.success, body, etag, revalidate };
   const cut = unwrap(body);
-  if (!cut) return refusal(internal(requestId), requestId);
+  if (!cut) return errorResponse(internal(requestId), requestId);
   const own = route.successOf.size > 0 ? route.successOf.get(soleMember(body)) : undefined;
   return { status: own ?? route.success, body: cut, etag, revalidate };
 }

@@ -1,7 +1,7 @@
 import { type Dispatcher, Pool } from "undici";
 
 /** A service's answer, its bytes as they came. */
-export type UpstreamAnswer = {
+export type UpstreamResponse = {
   status: number;
   headers: Record<string, string | string[] | undefined>;
   body: Buffer;
@@ -36,7 +36,7 @@ export function createUpstream(origin: string, connections = 64) {
       headers: string[],
       body: Buffer | string,
       safe: boolean,
-    ): Promise<UpstreamAnswer> {
+    ): Promise<UpstreamResponse> {
       try {
         return await post(pool, path, headers, body);
       } catch (error) {
@@ -49,10 +49,10 @@ export function createUpstream(origin: string, connections = 64) {
   };
 }
 
-function post(pool: Pool, path: string, headers: string[], body: Buffer | string): Promise<UpstreamAnswer> {
+function post(pool: Pool, path: string, headers: string[], body: Buffer | string): Promise<UpstreamResponse> {
   return new Promise((resolve, reject) => {
     let status = 0;
-    let answered: UpstreamAnswer["headers"] = {};
+    let answered: UpstreamResponse["headers"] = {};
     let first: Buffer | undefined;
     let more: Buffer[] | undefined;
     const handler: Dispatcher.DispatchHandler = {

@@ -1,0 +1,56 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Credentials } from "../auth/authorize.ts";
+import type { Observed, Observer } from "../http/request-metrics.ts";
+import { drainBody, type GatewayResponse, writeResponse } from "../http/response.ts";
+import type { RateLimitState } from "../limits/rate-limiter.ts";
+import type { Route } from "./routes.ts";
+
+/** One request on its way through its route. */
+export type Exchange = {
+  route: Route;
+  observer: Observer;
+  observed: Observed;
+  arrivedAt: number;
+  /** Who asks, on a route that needs a token; set once the token is known. */
+  credentials: Credentials | undefined;
+  /** The signed caller; set once the request is admitted. */
+  callerHeader: string;
+  rate: RateLimitState | undefined;
+};
+
+declare module "fastify" {
+  interface FastifyInstance {
+    /** Whether the gateway is being stopped: connections end with their next response. */
+    stopping: boolean;
+  }
+  interface FastifyRequest {
+    /** Undefined where no route was found. */
+    exchange: Exchange | undefined;
+  }
+}
+
+export function beginExchange(request: FastifyRequest, route: Route, measure: Observer): Exchange {
+  return {
+    route,
+    observer: measure,
+    observed: measure.begin(request.headers.traceparent as string | undefined),
+    arrivedAt: Date.now(),
+    credentials: undefined,
+    callerHeader: "",
+    rate: undefined,
+  };
+}
+
+/** Ends a request: writes its response and records it. */
+export function sendResponse(request: FastifyRequest, reply: FastifyReply, response: GatewayResponse): void {
+  const { exchange } = request;
+  reply.hijack();
+  if (request.server.stopping) response.close = true;
+  if (!reply.raw.headersSent) writeResponse(reply.raw, request.id, response, exchange?.rate);
+  if (request.body === undefined && hasBody(request)) drainBody(request.raw);
+  exchange?.observer.end(exchange.observed, response, request.id);
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  return headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
+}
