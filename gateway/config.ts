@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import {
+  type ConfigOf,
   choice,
   databaseFields,
   type Field,
@@ -75,4 +76,4 @@ export const fields = {
   heartbeatSeconds: integer("STREAM_HEARTBEAT_SECONDS", { fallback: 15, min: 1, max: 120 }),
 };
 
-export type GatewayConfig = { [K in keyof typeof fields]: ReturnType<(typeof fields)[K]["parse"]> };
+export type GatewayConfig = ConfigOf<typeof fields>;

@@ -1,15 +1,12 @@
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { SessionService } from "../proto/gen/berth/identity/v1/identity_pb.ts";
 import { parseToken } from "../services/kit/bearer-token.ts";
-import { connectBus } from "../services/kit/events/bus.ts";
+import { every } from "../services/kit/every.ts";
 import type { Logger } from "../services/kit/log.ts";
-import { createPool, type Pool } from "../services/kit/postgres/db.ts";
-import { migrate } from "../services/kit/postgres/migrate.ts";
+import type { Pool } from "../services/kit/postgres/db.ts";
 import { main } from "../services/kit/process/process.ts";
-import { serviceClient } from "../services/kit/rpc/client.ts";
-import { startTelemetry } from "../services/kit/telemetry.ts";
+import { type ConnectClient, connectBackends } from "../services/kit/process/service.ts";
 import { createAuth } from "./auth/authorize.ts";
 import { createCallerCache } from "./auth/caller-cache.ts";
 import { invalidateOnEvents } from "./auth/invalidate-on-events.ts";
@@ -36,12 +33,9 @@ const LOOKUP_MS = 5_000;
 /** Starts the gateway: its tables, its caches, its routes; `stop` finishes what is under way. */
 export async function start(config: GatewayConfig, log: Logger) {
   const keys = config.internalKeys;
-  const telemetry = await startTelemetry("gateway", config.otlpUrl);
-  const pool = createPool(config.databaseUrl, { name: "gateway", max: 10, timeouts: config });
-  await migrate(pool, join(import.meta.dirname, "migrations"));
-  const bus = connectBus(config.natsUrl, "gateway", log);
-
-  const callers = createCallerCache({ keys, findCaller: findCallerAt(config) });
+  const backends = await connectBackends({ name: "gateway", folder: import.meta.dirname, config, log });
+  const { pool, bus } = backends;
+  const callers = createCallerCache({ keys, findCaller: findCallerAt(backends.client, config.identityUrl) });
   invalidateOnEvents(bus, callers, log);
   const limiter = createRateLimiter({
     limits: limitsOf(config),
@@ -91,7 +85,7 @@ export async function start(config: GatewayConfig, log: Logger) {
   const metrics = await startMetrics(config);
   const address = await listen(app, config);
   log.info({ baseUrl: address.baseUrl, port: address.port }, "listening");
-  const sweeping = startSweep(pool, log);
+  const stopSweep = startSweep(pool, log);
   return {
     ...address,
     metricsPort: metrics && (metrics.address() as AddressInfo).port,
@@ -100,23 +94,17 @@ export async function start(config: GatewayConfig, log: Logger) {
       await closeApp(app);
       metrics?.close();
       await Promise.all(Object.values(streamPools).map((upstream) => upstream.close()));
-      clearInterval(sweeping);
+      stopSweep();
       await slots.stop();
       await limiter.stop();
       await Promise.all([...Object.values(pools), uploading].map((upstream) => upstream.close()));
-      await bus.close();
-      await pool.end();
-      await telemetry.stop();
+      await backends.close();
     },
   };
 }
 
-function findCallerAt(config: GatewayConfig) {
-  const identity = serviceClient(SessionService, {
-    url: config.identityUrl,
-    keys: config.internalKeys,
-    name: "gateway",
-  });
+function findCallerAt(client: ConnectClient, identityUrl: string) {
+  const identity = client(SessionService, identityUrl);
   return async (tokenHash: Uint8Array) => {
     try {
       return await identity.lookupCaller({ tokenHash: Buffer.from(tokenHash) }, { timeoutMs: LOOKUP_MS });
@@ -148,14 +136,13 @@ async function listen(app: App, config: GatewayConfig) {
   return { port, origin, baseUrl: origin + config.apiPrefix };
 }
 
-function startSweep(pool: Pool, log: Logger): NodeJS.Timeout {
+function startSweep(pool: Pool, log: Logger): () => void {
   const sweep = async () => {
     await sweepRateCounts(pool);
     await sweepIdempotent(pool);
     await sweepPlaces(pool);
   };
-  const late = (error: unknown) => log.warn({ err: error }, "sweep failed");
-  return setInterval(() => sweep().catch(late), SWEEP_MS).unref();
+  return every(SWEEP_MS, sweep, (error) => log.warn({ err: error }, "sweep failed"));
 }
 
 if (import.meta.main) await main("gateway", fields, start);

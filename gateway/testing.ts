@@ -48,12 +48,10 @@ export async function surroundings(behind: Behind = {}) {
   const kit = { host: "127.0.0.1", port: 0, grpcPort: 0, keys: testKeys, log, ready: async () => true };
   const variables = await serve({
     ...kit,
-    services: [VariablesService],
     routes: (router) => router.service(VariablesService, behind.variables ?? {}),
   });
   const deployer = await serve({
     ...kit,
-    services: [CatalogService, DeploymentService],
     routes: (router) => {
       router.service(CatalogService, behind.catalog ?? {});
       router.service(DeploymentService, behind.deployments ?? {});

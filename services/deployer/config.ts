@@ -1,11 +1,11 @@
 import {
+  type ConfigOf,
   type Field,
   isObject,
   json,
   keys,
   optionalText,
   port,
-  type readConfig,
   serviceFields,
   text,
   url,
@@ -59,8 +59,8 @@ function isLimits(value: unknown): boolean {
   return isObject(value) && Object.entries(value).every(isLimit);
 }
 
-export type LocalConfig = ReturnType<typeof readConfig<typeof fields>>;
-export type KubernetesConfig = ReturnType<typeof readConfig<typeof kubernetesFields>>;
+export type LocalConfig = ConfigOf<typeof fields>;
+export type KubernetesConfig = ConfigOf<typeof kubernetesFields>;
 export type Config = LocalConfig | KubernetesConfig;
 
 /** On what everything runs: `local`, unless ENGINE says otherwise. */

@@ -1,12 +1,6 @@
 import { parseToken } from "../kit/bearer-token.ts";
 import { mailFields, mailOf } from "../kit/mail/mail.ts";
-import {
-  ConfigError,
-  checked,
-  optionalUrl,
-  type ServiceConfig,
-  serviceFields,
-} from "../kit/process/config.ts";
+import { ConfigError, type ConfigOf, checked, optionalUrl, serviceFields } from "../kit/process/config.ts";
 import { isWeak } from "./passwords/passwords.ts";
 
 /** The first owner, as the operator configured it. */
@@ -34,14 +28,7 @@ export const fields = {
   publicOrigin: optionalUrl("PUBLIC_ORIGIN", ["http", "https"]),
 };
 
-export type Config = ServiceConfig & {
-  bootstrapEmail: string | undefined;
-  bootstrapPassword: string | undefined;
-  bootstrapToken: string | undefined;
-  smtpUrl: string | undefined;
-  mailFrom: string | undefined;
-  publicOrigin: string | undefined;
-};
+export type Config = ConfigOf<typeof fields>;
 
 /**
  * The first owner to make, or undefined when the configuration names none. Throws ConfigError when

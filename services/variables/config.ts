@@ -1,4 +1,4 @@
-import { type Field, type ServiceConfig, serviceFields, url } from "../kit/process/config.ts";
+import { type ConfigOf, type Field, serviceFields, url } from "../kit/process/config.ts";
 import { type Keyring, parseKeys } from "./seal/seal.ts";
 
 /** `ENCRYPTION_KEYS`: `id:base64`, comma separated; the first wraps data keys, all unwrap them. */
@@ -16,4 +16,4 @@ export const fields = {
   deployerUrl: url("DEPLOYER_URL", ["http", "https"]),
 };
 
-export type Config = ServiceConfig & { encryptionKeys: Keyring; deployerUrl: string };
+export type Config = ConfigOf<typeof fields>;

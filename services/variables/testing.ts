@@ -86,7 +86,6 @@ export async function startTree() {
     grpcPort: 0,
     keys: testKeys,
     log: createLog("tree", "silent"),
-    services: [CatalogService],
     routes: (router) => router.service(CatalogService, handlers),
     ready: async () => true,
   });

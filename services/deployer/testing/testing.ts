@@ -58,7 +58,6 @@ async function startVariables(databaseUrl: string, natsUrl: string) {
     grpcPort: 0,
     keys: testKeys,
     log,
-    services: [VariablesService],
     routes: (router) =>
       router.service(VariablesService, {
         async resolveRelease({ serviceId }) {

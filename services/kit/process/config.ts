@@ -1,9 +1,10 @@
-import { defaultTimeouts } from "../postgres/db.ts";
+import { defaultTimeouts, type Timeouts } from "../postgres/db.ts";
 
 /** One environment variable: its name, and how its text becomes a value. */
 export type Field<T> = { name: string; parse: (text: string | undefined) => T };
 
-type Values<F> = { [K in keyof F]: F[K] extends Field<infer T> ? T : never };
+/** The values that `readConfig` makes of fields. */
+export type ConfigOf<F> = { [K in keyof F]: F[K] extends Field<infer T> ? T : never };
 
 export class ConfigError extends Error {
   override name = "ConfigError";
@@ -16,7 +17,7 @@ export class ConfigError extends Error {
 export function readConfig<F extends Record<string, Field<unknown>>>(
   env: Record<string, string | undefined>,
   fields: F,
-): Values<F> {
+): ConfigOf<F> {
   const values: Record<string, unknown> = {};
   const mistakes: string[] = [];
   for (const [key, field] of Object.entries(fields)) {
@@ -28,7 +29,7 @@ export function readConfig<F extends Record<string, Field<unknown>>>(
   }
   if (mistakes.length > 0)
     throw new ConfigError(`The configuration is not usable:\n  ${mistakes.join("\n  ")}`);
-  return values as Values<F>;
+  return values as ConfigOf<F>;
 }
 
 function field<T>(name: string, fallback: T | undefined, parse: (text: string) => T): Field<T> {
@@ -149,7 +150,11 @@ export const serviceFields = {
   lingerMs: integer("LINGER_MS", { fallback: 0, max: 60_000 }),
 };
 
-export type ServiceConfig = Values<typeof serviceFields>;
+export type ServiceConfig = ConfigOf<typeof serviceFields>;
+
+/** The part of it that telemetry, database and NATS are started with. */
+export type BackendsConfig = Timeouts &
+  Pick<ServiceConfig, "databaseUrl" | "natsUrl" | "internalKeys" | "otlpUrl">;
 
 /** A value in JSON for which `fits` holds; `what` names such values in the refusal of another. */
 export function json<T>(

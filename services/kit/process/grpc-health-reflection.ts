@@ -1,4 +1,4 @@
-import { createRegistry, type DescFile, toBinary } from "@bufbuild/protobuf";
+import { createRegistry, type DescFile, type DescService, toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { Code, type ConnectRouter } from "@connectrpc/connect";
 import {
@@ -8,9 +8,10 @@ import {
 import { ServerReflection } from "../../../proto/gen/grpc/reflection/v1/reflection_pb.ts";
 
 /** gRPC health checking: SERVING while the process is ready, for the server and each of its services. */
-export function health(router: ConnectRouter, services: string[], ready: () => Promise<boolean>): void {
+export function health(router: ConnectRouter, services: DescService[], ready: () => Promise<boolean>): void {
+  const names = services.map((service) => service.typeName);
   const check = async (service: string) => {
-    if (service !== "" && !services.includes(service)) return { status: Status.SERVICE_UNKNOWN };
+    if (service !== "" && !names.includes(service)) return { status: Status.SERVICE_UNKNOWN };
     return { status: (await ready()) ? Status.SERVING : Status.NOT_SERVING };
   };
   router.service(Health, {
@@ -28,16 +29,16 @@ export function health(router: ConnectRouter, services: string[], ready: () => P
 }
 
 /** gRPC server reflection, so that grpcurl and friends can list and call what a service has. */
-export function reflection(router: ConnectRouter, files: DescFile[]): void {
+export function reflection(router: ConnectRouter, services: DescService[]): void {
   const all = new Map<string, DescFile>();
   const add = (file: DescFile) => {
     if (all.has(file.proto.name)) return;
     all.set(file.proto.name, file);
     file.dependencies.forEach(add);
   };
-  files.forEach(add);
+  for (const service of services) add(service.file);
   const registry = createRegistry(...all.values());
-  const services = files.flatMap((file) => file.services.map((service) => ({ name: service.typeName })));
+  const names = services.map((service) => ({ name: service.typeName }));
   const answer = (file: DescFile | undefined) => {
     if (!file) {
       const value = { errorCode: Code.NotFound, errorMessage: "not found" };
@@ -52,7 +53,7 @@ export function reflection(router: ConnectRouter, files: DescFile[]): void {
         const { case: kind, value } = request.messageRequest;
         const base = { validHost: request.host, originalRequest: request };
         if (kind === "listServices")
-          yield { ...base, messageResponse: { case: "listServicesResponse", value: { service: services } } };
+          yield { ...base, messageResponse: { case: "listServicesResponse", value: { service: names } } };
         else if (kind === "fileByFilename") yield { ...base, ...answer(all.get(value)) };
         else if (kind === "fileContainingSymbol") yield { ...base, ...answer(fileOf(registry, value)) };
         else yield { ...base, ...answer(undefined) };

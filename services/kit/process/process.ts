@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { createLog, type Logger } from "../log.ts";
-import { type ConfigError, type Field, readConfig } from "./config.ts";
+import { type ConfigError, type ConfigOf, type Field, readConfig } from "./config.ts";
 import { beginShutdown } from "./graceful-close.ts";
 
 export type Running = { stop: () => Promise<void> };
@@ -12,9 +12,9 @@ export type Running = { stop: () => Promise<void> };
 export async function main<F extends Record<string, Field<unknown>>>(
   name: string,
   fields: F,
-  start: (config: ReturnType<typeof readConfig<F>>, log: Logger) => Promise<Running>,
+  start: (config: ConfigOf<F>, log: Logger) => Promise<Running>,
 ): Promise<void> {
-  let config: ReturnType<typeof readConfig<F>>;
+  let config: ConfigOf<F>;
   try {
     config = readConfig(process.env, fields);
   } catch (error) {

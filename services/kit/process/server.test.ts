@@ -35,7 +35,6 @@ beforeAll(async () => {
     grpcPort: 0,
     keys: testKeys,
     log: createLog("kit-test", "silent"),
-    services: [AccountService],
     ready: async () => true,
     routes: (router) =>
       router.service(AccountService, {

@@ -1,7 +1,6 @@
 import http from "node:http";
 import http2 from "node:http2";
 import type { AddressInfo } from "node:net";
-import type { DescService } from "@bufbuild/protobuf";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Logger } from "../log.ts";
@@ -18,7 +17,7 @@ export type ServerOptions = {
   grpcPort: number;
   keys: Buffer[];
   log: Logger;
-  services: DescService[];
+  /** Registers the services. A method that has no role or takes a stream makes the start fail. */
   routes: (router: ConnectRouter) => void;
   /** Where answers to POSTs are kept for their Idempotency-Key; without it keys mean nothing. */
   answers?: Pool;
@@ -39,15 +38,15 @@ const MAX_MESSAGE = 8 * 1024 * 1024;
  * `stop` takes no new requests, tells streams to end, and waits for what is under way.
  */
 export async function serve(options: ServerOptions): Promise<RunningServer> {
-  for (const service of options.services) for (const method of service.methods) rulesOf(method);
   const { answers } = options;
-  const names = options.services.map((service) => service.typeName);
   const stopping = new AbortController();
   const rpc = connectNodeAdapter({
     routes: (router) => {
       options.routes(router);
-      health(router, names, options.ready);
-      reflection(router, [...new Set(options.services.map((service) => service.file))]);
+      for (const { method } of router.handlers) rulesOf(method);
+      const services = [...new Set(router.handlers.map(({ service }) => service))];
+      health(router, services, options.ready);
+      reflection(router, services);
     },
     interceptors: [serverInterceptor(options), ...(answers ? [idempotencyInterceptor(answers)] : [])],
     jsonOptions: { ignoreUnknownFields: false, alwaysEmitImplicit: true },

@@ -30,7 +30,6 @@ beforeAll(async () => {
     grpcPort: 0,
     keys: testKeys,
     log: createLog("kit-test", "silent"),
-    services: [AccountService],
     answers: pool,
     ready: async () => true,
     routes: (router) =>

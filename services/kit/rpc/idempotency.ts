@@ -12,6 +12,7 @@ import { createContextKey, type HandlerContext, type Interceptor } from "@connec
 import { method as methodRules, Role } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { http } from "../../../proto/gen/google/api/annotations_pb.ts";
 import { open, seal } from "../aead.ts";
+import { every } from "../every.ts";
 import type { Logger } from "../log.ts";
 import { type Db, execute, one, type Pool, type Tx, transaction } from "../postgres/db.ts";
 import type { Caller } from "./caller-token.ts";
@@ -125,10 +126,8 @@ const SWEEP_MS = 15 * 60_000;
 export function sweepAnswers(pool: Pool, log: Logger): () => void {
   const text = `delete from kept_answers where id in
     (select id from kept_answers where at <= now() - interval '24 hours' limit 10000 for update skip locked)`;
-  const sweep = () =>
-    execute(pool, "answers_sweep", text).catch((error) => log.warn({ err: error }, "sweep failed"));
-  const sweeping = setInterval(sweep, SWEEP_MS).unref();
-  return () => clearInterval(sweeping);
+  const sweep = () => execute(pool, "answers_sweep", text);
+  return every(SWEEP_MS, sweep, (error) => log.warn({ err: error }, "sweep failed"));
 }
 
 // Nobody finds by the header what was kept for another caller: the id is the verified caller's own.

@@ -23,7 +23,6 @@ const options = (): ServerOptions => ({
   grpcPort: 0,
   keys: testKeys,
   log: createLog("kit-test", "debug", (line) => void lines.push(line)),
-  services: [DeploymentService],
   ready: async () => true,
   routes: (router) =>
     router.service(DeploymentService, {
@@ -135,6 +134,6 @@ test("a client that leaves, and a server that stops, end a stream that has no en
 });
 
 test("a service with a method that takes a stream does not start", async () => {
-  const starting = serve({ ...options(), services: [ServerReflection] });
+  const starting = serve({ ...options(), routes: (router) => router.service(ServerReflection, {}) });
   await expect(starting).rejects.toThrow("takes a stream");
 });
