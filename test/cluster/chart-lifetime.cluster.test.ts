@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { connectKube, type Kind, type Kube } from "../../services/deployer/kube/client.ts";
 import * as kinds from "../../services/deployer/kube/kinds.ts";
 import { managed } from "../../services/deployer/kube/names.ts";
-import { INSTALLATION } from "../../services/deployer/runtime/kubernetes/namespace-manifests.ts";
+import { INSTALLATION } from "../../services/deployer/runtime/kubernetes/namespace/namespace-manifests.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { chartFolder, helm } from "../contracts/chart.ts";
 import { type Door, openDoor } from "../support/door.ts";

@@ -9,7 +9,7 @@ import { createLocalBuilder } from "../builder/local/adapter.ts";
 import type { Builder } from "../builder/port.ts";
 import type { LocalConfig } from "../config.ts";
 import type { IsBuiltImage } from "../images/account-images.ts";
-import { startRouter } from "../runtime/local/router.ts";
+import { startRouter } from "../runtime/local/routing/router.ts";
 import { createLocalRuntime } from "../runtime/local/runtime.ts";
 import type { Runtime } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";

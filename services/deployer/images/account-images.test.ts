@@ -7,7 +7,7 @@ import { newId } from "../../kit/ids.ts";
 import { createPool } from "../../kit/postgres/db.ts";
 import { migrate } from "../../kit/postgres/migrate.ts";
 import { eventually, testDatabase } from "../../kit/testing/testing.ts";
-import { builtImages } from "../builder/job/built-images.ts";
+import { builtImages } from "../builder/job/registry/built-images.ts";
 import { startLocalEngine } from "../engine/local.ts";
 import { imageArtifact } from "../runtime/port.ts";
 import { actAs, type Path, refusal, refused, startDeployer, type TestDeployer } from "../testing/testing.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { createLog, type Logger } from "../../kit/log.ts";
 import { integer, readConfig, text } from "../../kit/process/config.ts";
-import { INSTALLATION } from "../runtime/kubernetes/namespace-manifests.ts";
+import { INSTALLATION } from "../runtime/kubernetes/namespace/namespace-manifests.ts";
 import { connectKube, type Kube } from "./client.ts";
 import { Namespace } from "./kinds.ts";
 import { managed, selector } from "./names.ts";

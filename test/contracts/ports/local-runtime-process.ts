@@ -1,4 +1,4 @@
-import { startRouter } from "../../../services/deployer/runtime/local/router.ts";
+import { startRouter } from "../../../services/deployer/runtime/local/routing/router.ts";
 import { createLocalRuntime } from "../../../services/deployer/runtime/local/runtime.ts";
 
 /**

@@ -13,7 +13,7 @@ import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../../kit/log.ts";
-import { findFreePort, isFree } from "../../runtime/local/instance.ts";
+import { findFreePort, isFree } from "../../runtime/local/service/instance.ts";
 import type { ServiceSize, UsageChange } from "../../runtime/port.ts";
 import { endProcesses, findMarked, isAlive, type ProcessRef, startedOf } from "../../shared/process-tree.ts";
 import { endedUnwatched, keepAlive, noteUsage } from "../../usage/journal.ts";

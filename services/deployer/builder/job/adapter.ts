@@ -14,7 +14,6 @@ import {
   type BuildResult,
   type BuildRuntime,
 } from "../port.ts";
-import { builtImages } from "./built-images.ts";
 import { followJob } from "./follow-job.ts";
 import { buildLabels, type JobSettings, jobName, jobOf, ownedBy, secretOf } from "./job-manifest.ts";
 import {
@@ -25,7 +24,8 @@ import {
   type JobRequest,
   type RegistryPlace,
 } from "./job-request.ts";
-import { connectRegistry, repositoryOf } from "./registry.ts";
+import { builtImages } from "./registry/built-images.ts";
+import { connectRegistry, repositoryOf } from "./registry/registry.ts";
 
 export interface JobBuilderOptions extends JobSettings {
   kube: Kube;

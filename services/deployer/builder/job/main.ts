@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { clipLine } from "../../shared/clip-log.ts";
 import { maskSecrets } from "../../shared/mask-secrets.ts";
 import { BuildFailure } from "../port.ts";
-import { buildImage } from "./build-image.ts";
+import { buildImage } from "./image/build-image.ts";
 import { type JobEnd, type JobRecord, type JobRequest, places, requestVariable } from "./job-request.ts";
 
 /**

@@ -17,7 +17,7 @@ import { createS3Store } from "../../store/s3/adapter.ts";
 import { createJobBuilder, type JobBuilderOptions } from "./adapter.ts";
 import { buildLabels } from "./job-manifest.ts";
 import { imageTag } from "./job-request.ts";
-import { connectRegistry } from "./registry.ts";
+import { connectRegistry } from "./registry/registry.ts";
 
 /** A seccomp profile of the throw-away cluster's node. */
 const PROFILE = "build.json";

@@ -18,7 +18,7 @@ import {
 import { isRunning, releaseOf, statusOf } from "../../../../test/contracts/ports/runtime.ts";
 import { startGitServer } from "../../../../test/support/git-server.ts";
 import { artifactFolders } from "../../runtime/local/artifact.ts";
-import { startRouter } from "../../runtime/local/router.ts";
+import { startRouter } from "../../runtime/local/routing/router.ts";
 import { createLocalRuntime } from "../../runtime/local/runtime.ts";
 import { findMarked, startedOf } from "../../shared/process-tree.ts";
 import { createDiskStore } from "../../store/disk/adapter.ts";

@@ -4,18 +4,18 @@ import type { V1Deployment } from "@kubernetes/client-node";
 import { isStatus } from "../../kube/client.ts";
 import { Deployment } from "../../kube/kinds.ts";
 import type { Runtime, RuntimeStatus } from "../port.ts";
-import { createDeploy } from "./apply-release.ts";
-import { createLastWords } from "./crash-output.ts";
-import { contains, findDrift } from "./drift.ts";
-import { createClaims } from "./host-claims.ts";
-import { createCache } from "./informer-cache.ts";
 import { createLogs } from "./logs/logs.ts";
-import { imageOf } from "./manifests.ts";
-import type { Environments } from "./namespaces.ts";
+import type { Environments } from "./namespace/namespaces.ts";
+import { createLastWords } from "./observe/crash-output.ts";
+import { contains, findDrift } from "./observe/drift.ts";
+import { createCache } from "./observe/informer-cache.ts";
+import { availableAt, describe, healthyAt, isAvailable, type Observation } from "./observe/status.ts";
+import { usageNow } from "./observe/usage.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
-import { type Notes, noted, notesOf, serviceIdOf } from "./release-annotations.ts";
-import { availableAt, describe, healthyAt, isAvailable, type Observation } from "./status.ts";
-import { usageNow } from "./usage.ts";
+import { createDeploy } from "./release/apply-release.ts";
+import { createClaims } from "./release/host-claims.ts";
+import { imageOf } from "./release/manifests.ts";
+import { type Notes, noted, notesOf, serviceIdOf } from "./release/release-annotations.ts";
 
 export type KubernetesRuntime = Runtime & {
   /** Resolves once what runs is known. To be awaited before anything else. */

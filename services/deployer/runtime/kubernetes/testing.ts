@@ -12,7 +12,7 @@ import { Namespace } from "../../kube/kinds.ts";
 import { managed, selector } from "../../kube/names.ts";
 import { readPodLog } from "../../kube/pod-log.ts";
 import { imageArtifact } from "../port.ts";
-import { createEnvironments } from "./namespaces.ts";
+import { createEnvironments } from "./namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
 import { createKubernetesRuntime, type KubernetesRuntime } from "./runtime.ts";
 

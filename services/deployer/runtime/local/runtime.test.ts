@@ -19,7 +19,7 @@ import {
 import { findMarked, startedOf } from "../../shared/process-tree.ts";
 import type { Release, Runtime } from "../port.ts";
 import { artifactFolders, directoryArtifact } from "./artifact.ts";
-import { startRouter } from "./router.ts";
+import { startRouter } from "./routing/router.ts";
 import { createLocalRuntime, type LocalRuntime, type LocalRuntimeOptions } from "./runtime.ts";
 
 const logger = { info() {}, warn() {}, error: console.error };

@@ -15,10 +15,10 @@ import {
 } from "../port.ts";
 import { directoryBuildId, readManifest } from "./artifact.ts";
 import { lockFolder, unlockFolder } from "./folder-lock.ts";
-import type { Router } from "./router.ts";
-import { listServiceFolders, readServiceRecord, type ServiceRecord } from "./service-record.ts";
-import { type LocalTimes, openService, type Service, type ServiceContext } from "./service-runner.ts";
-import { createSealer } from "./state-seal.ts";
+import type { Router } from "./routing/router.ts";
+import { listServiceFolders, readServiceRecord, type ServiceRecord } from "./service/service-record.ts";
+import { type LocalTimes, openService, type Service, type ServiceContext } from "./service/service-runner.ts";
+import { createSealer } from "./service/state-seal.ts";
 
 export interface LocalRuntimeOptions {
   /** All of its state lies here. */

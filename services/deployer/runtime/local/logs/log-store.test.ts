@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { inPlace } from "../instance.ts";
+import { inPlace } from "../service/instance.ts";
 import { splitOutput } from "./log-collector.ts";
 import type { OutputLine } from "./log-segments.ts";
 import { type LogStore, openLogStore } from "./log-store.ts";

@@ -1,0 +1,164 @@
+import type {
+  KubernetesObject,
+  V1LimitRange,
+  V1Namespace,
+  V1NetworkPolicy,
+  V1NetworkPolicyPeer,
+  V1ResourceQuota,
+  V1RoleBinding,
+  V1Secret,
+} from "@kubernetes/client-node";
+import type { Kind, Sent } from "../../../kube/client.ts";
+import { LimitRange, NetworkPolicy, ResourceQuota, Secret } from "../../../kube/kinds.ts";
+import { annotation, label, labelsOf, namespaceOf } from "../../../kube/names.ts";
+import type { KubernetesRuntimeOptions, NetworkOptions } from "../options.ts";
+import { PULL_SECRET } from "../release/manifests.ts";
+
+export type Environment = { accountId: string; projectId: string; environmentId: string };
+
+/** An object and its kind, to be applied. */
+export type Manifest = { kind: Kind<KubernetesObject>; object: Sent<KubernetesObject> };
+
+type Options = Pick<
+  KubernetesRuntimeOptions,
+  | "namespacePrefix"
+  | "claimsNamespace"
+  | "environmentRole"
+  | "serviceAccount"
+  | "network"
+  | "registryAuth"
+  | "quota"
+>;
+
+/** Tells the namespaces of an installation from those of another with the same prefix. */
+export const INSTALLATION = annotation("installation");
+
+const NAME = "berth";
+const APPS = { [label("kind")]: "app" };
+
+/** The namespace of an environment: nothing in it may run with more rights than `restricted` gives. */
+export function namespaceFor(
+  environment: Environment,
+  { namespacePrefix, claimsNamespace }: Options,
+): Sent<V1Namespace> {
+  const { accountId, projectId, environmentId } = environment;
+  return {
+    metadata: {
+      name: namespaceOf(namespacePrefix, environmentId),
+      labels: {
+        ...labelsOf({ accountId, projectId, environmentId }),
+        [INSTALLATION]: claimsNamespace,
+        "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/warn": "restricted",
+      },
+    },
+  };
+}
+
+/** The right to work in the namespace, for this process alone. */
+export function bindingFor(environment: Environment, options: Options): Sent<V1RoleBinding> | undefined {
+  const { environmentRole, serviceAccount } = options;
+  if (!environmentRole || !serviceAccount) return undefined;
+  return {
+    metadata: metadataFor("berth-deployer", environment, options),
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: environmentRole },
+    subjects: [{ kind: "ServiceAccount", ...serviceAccount }],
+  };
+}
+
+/** What an environment's namespace holds before any service; pure. */
+export function environmentManifests(environment: Environment, options: Options): Manifest[] {
+  const metadata = (name: string) => metadataFor(name, environment, options);
+  const quota: Sent<V1ResourceQuota> = { metadata: metadata(NAME), spec: { hard: options.quota } };
+  const limits: Sent<V1LimitRange> = {
+    metadata: metadata(NAME),
+    spec: {
+      limits: [
+        {
+          type: "Container",
+          _default: { cpu: "250m", memory: "256Mi" },
+          defaultRequest: { cpu: "25m", memory: "128Mi" },
+        },
+      ],
+    },
+  };
+  const policies = policiesOf(options.network).map(({ name, spec }) => ({
+    kind: NetworkPolicy,
+    object: { metadata: metadata(name), spec },
+  }));
+  const pull: Sent<V1Secret> | undefined = options.registryAuth
+    ? {
+        metadata: metadata(PULL_SECRET),
+        type: "kubernetes.io/dockerconfigjson",
+        data: { ".dockerconfigjson": Buffer.from(options.registryAuth).toString("base64") },
+      }
+    : undefined;
+  return [
+    // First: nothing may run before it is fenced in.
+    ...policies,
+    { kind: ResourceQuota, object: quota },
+    { kind: LimitRange, object: limits },
+    ...(pull ? [{ kind: Secret, object: pull }] : []),
+  ];
+}
+
+function metadataFor(name: string, environment: Environment, { namespacePrefix }: Options) {
+  const { accountId, projectId, environmentId } = environment;
+  const namespace = namespaceOf(namespacePrefix, environmentId);
+  return { name, namespace, labels: labelsOf({ accountId, projectId, environmentId }) };
+}
+
+type Policy = { name: string; spec: NonNullable<V1NetworkPolicy["spec"]> };
+
+/** Nothing passes but what is named: neighbours of the environment, DNS, the internet, the ingress controller. */
+function policiesOf(network: NetworkOptions): Policy[] {
+  const neighbours: V1NetworkPolicyPeer[] = [{ podSelector: {} }];
+  const { ingressNamespaceLabels, ingressFromCidrs } = network;
+  const controllers: V1NetworkPolicyPeer[] = ingressFromCidrs.map((cidr) => ({ ipBlock: { cidr } }));
+  if (ingressNamespaceLabels)
+    controllers.push({ namespaceSelector: { matchLabels: ingressNamespaceLabels } });
+  const policies: Policy[] = [
+    { name: "deny", spec: { podSelector: {}, policyTypes: ["Ingress", "Egress"] } },
+    {
+      name: "within",
+      spec: {
+        podSelector: {},
+        policyTypes: ["Ingress", "Egress"],
+        ingress: [{ _from: neighbours }],
+        egress: [{ to: neighbours }],
+      },
+    },
+    {
+      name: "out",
+      spec: {
+        podSelector: { matchLabels: APPS },
+        policyTypes: ["Egress"],
+        egress: [{ ports: dnsPorts }, { to: internet(network.egressExceptCidrs) }],
+      },
+    },
+  ];
+  if (controllers.length > 0)
+    policies.push({
+      name: "in",
+      spec: {
+        podSelector: { matchLabels: APPS },
+        policyTypes: ["Ingress"],
+        ingress: [{ _from: controllers }],
+      },
+    });
+  return policies;
+}
+
+/** Wherever the cluster's DNS is: it need not be a pod. */
+const dnsPorts = [
+  { port: 53, protocol: "UDP" },
+  { port: 53, protocol: "TCP" },
+];
+
+function internet(except: string[]): V1NetworkPolicyPeer[] {
+  const [four, six] = [except.filter((one) => !one.includes(":")), except.filter((one) => one.includes(":"))];
+  return [
+    { ipBlock: { cidr: "0.0.0.0/0", ...(four.length > 0 && { except: four }) } },
+    { ipBlock: { cidr: "::/0", ...(six.length > 0 && { except: six }) } },
+  ];
+}

@@ -1,0 +1,65 @@
+import { noteUsage } from "../../../usage/journal.ts";
+import type { ServiceSize, UsageChange } from "../../port.ts";
+import type { PodFacts } from "./pod-facts.ts";
+import { availableAt, isAvailable, type Observation, replicasOf, servingOf } from "./status.ts";
+
+/**
+ * The journal of what ran, brought up to what is seen now; pure. The cluster keeps when each replica became
+ * ready and when its container ended, so changes that nobody watched are dated to the second as well.
+ */
+export function usageNow(seen: Observation, now: number): UsageChange[] {
+  const { notes } = seen;
+  const wanted = notes.release.replicas;
+  const last = notes.usage.at(-1);
+  const since = last?.at ?? 0;
+  const { applied, older } = replicasOf(seen);
+  const up = [...applied, ...older].filter((pod) => isAvailable(pod, notes, now));
+  const upAt = (pod: PodFacts) => Math.min(availableAt(pod, notes) ?? now, now);
+  const came = up.map(upAt).filter((at) => at > since);
+  // Those that counted then and were not up all the time since.
+  const lost = Math.max(0, (last?.replicas ?? 0) - (up.length - came.length));
+  const left = endsSince(seen.pods, since, now).slice(0, lost);
+  while (left.length < lost) left.push(now);
+  const events = [...came.map((at) => ({ at, by: 1 })), ...left.map((at) => ({ at, by: -1 }))];
+  // A replacement that came at the moment at which the other left leaves no gap.
+  events.sort((one, other) => one.at - other.at || other.by - one.by);
+
+  const size = servingOf(seen, now)?.size ?? notes.release.size;
+  let journal = notes.usage;
+  let count = last?.replicas ?? 0;
+  for (const { at, by } of events) {
+    count += by;
+    const replicas = Math.min(wanted, count);
+    // Until now it was the size of before, unless this is where something begins to run.
+    journal = noteUsage(journal, { at, replicas, size: sizeBefore(journal) ?? size });
+  }
+  const replicas = Math.min(wanted, up.length);
+  if (journal.length === 0 && replicas === 0) return journal;
+  const resized = Math.max(0, ...up.filter((pod) => pod.size === size).map(upAt));
+  return noteUsage(journal, { at: replicas > 0 ? resized : now, replicas, size });
+}
+
+/** When replicas of before left, as far as the cluster remembers: oldest first. */
+function endsSince(pods: PodFacts[], since: number, now: number): number[] {
+  const ends = pods.flatMap((pod) => {
+    const { endingAt, lastEnd, unreadyAt } = pod;
+    if (pod.createdAt > since) return [];
+    const restarted = lastEnd && lastEnd.startedAt <= since ? lastEnd.finishedAt : undefined;
+    const times = [endingAt, restarted, unreadyAt].filter(
+      (at) => at !== undefined && at > since && at <= now,
+    );
+    return times.length > 0 ? [Math.min(...(times as number[]))] : [];
+  });
+  return ends.sort((one, other) => one - other);
+}
+
+function sizeBefore(journal: UsageChange[]): ServiceSize | undefined {
+  const last = journal.at(-1);
+  return last && last.replicas > 0 ? last.size : undefined;
+}
+
+/** The journal when the wish changes: fewer replicas count from the moment they are wanted. */
+export function usageWanted(usage: UsageChange[], replicas: number, now: number): UsageChange[] {
+  const last = usage.at(-1);
+  return last && last.replicas > replicas ? noteUsage(usage, { ...last, at: now, replicas }) : usage;
+}

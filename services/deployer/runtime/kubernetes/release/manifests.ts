@@ -1,0 +1,233 @@
+import { createHash } from "node:crypto";
+import type {
+  V1Container,
+  V1Deployment,
+  V1Ingress,
+  V1PodSpec,
+  V1PodTemplateSpec,
+  V1Probe,
+  V1Secret,
+  V1Service,
+} from "@kubernetes/client-node";
+import type { Sent } from "../../../kube/client.ts";
+import { annotation, label, labelsOf } from "../../../kube/names.ts";
+import { resourcesOf } from "../../../kube/sizes.ts";
+import { imageRef, type Release, RuntimeRefusal } from "../../port.ts";
+import type { AppOptions, IngressOptions } from "../options.ts";
+
+/** What is remembered of a release in the cluster: all but the values of its variables. */
+export type AppRelease = Omit<Release, "env">;
+
+/** The one container of an app's pod, and its port. */
+export const CONTAINER = "app";
+const PORT = "http";
+/** Name of the Secret by which nodes pull images, in each namespace. */
+export const PULL_SECRET = "berth-registry";
+
+export type ManifestOptions = {
+  apps: AppOptions;
+  ingress: IngressOptions;
+  /** Host name of a web service. */
+  host?: string;
+  pullSecret: boolean;
+};
+
+/** Everything of a release but its Secret and the Deployment's own notes. */
+export type Manifests = {
+  deployment: NonNullable<V1Deployment["spec"]>;
+  service?: NonNullable<V1Service["spec"]>;
+  ingress?: { annotations: Record<string, string>; spec: NonNullable<V1Ingress["spec"]> };
+};
+
+/** What a release is on the cluster; pure. Values are in the form in which the API gives them back. */
+export function manifestsOf(release: AppRelease, options: ManifestOptions): Manifests {
+  const { type, replicas, minReadySeconds } = release;
+  const deadline = Math.ceil(options.apps.rolloutDeadlineMs / 1000);
+  return {
+    deployment: {
+      replicas,
+      ...(minReadySeconds > 0 && { minReadySeconds }),
+      // The API wants it longer than the time that a replica must stay up.
+      progressDeadlineSeconds: Math.max(deadline, minReadySeconds + 1),
+      revisionHistoryLimit: 2,
+      selector: { matchLabels: selectorOf(release.serviceId) },
+      strategy: { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0, maxSurge: "25%" } },
+      template: templateOf(release, options),
+    },
+    ...(type === "web" && { service: serviceOf(release), ingress: ingressOf(release, options) }),
+  };
+}
+
+/** Labels by which a service's pods are found, whichever the release. */
+export function selectorOf(serviceId: string): Record<string, string> {
+  return { [label("service")]: serviceId, [label("kind")]: "app" };
+}
+
+/** Labels of everything that belongs to a service. */
+export function ownLabels(release: AppRelease): Record<string, string> {
+  const { accountId, projectId, environmentId, serviceId } = release;
+  return labelsOf({ accountId, projectId, environmentId, serviceId, kind: "app" });
+}
+
+/** What a service's objects are called: as the service, which may end in a way that no object's name may. */
+export function objectName({ names, serviceId }: Pick<AppRelease, "names" | "serviceId">): string {
+  if (!names.service.endsWith("-")) return names.service;
+  const hash = createHash("sha256").update(serviceId).digest("hex").slice(0, 8);
+  return `${names.service.replace(/(?<!-)-+$/, "")}-${hash}`;
+}
+
+export function secretName(release: AppRelease): string {
+  return `${objectName(release)}-v${release.version}-r${release.revision}`;
+}
+
+/** The Secret with the release's variables. */
+export function secretOf(release: Release, namespace: string, deployment: V1Deployment): Sent<V1Secret> {
+  const { version, revision, env } = release;
+  const data = Object.entries(env).map(([name, value]) => [name, Buffer.from(value).toString("base64")]);
+  return {
+    metadata: {
+      name: secretName(release),
+      namespace,
+      labels: {
+        ...ownLabels(release),
+        [label("version")]: String(version),
+        [label("revision")]: String(revision),
+      },
+      ownerReferences: [ownerOf(deployment)],
+    },
+    type: "Opaque",
+    immutable: true,
+    data: Object.fromEntries(data),
+  };
+}
+
+/** With it, an object goes when the Deployment does. */
+export function ownerOf({ metadata }: V1Deployment) {
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    name: metadata?.name ?? "",
+    uid: metadata?.uid ?? "",
+    blockOwnerDeletion: false,
+  };
+}
+
+/** The image to run; a refusal when the artifact is none. */
+export function imageOf(artifact: string): string {
+  const image = imageRef(artifact);
+  if (image) return image;
+  throw new RuntimeRefusal(
+    "artifact_missing",
+    "What this version was built into is no image that a cluster can run; deploy it again.",
+  );
+}
+
+function templateOf(release: AppRelease, options: ManifestOptions): V1PodTemplateSpec {
+  const labels = {
+    ...ownLabels(release),
+    [label("version")]: String(release.version),
+    [label("revision")]: String(release.revision),
+  };
+  const spec = podOf(release, options);
+  // Absent where nobody asked for it, so that what ran before there were any is not rolled.
+  const rolls = release.rolls ? { [annotation("rolls")]: String(release.rolls) } : {};
+  const hash = createHash("sha256")
+    .update(JSON.stringify([labels, spec, ...Object.values(rolls)]))
+    .digest("hex")
+    .slice(0, 16);
+  const annotations = {
+    [annotation("template")]: hash,
+    [annotation("size")]: release.size,
+    ...rolls,
+  };
+  return { metadata: { labels, annotations }, spec };
+}
+
+function podOf(release: AppRelease, { apps, pullSecret }: ManifestOptions): V1PodSpec {
+  const web = release.type === "web";
+  return {
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: apps.graceSeconds + (web ? apps.drainSeconds : 0),
+    securityContext: {
+      runAsNonRoot: true,
+      seccompProfile: { type: "RuntimeDefault" },
+      // Images that listen on port 80 expect to be root.
+      ...(web &&
+        release.port < 1024 && {
+          sysctls: [{ name: "net.ipv4.ip_unprivileged_port_start", value: "0" }],
+        }),
+    },
+    ...(pullSecret && { imagePullSecrets: [{ name: PULL_SECRET }] }),
+    topologySpreadConstraints: [
+      {
+        maxSkew: 1,
+        topologyKey: "kubernetes.io/hostname",
+        whenUnsatisfiable: "ScheduleAnyway",
+        labelSelector: { matchLabels: selectorOf(release.serviceId) },
+        matchLabelKeys: ["pod-template-hash"],
+      },
+    ],
+    containers: [containerOf(release, apps)],
+  };
+}
+
+function containerOf(release: AppRelease, apps: AppOptions): V1Container {
+  const { type, command, port } = release;
+  return {
+    name: CONTAINER,
+    image: imageOf(release.artifact),
+    ...(command !== undefined && { command: ["/bin/sh", "-c", command] }),
+    env: [{ name: "PORT", value: String(port) }],
+    envFrom: [{ secretRef: { name: secretName(release) } }],
+    resources: resourcesOf(release.size, apps.reserved),
+    securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
+    ...(type === "web" && {
+      ports: [{ name: PORT, containerPort: port, protocol: "TCP" }],
+      ...probesOf(release, apps),
+      // Requests go on reaching a replica for a moment after it was taken off the list.
+      lifecycle: { preStop: { sleep: { seconds: apps.drainSeconds } } },
+    }),
+  };
+}
+
+function probesOf({ healthCheckPath }: AppRelease, apps: AppOptions): Partial<V1Container> {
+  const probe: V1Probe =
+    healthCheckPath === undefined
+      ? { tcpSocket: { port: PORT } }
+      : { httpGet: { path: healthCheckPath, port: PORT } };
+  return {
+    startupProbe: {
+      ...probe,
+      periodSeconds: 1,
+      timeoutSeconds: 5,
+      failureThreshold: Math.max(1, Math.ceil(apps.rolloutDeadlineMs / 1000)),
+    },
+    readinessProbe: { ...probe, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 3 },
+    // Slow to act: an app under load must not be ended for it.
+    livenessProbe: { ...probe, periodSeconds: 10, timeoutSeconds: 10, failureThreshold: 6 },
+  };
+}
+
+function serviceOf({ serviceId, port }: AppRelease): NonNullable<V1Service["spec"]> {
+  // Neighbours reach it by its name, at the web's port and at its own.
+  const ports = [{ name: PORT, port: 80, targetPort: PORT, protocol: "TCP" }];
+  if (port !== 80) ports.push({ name: "own", port, targetPort: PORT, protocol: "TCP" });
+  return { type: "ClusterIP", selector: selectorOf(serviceId), ports };
+}
+
+function ingressOf(release: AppRelease, { apps, ingress, host }: ManifestOptions) {
+  const { className, annotations, tlsSecret } = ingress;
+  const backend = { service: { name: objectName(release), port: { name: PORT } } };
+  const secret = tlsSecret?.replaceAll("{service}", objectName(release));
+  return {
+    annotations,
+    spec: {
+      ...(className && { ingressClassName: className }),
+      rules: [{ host, http: { paths: [{ path: "/", pathType: "Prefix", backend }] } }],
+      ...(apps.scheme === "https" && {
+        tls: [{ hosts: [host ?? ""], ...(secret && { secretName: secret }) }],
+      }),
+    },
+  };
+}

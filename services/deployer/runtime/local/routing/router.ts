@@ -1,0 +1,154 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Logger } from "../../port.ts";
+import { type Address, forward, forwardUpgrade } from "./proxy.ts";
+
+export interface Router {
+  /** The port it listens on, on 127.0.0.1 only. */
+  readonly port: number;
+  urlOf(label: string): string;
+  /** From now on requests for this host go to these addresses; none: 503. */
+  route(label: string, targets: Address[]): void;
+  /** The host is unknown from now on: 404. */
+  forget(label: string): void;
+  /** Resolves when no request is under way to the address, or after `timeoutMs`. */
+  drained(target: Address, timeoutMs: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+const domain = ".localhost";
+
+/**
+ * The front door of all apps on this machine: one port, told apart by host name
+ * (`<service>-<environment>-<project>.localhost`). Port 0 takes a free one; EADDRINUSE when it is taken.
+ */
+export async function startRouter(options: { port: number; logger: Logger }): Promise<Router> {
+  const routes = new Map<string, Address[]>();
+  const busy = new Map<string, number>();
+  const waiting = new Map<string, Set<() => void>>();
+
+  /** The least busy one; those that are equally busy take turns. Counts it at once: a release being drained cannot miss a request. */
+  function take(label: string, tried: ReadonlySet<string>): Address | undefined {
+    const all = routes.get(label) ?? [];
+    const free = all.filter((target) => !tried.has(keyOf(target)));
+    const load = (target: Address) => busy.get(keyOf(target)) ?? 0;
+    const target = free.toSorted((one, other) => load(one) - load(other))[0];
+    if (!target) return undefined;
+    busy.set(keyOf(target), load(target) + 1);
+    routes.set(label, [...all.filter((one) => one !== target), target]); // the last among its equals now
+    return target;
+  }
+
+  function give(target: Address): void {
+    const key = keyOf(target);
+    const left = (busy.get(key) ?? 1) - 1;
+    if (left > 0) return void busy.set(key, left);
+    busy.delete(key);
+    for (const resume of waiting.get(key) ?? []) resume();
+  }
+
+  async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const label = labelOf(req);
+    if (label === undefined || !routes.has(label))
+      return refuse(req, res, 404, "not_found", unknownHost(req));
+    const tried = new Set<string>();
+    for (let target = take(label, tried); target; target = take(label, tried)) {
+      const unreached = await forward(req, res, target).finally(() => give(target!));
+      if (unreached === undefined) return;
+      if (unreached === "failed")
+        return refuse(req, res, 502, "bad_gateway", "The service gave no proper answer.");
+      tried.add(keyOf(target));
+    }
+    refuse(req, res, 503, "unavailable", "This service has no healthy release at the moment.");
+  }
+
+  async function upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const label = labelOf(req);
+    const target = label === undefined ? undefined : take(label, new Set());
+    if (target) return forwardUpgrade(req, socket, head, target).finally(() => give(target));
+    const status = label === undefined || !routes.has(label) ? "404 Not Found" : "503 Service Unavailable";
+    socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
+  }
+
+  const broke = (error: unknown, connection: ServerResponse | Duplex) => {
+    options.logger.error({ err: error }, "a request could not be passed on");
+    connection.destroy();
+  };
+  const server = createServer(
+    { requestTimeout: 0, keepAliveTimeout: 60_000 },
+    (req, res) => void serve(req, res).catch((error) => broke(error, res)),
+  );
+  const sockets = new Set<Duplex>();
+  server.on("connection", (socket: Duplex) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
+  server.on("upgrade", (req: IncomingMessage, socket: Duplex, head: Buffer) => {
+    socket.on("error", () => {});
+    void upgrade(req, socket, head).catch((error) => broke(error, socket));
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject).listen({ port: options.port, host: "127.0.0.1" }, resolve);
+  });
+  server.on("error", (error) => options.logger.error({ err: error }, "the router failed"));
+  const { port } = server.address() as { port: number };
+
+  return {
+    port,
+    urlOf: (label) => `http://${label}${domain}:${port}`,
+    route: (label, targets) => void routes.set(label, targets),
+    forget: (label) => void routes.delete(label),
+    async drained(target, timeoutMs) {
+      const key = keyOf(target);
+      if (!busy.has(key)) return;
+      const resumes = waiting.get(key) ?? new Set();
+      waiting.set(key, resumes);
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, timeoutMs);
+        resumes.add(() => {
+          clearTimeout(timer);
+          resolve();
+        });
+      });
+      waiting.delete(key);
+    },
+    async close() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}
+
+function keyOf(target: Address): string {
+  return `${target.host} ${target.port}`;
+}
+
+function labelOf(req: IncomingMessage): string | undefined {
+  const host = (req.headers.host ?? "").toLowerCase().replace(/:\d*$/, "").replace(/\.$/, "");
+  return host.endsWith(domain) ? host.slice(0, -domain.length) : undefined;
+}
+
+function unknownHost(req: IncomingMessage): string {
+  return `No service answers at ${JSON.stringify(req.headers.host ?? "")}. Services answer at <service>-<environment>-<project>${domain}.`;
+}
+
+function refuse(
+  req: IncomingMessage,
+  res: ServerResponse,
+  status: number,
+  code: string,
+  message: string,
+): void {
+  const json = /\bjson\b/.test(req.headers.accept ?? "");
+  const body = json ? JSON.stringify({ error: { code, message } }) : `${message}\n`;
+  const type = json ? "application/json" : "text/plain; charset=utf-8";
+  // A body that nobody took is still on its way: the connection cannot be used again.
+  res.writeHead(status, {
+    "content-type": type,
+    "content-length": Buffer.byteLength(body),
+    "cache-control": "no-store",
+    ...(req.readableEnded ? {} : { connection: "close" }),
+  });
+  res.end(body);
+}

@@ -1,0 +1,203 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes, randomInt } from "node:crypto";
+import { closeSync, mkdirSync, openSync, readdirSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { endProcesses, isAlive, type ProcessRef, startedOf } from "../../../shared/process-tree.ts";
+import type { Release } from "../../port.ts";
+import { artifactFolders, directoryBuildId, readManifest } from "../artifact.ts";
+import { type Collector, collectOutput, outputPath } from "../logs/log-collector.ts";
+import { instanceName, type LogStore } from "../logs/log-store.ts";
+import type { GenerationRecord, InstanceRecord } from "./service-record.ts";
+
+/** What all instances of one service share. */
+export interface InstanceHome {
+  /** Holds one folder for each instance: its output files and its HOME. */
+  folder: string;
+  artifactsFolder: string;
+  /** Folders for PATH, nearest first. */
+  toolFolders: string[];
+  log: LogStore;
+}
+
+export interface Instance {
+  readonly record: InstanceRecord;
+  /** Resolves when its first process has ended, with a phrase that says how. */
+  readonly ended: Promise<string>;
+  /** Ends all its processes, takes in its last output, removes its folder. Again: with less grace, at most. */
+  end(graceMs: number): Promise<void>;
+}
+
+/** Starts one replica as a session of its own, which goes on living when this process is killed. */
+export async function startInstance(
+  home: InstanceHome,
+  { generation, release }: GenerationRecord,
+  replica: number,
+): Promise<Instance> {
+  const port = await findFreePort();
+  const name = instanceName(release.version, replica, randomBytes(5).toString("hex"));
+  const folder = join(home.folder, name);
+  mkdirSync(join(folder, "home"), { recursive: true, mode: 0o700 });
+  const output = openSync(outputPath(folder, "stdout"), "a");
+  const errors = openSync(outputPath(folder, "stderr"), "a");
+  const record: InstanceRecord = { name, generation, replica, port, pid: 0, started: "" };
+  let ended: Promise<string>;
+  try {
+    const { command, cwd, env } = describeProcess(home, release, port, join(folder, "home"));
+    const child = spawn("/bin/sh", ["-c", inPlace(command)], {
+      cwd,
+      env,
+      detached: true,
+      stdio: ["ignore", output, errors],
+    });
+    ended = untilExit(child);
+    child.unref();
+    record.pid = child.pid ?? 0;
+    record.started = startedOf(record.pid) ?? "";
+  } catch (error) {
+    ended = Promise.resolve(`could not be started: ${(error as Error).message}`);
+  } finally {
+    closeSync(output);
+    closeSync(errors);
+  }
+  const collector = collectOutput(folder, name, home.log, { stdout: 0, stderr: 0 });
+  return wrap(record, folder, collector, ended);
+}
+
+/** Takes over an instance that an earlier process started, undefined when it has ended meanwhile. */
+export async function adoptInstance(
+  home: InstanceHome,
+  record: InstanceRecord,
+): Promise<Instance | undefined> {
+  if (!isAlive(record)) return undefined;
+  const folder = join(home.folder, record.name);
+  const collector = collectOutput(folder, record.name, home.log, await home.log.takenOf(record.name));
+  return wrap(record, folder, collector, untilGone(record));
+}
+
+/** Ends, and takes the last output of, the instances that are there at this moment and not among `kept`. */
+export async function sweepInstances(
+  home: InstanceHome,
+  known: InstanceRecord[],
+  kept: ReadonlySet<string>,
+  graceMs: number,
+): Promise<void> {
+  mkdirSync(home.folder, { recursive: true, mode: 0o700 });
+  const deadline = Date.now() + graceMs;
+  const names = readdirSync(home.folder).filter((name) => !kept.has(name));
+  await Promise.all(
+    names.map(async (name) => {
+      const folder = join(home.folder, name);
+      const record = known.find((one) => one.name === name);
+      await endProcesses(record?.started ? record : undefined, folder, () => deadline);
+      const collector = collectOutput(folder, name, home.log, await home.log.takenOf(name));
+      collector.collect(true);
+      collector.close();
+      await rm(folder, { recursive: true, force: true });
+    }),
+  );
+}
+
+function wrap(
+  record: InstanceRecord,
+  folder: string,
+  collector: Collector,
+  ended: Promise<string>,
+): Instance {
+  let ending: Promise<void> | undefined;
+  let deadline = Number.POSITIVE_INFINITY;
+  const finish = async () => {
+    await endProcesses(record.started ? record : undefined, folder, () => deadline);
+    collector.collect(true);
+    collector.close();
+    await rm(folder, { recursive: true, force: true });
+  };
+  const end = (graceMs: number) => {
+    deadline = Math.min(deadline, Date.now() + graceMs);
+    ending ??= finish();
+    return ending;
+  };
+  return { record, ended, end };
+}
+
+/** The app's variables, PORT and a bare minimum; nothing of this process's environment. */
+function describeProcess(home: InstanceHome, release: Release, port: number, homeFolder: string) {
+  const buildId = directoryBuildId(release.artifact) ?? "";
+  const manifest = readManifest(home.artifactsFolder, buildId);
+  const command = release.command ?? manifest?.command;
+  if (!manifest || command === undefined) throw new Error("what it was built into is gone; deploy it again.");
+  const cwd = artifactFolders(home.artifactsFolder, buildId).app;
+  const folders = [...manifest.path.map((one) => join(cwd, one)), ...home.toolFolders];
+  const env = {
+    PATH: folders.join(":"),
+    HOME: homeFolder,
+    LANG: "C.UTF-8",
+    ...release.env,
+    PORT: String(port),
+  };
+  return { command, cwd, env };
+}
+
+const shellOwn = new Set([
+  ".",
+  ":",
+  "cd",
+  "eval",
+  "exec",
+  "exit",
+  "export",
+  "read",
+  "set",
+  "trap",
+  "ulimit",
+  "umask",
+]);
+
+/** A single command takes the shell's place: one process less for each replica, and its own exit code. */
+export function inPlace(command: string): string {
+  const [, first] = /^([\w./-]+)(?![\w./-])[^;&|\n]*$/.exec(command.trim()) ?? [];
+  const plain = first !== undefined && !shellOwn.has(first) && !/^[\w./-]+=/.test(command.trim());
+  return plain ? `exec ${command.trim()}` : command;
+}
+
+function untilExit(child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    child.once("exit", (code, signal) =>
+      resolve(signal ? `was ended by ${signal}` : `ended with exit code ${code}`),
+    );
+    child.once("error", (error) => resolve(`could not be started: ${error.message}`));
+  });
+}
+
+/** An adopted process is not our child: the system does not tell us its end. */
+async function untilGone(ref: ProcessRef): Promise<string> {
+  while (isAlive(ref)) await delay(250, undefined, { ref: false });
+  return "ended";
+}
+
+const recentPorts = new Set<number>();
+
+/**
+ * A port nobody listens on, and that was not given away a moment ago to an app that is still starting.
+ * Below the ports that systems take for outgoing connections: one of those could take it first, or a probe
+ * of a port nobody listens on could connect to itself.
+ */
+export async function findFreePort(): Promise<number> {
+  for (;;) {
+    // Below 24000 are processes of the platform, whose ports may be free for a moment.
+    const port = randomInt(24_000, 32_768);
+    if (recentPorts.has(port) || !(await isFree(port))) continue;
+    recentPorts.add(port);
+    setTimeout(() => recentPorts.delete(port), 60_000).unref();
+    return port;
+  }
+}
+
+export function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer().once("error", () => resolve(false));
+    server.listen({ port, host: "127.0.0.1" }, () => server.close(() => resolve(true)));
+  });
+}

@@ -1,0 +1,74 @@
+import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { ProcessRef } from "../../../shared/process-tree.ts";
+import type { Release, UsageChange } from "../../port.ts";
+import type { Sealer } from "./state-seal.ts";
+
+/** One process of a release. */
+export interface InstanceRecord extends ProcessRef {
+  /** Names its folder, and its lines in the log. */
+  name: string;
+  generation: number;
+  replica: number;
+  port: number;
+  /** The address it listens on, once it answered. */
+  host?: string;
+  /** Time in ms at which it became available. */
+  availableAt?: number;
+}
+
+/** A release as it was rolled out; each roll-over of a service is one generation. */
+export interface GenerationRecord {
+  generation: number;
+  release: Release;
+  appliedAt: number;
+  /** Time in ms at which all its replicas first were available. */
+  availableAt?: number;
+  restarts: number;
+}
+
+/** All that outlives the deployer's process. `live` differs from `desired` while a roll-over is under way. */
+export interface ServiceRecord {
+  serviceId: string;
+  label: string;
+  desired: GenerationRecord;
+  live?: GenerationRecord;
+  instances: InstanceRecord[];
+  usage?: UsageChange[];
+  /** Its removal has begun and is to be finished. */
+  removed?: true;
+}
+
+const fileName = "state.json";
+
+/** Written beside and renamed: a reader finds the old or the new state, never half of one. */
+export function writeServiceRecord(folder: string, record: ServiceRecord, sealer: Sealer): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  // Sealed whole: a start command may hold a secret as well.
+  const seal = (one: GenerationRecord) => ({ ...one, release: sealer.seal(one.release) });
+  const sealed = { ...record, desired: seal(record.desired), live: record.live && seal(record.live) };
+  const path = join(folder, fileName);
+  writeFileSync(`${path}.new`, JSON.stringify(sealed), { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+/** Undefined when there is none, or it cannot be read under this secret: then the deployer applies it anew. */
+export function readServiceRecord(folder: string, sealer: Sealer): ServiceRecord | undefined {
+  try {
+    const record = JSON.parse(readFileSync(join(folder, fileName), "utf8"));
+    for (const one of [record.desired, record.live]) {
+      if (one) one.release = sealer.open(one.release);
+      if (one && one.release === undefined) return undefined;
+    }
+    return record;
+  } catch {
+    return undefined;
+  }
+}
+
+export function listServiceFolders(root: string): string[] {
+  mkdirSync(root, { recursive: true, mode: 0o700 });
+  return readdirSync(root, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => join(root, entry.name));
+}

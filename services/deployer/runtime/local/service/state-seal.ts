@@ -1,0 +1,30 @@
+import { hkdfSync } from "node:crypto";
+import { open, seal } from "../../../../kit/aead.ts";
+
+const NO_CONTEXT = Buffer.alloc(0);
+
+export interface Sealer {
+  /** The same object gives the same text: objects that are sealed must not be changed any more. */
+  seal(value: object): string;
+  /** Undefined when it was sealed under another secret or has been damaged. */
+  open(sealed: string): unknown;
+}
+
+/** Keeps variables unreadable in the runtime's state files: sealed under a key derived from `secret`. */
+export function createSealer(secret: string): Sealer {
+  const key = Buffer.from(hkdfSync("sha256", secret, "", "berth local runtime state", 32));
+  const known = new WeakMap<object, string>();
+  return {
+    seal(value) {
+      const done = known.get(value);
+      if (done !== undefined) return done;
+      const sealed = seal(key, NO_CONTEXT, Buffer.from(JSON.stringify(value))).toString("base64");
+      known.set(value, sealed);
+      return sealed;
+    },
+    open(sealed) {
+      const text = open(key, NO_CONTEXT, Buffer.from(sealed, "base64"));
+      return text && JSON.parse(text.toString());
+    },
+  };
+}
