@@ -13,6 +13,9 @@ const FACTS = `id as "serviceId", account_id as "accountId", project_id as "proj
   environment_id as "environmentId", config ->> 'size' as size, addon_port as port,
   addon_revision as revision, addon_secret as secret, addon_next_secret as next`;
 
+/** SQL that is true for a service `a` that is an addon still being made. */
+export const BEING_MADE = "a.addon_state = 'provisioning' and a.deleting_at is null";
+
 /** What the facts say it should be, with the password that counts or with the next one. */
 export function addonOf(facts: AddonFacts, rotating: boolean): Addon {
   const { secret: _, next: __, revision, port, ...addon } = facts;

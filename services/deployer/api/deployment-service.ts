@@ -9,11 +9,12 @@ import type { Cursors } from "../../kit/postgres/paging.ts";
 import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { answered, effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
-import { UPLOAD_LIVES_MS, UPLOAD_SECONDS, UPLOAD_TYPE } from "../accounts/plans.ts";
 import { findEntitlements } from "../accounts/provisioning.ts";
+import { readLog } from "../builds/log-sql.ts";
 import { checkImage } from "../catalog/service-config.ts";
 import { type LockedService, type ServicePath, type StagedSource, stage } from "../catalog/services-sql.ts";
 import { accept, type DeploymentInput } from "../deployments/accept.ts";
+import { requireArchive, UPLOAD_SECONDS, UPLOAD_TYPE } from "../deployments/archive-upload.ts";
 import { type ChooseInput, dryRun } from "../deployments/dry-run.ts";
 import { cancelDeployment } from "../deployments/fail-deployment.ts";
 import { findRestorable } from "../deployments/rollback.ts";
@@ -26,7 +27,14 @@ import { archiveKey, type Secrets } from "../secrets.ts";
 import { keepNewest } from "../shared/clip-log.ts";
 import type { ObjectStore } from "../store/port.ts";
 import { type FollowDeps, following, logList } from "./deployment-streams.ts";
-import { refuseAddon, requireLocked, requireService, serviceDeleting, serviceStaged } from "./require.ts";
+import {
+  refuseAddon,
+  requireDeployment,
+  requireLocked,
+  requireService,
+  serviceDeleting,
+  serviceStaged,
+} from "./require.ts";
 
 export type DeploymentDeps = {
   pool: Pool;
@@ -98,7 +106,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     async deployFromArchive(request, ctx) {
       const { archiveRef } = request;
       const { id, type } = await requireService(pool, request);
-      const checked = requireArchive(request.accountId, { id, type }, archiveRef);
+      const checked = requireArchive({ pool, secrets, store }, request.accountId, { id, type }, archiveRef);
       const { key, digest: archiveDigest } = await checked.catch((error) => {
         if (!request.dryRun) throw error;
         return { key: undefined, digest: undefined };
@@ -126,14 +134,14 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     },
 
     async getDeployment(request) {
-      return requireDeployment(request);
+      return requireDeployment(pool, request);
     },
 
     async getBuildLogs(request) {
-      const deployment = await requireDeployment(request);
+      const deployment = await requireDeployment(pool, request);
       if (!deployment.buildId) throw notFound("build: the version was deployed from an image");
       const { version } = deployment;
-      const text = await sql.readLog(pool, deployment.id);
+      const text = await readLog(pool, deployment.id);
       const live = deployment.status === "building";
       return { version, ...keepNewest(text), live, retrievedAt: timestampNow() };
     },
@@ -218,39 +226,6 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       const value = await accept(tx, who(ctx), service, wanted);
       return { result: { case: "deployment", value } };
     });
-  }
-
-  async function requireDeployment(request: Parameters<typeof requireService>[1] & { version: number }) {
-    const { id } = await requireService(pool, request);
-    const deployment = await sql.findDeployment(pool, id, request.version);
-    if (!deployment) throw notFound("version");
-    return deployment;
-  }
-
-  /** Where an archive that can be deployed lies, and what tells its bytes from others. */
-  async function requireArchive(accountId: string, service: { id: string; type: string }, ref: string) {
-    refuseAddon(service.type);
-    const key = secrets.archiveKey(service.id, ref);
-    if (!key)
-      throw invalid(
-        "archiveRef",
-        "archive_ref_mismatch",
-        "This archiveRef is not of this service's uploads.",
-      );
-    const object = await store.stat(key);
-    if (!object || object.lastModified.getTime() < Date.now() - UPLOAD_LIVES_MS)
-      throw invalid("archiveRef", "archive_not_uploaded", "Nothing was uploaded, or more than 24 hours ago.");
-    if (object.contentType !== UPLOAD_TYPE)
-      throw invalid("archiveRef", "archive_content_type", `Upload it with Content-Type ${UPLOAD_TYPE}.`);
-    // A signed URL of S3 cannot say how much may be uploaded.
-    const { uploadBytes } = await findEntitlements(pool, accountId);
-    if (object.size > uploadBytes)
-      throw invalid(
-        "archiveRef",
-        "archive_too_large",
-        `At most ${uploadBytes / 1024 ** 2} MiB can be deployed.`,
-      );
-    return { key, digest: object.digest };
   }
 }
 

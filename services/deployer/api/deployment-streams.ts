@@ -10,6 +10,7 @@ import type {
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { notFound, refuse, unavailable } from "../../kit/rpc/errors.ts";
+import { listLogPieces } from "../builds/log-sql.ts";
 import { findDeployment } from "../deployments/sql.ts";
 import { type Runtime, RuntimeRefusal } from "../runtime/port.ts";
 import type { Changes } from "./change-feed.ts";
@@ -52,7 +53,7 @@ export function following({ pool, cursors, changes, runtime }: FollowDeps): Foll
       yield {};
       for await (const { buildOutcome } of looks(id, id, ctx.signal)) {
         for (let more = true; more; ) {
-          const pieces = await sql.listLogPieces(pool, id, at);
+          const pieces = await listLogPieces(pool, id, at);
           for (const piece of pieces) {
             if (piece.seq <= seq) {
               yield { event: { case: "restart", value: {} } };

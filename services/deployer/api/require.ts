@@ -3,6 +3,7 @@ import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
 import { isDeployable } from "../catalog/service-config.ts";
 import { findService, lockService, type ServicePath } from "../catalog/services-sql.ts";
 import { findEnvironment, findProject } from "../catalog/sql.ts";
+import { findDeployment } from "../deployments/sql.ts";
 
 /** The project, or 404. */
 export async function requireProject(db: Db, accountId: string, projectId: string) {
@@ -29,6 +30,14 @@ export async function requireService(db: Db, path: ServicePath) {
   if (service) return service;
   await requireEnvironment(db, path);
   throw notFound("service");
+}
+
+/** The deployment with this version, or 404 naming the part of the path that does not exist. */
+export async function requireDeployment(db: Db, path: ServicePath & { version: number }) {
+  const { id } = await requireService(db, path);
+  const deployment = await findDeployment(db, id, path.version);
+  if (!deployment) throw notFound("version");
+  return deployment;
 }
 
 /** The service, locked until the transaction ends, or 404. */

@@ -34,14 +34,3 @@ export async function listStates(db: Db, deploymentId: string, seq: number) {
   );
   return found.map(({ seq, moved, ...row }) => ({ seq, moved, deployment: toMessage(row) }));
 }
-
-/** The pieces of a build's log that were written after a position. */
-export function listLogPieces(db: Db, deploymentId: string, position: number) {
-  return many<{ position: number; seq: number; text: string }>(
-    db,
-    "log_pieces",
-    `select position, seq, text from build_logs
-     where deployment_id = $1 and position > $2 order by position limit 32`,
-    [deploymentId, position],
-  );
-}

@@ -1,8 +1,9 @@
 import type { Logger } from "../../kit/log.ts";
 import type { Db, Pool } from "../../kit/postgres/db.ts";
-import { appendLog, dropLog } from "../deployments/sql.ts";
 import { buildLogBytes, clipLine } from "../shared/clip-log.ts";
 import { maskSecrets } from "../shared/mask-secrets.ts";
+import { toStorableText } from "../shared/storable-text.ts";
+import { appendLog, dropLog } from "./log-sql.ts";
 
 const FLUSH_MS = 500;
 /** A piece is written at once when it is this long. */
@@ -56,8 +57,7 @@ export function writeBuildLog(
   const timer = setInterval(() => void flush(), FLUSH_MS);
   return {
     line(text) {
-      // PostgreSQL's text holds no NUL.
-      const line = `${clipLine(mask(text)).replaceAll("\0", "\ufffd")}\n`;
+      const line = `${toStorableText(clipLine(mask(text)))}\n`;
       waiting += line;
       waitingBytes += Buffer.byteLength(line);
       if (waitingBytes >= PIECE_BYTES) void flush();

@@ -14,7 +14,6 @@ import {
   defaultBuildLimits,
 } from "../builder/port.ts";
 import { failDeployment, newNotice } from "../deployments/fail-deployment.ts";
-import { dropLog } from "../deployments/sql.ts";
 import {
   beginBuild,
   finishBuild,
@@ -28,6 +27,7 @@ import type { ResolvedVariables, ResolveVariables } from "../releases/variables-
 import { imageRef } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";
 import { sourceOf } from "./build-source.ts";
+import { dropLog } from "./log-sql.ts";
 import { type BuildLogWriter, writeBuildLog } from "./log-writer.ts";
 
 export type BuildsDeps = {

@@ -2,17 +2,13 @@ import { DeploymentFailedSchema } from "../../../proto/gen/berth/deployer/v1/eve
 import { emit } from "../../kit/events/outbox.ts";
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import { toStorableText } from "../shared/storable-text.ts";
 import type { StoredNotice } from "./sql.ts";
 import { markFailed } from "./transitions-sql.ts";
 
 /** A note of now, in a form the database can hold. */
 export function newNotice(stage: string, code: string, message: string): StoredNotice {
-  return { message: storable(message), at: new Date().toISOString(), stage, code };
-}
-
-/** PostgreSQL holds no NUL. */
-export function storable(text: string): string {
-  return text.replaceAll("\0", "\ufffd");
+  return { message: toStorableText(message), at: new Date().toISOString(), stage, code };
 }
 
 /** Ends a deployment that has not applied as failed; `false` when it had ended otherwise. */

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { NoticeSchema } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
-import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import { type Db, many, one } from "../../kit/postgres/db.ts";
 import type { StoredConfig, StoredSource } from "../catalog/service-config.ts";
 
 /** A fatal failure or a note, as stored: `at` is ISO time. */
@@ -138,36 +138,4 @@ export async function listDeployments(db: Db, serviceId: string, before: number 
     [serviceId, before, limit],
   );
   return found.map(toMessage);
-}
-
-/** One more piece of a build's log; `seq` counts from 0 in each build. */
-export async function appendLog(db: Db, deploymentId: string, seq: number, text: string): Promise<void> {
-  await execute(
-    db,
-    "log_append",
-    `insert into build_logs (deployment_id, seq, text) select $1, $2, $3
-     where exists (select from deployments where id = $1)
-     on conflict (deployment_id, seq) do update set text = excluded.text`,
-    [deploymentId, seq, text],
-  );
-}
-
-/** Drops the pieces before `from`. */
-export async function dropLog(db: Db, deploymentId: string, from?: number): Promise<void> {
-  await execute(
-    db,
-    "log_drop",
-    "delete from build_logs where deployment_id = $1 and ($2::int is null or seq < $2)",
-    [deploymentId, from],
-  );
-}
-
-export async function readLog(db: Db, deploymentId: string): Promise<string> {
-  const row = await one<{ text: string }>(
-    db,
-    "log_read",
-    "select coalesce(string_agg(text, '' order by seq), '') as text from build_logs where deployment_id = $1",
-    [deploymentId],
-  );
-  return row!.text;
 }

@@ -10,6 +10,8 @@ import * as history from "../deployments/retention-sql.ts";
 import * as deployments from "../deployments/sql.ts";
 import * as moves from "../deployments/transitions-sql.ts";
 import * as images from "../images/sql.ts";
+import { readDesired } from "../reconcile/desired-sql.ts";
+import * as resync from "../reconcile/resync-sql.ts";
 import * as work from "../reconcile/sql.ts";
 import { markDirty } from "../releases/dirty-sql.ts";
 import * as releases from "../releases/sql.ts";
@@ -125,9 +127,15 @@ const MOVES: Move[] = [
   (db, { owner, service }) => work.renew(db, owner, [service]),
   (db, { owner }) => work.releaseAll(db, owner),
   (db) => work.msUntilDue(db),
-  (db, facts) => work.compare(db, held(facts)),
-  (db, { service }) => releases.readDesired(db, service),
-  (db, { service }) => releases.readDesired(db, service),
+  (db, facts) => resync.enqueueDrifted(db, held(facts)),
+  (db) => resync.enqueueUnfinished(db),
+  (db, facts) =>
+    resync.listStrays(
+      db,
+      held(facts).map(({ serviceId }) => serviceId),
+    ),
+  (db, { service }) => readDesired(db, service),
+  (db, { service }) => readDesired(db, service),
   (db, facts) => releases.findRelease(db, any(facts)),
   (db, { service }) => releases.findLiveRelease(db, service),
   (db, { owner, service }) => releases.lockWhileLeased(db, owner, service),

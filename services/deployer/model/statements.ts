@@ -300,7 +300,7 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Readonly<Record
           addonState: s.addon_state,
           dirtyAt: s.dirty_at,
           dirtySince: s.dirty_since,
-          seen: {
+          recorded: {
             state: s.runtime_state,
             reason: s.runtime_reason,
             message: s.runtime_message,
@@ -822,7 +822,6 @@ export const BESIDES: Readonly<Record<string, Statement>> = {
   usage_seen: () => 0,
   usage_heartbeat: () => [],
   addon_compare: () => 0,
-  addon_strays: () => [],
   outbox_insert(q, _id: string, subject: string, payload: Uint8Array) {
     const text = Buffer.from(payload.buffer, payload.byteOffset, payload.length).toString("latin1");
     q.tell({ kind: subject.split(".")[3]!, deploymentId: /dep_[0-9a-z]{26}/.exec(text)?.[0] });

@@ -20,9 +20,9 @@ import type { Runtime } from "../runtime/port.ts";
 import { archivePrefix } from "../secrets.ts";
 import type { ObjectStore } from "../store/port.ts";
 import { recordUsage } from "../usage/intervals.ts";
-import type { Action, AddonPlace } from "./plan.ts";
+import type { Action, AddonToRemove } from "./plan.ts";
 
-export type ActionDeps = {
+export type PerformDeps = {
   pool: Pool;
   runtime: Runtime;
   builder: Builder;
@@ -38,7 +38,7 @@ export type ActionDeps = {
  * Performs one action of a plan. Each can be repeated after a crash at any point. Gives whether the service
  * has to be planned again at once.
  */
-export function createActions(deps: ActionDeps) {
+export function createPerform(deps: PerformDeps) {
   const { pool, runtime, builder, builds, releases, log } = deps;
 
   /** Removes what an ended build or an expired release left, unless another deployment runs it. */
@@ -77,7 +77,7 @@ export function createActions(deps: ActionDeps) {
   }
 
   /** Removes everything that belongs to a service, and its rows last. */
-  async function tearDown(serviceId: string, addon: AddonPlace | undefined): Promise<void> {
+  async function tearDown(serviceId: string, addon: AddonToRemove | undefined): Promise<void> {
     // An addon has no releases and no builds: it waits for no registry to go.
     if (addon) await deps.addons.drop({ serviceId, ...addon });
     const known = addon ? [] : await removeReleases(serviceId);

@@ -1,14 +1,15 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { times } from "../accounts/plans.ts";
+import { entitlementsOf } from "../accounts/plans.ts";
 import type { RuntimeStatus } from "../runtime/port.ts";
 import { type Action, type ActiveDeployment, type Desired, type Observed, plan } from "./plan.ts";
+import { TIMEOUTS } from "./timeouts.ts";
 
 const NOW = 1_800_000_000_000;
 
 function desired(more: Partial<Desired> = {}): Desired {
   const blank = { now: NOW, type: "web", environmentId: "env_a", staged: false, deleting: false };
-  return { ...blank, leftovers: [], seen: {}, ...more };
+  return { ...blank, leftovers: [], recorded: {}, ...more };
 }
 
 function active(more: Partial<ActiveDeployment> = {}): ActiveDeployment {
@@ -20,23 +21,24 @@ function running(more: Partial<RuntimeStatus> = {}): RuntimeStatus {
 }
 
 const live = { version: 1, revision: 1, healthy: true };
+const timeouts = { ...TIMEOUTS, buildMs: entitlementsOf(undefined).buildMs };
 const idle: Observed = { builderFree: true };
 
 function doings(want: Partial<Desired>, observed: Partial<Observed> = {}): Action["do"][] {
-  const found = plan(desired(want), { ...idle, ...observed }, times);
+  const found = plan(desired(want), { ...idle, ...observed }, timeouts);
   return found.actions.map((action) => action.do);
 }
 
 function failure(want: Partial<Desired>, observed: Partial<Observed> = {}) {
-  const found = plan(desired(want), { ...idle, ...observed }, times).actions;
+  const found = plan(desired(want), { ...idle, ...observed }, timeouts).actions;
   const action = found.find((one) => one.do === "fail");
   return action?.do === "fail" ? `${action.stage} ${action.code}` : undefined;
 }
 
 test("a queued archive is built when a builder is free, and waits otherwise", () => {
   expect(doings({ active: active() })).toEqual(["build"]);
-  const waiting = plan(desired({ active: active() }), { builderFree: false }, times);
-  expect(waiting).toEqual({ actions: [], wakeAt: NOW + times.queueMs });
+  const waiting = plan(desired({ active: active() }), { builderFree: false }, timeouts);
+  expect(waiting).toEqual({ actions: [], wakeAt: NOW + timeouts.queueMs });
 });
 
 test("a build that no process runs is begun again; one that runs here is left alone", () => {
@@ -61,21 +63,21 @@ test("a build that a newer deployment replaced is stopped, and what it left is d
 
 test("every state that is not final has a deadline", () => {
   const late = (ms: number) => NOW - ms;
-  expect(failure({ active: active({ createdAt: late(times.queueMs) }) })).toBe(
+  expect(failure({ active: active({ createdAt: late(timeouts.queueMs) }) })).toBe(
     "queue queue_deadline_exceeded",
   );
-  const image = active({ fromSource: false, createdAt: late(times.queueMs) });
+  const image = active({ fromSource: false, createdAt: late(timeouts.queueMs) });
   expect(failure({ active: image })).toBe("queue queue_deadline_exceeded");
-  const building = active({ status: "building", buildStartedAt: late(times.buildMs) });
+  const building = active({ status: "building", buildStartedAt: late(timeouts.buildMs) });
   expect(failure({ active: building }, { building: building.id })).toBe("build build_timeout");
-  const built = active({ status: "built", applyStartedAt: late(times.applyMs) });
+  const built = active({ status: "built", applyStartedAt: late(timeouts.applyMs) });
   expect(failure({ active: built })).toBe("apply apply_deadline_exceeded");
 });
 
 test("a deadline that is not reached yet is when the service is looked at again", () => {
   const building = active({ status: "building", buildStartedAt: NOW - 1_000 });
-  const found = plan(desired({ active: building }), { ...idle, building: building.id }, times);
-  expect(found).toEqual({ actions: [], wakeAt: NOW - 1_000 + times.buildMs });
+  const found = plan(desired({ active: building }), { ...idle, building: building.id }, timeouts);
+  expect(found).toEqual({ actions: [], wakeAt: NOW - 1_000 + timeouts.buildMs });
 });
 
 test("a live release that the runtime lost, or has an older form of, is applied again", () => {
@@ -89,23 +91,23 @@ test("what runs and is nobody's release is removed, but not while a deployment i
   expect(doings({}, { runtime: running() })).toEqual(["remove-stray"]);
   expect(doings({ live }, { runtime: running({ version: 2 }) })).toEqual(["remove-stray", "reapply-live"]);
   const building = active({ version: 3, status: "building", buildStartedAt: NOW });
-  const seen = { runtime: running({ version: 2 }), building: building.id };
-  expect(doings({ live, active: building }, seen)).toEqual([]);
+  const recorded = { runtime: running({ version: 2 }), building: building.id };
+  expect(doings({ live, active: building }, recorded)).toEqual([]);
 });
 
 test("changed variables are taken after a quiet time, and after a longer one even while they keep changing", () => {
-  const seen = { state: "running" };
+  const recorded = { state: "running" };
   const observed = { ...idle, runtime: running() };
-  const fresh = desired({ live, seen, dirtyAt: NOW - 500, dirtySince: NOW - 500 });
-  expect(plan(fresh, observed, times)).toEqual({ actions: [], wakeAt: NOW - 500 + times.debounceMs });
-  const quiet = { live, seen, dirtyAt: NOW - times.debounceMs, dirtySince: NOW - times.debounceMs };
+  const fresh = desired({ live, recorded, dirtyAt: NOW - 500, dirtySince: NOW - 500 });
+  expect(plan(fresh, observed, timeouts)).toEqual({ actions: [], wakeAt: NOW - 500 + timeouts.debounceMs });
+  const quiet = { live, recorded, dirtyAt: NOW - timeouts.debounceMs, dirtySince: NOW - timeouts.debounceMs };
   expect(doings(quiet, observed)).toEqual(["compare-variables"]);
-  const restless = { live, seen, dirtyAt: NOW - 1, dirtySince: NOW - times.debounceMaxMs };
+  const restless = { live, recorded, dirtyAt: NOW - 1, dirtySince: NOW - timeouts.debounceMaxMs };
   expect(doings(restless, observed)).toEqual(["compare-variables"]);
 });
 
 test("a deployment about to be applied brings the variables along: nothing else is applied before it", () => {
-  const dirty = { dirtyAt: NOW - times.debounceMs, dirtySince: NOW - times.debounceMs };
+  const dirty = { dirtyAt: NOW - timeouts.debounceMs, dirtySince: NOW - timeouts.debounceMs };
   const image = active({ fromSource: false });
   expect(doings({ live, active: image, ...dirty }, { runtime: running() })).toEqual(["apply"]);
 });
@@ -113,10 +115,10 @@ test("a deployment about to be applied brings the variables along: nothing else 
 test("a status is recorded when it differs from the recorded one, and only then", () => {
   const status = running({ serving: { version: 1, revision: 1 }, url: "http://a.localhost:1" });
   expect(doings({ live }, { runtime: status })).toEqual(["record-status"]);
-  const seen = { state: "running", serving: 1, url: "http://a.localhost:1" };
-  expect(doings({ live, seen }, { runtime: status })).toEqual([]);
+  const recorded = { state: "running", serving: 1, url: "http://a.localhost:1" };
+  expect(doings({ live, recorded }, { runtime: status })).toEqual([]);
   const healthy = { ...status, healthySince: new Date(NOW).toISOString() };
-  expect(doings({ live: { ...live, healthy: false }, seen }, { runtime: healthy })).toEqual([
+  expect(doings({ live: { ...live, healthy: false }, recorded }, { runtime: healthy })).toEqual([
     "record-status",
   ]);
 });
@@ -142,8 +144,8 @@ test("an addon that failed for want of something is tried again", () => {
 
 test("what runs with other replicas or another size than configured is scaled, without a new release", () => {
   const wanted = { ...live, scale: { replicas: 2, size: "nano" as const } };
-  const seen = { state: "running" };
-  const want = { live: wanted, seen };
+  const recorded = { state: "running" };
+  const want = { live: wanted, recorded };
   expect(doings(want, { runtime: running({ scale: { replicas: 2, size: "nano" } }) })).toEqual([]);
   expect(doings(want, { runtime: running({ scale: { replicas: 1, size: "nano" } }) })).toEqual(["scale"]);
   expect(doings(want, { runtime: running({ scale: { replicas: 2, size: "small" } }) })).toEqual(["scale"]);
@@ -152,16 +154,16 @@ test("what runs with other replicas or another size than configured is scaled, w
 });
 
 test("a release is rolled as often as it was asked for, and by what is applied anyway", () => {
-  const seen = { state: "running" };
-  const want = { live: { ...live, rolls: 2 }, seen };
+  const recorded = { state: "running" };
+  const want = { live: { ...live, rolls: 2 }, recorded };
   expect(doings(want, { runtime: running() })).toEqual(["roll"]);
   expect(doings(want, { runtime: running({ rolls: 1 }) })).toEqual(["roll"]);
   expect(doings(want, { runtime: running({ rolls: 2 }) })).toEqual([]);
   expect(doings(want, { runtime: running({ version: 0, rolls: 1 }) })).toEqual(["reapply-live"]);
-  const changed = { ...want, dirtyAt: NOW - times.debounceMs, dirtySince: NOW - times.debounceMs };
+  const changed = { ...want, dirtyAt: NOW - timeouts.debounceMs, dirtySince: NOW - timeouts.debounceMs };
   expect(doings(changed, { runtime: running() })).toEqual(["compare-variables"]);
-  const soon = plan(desired({ ...want, dirtyAt: NOW }), { ...idle, runtime: running() }, times);
-  expect(soon).toEqual({ actions: [{ do: "roll" }], wakeAt: NOW + times.debounceMs });
+  const soon = plan(desired({ ...want, dirtyAt: NOW }), { ...idle, runtime: running() }, timeouts);
+  expect(soon).toEqual({ actions: [{ do: "roll" }], wakeAt: NOW + timeouts.debounceMs });
   const applying = { ...want, active: active({ fromSource: false }) };
   expect(doings(applying, { runtime: running() })).toEqual(["apply"]);
 });
@@ -169,16 +171,16 @@ test("a release is rolled as often as it was asked for, and by what is applied a
 test("a deployment waits for addons that are being made, and no longer than told", () => {
   for (const one of [active({ status: "built" }), active({ fromSource: false })]) {
     const waiting = desired({ active: { ...one, applyStartedAt: NOW, waitsUntil: NOW + 60_000 } });
-    expect(plan(waiting, idle, times)).toEqual({ actions: [], wakeAt: NOW + 60_000 });
+    expect(plan(waiting, idle, timeouts)).toEqual({ actions: [], wakeAt: NOW + 60_000 });
     expect(doings({ active: { ...one, waitsUntil: NOW } })).toEqual(["apply"]);
     expect(doings({ active: { ...one, waitsUntil: null } })).toEqual(["apply"]);
-    const late = { ...one, applyStartedAt: NOW - times.applyMs, waitsUntil: NOW + 60_000 };
+    const late = { ...one, applyStartedAt: NOW - timeouts.applyMs, waitsUntil: NOW + 60_000 };
     expect(failure({ active: late })).toBe("apply apply_deadline_exceeded");
   }
 });
 
 test("a redis addon whose server is away or has another size is brought back to what it should be", () => {
-  const ready = { type: "redis", addonState: "ready", size: "nano", seen: { usageAt: 5 } };
+  const ready = { type: "redis", addonState: "ready", size: "nano", recorded: { usageAt: 5 } };
   const usage = [{ at: 5, replicas: 1 }];
   const addon = { serviceId: "svc_a", type: "redis" as const, running: true, size: "nano" as const, usage };
   expect(doings(ready, { addon })).toEqual([]);
@@ -189,7 +191,7 @@ test("a redis addon whose server is away or has another size is brought back to 
   const problem = { state: "degraded" as const, message: "Its volume is not there yet." };
   const stuck = { ...addon, running: false, problem };
   expect(doings(ready, { addon: stuck })).toEqual(["record-addon", "provision-addon"]);
-  const told = { ...ready, seen: { ...ready.seen, message: problem.message } };
+  const told = { ...ready, recorded: { ...ready.recorded, message: problem.message } };
   expect(doings(told, { addon: stuck })).toEqual(["provision-addon"]);
   expect(doings(told, { addon })).toEqual(["record-addon"]);
 });
@@ -211,7 +213,7 @@ test("no deployment waits without an action, a build under way or a time to look
   fc.assert(
     fc.property(world, ({ found, here, builderFree }) => {
       const building = here && found.status === "building" ? found.id : undefined;
-      const next = plan(desired({ active: found }), { builderFree, building }, times);
+      const next = plan(desired({ active: found }), { builderFree, building }, timeouts);
       const acts = next.actions.some((action) => action.do !== "stop-build");
       expect(acts || (next.wakeAt !== undefined && next.wakeAt > NOW)).toBe(true);
     }),

@@ -1,7 +1,7 @@
-import type { Times } from "../accounts/plans.ts";
-import type { AddonStatus, AddonType } from "../addons/port.ts";
+import type { Addon, AddonStatus, AddonType } from "../addons/port.ts";
 import { isDeployable } from "../catalog/service-config.ts";
 import type { RuntimeStatus, Scale, UsageChange } from "../runtime/port.ts";
+import type { Timeouts } from "./timeouts.ts";
 
 /** A deployment that has not ended. Times in ms since 1970. */
 export type ActiveDeployment = {
@@ -39,10 +39,10 @@ export type Desired = {
   dirtyAt?: number | null;
   dirtySince?: number | null;
   /** The runtime's status as recorded. */
-  seen: Seen;
+  recorded: RecordedStatus;
 };
 
-export type Seen = {
+export type RecordedStatus = {
   state?: string | null;
   reason?: string | null;
   message?: string | null;
@@ -63,11 +63,11 @@ export type Observed = {
   builderFree: boolean;
 };
 
-/** What an addon is and where. */
-export type AddonPlace = { type: AddonType; environmentId: string };
+/** The addon of a service that is being deleted. */
+export type AddonToRemove = Pick<Addon, "type" | "environmentId">;
 
 export type Action =
-  | { do: "tear-down"; addon: AddonPlace | undefined }
+  | { do: "tear-down"; addon: AddonToRemove | undefined }
   /** Makes an addon, or brings its server back or to another size. */
   | { do: "provision-addon" }
   | { do: "rotate-addon" }
@@ -94,9 +94,9 @@ export type Plan = { actions: Action[]; wakeAt?: number };
  * What to do next for one service, and when to look again if nothing happens (docs/architecture.md#reconciler). Pure:
  * everything it knows is given, and doing an action twice is doing it once.
  */
-export function plan(desired: Desired, observed: Observed, times: Times): Plan {
+export function plan(desired: Desired, observed: Observed, timeouts: Timeouts): Plan {
   const stop: Action[] = observed.building ? [{ do: "stop-build" }] : [];
-  if (desired.deleting) return { actions: [...stop, { do: "tear-down", addon: addonPlace(desired) }] };
+  if (desired.deleting) return { actions: [...stop, { do: "tear-down", addon: toAddon(desired) }] };
   if (desired.staged) return { actions: [] };
   if (!isDeployable(desired.type)) return { actions: planAddon(desired, observed.addon) };
 
@@ -105,10 +105,10 @@ export function plan(desired: Desired, observed: Observed, times: Times): Plan {
   const cleaning: Action[] = wanted ? [] : stop;
   cleaning.push(...desired.leftovers.map((left) => ({ do: "discard" as const, ...left })));
 
-  const pipeline = active ? planDeployment(active, desired.now, observed, times) : { actions: [] };
+  const pipeline = active ? planDeployment(active, desired.now, observed, timeouts) : { actions: [] };
   // What is about to be applied brings its own variables and replaces what runs.
   const applying = pipeline.actions.some((action) => action.do === "apply");
-  const release = applying ? { actions: [] } : planRelease(desired, observed, times);
+  const release = applying ? { actions: [] } : planRelease(desired, observed, timeouts);
   return {
     actions: [...cleaning, ...pipeline.actions, ...release.actions],
     wakeAt: earliest(pipeline.wakeAt, release.wakeAt),
@@ -116,59 +116,66 @@ export function plan(desired: Desired, observed: Observed, times: Times): Plan {
 }
 
 function planAddon(desired: Desired, server: Observed["addon"]): Action[] {
-  const { addonState, seen } = desired;
+  const { addonState, recorded } = desired;
   // What failed for want of something is made once that is there.
   if (addonState !== "ready") return [{ do: "provision-addon" }];
   const shared = server === "shared";
   const actions: Action[] = [];
-  if (server && !shared && changed(server, seen)) actions.push({ do: "record-addon", status: server });
+  if (server && !shared && addonStatusChanged(server, recorded))
+    actions.push({ do: "record-addon", status: server });
   if (desired.rotating) return [...actions, { do: "rotate-addon" }];
   const settled = shared || (server?.running && server.size === desired.size);
   return settled ? actions : [...actions, { do: "provision-addon" }];
 }
 
 /** Whether an addon's status has not been recorded yet. */
-function changed(server: AddonStatus, seen: Seen): boolean {
-  return untold(server, seen) || (server.problem?.message ?? null) !== (seen.message ?? null);
+function addonStatusChanged(server: AddonStatus, recorded: RecordedStatus): boolean {
+  return (
+    hasUnrecordedUsage(server, recorded) || (server.problem?.message ?? null) !== (recorded.message ?? null)
+  );
 }
 
-function addonPlace({ type, environmentId }: Desired): AddonPlace | undefined {
+function toAddon({ type, environmentId }: Desired): AddonToRemove | undefined {
   return isDeployable(type) ? undefined : { type: type as AddonType, environmentId };
 }
 
-function planDeployment(active: ActiveDeployment, now: number, observed: Observed, times: Times): Plan {
+function planDeployment(active: ActiveDeployment, now: number, observed: Observed, timeouts: Timeouts): Plan {
   const { id, status } = active;
   const fail = (stage: string, code: string, message: string): Plan => ({
     actions: [{ do: "fail", deploymentId: id, stage, code, message }],
   });
   if (status === "building") {
-    const deadline = (active.buildStartedAt ?? active.createdAt) + times.buildMs;
+    const deadline = (active.buildStartedAt ?? active.createdAt) + timeouts.buildMs;
     if (now >= deadline)
-      return fail("build", "build_timeout", `The build took longer than ${minutes(times.buildMs)}.`);
+      return fail("build", "build_timeout", `The build took longer than ${minutes(timeouts.buildMs)}.`);
     const here = observed.building === id;
     return {
       actions: here || !observed.builderFree ? [] : [{ do: "build", deploymentId: id }],
       wakeAt: deadline,
     };
   }
-  const queued = active.createdAt + times.queueMs;
+  const queued = active.createdAt + timeouts.queueMs;
   if (status === "queued" && (active.fromSource || !active.applyStartedAt) && now >= queued)
-    return fail("queue", "queue_deadline_exceeded", `It could not begin within ${minutes(times.queueMs)}.`);
+    return fail(
+      "queue",
+      "queue_deadline_exceeded",
+      `It could not begin within ${minutes(timeouts.queueMs)}.`,
+    );
   if (status === "queued" && active.fromSource)
     return { actions: observed.builderFree ? [{ do: "build", deploymentId: id }] : [], wakeAt: queued };
-  const deadline = (active.applyStartedAt ?? now) + times.applyMs;
+  const deadline = (active.applyStartedAt ?? now) + timeouts.applyMs;
   if (now >= deadline)
     return fail(
       "apply",
       "apply_deadline_exceeded",
-      `It could not be applied within ${minutes(times.applyMs)}.`,
+      `It could not be applied within ${minutes(timeouts.applyMs)}.`,
     );
   const { waitsUntil } = active;
   if (waitsUntil && now < waitsUntil) return { actions: [], wakeAt: Math.min(waitsUntil, deadline) };
   return { actions: [{ do: "apply", deploymentId: id }], wakeAt: deadline };
 }
 
-function planRelease(desired: Desired, observed: Observed, times: Times): Plan {
+function planRelease(desired: Desired, observed: Observed, timeouts: Timeouts): Plan {
   const { live, active, now } = desired;
   const { runtime } = observed;
   if (!live) return { actions: runtime && !active ? [{ do: "remove-stray" }] : [] };
@@ -178,13 +185,13 @@ function planRelease(desired: Desired, observed: Observed, times: Times): Plan {
   if (!runtime || runtime.version < live.version || runtime.revision < live.revision || runtime.drifted)
     return { actions: [{ do: "reapply-live" }] };
   const actions: Action[] = [];
-  if (differs(desired, runtime)) actions.push({ do: "record-status", status: runtime });
-  if (misscaled(live, runtime)) actions.push({ do: "scale" });
+  if (statusChanged(desired, runtime)) actions.push({ do: "record-status", status: runtime });
+  if (needsScaling(live, runtime)) actions.push({ do: "scale" });
   const current = runtime.version === live.version;
   const due = desired.dirtyAt
     ? Math.min(
-        desired.dirtyAt + times.debounceMs,
-        (desired.dirtySince ?? desired.dirtyAt) + times.debounceMaxMs,
+        desired.dirtyAt + timeouts.debounceMs,
+        (desired.dirtySince ?? desired.dirtyAt) + timeouts.debounceMaxMs,
       )
     : undefined;
   if (due === undefined ? current && runtime.revision > live.revision : now >= due)
@@ -195,26 +202,26 @@ function planRelease(desired: Desired, observed: Observed, times: Times): Plan {
 }
 
 /** Whether the runtime's status has not been recorded yet. */
-function differs({ seen, live }: Desired, status: RuntimeStatus): boolean {
+function statusChanged({ recorded, live }: Desired, status: RuntimeStatus): boolean {
   const healthy = status.version === live?.version && status.healthySince !== undefined;
   return (
-    status.state !== (seen.state ?? undefined) ||
-    status.reason !== (seen.reason ?? undefined) ||
-    status.message !== (seen.message ?? undefined) ||
-    status.serving?.version !== (seen.serving ?? undefined) ||
-    status.url !== (seen.url ?? undefined) ||
+    status.state !== (recorded.state ?? undefined) ||
+    status.reason !== (recorded.reason ?? undefined) ||
+    status.message !== (recorded.message ?? undefined) ||
+    status.serving?.version !== (recorded.serving ?? undefined) ||
+    status.url !== (recorded.url ?? undefined) ||
     (healthy && !live?.healthy) ||
-    untold(status, seen)
+    hasUnrecordedUsage(status, recorded)
   );
 }
 
-function misscaled(live: NonNullable<Desired["live"]>, { version, scale }: RuntimeStatus): boolean {
+function needsScaling(live: NonNullable<Desired["live"]>, { version, scale }: RuntimeStatus): boolean {
   if (version !== live.version || !live.scale || !scale) return false;
   return scale.replicas !== live.scale.replicas || scale.size !== live.scale.size;
 }
 
 /** Whether usage has not taken all changes of what runs. */
-function untold({ usage }: { usage?: UsageChange[] }, { usageAt }: Seen): boolean {
+function hasUnrecordedUsage({ usage }: { usage?: UsageChange[] }, { usageAt }: RecordedStatus): boolean {
   const last = usage?.at(-1);
   return last !== undefined && last.at !== usageAt;
 }

@@ -1,6 +1,6 @@
 import { type Db, execute } from "../../kit/postgres/db.ts";
-import { times } from "../accounts/plans.ts";
 import { notifyReconcilers } from "../reconcile/sql.ts";
+import { TIMEOUTS } from "../reconcile/timeouts.ts";
 
 const SCOPE_COLUMNS = { project: "project_id", environment: "environment_id", service: "id" };
 
@@ -21,7 +21,7 @@ export async function markDirty(db: Db, scope: keyof typeof SCOPE_COLUMNS, scope
        update services set dirty_at = clock_timestamp(), dirty_since = coalesce(dirty_since, clock_timestamp())
        where ${SCOPE_COLUMNS[scope]} = $1 and type in ('web', 'worker') and deleting_at is null and next_version > 1
        returning id)
-     update work set next_at = least(next_at, now() + make_interval(secs => ${times.debounceMs / 1000}))
+     update work set next_at = least(next_at, now() + make_interval(secs => ${TIMEOUTS.debounceMs / 1000}))
      where service_id in (select id from dirty)`,
     [scopeId],
   );

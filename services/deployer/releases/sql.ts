@@ -1,41 +1,9 @@
 import { type Db, execute, one } from "../../kit/postgres/db.ts";
+import { BEING_MADE } from "../addons/sql.ts";
 import type { StoredConfig, StoredSource } from "../catalog/service-config.ts";
-import type { Desired, Seen } from "../reconcile/plan.ts";
+import type { RecordedStatus } from "../reconcile/plan.ts";
 import type { RuntimeStatus } from "../runtime/port.ts";
-
-/** Of a service `a`: an addon that is not there yet, and comes by itself. */
-const BEING_MADE = "a.addon_state = 'provisioning' and a.deleting_at is null";
-
-const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`;
-
-/** All that `plan` has to know of a service; undefined when it is no more. */
-export function readDesired(db: Db, serviceId: string) {
-  return one<Desired>(
-    db,
-    "desired",
-    `select ${ms("now()")} as now, s.type, s.environment_id as "environmentId", s.staged, s.deleting_at is not null as deleting,
-       (select a.tier from accounts a where a.id = s.account_id) as tier,
-       s.addon_state as "addonState", ${ms("s.dirty_at")} as "dirtyAt", ${ms("s.dirty_since")} as "dirtySince",
-       jsonb_build_object('state', s.runtime_state, 'reason', s.runtime_reason, 'message', s.runtime_message,
-         'serving', s.serving_version, 'url', s.url, 'usageAt', ${ms("s.usage_at")}) as seen,
-       s.config ->> 'size' as size, s.addon_next_secret is not null as rotating,
-       (select jsonb_build_object('id', d.id, 'version', d.version, 'status', d.status,
-          'fromSource', d.build_id is not null, 'createdAt', ${ms("d.created_at")},
-          'buildStartedAt', ${ms("d.build_started_at")}, 'applyStartedAt', ${ms("d.apply_started_at")},
-          'waitsUntil', case when exists (select from services a where a.environment_id = s.environment_id
-            and a.name = any(d.awaits) and ${BEING_MADE}) then ${ms("d.awaits_until")} end)
-        from deployments d where d.service_id = s.id and d.status in ('queued', 'building', 'built')) as active,
-       (select jsonb_build_object('version', d.version, 'revision', s.applied_revision,
-          'healthy', d.healthy_at is not null, 'rolls', s.rolls,
-          'scale', jsonb_build_object('replicas', coalesce(d.config -> 'replicas', '1'), 'size', d.config -> 'size'))
-        from deployments d where d.service_id = s.id and d.version = s.live_version) as live,
-       (select coalesce(jsonb_agg(jsonb_build_object('deploymentId', d.id, 'buildId', d.build_id,
-          'artifact', d.artifact)), '[]') from deployments d
-        where d.service_id = s.id and d.leftover and d.status in ('failed', 'superseded', 'applied')) as leftovers
-     from services s where s.id = $1`,
-    [serviceId],
-  );
-}
+import { epochMs } from "../shared/epoch-ms.ts";
 
 /** A service with one of its deployments, as its release is made of them. */
 export type ReleaseRow = {
@@ -75,7 +43,7 @@ const RELEASE = `
     s.environment_id as "environmentId", p.name as project, e.name as environment, s.name as service, s.type,
     coalesce((s.config -> 'autoApply')::boolean, true) as "autoApply",
     d.id as "deploymentId", d.version, d.status, d.config, d.source, d.artifact, d.build_id as "buildId",
-    d.archive_ref as "archiveRef", d.archive_digest as "archiveDigest", ${ms("d.build_started_at")} as "buildStartedMs", s.fingerprint,
+    d.archive_ref as "archiveRef", d.archive_digest as "archiveDigest", ${epochMs("d.build_started_at")} as "buildStartedMs", s.fingerprint,
     s.variables_revision as revision, s.applied_revision as "appliedRevision", s.rolls, s.dirty_at::text as "dirtyAt",
     d.warnings @> '[{"stage": "resolve"}]' as noted,
     (select a.tier from accounts a where a.id = s.account_id) as tier
@@ -184,7 +152,7 @@ export function recordComparison(db: Db, serviceId: string, pending: boolean, di
 
 /** Records what the runtime does; gives what was recorded before. */
 export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
-  return one<Seen & { accountId: string }>(
+  return one<RecordedStatus & { accountId: string }>(
     db,
     "status_record",
     `with before as (

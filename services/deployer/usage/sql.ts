@@ -1,6 +1,6 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
-import { usedAt } from "../reconcile/sql.ts";
+import { epochMs } from "../shared/epoch-ms.ts";
 
 /** An interval as its events tell it. */
 export type IntervalRow = {
@@ -17,7 +17,6 @@ export type IntervalRow = {
 
 const INTERVAL = `account_id as "accountId", project_id as "projectId", environment_id as "environmentId",
   service_id as "serviceId", type as "serviceType", size, replicas, id as "intervalId"`;
-const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`;
 const HEARTBEAT = "interval '5 minutes'";
 
 /** Locks a service that is not being deleted, and gives what is known of its usage; times in ms. */
@@ -30,9 +29,9 @@ export function lockUsage(db: Db, serviceId: string) {
   }>(
     db,
     "usage_lock",
-    `select floor(${ms("clock_timestamp()")}) as now, s.config ->> 'size' as size,
-       ${ms("s.usage_at")} as "takenUntil",
-       (select jsonb_build_object('replicas', u.replicas, 'size', u.size, 'seenAt', floor(${ms("u.seen_at")}))
+    `select floor(${epochMs("clock_timestamp()")}) as now, s.config ->> 'size' as size,
+       ${epochMs("s.usage_at")} as "takenUntil",
+       (select jsonb_build_object('replicas', u.replicas, 'size', u.size, 'seenAt', floor(${epochMs("u.seen_at")}))
         from usage_intervals u where u.service_id = s.id) as open
      from services s where s.id = $1 and s.deleting_at is null for no key update of s`,
     [serviceId],
@@ -84,7 +83,7 @@ export function closeIntervals(db: Db, serviceIds: string[], at: number | undefi
     db,
     "usage_close",
     `delete from usage_intervals where service_id = any($1) returning ${INTERVAL}, seq + 1 as seq,
-       floor(${ms("greatest(started_at, coalesce($2::timestamptz, now()))")}) as "endedMs"`,
+       floor(${epochMs("greatest(started_at, coalesce($2::timestamptz, now()))")}) as "endedMs"`,
     [serviceIds, at === undefined ? undefined : iso(at)],
   );
 }
@@ -116,36 +115,10 @@ export function takeHeartbeats(db: Db) {
   );
 }
 
-/**
- * Makes due every addon with a server of its own (`types`) that is not as its row says; gives the servers of
- * services that are no more. `held` are all servers that are known.
- */
-export async function compareAddons(
-  db: Db,
-  held: { serviceId: string; running: boolean; size: string; usage: { at: number }[] }[],
-  types: readonly string[],
-): Promise<string[]> {
-  const ids = held.map((one) => one.serviceId);
-  await execute(
-    db,
-    "addon_compare",
-    `with held as (
-       select * from unnest($1::text[], $2::bool[], $3::text[], $4::timestamptz[]) as h (service_id, running, size, usage_at))
-     update work w set next_at = now()
-     from services s left join held h on h.service_id = s.id
-     where w.service_id = s.id and w.lease_owner is null and (w.next_at is null or w.next_at > now() + interval '10 seconds')
-       and s.addon_state = 'ready' and s.deleting_at is null and not s.staged
-       and (s.addon_next_secret is not null or (s.type = any($5)
-         and (coalesce(h.running, false), h.size, h.usage_at) is distinct from (true, s.config ->> 'size', s.usage_at)))`,
-    [ids, held.map((one) => one.running), held.map((one) => one.size), held.map(usedAt), types],
-  );
-  const strays = await many<{ id: string }>(
-    db,
-    "addon_strays",
-    "select h.id from unnest($1::text[]) as h (id) where not exists (select from services s where s.id = h.id)",
-    [ids],
-  );
-  return strays.map((row) => row.id);
+/** Returns the time of the last change of what runs, as text; null when none is known. */
+export function lastChangeAt({ usage }: { usage?: { at: number }[] }): string | null {
+  const last = usage?.at(-1);
+  return last ? iso(last.at) : null;
 }
 
 function iso(ms: number): string {

@@ -1,7 +1,7 @@
 import type { V1ContainerStatus, V1Pod, V1StatefulSet } from "@kubernetes/client-node";
-import { storable } from "../../deployments/fail-deployment.ts";
 import { label } from "../../kube/names.ts";
 import type { ServiceSize } from "../../runtime/port.ts";
+import { toStorableText } from "../../shared/storable-text.ts";
 import type { AddonOutcome, AddonStatus, AddonType } from "../port.ts";
 import { PASSWORD, SIZE } from "./manifests.ts";
 
@@ -70,7 +70,9 @@ function troubleOf(pod: V1Pod | undefined, now: number): Trouble {
     const late = now - (timeOf(placed.lastTransitionTime) ?? now) >= PLACE_MS;
     const volume = /volume|storageclass/i.test(placed.message ?? "");
     if (late)
-      return broken(`${volume ? NO_VOLUME : NO_ROOM} ${storable(placed.message ?? "").slice(0, LAST_WORDS)}`);
+      return broken(
+        `${volume ? NO_VOLUME : NO_ROOM} ${toStorableText(placed.message ?? "").slice(0, LAST_WORDS)}`,
+      );
     return waiting(volume ? "Its volume is being made." : "A place for its server is being looked for.");
   }
   const container = pod.status?.containerStatuses?.[0];
@@ -92,7 +94,7 @@ function hasEnded(pod: V1Pod | undefined): boolean {
 function endOf(container: V1ContainerStatus | undefined): string {
   const end = container?.state?.terminated ?? container?.lastState?.terminated;
   if (end?.reason === "OOMKilled") return "Its server needed more memory than its size allows, and ended.";
-  const words = storable(end?.message ?? "")
+  const words = toStorableText(end?.message ?? "")
     .trim()
     .split("\n")
     .at(-1)

@@ -1,0 +1,43 @@
+import type { Pool } from "../../kit/postgres/db.ts";
+import { invalid } from "../../kit/rpc/errors.ts";
+import { findEntitlements } from "../accounts/provisioning.ts";
+import { refuseAddon } from "../api/require.ts";
+import type { Secrets } from "../secrets.ts";
+import type { ObjectStore } from "../store/port.ts";
+
+/** How long an upload URL can be used. */
+export const UPLOAD_SECONDS = 900;
+export const UPLOAD_TYPE = "application/gzip";
+/** An uploaded archive can be deployed for this long. */
+const UPLOAD_LIVES_MS = 24 * 3_600_000;
+/** It is removed later than that: a build may still be reading it. */
+export const UPLOAD_SWEEP_MS = UPLOAD_LIVES_MS + 2 * 3_600_000;
+
+/**
+ * Returns the object key and the digest of an archive that can be deployed. 422 for a reference of another
+ * service, for nothing uploaded in time, and for a wrong content type or size.
+ */
+export async function requireArchive(
+  { pool, secrets, store }: { pool: Pool; secrets: Secrets; store: ObjectStore },
+  accountId: string,
+  service: { id: string; type: string },
+  ref: string,
+) {
+  refuseAddon(service.type);
+  const key = secrets.archiveKey(service.id, ref);
+  if (!key) throw unusable("archive_ref_mismatch", "This archiveRef is not from an upload of this service.");
+  const object = await store.stat(key);
+  if (!object || object.lastModified.getTime() < Date.now() - UPLOAD_LIVES_MS)
+    throw unusable("archive_not_uploaded", "Nothing was uploaded, or more than 24 hours ago.");
+  if (object.contentType !== UPLOAD_TYPE)
+    throw unusable("archive_content_type", `Upload it with Content-Type ${UPLOAD_TYPE}.`);
+  // A signed URL of S3 cannot say how much may be uploaded.
+  const { uploadBytes } = await findEntitlements(pool, accountId);
+  if (object.size > uploadBytes)
+    throw unusable("archive_too_large", `At most ${uploadBytes / 1024 ** 2} MiB can be deployed.`);
+  return { key, digest: object.digest };
+}
+
+function unusable(reason: string, sentence: string) {
+  return invalid("archiveRef", reason, sentence);
+}

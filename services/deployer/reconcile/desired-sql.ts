@@ -1,0 +1,33 @@
+import { type Db, one } from "../../kit/postgres/db.ts";
+import { BEING_MADE } from "../addons/sql.ts";
+import { epochMs } from "../shared/epoch-ms.ts";
+import type { Desired } from "./plan.ts";
+
+/** All that `plan` has to know of a service; undefined when it is no more. */
+export function readDesired(db: Db, serviceId: string) {
+  return one<Desired>(
+    db,
+    "desired",
+    `select ${epochMs("now()")} as now, s.type, s.environment_id as "environmentId", s.staged, s.deleting_at is not null as deleting,
+       (select a.tier from accounts a where a.id = s.account_id) as tier,
+       s.addon_state as "addonState", ${epochMs("s.dirty_at")} as "dirtyAt", ${epochMs("s.dirty_since")} as "dirtySince",
+       jsonb_build_object('state', s.runtime_state, 'reason', s.runtime_reason, 'message', s.runtime_message,
+         'serving', s.serving_version, 'url', s.url, 'usageAt', ${epochMs("s.usage_at")}) as recorded,
+       s.config ->> 'size' as size, s.addon_next_secret is not null as rotating,
+       (select jsonb_build_object('id', d.id, 'version', d.version, 'status', d.status,
+          'fromSource', d.build_id is not null, 'createdAt', ${epochMs("d.created_at")},
+          'buildStartedAt', ${epochMs("d.build_started_at")}, 'applyStartedAt', ${epochMs("d.apply_started_at")},
+          'waitsUntil', case when exists (select from services a where a.environment_id = s.environment_id
+            and a.name = any(d.awaits) and ${BEING_MADE}) then ${epochMs("d.awaits_until")} end)
+        from deployments d where d.service_id = s.id and d.status in ('queued', 'building', 'built')) as active,
+       (select jsonb_build_object('version', d.version, 'revision', s.applied_revision,
+          'healthy', d.healthy_at is not null, 'rolls', s.rolls,
+          'scale', jsonb_build_object('replicas', coalesce(d.config -> 'replicas', '1'), 'size', d.config -> 'size'))
+        from deployments d where d.service_id = s.id and d.version = s.live_version) as live,
+       (select coalesce(jsonb_agg(jsonb_build_object('deploymentId', d.id, 'buildId', d.build_id,
+          'artifact', d.artifact)), '[]') from deployments d
+        where d.service_id = s.id and d.leftover and d.status in ('failed', 'superseded', 'applied')) as leftovers
+     from services s where s.id = $1`,
+    [serviceId],
+  );
+}

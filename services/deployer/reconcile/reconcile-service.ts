@@ -1,0 +1,65 @@
+import type { Pool } from "../../kit/postgres/db.ts";
+import { entitlementsOf } from "../accounts/plans.ts";
+import type { AddonServers, AddonType } from "../addons/port.ts";
+import type { Builds } from "../builds/running-builds.ts";
+import type { Runtime, RuntimeStatus } from "../runtime/port.ts";
+import { toStorableText } from "../shared/storable-text.ts";
+import { readDesired } from "./desired-sql.ts";
+import { type Action, type Desired, type Observed, plan } from "./plan.ts";
+import { TIMEOUTS } from "./timeouts.ts";
+
+export type ReconcileDeps = {
+  pool: Pool;
+  runtime: Runtime;
+  addonServers: AddonServers;
+  builds: Builds;
+  /** Performs an action; whether the service has to be planned again at once. */
+  perform: (serviceId: string, action: Action) => Promise<boolean>;
+  /** Called with a service whose build waits until this process can begin another. */
+  waitForSlot: (serviceId: string) => void;
+  stopping: AbortSignal;
+};
+
+/** More rounds than any service needs: past it the others get their turn. */
+const ROUNDS = 10;
+const NEXT_TURN_MS = 1_000;
+
+/**
+ * Plans and acts for one service until nothing is left to do. Returns the milliseconds until it has to be
+ * planned again; undefined when only a notification can change anything.
+ */
+export async function reconcileService(deps: ReconcileDeps, serviceId: string): Promise<number | undefined> {
+  for (let round = 0; round < ROUNDS; round++) {
+    const desired = await readDesired(deps.pool, serviceId);
+    if (!desired || deps.stopping.aborted) return undefined;
+    const observed = await observe(deps, serviceId, desired);
+    const timeouts = { ...TIMEOUTS, buildMs: entitlementsOf(desired.tier).buildMs };
+    const { actions, wakeAt } = plan(desired, observed, timeouts);
+    if (!observed.builderFree && desired.active?.fromSource) deps.waitForSlot(serviceId);
+    let moved = false;
+    for (const action of actions) moved = (await deps.perform(serviceId, action)) || moved;
+    if (!moved) return wakeAt && Math.max(0, wakeAt - desired.now);
+  }
+  return NEXT_TURN_MS;
+}
+
+async function observe(deps: ReconcileDeps, serviceId: string, desired: Desired): Promise<Observed> {
+  const builderFree = deps.builds.hasSlot();
+  const runtime = storable(await deps.runtime.status(serviceId));
+  const building = deps.builds.current(serviceId);
+  return { runtime, addon: await observeAddon(deps, serviceId, desired), building, builderFree };
+}
+
+async function observeAddon(
+  { addonServers }: ReconcileDeps,
+  serviceId: string,
+  { type, environmentId, addonState }: Desired,
+): Promise<Observed["addon"]> {
+  if (addonState !== "ready") return undefined;
+  const addon = { serviceId, type: type as AddonType, environmentId };
+  return addonServers.ownServer.includes(addon.type) ? addonServers.status(addon) : "shared";
+}
+
+function storable(status: RuntimeStatus | undefined): RuntimeStatus | undefined {
+  return status?.message === undefined ? status : { ...status, message: toStorableText(status.message) };
+}

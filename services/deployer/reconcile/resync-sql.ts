@@ -1,0 +1,94 @@
+import { type Db, execute, many } from "../../kit/postgres/db.ts";
+import { lastChangeAt } from "../usage/sql.ts";
+
+// Finds where notifications were missed: services whose row, runtime and addon servers do not agree.
+
+/** Enqueues each service whose row differs from `held`, which is all that the runtime holds. */
+export function enqueueDrifted(
+  db: Db,
+  held: {
+    serviceId: string;
+    version: number;
+    revision: number;
+    state: string;
+    serving?: { version: number };
+    usage?: { at: number }[];
+    drifted?: boolean;
+  }[],
+) {
+  return execute(
+    db,
+    "work_compare",
+    `with held as (
+       select * from unnest($1::text[], $2::int[], $3::int[], $4::text[], $5::int[],
+         $6::timestamptz[], $7::bool[])
+         as h (service_id, version, revision, state, serving, usage_at, drifted))
+     update work w set next_at = now()
+     from services s left join held h on h.service_id = s.id
+     where w.service_id = s.id and (w.next_at is null or w.next_at > now() + interval '10 seconds')
+       and w.lease_owner is null and s.type in ('web', 'worker') and s.deleting_at is null
+       and ((s.live_version, s.applied_revision, s.runtime_state, s.serving_version)
+         is distinct from (h.version, h.revision, h.state, h.serving) or s.usage_at <> h.usage_at or h.drifted)
+       and (s.live_version is not null or h.service_id is not null)`,
+    [
+      held.map((one) => one.serviceId),
+      held.map((one) => one.version),
+      held.map((one) => one.revision),
+      held.map((one) => one.state),
+      held.map((one) => one.serving?.version ?? null),
+      held.map(lastChangeAt),
+      held.map((one) => one.drifted ?? false),
+    ],
+  );
+}
+
+/** Enqueues each service that has something unfinished and is neither leased nor due. */
+export function enqueueUnfinished(db: Db) {
+  return execute(
+    db,
+    "work_unsettled",
+    `update work w set next_at = now() where w.next_at is null and w.lease_owner is null and w.service_id in (
+       select service_id from deployments where status in ('queued', 'building', 'built')
+       union all
+       select id from services where deleting_at is not null or addon_state in ('provisioning', 'failed')
+         or (dirty_at is not null and live_version is not null))`,
+  );
+}
+
+/** Enqueues each addon of these `types` whose row differs from `held`, which is every server that is known. */
+export function enqueueDriftedAddons(
+  db: Db,
+  held: { serviceId: string; running: boolean; size: string; usage: { at: number }[] }[],
+  types: readonly string[],
+) {
+  return execute(
+    db,
+    "addon_compare",
+    `with held as (
+       select * from unnest($1::text[], $2::bool[], $3::text[], $4::timestamptz[]) as h (service_id, running, size, usage_at))
+     update work w set next_at = now()
+     from services s left join held h on h.service_id = s.id
+     where w.service_id = s.id and w.lease_owner is null and (w.next_at is null or w.next_at > now() + interval '10 seconds')
+       and s.addon_state = 'ready' and s.deleting_at is null and not s.staged
+       and (s.addon_next_secret is not null or (s.type = any($5)
+         and (coalesce(h.running, false), h.size, h.usage_at) is distinct from (true, s.config ->> 'size', s.usage_at)))`,
+    [
+      held.map((one) => one.serviceId),
+      held.map((one) => one.running),
+      held.map((one) => one.size),
+      held.map(lastChangeAt),
+      types,
+    ],
+  );
+}
+
+/** Returns those of the ids that no service has. */
+export async function listStrays(db: Db, serviceIds: string[]): Promise<string[]> {
+  const strays = await many<{ id: string }>(
+    db,
+    "work_strays",
+    `select h.id from unnest($1::text[]) as h (id) where not exists (select from services s where s.id = h.id)`,
+    [serviceIds],
+  );
+  return strays.map((row) => row.id);
+}

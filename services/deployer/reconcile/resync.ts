@@ -1,0 +1,49 @@
+import type { Logger } from "../../kit/log.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
+import { ADDON_TYPES, type AddonServers, type AddonStatus } from "../addons/port.ts";
+import { listDeletedEnvironments } from "../catalog/deletion-sql.ts";
+import type { Runtime, RuntimeStatus } from "../runtime/port.ts";
+import { recordHeartbeats } from "../usage/intervals.ts";
+import { enqueueDrifted, enqueueDriftedAddons, enqueueUnfinished, listStrays } from "./resync-sql.ts";
+
+export type ResyncDeps = {
+  pool: Pool;
+  runtime: Runtime;
+  addonServers: AddonServers;
+  log: Logger;
+  /** Looks for due services now. */
+  wake: () => void;
+};
+
+/**
+ * Compares the database with what the runtime and the addon servers hold, where notifications were missed:
+ * enqueues each service that differs, and removes what belongs to no service or environment.
+ */
+export async function resync(deps: ResyncDeps): Promise<void> {
+  const { pool, runtime, addonServers } = deps;
+  const [releases, addons] = await Promise.all([runtime.list(), addonServers.list()]);
+  await enqueueDrifted(pool, releases);
+  await enqueueUnfinished(pool);
+  const strays = await listStrays(pool, ids(releases));
+  await enqueueDriftedAddons(pool, addons, addonServers.ownServer);
+  const strayAddons = await listStrays(pool, ids(addons));
+  for (const addon of addons) if (strayAddons.includes(addon.serviceId)) await addonServers.remove(addon);
+  await recordRunning(deps, [...releases, ...addons]);
+  for (const serviceId of strays) {
+    deps.log.info({ serviceId }, "removing what the runtime held for a deleted service");
+    await runtime.remove(serviceId);
+  }
+  deps.wake();
+  for (const environmentId of await listDeletedEnvironments(pool, (await runtime.environments?.()) ?? []))
+    await runtime.removeEnvironment?.(environmentId);
+}
+
+async function recordRunning({ pool, addonServers }: ResyncDeps, held: (RuntimeStatus | AddonStatus)[]) {
+  const running = held.filter(({ usage }) => (usage?.at(-1)?.replicas ?? 0) > 0);
+  const shared = ADDON_TYPES.filter((type) => !addonServers.ownServer.includes(type));
+  await recordHeartbeats(pool, ids(running), shared);
+}
+
+function ids(held: { serviceId: string }[]): string[] {
+  return held.map((one) => one.serviceId);
+}
