@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { createLog, type Logger } from "../../services/kit/log.ts";
 import { createPool, type Pool } from "../../services/kit/postgres/db.ts";
 import { migrate } from "../../services/kit/postgres/migrate.ts";
@@ -85,7 +85,7 @@ export async function waitForDatabase(
 ): Promise<void> {
   const { databaseUrl } = readConfig(env, { databaseUrl: url("DATABASE_URL", schemes) });
   const pool = createPool(databaseUrl, { name: "wait", max: 1 });
-  for (let said = 0; ; await pause(500)) {
+  for (let said = 0; ; await delay(500)) {
     const missing = await missingOf(pool, name).catch((error: Error) => error.message);
     if (missing === "") break;
     if (Date.now() - said > 10_000) log.info({ missing }, "waiting for the database");
@@ -111,7 +111,7 @@ async function persist(until: number, log: Logger, work: () => Promise<void>): P
     } catch (error) {
       if (!isAway(error) || Date.now() >= until) throw error;
       log.info({ err: error }, "the database is away");
-      await pause(1_000);
+      await delay(1_000);
     }
   }
 }

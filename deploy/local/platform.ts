@@ -1,4 +1,4 @@
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { programsDir } from "../../services/kit/process/program.ts";
 import {
   choosePorts,
@@ -10,7 +10,8 @@ import {
 } from "./data/data-folder.ts";
 import { rotateLogs } from "./data/logs.ts";
 import { readSecrets, type Secrets } from "./data/secrets.ts";
-import { findNatsServer, startNats } from "./nats/nats.ts";
+import { findNatsServer } from "./nats/install.ts";
+import { startNats } from "./nats/nats.ts";
 import { endWhenStorageFailed } from "./nats/storage.ts";
 import { addonRole, prepareDatabase } from "./postgres/database.ts";
 import { startPostgres } from "./postgres/postgres.ts";
@@ -34,15 +35,15 @@ import type { LocalInfo } from "./terminal/summary.ts";
 export type Platform = {
   /** Start everything; gives what `local.json` shall hold, and the port of the app router. */
   start(): Promise<{ info: LocalInfo; router: number }>;
-  /** Stop in order: gateway, services, NATS, PostgreSQL; within `stopMs` whatever happens. */
+  /** Stop in order: gateway, services, NATS, PostgreSQL; within `STOP_MS` whatever happens. */
   stop(): Promise<void>;
   kill(): void;
 };
 
 /** The longest an orderly stop may take; what still runs then is killed. */
-const stopMs = 9_000;
+const STOP_MS = 9_000;
 /** Shares of it, for the gateway and for the services. */
-const graceMs = { gateway: 2_000, service: 4_500 };
+const GRACE_MS = { gateway: 2_000, service: 4_500 };
 
 /** The whole platform on a data folder that this process holds. */
 export function createPlatform(options: Options, folder: DataFolder, display: Display): Platform {
@@ -96,7 +97,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
       port: around.ports[name] as number,
       data: folder.dir,
       log: folder.log(name),
-      graceMs: graceMs[kind],
+      graceMs: GRACE_MS[kind],
     };
     return startPart(kind, name, (signal) => startProgram(own, signal));
   }
@@ -134,7 +135,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
 
     async stop() {
       stopping.abort();
-      const killer = setTimeout(() => this.kill(), stopMs);
+      const killer = setTimeout(() => this.kill(), STOP_MS);
       for (const parts of Object.values(kept)) await Promise.all(parts.map((part) => part.stop()));
       clearTimeout(killer);
     },
@@ -178,7 +179,7 @@ async function firstAccount(baseUrl: string, token: string, signal: AbortSignal)
     } catch (error) {
       last = (error as Error).message;
     }
-    await pause(50);
+    await delay(50);
   }
   throw new StartFailure(
     "serviceFailed",

@@ -15,7 +15,7 @@ export async function call(method, path, body, bearer) {
   if (bearer) headers.authorization = `Bearer ${bearer}`;
   const answer = await fetch(api + path, { method, headers, body: body && JSON.stringify(body) }).catch(
     () => {
-      throw { message: "Berth does not answer. Look at your connection, then try again." };
+      throw new Error("Berth does not answer. Look at your connection, then try again.");
     },
   );
   const text = await answer.text();

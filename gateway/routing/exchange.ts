@@ -19,10 +19,12 @@ export type Exchange = {
 };
 
 declare module "fastify" {
+  // biome-ignore lint/style/useConsistentTypeDefinitions: an interface is merged with the library's own.
   interface FastifyInstance {
     /** Whether the gateway is being stopped: connections end with their next response. */
     stopping: boolean;
   }
+  // biome-ignore lint/style/useConsistentTypeDefinitions: an interface is merged with the library's own.
   interface FastifyRequest {
     /** Undefined where no route was found. */
     exchange: Exchange | undefined;

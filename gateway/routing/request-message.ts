@@ -38,7 +38,7 @@ export function requestMessage(
 function spliced(route: Route, head: string, body: Buffer): Buffer | Problem {
   let value: unknown;
   try {
-    if (!isUtf8(body)) throw new SyntaxError();
+    if (!isUtf8(body)) throw new SyntaxError("not UTF-8");
     value = JSON.parse(body.toString());
   } catch {
     return problem(400, "malformed_request", "The body is not valid JSON in UTF-8.");

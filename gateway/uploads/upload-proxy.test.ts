@@ -8,13 +8,13 @@ import { type Surroundings, sendLarge, surroundings } from "../testing.ts";
 let around: Surroundings;
 let gateway: Awaited<ReturnType<Surroundings["gateway"]>>;
 /** What the deployer's side does with an upload. */
-let take: (req: IncomingMessage, res: ServerResponse) => void;
+let take: (req: IncomingMessage, res: ServerResponse) => void | Promise<void>;
 
 beforeAll(async () => {
   around = await surroundings({
     uploads: (req, res) => {
       if (!req.url?.startsWith("/uploads/")) return false;
-      take(req, res);
+      void take(req, res);
       return true;
     },
   });

@@ -89,7 +89,7 @@ function soleMember(body: Buffer): string {
 /** The value of the single member of a JSON object, cut out of its bytes. */
 export function unwrap(body: Buffer): Buffer | undefined {
   const start = SOLE.exec(body.toString("latin1", 0, 80));
-  if (start && body[body.length - 1] === 0x7d) return body.subarray(start[0].length, -1);
+  if (start && body.at(-1) === 0x7d) return body.subarray(start[0].length, -1);
   const [value] = Object.values(JSON.parse(body.toString()) as object);
   return value === undefined ? undefined : Buffer.from(JSON.stringify(value));
 }

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { resolve } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Upstream } from "../../gateway/upstreams.ts";
 import { holdCommits } from "../../services/deployer/testing/testing-process.ts";
@@ -68,7 +68,7 @@ async function run(program: Program): Promise<void> {
       () => false,
     );
     if (ready) break;
-    await pause(50);
+    await delay(50);
   }
 }
 

@@ -1,7 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { findNatsServer, startNats } from "../../deploy/local/nats/nats.ts";
+import { findNatsServer } from "../../deploy/local/nats/install.ts";
+import { startNats } from "../../deploy/local/nats/nats.ts";
 import { freePort } from "../../services/kit/process/free-port.ts";
 import { programsDir } from "../../services/kit/process/program.ts";
 

@@ -126,6 +126,7 @@ export async function startWorld(
 }
 
 declare module "vitest" {
+  // biome-ignore lint/style/useConsistentTypeDefinitions: an interface is merged with the library's own.
   interface ProvidedContext {
     /** The platform that a run on a cluster is about; absent where each file starts its own. */
     platform?: {

@@ -7,7 +7,8 @@ import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest"
 import { programsDir } from "../../../services/kit/process/program.ts";
 import { commandLine, isAlive } from "../processes/process-table.ts";
 import { killHard, launch, moduleUrl } from "../testing.ts";
-import { findNatsServer, startNats } from "./nats.ts";
+import { findNatsServer } from "./install.ts";
+import { startNats } from "./nats.ts";
 
 let dir: string;
 let binary: string;
@@ -60,7 +61,7 @@ test("a server that listens but has not yet told its ports whole is waited for",
     `part="${join(dir, "nats")}/early_$$.ports"`,
     `until [ -s "$whole" ]; do sleep 0.05; done`,
     `head -c 10 "$whole" > "$part"; sleep 1; cat "$whole" > "$part"`,
-    `wait $server; wait $server`,
+    "wait $server; wait $server",
   ];
   await writeFile(early, `#!/bin/sh\n${script.join("\n")}\n`, { mode: 0o700 });
   const server = await startNats({ binary: early, dir: join(dir, "nats") });

@@ -2,14 +2,12 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { lockFolder } from "../data/folder-lock.ts";
 import { type Child, type Exit, lastLines, startChild } from "../processes/child.ts";
 import { endOrphan } from "../processes/process-table.ts";
 import { StartFailure } from "../terminal/failure.ts";
-
-export { findNatsServer } from "./install.ts";
 
 export type NatsOptions = {
   /** The nats-server program, as `findNatsServer` gives it. */
@@ -135,7 +133,7 @@ async function untilReady(child: Child, about: About): Promise<string> {
     const monitorUrl = await monitorUrlOf(about.dir, child.pid);
     if (monitorUrl && (await signIn(about.port, about.password))) return monitorUrl;
     if (child.exit()) throw await startFailure(about);
-    await pause(20);
+    await delay(20);
   }
 }
 

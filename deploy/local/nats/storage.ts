@@ -1,5 +1,5 @@
 import { statfs } from "node:fs/promises";
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { httpGet } from "../processes/http-get.ts";
 import type { NatsServer } from "./nats.ts";
 
@@ -20,7 +20,7 @@ export async function endWhenStorageFailed(server: NatsServer, dir: string): Pro
   });
   for (let failed = 0; running; failed = (await isHealthy(server)) ? 0 : failed + 1) {
     if (failed >= FAILED_LOOKS && (await hasRoom(dir))) return server.stop();
-    await pause(LOOK_MS, undefined, { ref: false });
+    await delay(LOOK_MS, undefined, { ref: false });
   }
 }
 

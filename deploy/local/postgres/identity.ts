@@ -36,7 +36,7 @@ export async function findIdentity(dir: string, binary: string): Promise<Identit
 }
 
 function identitiesForRoot({ uid, gid }: { uid: number; gid: number }): Identity[] {
-  const unshare = ["unshare", "--user", `--map-user=${nobody}`, `--map-group=${nobody}`, "--"];
+  const unshare = ["unshare", "--user", `--map-user=${NOBODY}`, `--map-group=${NOBODY}`, "--"];
   const passThrough = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"];
   // Without this bit access(2), which PostgreSQL asks about its own files, knows nothing of the capability.
   const knownToAccess = "--securebits=+no_setuid_fixup";
@@ -49,13 +49,13 @@ function identitiesForRoot({ uid, gid }: { uid: number; gid: number }): Identity
   ];
 }
 
-const nobody = 65_534;
+const NOBODY = 65_534;
 
 /** The system's user for PostgreSQL, else nobody. */
 async function unprivilegedUser(): Promise<{ uid: number; gid: number }> {
   const users = await readFile("/etc/passwd", "utf8").catch(() => "");
   const [, uid, gid] = users.match(/^postgres:[^:]*:(\d+):(\d+):/m) ?? [];
-  return uid ? { uid: Number(uid), gid: Number(gid) } : { uid: nobody, gid: nobody };
+  return uid ? { uid: Number(uid), gid: Number(gid) } : { uid: NOBODY, gid: NOBODY };
 }
 
 /** Undefined when it works, else why not. */

@@ -1,6 +1,6 @@
 import { readFile, realpath, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { lockFolder } from "../data/folder-lock.ts";
@@ -163,7 +163,7 @@ async function untilReady(child: Child, url: string, about: About): Promise<void
     if (child.exit()) throw await startFailure(about);
     const lines = (await readFile(file, "utf8").catch(() => "")).split("\n");
     if (lines[0] === String(child.pid) && lines[7]?.trim() === "ready") break;
-    await pause(10);
+    await delay(10);
   }
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
   client.on("error", () => {});

@@ -1,4 +1,4 @@
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Exit } from "./child.ts";
 
 /** Something that runs: a server, a service. */
@@ -26,7 +26,7 @@ export type Kept<R extends Running> = {
 };
 
 /**
- * Start a part and start it again whenever it ends by itself, after a pause that doubles from 0.25 s to 8 s and
+ * Start a part and start it again whenever it ends by itself, after a delay that doubles from 0.25 s to 8 s and
  * is forgotten when the part has run for 30 s. The first start is not repeated: its failure is the caller's.
  *
  * @param say told, in one line, of each unexpected end and each return.
@@ -52,7 +52,7 @@ export function keepRunning<R extends Running>(part: Part<R>, say: (line: string
       while (running === undefined) {
         const seconds = Math.min(0.25 * 2 ** failures++, 8);
         say(`${part.name} ${what}; it is started again in ${seconds} s`);
-        await pause(seconds * 1000, undefined, { signal: stopping.signal });
+        await delay(seconds * 1000, undefined, { signal: stopping.signal });
         try {
           running = await part.start(stopping.signal);
           say(`${part.name} runs again`);
@@ -63,7 +63,7 @@ export function keepRunning<R extends Running>(part: Part<R>, say: (line: string
       }
     }
   };
-  const watched = watch().catch(() => {}); // An aborted pause, or the first start's failure: `ready` tells it.
+  const watched = watch().catch(() => {}); // An aborted delay, or the first start's failure: `ready` tells it.
 
   return {
     name: part.name,

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { readdir, readFile, readlink } from "node:fs/promises";
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 
 /** The command line of a living process, its parts separated by spaces; undefined when there is none. */
 export async function commandLine(pid: number): Promise<string | undefined> {
@@ -83,7 +83,7 @@ export async function endOrphan(
     if (!asked) signalQuietly(pid, signal);
     else if (Date.now() > deadline) signalQuietly(pid, "SIGKILL");
     asked = true;
-    await pause(20);
+    await delay(20);
   }
 }
 

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { StartFailure } from "../terminal/failure.ts";
 import { projectDir } from "../terminal/options.ts";
 import { type Child, lastLines, startChild } from "./child.ts";
@@ -20,7 +20,7 @@ export type ProgramOptions = {
 };
 
 /** How long a program may take from its start to its first ready answer. */
-const readyMs = 60_000;
+const READY_MS = 60_000;
 
 /**
  * Start a program and wait until it answers /readyz with 200.
@@ -53,7 +53,7 @@ const leanEnv = {
 };
 
 async function untilReady(child: Child, url: string, signal: AbortSignal): Promise<void> {
-  const deadline = Date.now() + readyMs;
+  const deadline = Date.now() + READY_MS;
   let last = "no answer yet";
   while (Date.now() < deadline) {
     const exit = child.exit();
@@ -66,9 +66,9 @@ async function untilReady(child: Child, url: string, signal: AbortSignal): Promi
     } catch {
       // It does not listen yet.
     }
-    await pause(25);
+    await delay(25);
   }
-  throw new Error(`it was not ready after ${readyMs / 1000} s (${last})`);
+  throw new Error(`it was not ready after ${READY_MS / 1000} s (${last})`);
 }
 
 /** End the programs of this data folder that a killed launcher left running; `folders` as in the project. */

@@ -54,7 +54,7 @@ export type AddonStatus = AddonRef & {
   problem?: { state: Exclude<RuntimeState, "running" | "stopped">; message: string };
 };
 
-export interface AddonServers {
+export type AddonServers = {
   /**
    * The types whose addons have a server of their own, which this adapter watches. Of the others it knows
    * nothing once they are ready: they live in a server of others, and count as running while they exist.
@@ -75,4 +75,4 @@ export interface AddonServers {
   list(): Promise<AddonStatus[]>;
   /** Calls back when something about an addon changed; for speed only, `status` is the truth. */
   watch(listener: (serviceId: string) => void): void;
-}
+};

@@ -32,17 +32,17 @@ export type GitBuildSource = {
 
 export type BuildSource = ArchiveSource | GitBuildSource;
 
-export interface BuildLimits {
+export type BuildLimits = {
   /** Bytes of all unpacked files together, counted while writing. */
   unpackedBytes: number;
   /** Entries of the archive. */
   entries: number;
-}
+};
 
 /** The limits of docs/deployments.md#unpacking. */
 export const defaultBuildLimits: BuildLimits = { unpackedBytes: 2 * 1024 ** 3, entries: 200_000 };
 
-export interface BuildRequest {
+export type BuildRequest = {
   /** One deployment, one build id: building again under the same id gives the same result. `[A-Za-z0-9_-]`. */
   buildId: string;
   serviceId: string;
@@ -61,9 +61,9 @@ export interface BuildRequest {
   onCommit?(commit: string): void;
   /** Takes one complete line of output, without its end. */
   log(line: string): void;
-}
+};
 
-export interface BuildResult {
+export type BuildResult = {
   /** What `Release.artifact` takes. */
   artifact: string;
   /** The start command that was found; it comes with the artifact, this copy is for people. */
@@ -71,11 +71,11 @@ export interface BuildResult {
   runtime: BuildRuntime;
   /** What was built of a git source. */
   commit?: string;
-}
+};
 
 export type BuildRuntime = "node" | "python" | "go" | "static" | "procfile" | "dockerfile" | "command";
 
-export interface Builder {
+export type Builder = {
   /**
    * `build` goes on with what another process began under the same id, and tells all of it anew: its stages,
    * commit and log. Without this, what another process began is to be discarded first.
@@ -96,7 +96,7 @@ export interface Builder {
   removeArtifact(artifact: string, serviceId: string): Promise<void>;
   /** Removes what is kept between builds of a service, which has no build any more. Idempotent. */
   removeCaches(serviceId: string): Promise<void>;
-}
+};
 
 /** Why a build's signal aborts when another process is to go on with it. */
 export class BuildHandedOver extends Error {

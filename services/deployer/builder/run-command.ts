@@ -2,12 +2,12 @@ import { spawn } from "node:child_process";
 import type { Readable } from "node:stream";
 import { endProcesses, startedOf } from "../shared/process-tree.ts";
 
-export interface CommandPlace {
+export type CommandPlace = {
   cwd: string;
   env: Record<string, string>;
   /** What the command and all it starts is known by: TMPDIR lies in it. */
   folder: string;
-}
+};
 
 /**
  * Runs one command of a build as a session of its own and gives its lines to `log`. Resolves with the exit

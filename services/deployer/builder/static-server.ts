@@ -66,11 +66,11 @@ function decodePath(url: string): string | undefined {
   }
 }
 
-interface FoundFile {
+type FoundFile = {
   path: string;
   size: number;
   modified: Date;
-}
+};
 
 /** What is there, when it lies in the root for real and none of its names begins with a dot. */
 async function findFile(path: string): Promise<FoundFile | "folder" | undefined> {
@@ -114,6 +114,7 @@ function answerText(res: ServerResponse, status: number, text: string): void {
 }
 
 createServer((req, res) => void serve(req, res)).listen(Number(env.PORT), argv[3] ?? "127.0.0.1", () => {
+  // biome-ignore lint/suspicious/noConsole: what an app prints is its log.
   console.log(`serving the site on port ${env.PORT}`);
 });
 process.on("SIGTERM", () => process.exit());

@@ -1,6 +1,6 @@
 import type { Logger } from "../../kit/log.ts";
 import type { Db, Pool } from "../../kit/postgres/db.ts";
-import { buildLogBytes, clipLine } from "../shared/clip-log.ts";
+import { BUILD_LOG_BYTES, clipLine } from "../shared/clip-log.ts";
 import { maskSecrets } from "../shared/mask-secrets.ts";
 import { toStorableText } from "../shared/storable-text.ts";
 import { appendLog, dropLog } from "./log-sql.ts";
@@ -41,7 +41,7 @@ export function writeBuildLog(
     sizes.push(bytes);
     kept += bytes;
     const before = first;
-    while (kept - sizes[first]! > buildLogBytes) kept -= sizes[first++]!;
+    while (kept - sizes[first]! > BUILD_LOG_BYTES) kept -= sizes[first++]!;
     if (first > before) await dropLog(db, deploymentId, first);
   };
   const flush = (tx?: Db) => {

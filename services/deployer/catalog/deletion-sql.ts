@@ -98,7 +98,7 @@ export async function listDeletedEnvironments(db: Db, ids: string[]): Promise<st
   const gone = await many<{ id: string }>(
     db,
     "environments_gone",
-    `select h.id from unnest($1::text[]) as h (id) where not exists (select from environments e where e.id = h.id)`,
+    "select h.id from unnest($1::text[]) as h (id) where not exists (select from environments e where e.id = h.id)",
     [ids],
   );
   return gone.map((row) => row.id);

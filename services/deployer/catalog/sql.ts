@@ -70,7 +70,7 @@ export function insertEnvironment(db: Db, id: string, accountId: string, project
   );
 }
 
-const IN_PROJECT = `account_id = $1 and project_id = $2 and id = $3 and deleting_at is null`;
+const IN_PROJECT = "account_id = $1 and project_id = $2 and id = $3 and deleting_at is null";
 
 export function findEnvironment(db: Db, accountId: string, projectId: string, environmentId: string) {
   return one<EnvironmentRow>(

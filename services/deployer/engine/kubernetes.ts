@@ -19,7 +19,7 @@ const ROLLOUT_DEADLINE_MS = 300_000;
  * Runs everything on the cluster that this process is in: uploads in an S3 bucket, builds as Jobs, releases as
  * Deployments, addons as StatefulSets. Nothing is kept here, so any number of processes does the same.
  */
-export async function startKubernetesEngine(config: KubernetesConfig, logger: Logger): Promise<Engine> {
+export async function startKubernetesEngine(config: KubernetesConfig, log: Logger): Promise<Engine> {
   const kube = connectKube();
   const store = createS3Store({
     endpoint: config.s3Endpoint,
@@ -28,12 +28,12 @@ export async function startKubernetesEngine(config: KubernetesConfig, logger: Lo
     region: config.s3Region,
     accessKey: config.s3AccessKey,
     secretKey: config.s3SecretKey,
-    logger,
+    log,
   });
   const { registryAuth } = config;
   const options = runtimeOptions(config, {
     kube,
-    logger,
+    log,
     registryAuth: registryAuth && (await readFile(registryAuth, "utf8")),
   });
   const environments = createEnvironments(options);
@@ -42,7 +42,7 @@ export async function startKubernetesEngine(config: KubernetesConfig, logger: Lo
   const builder = createJobBuilder({
     kube,
     store,
-    logger,
+    log,
     namespace: config.buildNamespace,
     image: config.builderImage,
     seccompProfile: config.builderSeccompProfile,
@@ -61,7 +61,7 @@ export async function startKubernetesEngine(config: KubernetesConfig, logger: Lo
   });
   const addonServers = createKubernetesAddons({
     kube,
-    log: logger,
+    log,
     namespacePrefix: config.namespacePrefix,
     ensureNamespace: environments.ensure,
     images: config.addonImages,
@@ -86,7 +86,7 @@ export async function startKubernetesEngine(config: KubernetesConfig, logger: Lo
 
 function runtimeOptions(
   config: KubernetesConfig,
-  given: Pick<KubernetesRuntimeOptions, "kube" | "logger" | "registryAuth">,
+  given: Pick<KubernetesRuntimeOptions, "kube" | "log" | "registryAuth">,
 ): KubernetesRuntimeOptions {
   return {
     ...given,

@@ -39,33 +39,29 @@ export type Engine = {
  * processes behind one router port. What ran when an earlier process was killed is taken over. Throws while
  * another deployer does the same for this database, or in this folder.
  */
-export async function startLocalEngine(
-  config: LocalConfig,
-  secrets: Secrets,
-  logger: Logger,
-): Promise<Engine> {
-  const only = await beOnlyDeployer({ url: config.databaseUrl, log: logger });
+export async function startLocalEngine(config: LocalConfig, secrets: Secrets, log: Logger): Promise<Engine> {
+  const only = await beOnlyDeployer({ url: config.databaseUrl, log });
   const folder = (name: string) => join(config.dataDir, name);
   const store = createDiskStore({
     folder: folder("store"),
     baseUrl: config.publicOrigin,
     secrets: config.uploadKeys.map((key) => key.toString("base64")),
     limits: { ...defaultUploadLimits, ...config.uploadLimits },
-    logger,
+    log,
   });
   const builder = createLocalBuilder({ folder: folder("artifacts"), store, environment: process.env });
-  const router = await startRouter({ port: config.routerPort, logger });
+  const router = await startRouter({ port: config.routerPort, log });
   const runtime = createLocalRuntime({
     folder: folder("runtime"),
     artifactsFolder: folder("artifacts"),
     secret: secrets.runtimeSecret,
     router,
-    logger,
+    log,
   });
   await runtime.start();
   const path = () => process.env.PATH;
-  const redis = createRedisServers({ folder: folder("redis"), logger, path });
-  const redisProgram = createRedisProgram({ folder: config.programsDir, path, logger });
+  const redis = createRedisServers({ folder: folder("redis"), log, path });
+  const redisProgram = createRedisProgram({ folder: config.programsDir, path, log });
   await redis.start();
   return {
     addonServers: createLocalAddons({ adminUrl: config.addonPostgresUrl, redis, redisProgram }),
@@ -78,7 +74,7 @@ export async function startLocalEngine(
     other(req, res) {
       if (!req.url?.startsWith("/uploads/")) return false;
       store.handle(req, res).catch((err) => {
-        logger.error({ err }, "an upload broke");
+        log.error({ err }, "an upload broke");
         res.destroy();
       });
       return true;

@@ -108,8 +108,8 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Readonly<Record
       awaits_until: null,
     };
     const others = q.rows("deployments", (d) => d.service_id === row.service_id);
-    if (others.some((d) => d.version === row.version || isActive(d)))
-      if (!without("supersedes nothing")) throw new Error("duplicate key value violates unique constraint");
+    if (others.some((d) => d.version === row.version || isActive(d)) && !without("supersedes nothing"))
+      throw new Error("duplicate key value violates unique constraint");
     const { id, version, status, errors, warnings } = q.put("deployments", { ...blank, ...row });
     return [{ id, version, status, errors, warnings }];
   }

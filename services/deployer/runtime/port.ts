@@ -8,7 +8,7 @@ export type ServiceType = "web" | "worker";
 export type ServiceSize = "nano" | "small" | "medium" | "large";
 
 /** What one service should run. The same release applied twice is applied once. */
-export interface Release {
+export type Release = {
   serviceId: string;
   accountId: string;
   projectId: string;
@@ -38,7 +38,7 @@ export interface Release {
   env: Record<string, string>;
   /** Names in `env` whose values must not be quoted in a status message. */
   sensitive?: readonly string[];
-}
+};
 
 /**
  * `starting`: the applied release is not available yet, without trouble so far.
@@ -58,7 +58,7 @@ export type RuntimeReason =
   /** The cluster refuses to start it. */
   | "start_failed";
 
-export interface RuntimeStatus {
+export type RuntimeStatus = {
   serviceId: string;
   /** The release applied last. */
   version: number;
@@ -85,32 +85,32 @@ export interface RuntimeStatus {
   rolls?: number;
   /** Somebody changed or removed what was applied: it has to be applied again. */
   drifted?: boolean;
-}
+};
 
-export interface Scale {
+export type Scale = {
   replicas: number;
   size: ServiceSize;
-}
+};
 
 /** From `at` (ms since 1970) on, so many available replicas of this size served; 0: none. */
-export interface UsageChange {
+export type UsageChange = {
   at: number;
   replicas: number;
   /** Absent where the runtime does not decide it: then the service's configuration does. */
   size?: ServiceSize;
-}
+};
 
-export interface LogQuery {
+export type LogQuery = {
   serviceId: string;
   version?: number;
   stream?: LogStream;
   /** Lines at or after this time. */
   since?: Date;
-}
+};
 
 export type LogStream = "stdout" | "stderr";
 
-export interface LogLine {
+export type LogLine = {
   /** ISO time. */
   timestamp: string;
   message: string;
@@ -119,16 +119,16 @@ export interface LogLine {
   version: number;
   /** The position after this line, up to 80 characters: `after` of a later `followLogs` goes on exactly there. */
   cursor: string;
-}
+};
 
-export interface LogPage {
+export type LogPage = {
   /** Newest first. */
   lines: LogLine[];
   /** Leads to older lines; absent when there are none. */
   nextCursor?: string;
-}
+};
 
-export interface Runtime {
+export type Runtime = {
   /** Throws the `RuntimeRefusal` with which `apply` will refuse what can never run here. */
   check(release: Pick<Release, "artifact" | "command">): void;
   /**
@@ -168,7 +168,7 @@ export interface Runtime {
   environments?(): Promise<string[]>;
   /** Gives up the place of an environment that is no more, with all that is in it. Idempotent. */
   removeEnvironment?(environmentId: string): Promise<void>;
-}
+};
 
 export type RuntimeRefusalCode =
   | "image_needs_cluster"
@@ -202,8 +202,8 @@ export function imageRef(artifact: string): string | undefined {
 }
 
 /** pino's shape. */
-export interface Logger {
+export type Logger = {
   info(object: object, message: string): void;
   warn(object: object, message: string): void;
   error(object: object, message: string): void;
-}
+};

@@ -1,11 +1,11 @@
 /** What is kept of a build's output, and of one line: bytes of UTF-8 (docs/deployments.md#build-logs). */
-export const buildLogBytes = 1024 * 1024;
-export const buildLogLineBytes = 16 * 1024;
+export const BUILD_LOG_BYTES = 1024 * 1024;
+export const BUILD_LOG_LINE_BYTES = 16 * 1024;
 
 const cutMark = " … (line cut)";
 
 /** Cuts a line that is longer than `maxBytes`, between characters. */
-export function clipLine(line: string, maxBytes: number = buildLogLineBytes): string {
+export function clipLine(line: string, maxBytes: number = BUILD_LOG_LINE_BYTES): string {
   if (line.length * 3 <= maxBytes || Buffer.byteLength(line) <= maxBytes) return line;
   const bytes = Buffer.from(line);
   let end = maxBytes;
@@ -14,15 +14,15 @@ export function clipLine(line: string, maxBytes: number = buildLogLineBytes): st
 }
 
 /** The newest lines that fit into `maxBytes`, beginning at the start of a line. */
-export function keepNewest(text: string, maxBytes: number = buildLogBytes): BuildLogSnapshot {
+export function keepNewest(text: string, maxBytes: number = BUILD_LOG_BYTES): BuildLogSnapshot {
   const bytes = Buffer.from(text);
   if (bytes.length <= maxBytes) return { logs: text, truncated: false };
   const from = bytes.indexOf(10, bytes.length - maxBytes - 1) + 1;
   return { logs: from === 0 ? "" : bytes.toString("utf8", from), truncated: true };
 }
 
-export interface BuildLogSnapshot {
+export type BuildLogSnapshot = {
   logs: string;
   /** Older output was dropped. */
   truncated: boolean;
-}
+};

@@ -3,11 +3,11 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 
 /** A process that cannot be mistaken for a later one with the same number. */
-export interface ProcessRef {
+export type ProcessRef = {
   pid: number;
   /** Boot and start time, as the system tells them. */
   started: string;
-}
+};
 
 interface Process extends ProcessRef {
   group: number;
@@ -101,20 +101,20 @@ type Placed = Process & { places: string[] };
  * A look at all processes costs milliseconds: a few are made at once, and when many are asked for, at most
  * this part of the time goes into them.
  */
-const lookingShare = 0.2;
-const atOnceMs = 100;
+const LOOKING_SHARE = 0.2;
+const AT_ONCE_MS = 100;
 let spentMs = 0;
 let spentUntil = 0;
 let coming: Promise<Placed[]> | undefined;
 
 /** All processes after this call, with their places: one look serves all who ask before it. */
 function lookSoon(): Promise<Placed[]> {
-  const left = spentMs - (performance.now() - spentUntil) * lookingShare;
-  coming ??= delay(Math.max(0, left - atOnceMs) / lookingShare).then(() => {
+  const left = spentMs - (performance.now() - spentUntil) * LOOKING_SHARE;
+  coming ??= delay(Math.max(0, left - AT_ONCE_MS) / LOOKING_SHARE).then(() => {
     coming = undefined;
     const [now, before] = [performance.now(), cpuMs()];
     const all = listProcesses().map((one) => ({ ...one, places: placesOf(one) }));
-    spentMs = Math.max(0, spentMs - (now - spentUntil) * lookingShare) + cpuMs() - before;
+    spentMs = Math.max(0, spentMs - (now - spentUntil) * LOOKING_SHARE) + cpuMs() - before;
     spentUntil = now;
     return all;
   });

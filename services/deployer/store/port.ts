@@ -5,30 +5,30 @@ import type { Readable } from "node:stream";
  * A key is 1–200 characters: segments of `[A-Za-z0-9._-]`, parted by `/`, none beginning with a dot.
  */
 
-export interface UploadTerms {
+export type UploadTerms = {
   /** The exact Content-Type the upload must send. */
   contentType: string;
   maxBytes: number;
   expiresInSeconds: number;
   /** The account: how much it uploads at once is limited where the store is ours. */
   owner?: string;
-}
+};
 
-export interface UploadTarget {
+export type UploadTarget = {
   url: string;
   method: "PUT";
   contentType: string;
-}
+};
 
-export interface ObjectStat {
+export type ObjectStat = {
   size: number;
   contentType: string;
   lastModified: Date;
   /** Another one for other bytes; absent where the store does not tell. */
   digest?: string;
-}
+};
 
-export interface ObjectStore {
+export type ObjectStore = {
   /** A URL under which anyone may put this one object until it expires. */
   presignPut(key: string, terms: UploadTerms): Promise<UploadTarget>;
   /** Undefined when there is no such object. An upload is visible only once it is complete. */
@@ -45,7 +45,7 @@ export interface ObjectStore {
   removePrefix(prefix: string): Promise<void>;
   /** Removes every object under `prefix` last written before `olderThan`; gives how many. */
   sweep(olderThan: Date, prefix: string): Promise<number>;
-}
+};
 
 export type ObjectStoreErrorCode = "invalid_key" | "object_not_found" | "object_changed";
 

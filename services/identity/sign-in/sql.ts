@@ -9,7 +9,7 @@ export function countAttempt(
   db: Db,
   attempt: { key: Buffer; now: Date; windowSeconds: number; max: number },
 ) {
-  const recent = `from unnest(a.failed_at) t where t > $2::timestamptz - make_interval(secs => $3)`;
+  const recent = "from unnest(a.failed_at) t where t > $2::timestamptz - make_interval(secs => $3)";
   return execute(
     db,
     "attempt_take",

@@ -1,4 +1,4 @@
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
 import { AckPolicy, DeliverPolicy, type JsMsg } from "@nats-io/jetstream";
 import { headers as natsHeaders } from "@nats-io/transport-node";
@@ -49,7 +49,7 @@ export type ConsumerOptions = {
   /** The service whose events are consumed, or `*`. */
   from: string;
   handlers: Handler[];
-  /** First pause before an event is tried again; it doubles up to 30 s. */
+  /** First delay before an event is tried again; it doubles up to 30 s. */
   retryMs?: number;
 };
 
@@ -111,7 +111,7 @@ export function startConsumer(options: ConsumerOptions) {
     if (failures === 0) log.warn({ err: error, consumer: name }, "events wait for the database");
     const ms = Math.min(pauseAfter(options, ++failures), MAX_OUTAGE_PAUSE_MS);
     for (const batch of batches) for (const message of batch.splice(0)) message.nak(ms);
-    await pause(ms, undefined, { signal: stopping.signal }).catch(() => {});
+    await delay(ms, undefined, { signal: stopping.signal }).catch(() => {});
   }
 
   function goOn(): void {
@@ -128,7 +128,7 @@ export function startConsumer(options: ConsumerOptions) {
         await flowing;
       } catch (error) {
         if (!stopping.signal.aborted) log.warn({ err: error, consumer: name }, "events are not flowing");
-        await pause(RETRY_MS);
+        await delay(RETRY_MS);
       }
     }
   }
@@ -232,7 +232,7 @@ async function once(tx: Tx, { name }: ConsumerOptions, { message, effect }: Begu
   });
 }
 
-/** For another try after a pause; as a dead letter when its handler failed too often. */
+/** For another try after a delay; as a dead letter when its handler failed too often. */
 async function giveBack(
   { js }: Connected,
   options: ConsumerOptions,

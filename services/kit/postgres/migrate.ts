@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import type pg from "pg";
 import { isAway } from "../rpc/errors.ts";
 import { connectPatiently, type Pool } from "./db.ts";
@@ -64,7 +64,7 @@ async function connectWithin(pool: Pool, ms: number): Promise<pg.Client> {
       return await connectPatiently(pool);
     } catch (error) {
       if (!isAway(error) || Date.now() >= until) throw error;
-      await pause(250);
+      await delay(250);
     }
   }
 }

@@ -30,7 +30,7 @@ export function createCursors(keys: Buffer[]) {
     page<Row>(list: string, fetched: Row[], limit: number, key: (row: Row) => string) {
       const data = fetched.slice(0, limit);
       const hasMore = fetched.length > limit;
-      const nextCursor = hasMore ? encode(list, key(data[data.length - 1]!)) : "";
+      const nextCursor = hasMore ? encode(list, key(data.at(-1)!)) : "";
       return { data, page: { nextCursor, hasMore } };
     },
   };

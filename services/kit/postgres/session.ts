@@ -1,4 +1,4 @@
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
 import { sessionOptions } from "./db.ts";
 
@@ -34,7 +34,7 @@ async function keepBeating(client: pg.Client): Promise<void> {
   client.once("end", () => ended.abort());
   try {
     for (;;) {
-      await pause(BEAT_MS, undefined, { signal: ended.signal, ref: false });
+      await delay(BEAT_MS, undefined, { signal: ended.signal, ref: false });
       await client.query("select 1");
     }
   } catch {
@@ -42,6 +42,7 @@ async function keepBeating(client: pg.Client): Promise<void> {
   }
 }
 
-const SELF = `select pid, backend_start::text as since from pg_stat_activity where pid = pg_backend_pid()`;
+const SELF = "select pid, backend_start::text as since from pg_stat_activity where pid = pg_backend_pid()";
 // Pids are used again; the start tells them apart.
-const END = `select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and backend_start::text = $2`;
+const END =
+  "select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and backend_start::text = $2";

@@ -1,4 +1,4 @@
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { createLog, type Logger } from "../log.ts";
 import { type ConfigError, type ConfigOf, type Field, readConfig } from "./config.ts";
 import { beginShutdown } from "./graceful-close.ts";
@@ -33,7 +33,7 @@ export async function main<F extends Record<string, Field<unknown>>>(
     stopping = true;
     log.info("stopping");
     beginShutdown();
-    await pause(Number((config as { lingerMs?: number }).lingerMs ?? 0));
+    await delay(Number((config as { lingerMs?: number }).lingerMs ?? 0));
     const late = setTimeout(() => process.exit(1), 10_000);
     late.unref();
     await (await running).stop();

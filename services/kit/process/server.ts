@@ -111,7 +111,11 @@ function operational(
       (ok) => say(ok ? 200 : 503, "text/plain", ok ? "ready\n" : "not ready\n"),
       () => say(503, "text/plain", "not ready\n"),
     );
-  else if (req.url === "/metrics") metricsText().then((body) => say(200, "text/plain; version=0.0.4", body));
+  else if (req.url === "/metrics")
+    metricsText().then(
+      (body) => say(200, "text/plain; version=0.0.4", body),
+      () => say(500, "text/plain", "no metrics\n"),
+    );
   else return false;
   return true;
 }

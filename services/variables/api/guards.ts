@@ -55,7 +55,7 @@ export async function guardImpact(
     const impact = await impactOf(db, scope, names, services, IMPACT_SHOWN);
     throw conflict(
       "impact_confirmation_required",
-      `Services lose the value or fall back to a wider scope. Repeat with confirmImpact: true.`,
+      "Services lose the value or fall back to a wider scope. Repeat with confirmImpact: true.",
       { impact },
     );
   };

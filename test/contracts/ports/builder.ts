@@ -16,7 +16,7 @@ import {
 import type { ObjectStore } from "../../../services/deployer/store/port.ts";
 import type { GitServer } from "../../support/git-server.ts";
 
-export interface BuilderHarness {
+export type BuilderHarness = {
   builder: Builder;
   store: ObjectStore;
   /** A git server that builds can reach. */
@@ -30,7 +30,7 @@ export interface BuilderHarness {
     env: Record<string, string>,
   ): Promise<{ status: number; body: string }>;
   close(): Promise<void>;
-}
+};
 
 export type ArchiveEntry = Partial<Header> & { name: string; content?: string | Buffer };
 

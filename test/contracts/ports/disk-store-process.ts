@@ -6,7 +6,7 @@ const store = createDiskStore({
   folder: process.argv[2]!,
   baseUrl: "",
   secrets: ["x"],
-  logger: { warn() {} },
+  log: { warn() {} },
 });
 async function* endless() {
   yield Buffer.from("half of it");

@@ -8,7 +8,7 @@ const store = createDiskStore({
   folder: join(root, "store"),
   baseUrl: "",
   secrets: ["x"],
-  logger: { warn() {} },
+  log: { warn() {} },
 });
 const builder = createLocalBuilder({ folder: join(root, "artifacts"), store, environment: process.env });
 const log = (line: string) => void process.send!(line);

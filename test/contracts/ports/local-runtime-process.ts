@@ -5,9 +5,9 @@ import { createLocalRuntime } from "../../../services/deployer/runtime/local/run
  * A process of its own that holds a local runtime, so that a test can kill it for real: forked with its
  * options as the only argument, it takes `{id, call, args}` and answers `{id, result}` or `{id, error}`.
  */
-const logger = { info() {}, warn: console.warn, error: console.error };
-const router = await startRouter({ port: 0, logger });
-const runtime = createLocalRuntime({ ...JSON.parse(process.argv[2]!), router, logger });
+const log = { info() {}, warn: console.warn, error: console.error };
+const router = await startRouter({ port: 0, log });
+const runtime = createLocalRuntime({ ...JSON.parse(process.argv[2]!), router, log });
 const calls = runtime as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
 
 process.on("message", async ({ id, call, args }: { id: number; call: string; args: unknown[] }) => {

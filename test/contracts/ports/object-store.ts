@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ObjectStore, ObjectStoreError } from "../../../services/deployer/store/port.ts";
 
-export interface ObjectStoreHarness {
+export type ObjectStoreHarness = {
   store: ObjectStore;
   /**
    * The server takes what came of a cut upload for all of it, whatever length was announced: a fault that
@@ -12,15 +12,15 @@ export interface ObjectStoreHarness {
    */
   keepsCutUploads?: boolean;
   close(): Promise<void>;
-}
+};
 
-export interface Sent {
+export type Sent = {
   method?: string;
   contentType?: string;
   body?: Buffer | string;
   /** Sends the body without saying how long it is. */
   chunked?: boolean;
-}
+};
 
 /** Uses a signed URL as a client would: status and body of the answer. */
 export function send(url: string, sent: Sent = {}): Promise<{ status: number; body: string }> {

@@ -9,7 +9,7 @@ import {
   type RuntimeStatus,
 } from "../../../services/deployer/runtime/port.ts";
 
-export interface RuntimeHarness {
+export type RuntimeHarness = {
   runtime: Runtime;
   /** An artifact in which `node` is on PATH. */
   artifact: string;
@@ -18,7 +18,7 @@ export interface RuntimeHarness {
   /** False where stdout and stderr arrive as one: then all of it is stdout. */
   splitsStreams?: boolean;
   close(): Promise<void>;
-}
+};
 
 /** Answers with its variable ANSWER, after DELAY ms; GET /crash ends it. */
 export const answeringApp = `

@@ -35,25 +35,18 @@ export type RedisProgram = ReturnType<typeof createRedisProgram>;
  * Where the program of redis addons comes from: `path`, or else `folder`, into which it is fetched when it is
  * first asked for. Without a folder none is fetched.
  */
-export function createRedisProgram(given: {
-  folder?: string;
-  path: () => string | undefined;
-  logger: Logger;
-}) {
-  const { folder, logger } = given;
+export function createRedisProgram(given: { folder?: string; path: () => string | undefined; log: Logger }) {
+  const { folder, log } = given;
   let fetching: Promise<unknown> | undefined;
   let refusal = { why: "", until: 0 };
 
   async function fetchOnce(into: string): Promise<void> {
     try {
-      logger.info(
-        { program: await fetchRedisServer(into, (line) => logger.info(line)) },
-        "redis was fetched",
-      );
+      log.info({ program: await fetchRedisServer(into, (line) => log.info(line)) }, "redis was fetched");
     } catch (error) {
       const why = error instanceof ProgramMissing ? error.message : "the folder for programs cannot be used";
       refusal = { why, until: Date.now() + REFETCH_MS };
-      logger.warn({ err: error }, "no redis server could be fetched");
+      log.warn({ err: error }, "no redis server could be fetched");
     }
   }
 

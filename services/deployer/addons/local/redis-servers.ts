@@ -40,12 +40,8 @@ const GRACE_MS = 5_000;
  * this process, and the next one takes them over. Starting one again that ended is the caller's. `path` is
  * their PATH.
  */
-export function createRedisServers(given: {
-  folder: string;
-  logger: Logger;
-  path: () => string | undefined;
-}) {
-  const { logger } = given;
+export function createRedisServers(given: { folder: string; log: Logger; path: () => string | undefined }) {
+  const { log } = given;
   let changed = (_serviceId: string) => {};
   // Processes are known by these paths.
   const root = resolve(given.folder);
@@ -64,7 +60,7 @@ export function createRedisServers(given: {
       unsaved.delete(serviceId);
     } catch (error) {
       // On a full disk it goes on; without the record the next process starts the server anew.
-      if (!unsaved.has(serviceId)) logger.warn({ err: error, serviceId }, "a state could not be written");
+      if (!unsaved.has(serviceId)) log.warn({ err: error, serviceId }, "a state could not be written");
       unsaved.add(serviceId);
     }
   }
@@ -77,7 +73,7 @@ export function createRedisServers(given: {
     for (const [serviceId, record] of servers) {
       if (unsaved.has(serviceId)) save(serviceId, record);
       if (!runs(record) || isAlive(record)) continue;
-      logger.warn({ serviceId }, "a redis server has ended");
+      log.warn({ serviceId }, "a redis server has ended");
       note(serviceId, record, 0, Date.now());
       changed(serviceId);
     }
@@ -89,7 +85,7 @@ export function createRedisServers(given: {
     const record = readRecord(folder);
     if (record && isAlive(record)) {
       servers.set(serviceId, record);
-      logger.info({ serviceId }, "took over a redis server");
+      log.info({ serviceId }, "took over a redis server");
       return;
     }
     await endProcesses(undefined, folder, () => Date.now() + GRACE_MS);
@@ -112,7 +108,7 @@ export function createRedisServers(given: {
       stdio: ["ignore", output, output],
     });
     closeSync(output);
-    child.on("error", (error) => logger.warn({ err: error, serviceId }, "redis could not be started"));
+    child.on("error", (error) => log.warn({ err: error, serviceId }, "redis could not be started"));
     child.unref();
     const ref = { pid: child.pid ?? 0, started: startedOf(child.pid ?? 0) ?? "" };
     const record = { ...ref, port, size: wanted.size, usage: before?.usage ?? [] };

@@ -1,7 +1,7 @@
 import type { BuildStep, SourceTree } from "./detect.ts";
 
 /** Installed dependencies that depend on nothing but some files of the source and the tools' versions. */
-export interface Dependencies {
+export type Dependencies = {
   kind: "node" | "python";
   /** What the install makes, in the app's folder. */
   folder: string;
@@ -9,7 +9,7 @@ export interface Dependencies {
   files: string[];
   /** What has to run after another build's folder was taken over. */
   afterRestore: BuildStep[];
-}
+};
 
 const ownScripts = [
   "preinstall",

@@ -3,13 +3,13 @@ import { BuildFailure, type BuildFailureCode, type BuildRuntime } from "../port.
 import { type Dependencies, nodeDependencies, pythonDependencies } from "./dependencies.ts";
 
 /** What detection may look at: paths relative to the source's root. */
-export interface SourceTree {
+export type SourceTree = {
   exists(path: string): boolean;
   /** Undefined when there is no such file. */
   read(path: string): string | undefined;
-}
+};
 
-export interface Wanted {
+export type Wanted = {
   type: ServiceType;
   /** The service's own start command. */
   command?: string;
@@ -18,15 +18,15 @@ export interface Wanted {
   containers?: true;
   /** Whether a program is there to build with. */
   hasTool(name: string): boolean;
-}
+};
 
-export interface BuildStep {
+export type BuildStep = {
   run: string[];
   failure: "install_failed" | "compile_failed";
-}
+};
 
 /** How to build the source and start what comes of it. */
-export interface BuildPlan {
+export type BuildPlan = {
   runtime: BuildRuntime;
   /** What decided, as a sentence for the build log. */
   because: string;
@@ -40,7 +40,7 @@ export interface BuildPlan {
   dockerfile?: string;
   /** The small file server of Berth comes with the artifact, beside the app's folder. */
   needsStaticServer?: true;
-}
+};
 
 /** Where the static server lies, seen from the app's folder. */
 export const staticServerFile = "static-server.mts";
@@ -107,14 +107,14 @@ function processOf(procfile: string, type: ServiceType): string {
   );
 }
 
-interface PackageJson {
+type PackageJson = {
   main?: unknown;
   scripts?: Record<string, unknown>;
   dependencies?: object;
   devDependencies?: object;
   optionalDependencies?: object;
   workspaces?: unknown;
-}
+};
 
 function detectNode(tree: SourceTree, wanted: Wanted): BuildPlan | undefined {
   const text = tree.read("package.json");

@@ -38,7 +38,7 @@ export interface JobBuilderOptions extends JobSettings {
   baseImages: BaseImages;
   /** Variables that build steps see: package registries, proxies. They are no secrets. */
   variables: Record<string, string>;
-  logger: Logger;
+  log: Logger;
 }
 
 /** A signed URL outlives the time its build may wait for a node. */
@@ -51,7 +51,7 @@ const GONE_MS = 120_000;
  * a Job that another began; a finished image is found by its tag when its Job is no more.
  */
 export function createJobBuilder(options: JobBuilderOptions): Builder {
-  const { kube, namespace, store, logger } = options;
+  const { kube, namespace, store, log } = options;
   const { push, pull, insecure } = options.registry;
   const place = async (): Promise<RegistryPlace> => {
     const { authFile } = options.registry;
@@ -134,7 +134,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
       if (before) return before;
       await begin(request);
     }
-    const end = await followJob(kube, { namespace, buildId }, request, logger, signal);
+    const end = await followJob(kube, { namespace, buildId }, request, log, signal);
     if ("result" in end) return end.result;
     if ("broken" in end) throw new Error(end.broken);
     const { stage, code, message } = end.failure;
@@ -151,7 +151,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
         const result = await buildOnce(request, signal);
         // Nothing of it runs any more, and the image says what came of it.
         await takeAway(buildId).catch((error) =>
-          logger.warn({ err: error, buildId }, "a Job stays for a while"),
+          log.warn({ err: error, buildId }, "a Job stays for a while"),
         );
         return result;
       } catch (error) {
@@ -187,7 +187,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
 
   async function removeImage(reference: string): Promise<void> {
     if (!(await (await registry()).remove(reference)))
-      logger.warn({ reference }, "the registry does not allow images to be removed");
+      log.warn({ reference }, "the registry does not allow images to be removed");
   }
 }
 

@@ -23,14 +23,14 @@ export async function followJob(
   kube: Kube,
   { namespace, buildId }: { namespace: string; buildId: string },
   told: Pick<BuildRequest, "onStage" | "onCommit" | "log">,
-  logger: Logger,
+  log: Logger,
   signal: AbortSignal,
 ): Promise<JobEnd> {
   const stopping = new AbortController();
   const until = AbortSignal.any([signal, stopping.signal]);
   const labels = selector(buildLabels(buildId));
   let wake = () => {};
-  const watched = { namespace, labels, log: logger, changed: () => wake() };
+  const watched = { namespace, labels, log, changed: () => wake() };
   const jobs = startInformer<V1Job>(kube, Job, watched);
   const pods = startInformer<V1Pod>(kube, Pod, watched);
   until.addEventListener("abort", () => wake());
@@ -62,7 +62,7 @@ export async function followJob(
       if (now.is === "waiting" && now.why !== undefined && now.why !== waitsFor) {
         waitsFor = now.why;
         told.log(`The build waits: ${now.why}.`);
-        logger.warn({ buildId, namespace, why: now.why }, "a build waits");
+        log.warn({ buildId, namespace, why: now.why }, "a build waits");
       }
       await next;
     }

@@ -4,7 +4,7 @@ import { labelsOf, nameOf } from "../../kube/names.ts";
 import { type JobRequest, places, requestVariable } from "./job-request.ts";
 
 /** How builds run on this cluster. */
-export interface JobSettings {
+export type JobSettings = {
   /** Where all builds run. */
   namespace: string;
   image: string;
@@ -17,7 +17,7 @@ export interface JobSettings {
   extraCaBundle?: string;
   /** A Secret of the namespace by which nodes pull the builder's image. */
   pullSecret?: string;
-}
+};
 
 /** What a pod may take to be scheduled and to fetch its image, on top of its build's time. */
 const START_SECONDS = 120;

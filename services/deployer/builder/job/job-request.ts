@@ -9,7 +9,7 @@ import type {
 } from "../port.ts";
 
 /** What a build's program is given, through its Secret: it holds a signed URL, tokens, credentials. */
-export interface JobRequest {
+export type JobRequest = {
   buildId: string;
   serviceId: string;
   type: ServiceType;
@@ -24,9 +24,9 @@ export interface JobRequest {
   baseImages: BaseImages;
   /** Variables that the source's build steps see, and the image does not keep. Not secret. */
   variables: Record<string, string>;
-}
+};
 
-export interface RegistryPlace {
+export type RegistryPlace = {
   /** Where images are pushed: `host[:port]/path`. */
   push: string;
   /** What nodes call the same place. */
@@ -35,10 +35,10 @@ export interface RegistryPlace {
   insecure: boolean;
   /** A docker configuration, as JSON, with the credentials for it. */
   auth?: string;
-}
+};
 
 /** What generated images are built from. */
-export interface BaseImages {
+export type BaseImages = {
   /** Node.js with npm; also for what is started by a command alone. */
   node: string;
   /** Python 3 with venv and pip. */
@@ -47,7 +47,7 @@ export interface BaseImages {
   go: string;
   /** A shell and Node.js, which serves static sites. */
   static: string;
-}
+};
 
 /** One line that the program writes to its output. `n` counts them: who reads again knows what is new. */
 export type JobRecord = { n: number } & (

@@ -323,7 +323,7 @@ const reach = (host, port) => new Promise((resolve) => {
       { cpu: "1", memory: "200Mi" },
     ];
     const builder = cluster.withOptions({ resources: { requests, limits } });
-    const eat = `const all = []; for (;;) all.push(Buffer.alloc(10_000_000, 1));`;
+    const eat = "const all = []; for (;;) all.push(Buffer.alloc(10_000_000, 1));";
     const request = await requestFor([
       file("eat.js", eat),
       file("Dockerfile", `FROM ${node}\nCOPY . .\nRUN node eat.js\n`),

@@ -40,7 +40,7 @@ export async function openCluster(changes: Partial<JobBuilderOptions> = {}) {
   const s3 = await startS3Server(findS3Server() ?? "versitygw", host);
   const git = await startGitServer(host);
   const { endpoint, accessKey, secretKey } = s3;
-  const place = { bucket: "builds", region: "us-east-1", logger: silent };
+  const place = { bucket: "builds", region: "us-east-1", log: silent };
   const store = createS3Store({ endpoint, accessKey, secretKey, ...place });
   await store.start();
   await kube.apply(Namespace, { metadata: { name: namespace, labels: managed } });
@@ -77,7 +77,7 @@ export async function openCluster(changes: Partial<JobBuilderOptions> = {}) {
       static: images.nodeToBuildFrom,
     },
     variables: packageRegistries(),
-    logger: silent,
+    log: silent,
     ...changes,
   };
   const builder = createJobBuilder(options);

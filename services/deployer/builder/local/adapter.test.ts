@@ -24,18 +24,18 @@ import { findMarked, startedOf } from "../../shared/process-tree.ts";
 import { createDiskStore } from "../../store/disk/adapter.ts";
 import { createLocalBuilder } from "./adapter.ts";
 
-const logger = { info() {}, warn() {}, error: console.error };
+const log = { info() {}, warn() {}, error: console.error };
 
 async function openLocal(environment: NodeJS.ProcessEnv = process.env) {
   const root = mkdtempSync(join(tmpdir(), "berth-builder-"));
   const folder = join(root, "artifacts");
-  const store = createDiskStore({ folder: join(root, "store"), baseUrl: "", secrets: ["x"], logger });
+  const store = createDiskStore({ folder: join(root, "store"), baseUrl: "", secrets: ["x"], log });
   const builder = createLocalBuilder({ folder, store, environment });
   const git = await startGitServer();
   const ask: BuilderHarness["ask"] = async (result, path, env) => {
-    const router = await startRouter({ port: 0, logger });
+    const router = await startRouter({ port: 0, log });
     const places = { folder: join(root, "runtime"), artifactsFolder: folder };
-    const runtime = createLocalRuntime({ ...places, secret: "a secret of the tests", router, logger });
+    const runtime = createLocalRuntime({ ...places, secret: "a secret of the tests", router, log });
     await runtime.start();
     try {
       const release = releaseOf(result.artifact, "", { command: undefined, env });

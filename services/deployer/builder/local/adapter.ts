@@ -28,18 +28,18 @@ import { unpackArchive } from "../source/unpack.ts";
 import { asFailure, guarded, noRoom } from "../time-limit.ts";
 import { createDependencyCache, type DependencyCache } from "./dependency-cache.ts";
 
-export interface LocalBuilderOptions {
+export type LocalBuilderOptions = {
   /** Holds one folder for each build, its artifact. The local runtime runs apps in them. */
   folder: string;
   store: ObjectStore;
   /** What builds may see a part of; `process.env`. */
   environment: NodeJS.ProcessEnv;
-}
+};
 
-interface Running {
+type Running = {
   stop: AbortController;
   done: Promise<unknown>;
-}
+};
 
 /** Builds on this machine, with the rights of this process: for development, nothing isolates a build. */
 export function createLocalBuilder(given: LocalBuilderOptions): Builder {

@@ -13,8 +13,8 @@ import { createLocalBuilder } from "./adapter.ts";
 
 const root = mkdtempSync(join(tmpdir(), "berth-cache-"));
 const folder = join(root, "artifacts");
-const logger = { info() {}, warn() {}, error: console.error };
-const store = createDiskStore({ folder: join(root, "store"), baseUrl: "", secrets: ["x"], logger });
+const log = { info() {}, warn() {}, error: console.error };
+const store = createDiskStore({ folder: join(root, "store"), baseUrl: "", secrets: ["x"], log });
 /** What the package registries hand out, by path; and what was asked of them. */
 const files = new Map<string, Buffer>();
 const asked: string[] = [];
@@ -157,7 +157,7 @@ z.close()`;
   const wheel = "hail-1.0-py3-none-any.whl";
   const made = spawnSync("python3", ["-c", making, join(root, wheel)], { encoding: "utf8" });
   if (made.error) return context.skip("there is no python3 on this machine");
-  files.set(`/simple/hail/`, Buffer.from(`<a href="${origin}/${wheel}">${wheel}</a>`));
+  files.set("/simple/hail/", Buffer.from(`<a href="${origin}/${wheel}">${wheel}</a>`));
   files.set(`/${wheel}`, readFileSync(join(root, wheel)));
   const app = (main: string) => [
     { name: "requirements.txt", content: "hail==1.0\n" },

@@ -8,14 +8,14 @@ import { type CommandPlace, runCommand } from "../run-command.ts";
 
 export type DependencyCache = ReturnType<typeof createDependencyCache>;
 
-export interface CacheEntry {
+export type CacheEntry = {
   /** The file whose content decides most. */
   unchanged: string;
   /** Copies what an earlier build installed into the app's folder; `false` when there is nothing to copy. */
   restore(signal: AbortSignal): Promise<boolean>;
   /** Keeps a copy of what was installed, in place of what was kept before. */
   store(signal: AbortSignal): Promise<void>;
-}
+};
 
 /**
  * Keeps the installed dependencies of each service's last build that had to install, under `folder`. Builds

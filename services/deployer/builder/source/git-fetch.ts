@@ -10,7 +10,7 @@ import { runCommand } from "../run-command.ts";
 import { checkGitSource, normalizeContextDir } from "./git-source.ts";
 import { unpackArchive } from "./unpack.ts";
 
-export interface GitFetch {
+export type GitFetch = {
   source: GitBuildSource;
   /** The empty folder that takes the files. */
   target: string;
@@ -21,16 +21,16 @@ export interface GitFetch {
   limits: BuildLimits;
   /** Past it the fetch fails with `git_timeout`. */
   timeoutMs: number;
-}
+};
 
-export interface GitFetched {
+export type GitFetched = {
   commit: string;
   entries: number;
   bytes: number;
-}
+};
 
 /** A fetch takes at most this long, and at most half of the time of its build. */
-const fetchMs = 5 * 60_000;
+const FETCH_MS = 5 * 60_000;
 /** What is read of a line that git, or the server through it, says. */
 const LINE_LENGTH = 4096;
 const notFoundOrPrivate =
@@ -47,7 +47,7 @@ export async function fetchGit(fetch: GitFetch, signal: AbortSignal): Promise<Gi
   if (problem) throw failure("source_invalid", `The source's ${problem.member} ${problem.message}.`);
   if (!hasProgram("git", fetch.env.PATH ?? ""))
     throw failure("toolchain_missing", "The source is a git repository, and git is not on this machine.");
-  const limit = Math.min(fetchMs, Math.ceil(fetch.timeoutMs / 2));
+  const limit = Math.min(FETCH_MS, Math.ceil(fetch.timeoutMs / 2));
   const late = AbortSignal.timeout(limit);
   const either = AbortSignal.any([signal, late]);
   const place = { cwd: tmp, folder: tmp, env: gitEnvironment(fetch.env, tmp, source) };

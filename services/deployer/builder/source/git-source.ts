@@ -1,16 +1,16 @@
 /** A git source as users give it. */
-export interface GitSource {
+export type GitSource = {
   repository: string;
   branch: string;
   contextDir?: string;
   tokenVariable?: string;
-}
+};
 
 /** Why a git source cannot be: the member, and a sentence. */
-export interface GitSourceProblem {
+export type GitSourceProblem = {
   member: keyof GitSource;
   message: string;
-}
+};
 
 const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 

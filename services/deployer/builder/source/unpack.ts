@@ -7,12 +7,12 @@ import { pipeline } from "node:stream/promises";
 import { BuildFailure, type BuildFailureCode, type BuildLimits } from "../port.ts";
 import { unpackHere } from "./unpack-here.ts";
 
-export interface Unpacked {
+export type Unpacked = {
   entries: number;
   bytes: number;
   /** Entries that only macOS needs (`._name`), left out. */
   skipped: number;
-}
+};
 
 export type UnpackOptions = {
   limits: BuildLimits;

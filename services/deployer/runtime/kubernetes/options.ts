@@ -4,7 +4,7 @@ import type { Logger } from "../port.ts";
 /** How releases run on this cluster. */
 export type KubernetesRuntimeOptions = {
   kube: Kube;
-  logger: Logger;
+  log: Logger;
   /** An environment's namespace is `<prefix>-<environment id>`. */
   namespacePrefix: string;
   /** Namespace of this installation in which host names are claimed. */

@@ -37,7 +37,7 @@ export function createKubernetesRuntime(
   options: KubernetesRuntimeOptions,
   environments: Environments,
 ): KubernetesRuntime {
-  const { kube, logger, apps } = options;
+  const { kube, log, apps } = options;
   const claims = createClaims(options);
   const deploy = createDeploy(options, claims);
   const cache = createCache(options, environments, noticed);
@@ -60,7 +60,7 @@ export function createKubernetesRuntime(
     if (gathering.has(serviceId) || stopping.signal.aborted) return;
     const timer = setTimeout(() => {
       gathering.delete(serviceId);
-      void tell(serviceId).catch((err) => logger.warn({ err, serviceId }, "a status could not be told"));
+      void tell(serviceId).catch((err) => log.warn({ err, serviceId }, "a status could not be told"));
     }, inMs);
     gathering.set(serviceId, timer.unref());
   }
@@ -146,10 +146,7 @@ export function createKubernetesRuntime(
         if (!found.has(serviceId) || altered.has(serviceId)) drifted.delete(serviceId);
         else if (!drifted.has(serviceId)) {
           drifted.add(serviceId);
-          logger.info(
-            { serviceId, namespace },
-            "what was applied was changed by somebody; it is applied again",
-          );
+          log.info({ serviceId, namespace }, "what was applied was changed by somebody; it is applied again");
           noticed(serviceId);
         }
       }
@@ -169,7 +166,7 @@ export function createKubernetesRuntime(
     while (!stopping.signal.aborted) {
       await task().catch((err) => {
         if (!stopping.signal.aborted)
-          logger.warn({ err }, "the cluster could not be compared; it is tried again");
+          log.warn({ err }, "the cluster could not be compared; it is tried again");
       });
       await delay(ms, undefined, { signal: stopping.signal, ref: false }).catch(() => {});
     }

@@ -40,7 +40,7 @@ export async function openCluster(name: string): Promise<Cluster> {
   const rights = await giveRights(run, prefix, home);
   const options: KubernetesRuntimeOptions = {
     kube: connectKube(rights.config),
-    logger: { info() {}, warn: console.warn, error: console.error },
+    log: { info() {}, warn: console.warn, error: console.error },
     namespacePrefix: prefix,
     claimsNamespace: home,
     environmentRole: rights.environmentRole,

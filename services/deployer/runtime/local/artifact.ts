@@ -2,14 +2,14 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** What the local builder leaves in an artifact's folder, written last: a folder without it is unfinished. */
-export interface ArtifactManifest {
+export type ArtifactManifest = {
   runtime: string;
   command?: string;
   /** Folders, relative to the app's, that come first on PATH. */
   path: string[];
   /** What was built of a git source. */
   commit?: string;
-}
+};
 
 const scheme = "directory:";
 

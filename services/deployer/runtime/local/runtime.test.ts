@@ -22,7 +22,7 @@ import { artifactFolders, directoryArtifact } from "./artifact.ts";
 import { startRouter } from "./routing/router.ts";
 import { createLocalRuntime, type LocalRuntime, type LocalRuntimeOptions } from "./runtime.ts";
 
-const logger = { info() {}, warn() {}, error: console.error };
+const log = { info() {}, warn() {}, error: console.error };
 const secret = "a secret of the tests";
 const artifact = directoryArtifact("bld_1");
 const cleanups: (() => Promise<unknown>)[] = [];
@@ -46,11 +46,11 @@ function makeRoot(): { root: string; folder: string; artifactsFolder: string } {
 
 async function openLocal(options: Partial<LocalRuntimeOptions> = {}) {
   const places = options.folder ? undefined : makeRoot();
-  const router = await startRouter({ port: 0, logger });
+  const router = await startRouter({ port: 0, log });
   const runtime = createLocalRuntime({
     secret,
     router,
-    logger,
+    log,
     ...places,
     ...options,
   } as LocalRuntimeOptions);
@@ -146,7 +146,7 @@ describe("an app on this machine", () => {
     cleanups.push(async () => delete process.env.DATABASE_PASSWORD);
     const { runtime, close } = await openLocal();
     cleanups.push(close);
-    const one = releaseOf(artifact, `console.log(JSON.stringify(process.env)); setInterval(() => {}, 1000)`);
+    const one = releaseOf(artifact, "console.log(JSON.stringify(process.env)); setInterval(() => {}, 1000)");
     await runtime.apply({ ...one, type: "worker" });
     const env = JSON.parse((await logged(runtime, one.serviceId))[0]!);
     // PWD, OLDPWD, SHLVL and _ are the shell's own.
@@ -200,7 +200,7 @@ describe("an app on this machine", () => {
   test("that never answers is degraded after the rollout deadline, with the reason", async () => {
     const { runtime, close } = await openLocal({ times: { rolloutDeadlineMs: 500 } });
     cleanups.push(close);
-    const one = releaseOf(artifact, `setInterval(() => {}, 1000)`, { healthCheckPath: "/up" });
+    const one = releaseOf(artifact, "setInterval(() => {}, 1000)", { healthCheckPath: "/up" });
     await runtime.apply(one);
     const status = await statusOf(runtime, one.serviceId, (now) => now.state !== "starting");
     expect(status).toMatchObject({ state: "degraded", reason: "rollout_deadline_exceeded" });

@@ -20,7 +20,7 @@ import { listServiceFolders, readServiceRecord, type ServiceRecord } from "./ser
 import { type LocalTimes, openService, type Service, type ServiceContext } from "./service/service-runner.ts";
 import { createSealer } from "./service/state-seal.ts";
 
-export interface LocalRuntimeOptions {
+export type LocalRuntimeOptions = {
   /** All of its state lies here. */
   folder: string;
   /** Where the local builder keeps what it built. */
@@ -28,9 +28,9 @@ export interface LocalRuntimeOptions {
   /** At least 16 characters; seals releases, variables included, on disk. */
   secret: string;
   router: Router;
-  logger: Logger;
+  log: Logger;
   times?: Partial<LocalTimes>;
-}
+};
 
 export interface LocalRuntime extends Runtime {
   /**
@@ -73,7 +73,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
     toolFolders: findToolFolders(),
     router: options.router,
     sealer: createSealer(options.secret),
-    logger: options.logger,
+    log: options.log,
     times: { ...defaultTimes, ...options.times },
     emit(status: RuntimeStatus) {
       for (const listener of listeners) listener(status);
@@ -122,7 +122,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
     const record = readServiceRecord(folder, shared.sealer);
     if (record && !record.removed) return open(record);
     if (!record)
-      options.logger.warn({ folder }, "a service's state cannot be read; it runs again once it is applied");
+      options.log.warn({ folder }, "a service's state cannot be read; it runs again once it is applied");
     const deadline = Date.now() + shared.times.graceMs;
     const leaders = [undefined, ...(record?.instances ?? [])];
     await Promise.all(leaders.map((leader) => endProcesses(leader, folder, () => deadline)));
@@ -135,7 +135,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
       lockFolder(options.folder);
       alive = keepAlive(options.folder);
       const failed = (folder: string) => (error: unknown) => {
-        options.logger.error(
+        options.log.error(
           { err: error, folder },
           "a service could not be restored; it runs again once it is applied",
         );
@@ -161,11 +161,11 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
       return () => listeners.delete(listener);
     },
     async logs({ serviceId, limit, cursor, ...filter }) {
-      return (await services.get(serviceId)?.log.page(filter, limit, cursor)) ?? { lines: [] };
+      return (await services.get(serviceId)?.logs.page(filter, limit, cursor)) ?? { lines: [] };
     },
     async *followLogs({ serviceId, ...filter }, signal) {
       const service = services.get(serviceId);
-      if (service) yield* service.log.follow(filter, signal);
+      if (service) yield* service.logs.follow(filter, signal);
     },
     async stopAll() {
       stopped = true;

@@ -20,7 +20,7 @@ import { createDiskStore, type DiskStore } from "./adapter.ts";
 import { signGrant } from "./signed-url.ts";
 import { defaultUploadLimits, type UploadLimits } from "./upload-limits.ts";
 
-const logger = { warn() {} };
+const log = { warn() {} };
 const cleanups: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
@@ -36,7 +36,7 @@ async function openDisk(
   await once(server.listen(0, "127.0.0.1"), "listening");
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const limits = { ...defaultUploadLimits, ...options.limits };
-  store = createDiskStore({ folder, baseUrl, secrets: options.secrets ?? ["a secret"], limits, logger });
+  store = createDiskStore({ folder, baseUrl, secrets: options.secrets ?? ["a secret"], limits, log });
   const close = async () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));

@@ -20,15 +20,15 @@ import { signGrant } from "./signed-url.ts";
 import { Frozen, handleUpload, TooLarge } from "./upload-handler.ts";
 import { createUploadSlots, defaultUploadLimits, type UploadLimits } from "./upload-limits.ts";
 
-export interface DiskStoreOptions {
+export type DiskStoreOptions = {
   folder: string;
   /** What upload URLs begin with: they are `<baseUrl>/uploads/<key>?…`. */
   baseUrl: string;
   /** The first signs, all of them verify: put a new one in front to rotate. */
   secrets: readonly string[];
   limits?: UploadLimits;
-  logger: { warn(object: object, message: string): void };
-}
+  log: { warn(object: object, message: string): void };
+};
 
 export interface DiskStore extends ObjectStore {
   /** Serves the signed URLs: PUT at `/uploads/<key>`. Answers every request itself. */
@@ -95,8 +95,8 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
     return keys.filter((key) => isKey(key) && key.startsWith(prefix));
   }
 
-  const { secrets, logger, limits = defaultUploadLimits } = options;
-  const door = { secrets, logger, isKey, write, limits, slots: createUploadSlots(limits) };
+  const { secrets, log, limits = defaultUploadLimits } = options;
+  const door = { secrets, log, isKey, write, limits, slots: createUploadSlots(limits) };
 
   const store: DiskStore = {
     stat,
@@ -161,21 +161,21 @@ async function openObject(path: string): Promise<FileHandle | undefined> {
   }
 }
 
-const headerLimit = 1024;
+const HEADER_LIMIT = 1024;
 
 /** As long as one that is known once all is written. */
 const NO_DIGEST = "0".repeat(64);
 
 function headerOf(contentType: string, digest: string): Buffer {
   const header = Buffer.from(`${JSON.stringify({ contentType, digest })}\n`);
-  if (header.length > headerLimit) throw new Error("the content type is too long");
+  if (header.length > HEADER_LIMIT) throw new Error("the content type is too long");
   return header;
 }
 
 type Header = { contentType: string; digest?: string };
 
 async function readHeader(file: FileHandle): Promise<Header & { length: number }> {
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(headerLimit), 0, headerLimit, 0);
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(HEADER_LIMIT), 0, HEADER_LIMIT, 0);
   const length = buffer.subarray(0, bytesRead).indexOf(10) + 1;
   return { ...(JSON.parse(buffer.toString("utf8", 0, length)) as Header), length };
 }

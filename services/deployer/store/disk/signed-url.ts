@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
 /** Everything that a signed URL allows, and nothing else. */
-export interface UploadGrant {
+export type UploadGrant = {
   method: "PUT";
   key: string;
   contentType: string;
@@ -10,7 +10,7 @@ export interface UploadGrant {
   expiresAt: number;
   /** Whose upload it is; URLs of earlier versions do not say it. */
   owner?: string;
-}
+};
 
 /** The query of a signed URL: the grant's terms and the HMAC-SHA256 over all of it. */
 export function signGrant(grant: UploadGrant, secret: string): URLSearchParams {

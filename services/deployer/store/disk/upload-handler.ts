@@ -9,20 +9,20 @@ export class TooLarge extends Error {}
 /** The object may not be replaced any more. */
 export class Frozen extends Error {}
 
-export interface UploadDoor {
+export type UploadDoor = {
   secrets: readonly string[];
-  logger: { warn(object: object, message: string): void };
+  log: { warn(object: object, message: string): void };
   isKey(key: string): boolean;
   /** Stores the whole body, or nothing; throws `TooLarge` and `Frozen`. */
   write(key: string, body: AsyncIterable<Buffer>, contentType: string, maxBytes: number): Promise<void>;
   limits: UploadLimits;
   slots: UploadSlots;
-}
+};
 
 const root = "/uploads/";
 /** How much of a refused body is read and thrown away, so that the client gets to see the answer. */
-const lingerBytes = 8 * 1024 ** 2;
-const lingerMs = 2000;
+const LINGER_BYTES = 8 * 1024 ** 2;
+const LINGER_MS = 2000;
 
 /** After how many seconds an upload that found no slot may be tried again. */
 const RETRY_SECONDS = 5;
@@ -70,7 +70,7 @@ export async function handleUpload(
       return refuse(409, "archive_deployed", "This archive was deployed; ask for a new upload URL.");
     if (error instanceof TooSlow) return refuse(408, "request_timeout", error.message);
     if (req.destroyed && !req.complete) return; // the client has gone, there is nobody to answer
-    door.logger.warn({ err: error, key }, "an upload could not be stored");
+    door.log.warn({ err: error, key }, "an upload could not be stored");
     return refuse(503, "unavailable", "The upload could not be stored; try again later.");
   }
   res.writeHead(200, { "content-length": 0 }).end();
@@ -104,9 +104,9 @@ function answerRefusal(
     let bytes = 0;
     const count = (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes > lingerBytes) done();
+      if (bytes > LINGER_BYTES) done();
     };
-    const timer = setTimeout(done, lingerMs);
+    const timer = setTimeout(done, LINGER_MS);
     req.on("data", count).once("end", done).once("close", done).resume();
     if (req.complete || req.destroyed) done();
   });

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 
 /** How many uploads there may be at once, and how slow one may be. */
-export interface UploadLimits {
+export type UploadLimits = {
   atOnce: number;
   /** A client that lost its connection tries again before the first is known to be gone. */
   perUrl: number;
@@ -11,7 +11,7 @@ export interface UploadLimits {
   /** How long it may send less than that, or nothing. */
   stallMs: number;
   totalMs: number;
-}
+};
 
 export const defaultUploadLimits: UploadLimits = {
   atOnce: 64,

@@ -3,14 +3,14 @@ import { objectStoreContract, send, textOf } from "../../../../test/contracts/po
 import { findS3Server, type S3Server, startS3Server } from "../../../../test/support/s3-server.ts";
 import { createS3Store, type S3StoreOptions } from "./adapter.ts";
 
-const logger = { info() {}, warn() {} };
+const log = { info() {}, warn() {} };
 
 /** A store in a bucket of its own, which it has to make. */
 async function openS3(server: S3Server, changes: Partial<S3StoreOptions> = {}) {
   const { endpoint, accessKey, secretKey } = server;
   const bucket = `bucket-${Math.random().toString(36).slice(2)}`;
   const region = "us-east-1";
-  const store = createS3Store({ endpoint, bucket, region, accessKey, secretKey, logger, ...changes });
+  const store = createS3Store({ endpoint, bucket, region, accessKey, secretKey, log, ...changes });
   await store.start();
   return { store, bucket };
 }

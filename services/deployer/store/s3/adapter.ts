@@ -5,7 +5,7 @@ import { Client, type ClientOptions } from "minio";
 import { checkedKey } from "../key.ts";
 import { type ObjectStat, type ObjectStore, ObjectStoreError } from "../port.ts";
 
-export interface S3StoreOptions {
+export type S3StoreOptions = {
   /** Where this process and builds reach the store: `http(s)://host[:port]`. */
   endpoint: string;
   /** Where users reach it; upload URLs begin with it. Without one it is `endpoint`. */
@@ -14,8 +14,8 @@ export interface S3StoreOptions {
   region: string;
   accessKey: string;
   secretKey: string;
-  logger: { info(object: object, message: string): void; warn(object: object, message: string): void };
-}
+  log: { info(object: object, message: string): void; warn(object: object, message: string): void };
+};
 
 export interface S3Store extends ObjectStore {
   /** Makes the bucket when it is not there; waits up to a minute for a store that is away. */
@@ -35,7 +35,7 @@ const END = "~";
 
 /** Objects in a bucket of any S3. Upload URLs bind neither type nor size: `stat` tells both. */
 export function createS3Store(options: S3StoreOptions): S3Store {
-  const { bucket, region, logger } = options;
+  const { bucket, region, log } = options;
   const inside = new Client(clientOptions(options, options.endpoint));
   const outside = new Client(clientOptions(options, options.publicEndpoint ?? options.endpoint));
   const nameOf = (key: string) => `${checkedKey(key)}${END}`;
@@ -67,7 +67,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
     if (await inside.bucketExists(bucket)) return;
     try {
       await inside.makeBucket(bucket, region);
-      logger.info({ bucket }, "made the bucket");
+      log.info({ bucket }, "made the bucket");
     } catch (error) {
       if (codeOf(error) !== "BucketAlreadyOwnedByYou") throw error; // another process was quicker
     }
@@ -84,12 +84,12 @@ export function createS3Store(options: S3StoreOptions): S3Store {
         } catch (error) {
           if (Date.now() > until || /AccessDenied|InvalidAccessKeyId|Signature/.test(codeOf(error)))
             throw error;
-          logger.warn({ err: error, bucket }, "the object store is not there yet");
+          log.warn({ err: error, bucket }, "the object store is not there yet");
           await delay(1_000);
         }
       }
       await allowBrowsers(inside, options).catch((error) =>
-        logger.info({ bucket, code: codeOf(error) }, "the object store takes no CORS rules"),
+        log.info({ bucket, code: codeOf(error) }, "the object store takes no CORS rules"),
       );
     },
     async presignPut(key, { contentType, expiresInSeconds }) {

@@ -20,7 +20,7 @@ export type Told = Required<Pick<BuildRequest, "onStage" | "onCommit" | "log">>;
 
 const PUSHES = 3;
 
-interface Build {
+type Build = {
   request: JobRequest;
   told: Told;
   buildah: Buildah;
@@ -30,7 +30,7 @@ interface Build {
   /** What the steps see and no image keeps. */
   variables: Record<string, string>;
   signal: AbortSignal;
-}
+};
 
 /** Source to an image in the registry. Throws `BuildFailure`, or what is worth another try. */
 export async function buildImage(request: JobRequest, told: Told): Promise<BuildResult> {

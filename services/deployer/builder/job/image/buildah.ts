@@ -6,16 +6,16 @@ import { places, type RegistryPlace } from "../job-request.ts";
 export type Buildah = ReturnType<typeof setUpBuildah>;
 
 /** What a call of buildah came to. */
-export interface Called {
+export type Called = {
   code: number;
   /** Its last word, when it failed: without the word `Error`. */
   error: string;
   /** The instruction at which it stopped. */
   step?: string;
   lines: string[];
-}
+};
 
-export interface Bud {
+export type Bud = {
   dockerfile: string;
   context: string;
   tag: string;
@@ -28,7 +28,7 @@ export interface Bud {
   mounts: { from: string; to: string; writable?: boolean }[];
   /** Its base images are there; what it names else is pulled. */
   pulled: boolean;
-}
+};
 
 /**
  * buildah for one build. Credentials are in a file only while a pull or push that needs them is under way,

@@ -2,7 +2,7 @@ import { type BuildPlan, type BuildStep, type SourceTree, staticServerFile } fro
 import type { BaseImages } from "../job-request.ts";
 
 /** How a source without a Dockerfile becomes an image. Pure: only text comes of it. */
-export interface GeneratedBuild {
+export type GeneratedBuild = {
   /** What has to be pulled; the first decides what kept dependencies fit. */
   baseImages: string[];
   /**
@@ -16,7 +16,7 @@ export interface GeneratedBuild {
   ignored: string[];
   /** The steps of the plan, by their instruction. */
   steps: Map<string, BuildStep>;
-}
+};
 
 /** In the build's context the source is this folder; beside it lies the static server. */
 export const sourceFolder = "app";
@@ -26,7 +26,7 @@ const USER = "10001:10001";
 const HOME = "/srv";
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-const begin = [`ENV HOME=/tmp`, `USER ${USER}`, `WORKDIR ${HOME}/app`];
+const begin = ["ENV HOME=/tmp", `USER ${USER}`, `WORKDIR ${HOME}/app`];
 
 /**
  * The Dockerfiles for a plan. `names` are variables that its steps see and the image does not keep, `port`
@@ -53,7 +53,7 @@ export function generate(
           // Nothing of this stage is kept but what was compiled.
           [
             "USER 0",
-            `ENV HOME=/tmp CGO_ENABLED=0 GOPATH=/tmp/go GOCACHE=/tmp/go-build`,
+            "ENV HOME=/tmp CGO_ENABLED=0 GOPATH=/tmp/go GOCACHE=/tmp/go-build",
             `WORKDIR ${HOME}/app`,
           ],
           [`COPY ${sourceFolder}/ ./`, ...steps.keys()],

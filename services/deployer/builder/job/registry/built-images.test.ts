@@ -17,7 +17,7 @@ const hub = { push: "docker.io/acme", pull: "docker.io/acme" };
 
 test.each([
   [bundled, `localhost:30500/apps${digest}`],
-  [bundled, `localhost:30500/apps:bld_1`],
+  [bundled, "localhost:30500/apps:bld_1"],
   [bundled, `localhost:30500/apps:bld_1${digest}`],
   [bundled, `LocalHost:30500/apps${digest}`],
   [bundled, `127.0.0.1:30500/apps${digest}`],
@@ -25,10 +25,10 @@ test.each([
   [bundled, `[::1]:30500/apps${digest}`],
   [bundled, `[0:0:0:0:0:0:0:1]:30500/apps${digest}`],
   [bundled, `[::ffff:7f00:1]:30500/apps${digest}`],
-  [bundled, `berth-registry.berth:5000/cache:svc_1`],
+  [bundled, "berth-registry.berth:5000/cache:svc_1"],
   [own, `registry.local:5000/berth/apps${digest}`],
   [own, `REGISTRY.local:5000/berth/apps${digest}`],
-  [own, `10.99.0.1:5000/berth/cache:svc_1`],
+  [own, "10.99.0.1:5000/berth/cache:svc_1"],
   [plain, `registry.example.com/berth/apps${digest}`],
   [plain, `registry.example.com:443/berth/apps${digest}`],
   [plain, `registry.example.com:80/berth/apps${digest}`],

@@ -3,10 +3,10 @@ import type { RegistryPlace } from "../job-request.ts";
 export type Registry = ReturnType<typeof connectRegistry>;
 
 /** An image that a registry holds under a tag. */
-export interface StoredImage {
+export type StoredImage = {
   digest: string;
   labels: Record<string, string>;
-}
+};
 
 const manifestTypes = [
   "application/vnd.oci.image.manifest.v1+json",
@@ -78,12 +78,12 @@ export function connectRegistry({ push, insecure, auth }: RegistryPlace) {
   };
 }
 
-interface Reference {
+type Reference = {
   host: string;
   path: string;
   /** A tag or a digest. */
   version: string;
-}
+};
 
 function parse(reference: string): Reference {
   const [, host, path, tag, digest] =

@@ -6,7 +6,7 @@ import { afterEach, expect, test } from "vitest";
 import { connectKube } from "../../../kube/client.ts";
 import { createJobBuilder } from "../adapter.ts";
 
-const logger = { info() {}, warn() {}, error: console.error };
+const log = { info() {}, warn() {}, error: console.error };
 const servers: Server[] = [];
 afterEach(() => {
   for (const server of servers.splice(0)) {
@@ -80,12 +80,12 @@ test("an image is removed for the service whose build its label names, by any na
     image: "builder",
     userNamespaces: false,
     resources: {},
-    logger,
+    log,
   });
   for (const left of [
     `image:registry.test:5000/berth/apps@${other}`,
     `image:${host}/berth/apps:bld_2@${other}`,
-    `image:registry.test:5000/berth/apps:bld_1`,
+    "image:registry.test:5000/berth/apps:bld_1",
     `image:registry.test:5000/elsewhere/apps@${mine}`,
     `image:docker.io/library/node@${mine}`,
     "directory:bld_1",

@@ -22,7 +22,7 @@ type Watcher = { came: (namespace: string) => void; went: (namespace: string) =>
 
 /** The namespaces of environments: made when they are first needed, watched, and removed. */
 export function createEnvironments(options: KubernetesRuntimeOptions) {
-  const { kube, logger, namespacePrefix } = options;
+  const { kube, log, namespacePrefix } = options;
   const made = new Map<string, Promise<void>>();
   const watchers: Watcher[] = [];
   const labels = selector(managed);
@@ -34,7 +34,7 @@ export function createEnvironments(options: KubernetesRuntimeOptions) {
     if (installation !== undefined && installation !== options.claimsNamespace) return false;
     return metadata?.name === namespaceOf(namespacePrefix, environmentId);
   };
-  const informer = startInformer(kube, Namespace, { labels, log: logger, changed: noticed });
+  const informer = startInformer(kube, Namespace, { labels, log, changed: noticed });
 
   function noticed(namespace: V1Namespace, gone: boolean): void {
     const name = namespace.metadata?.name ?? "";
@@ -112,7 +112,7 @@ export function createEnvironments(options: KubernetesRuntimeOptions) {
       if (!namespace || !isOurs(namespace) || namespace.metadata?.deletionTimestamp) return;
       made.delete(name);
       await kube.remove(Namespace, name);
-      logger.info({ environmentId, namespace: name }, "the namespace of an environment is removed");
+      log.info({ environmentId, namespace: name }, "the namespace of an environment is removed");
     },
 
     /** Tells of each namespace that is there, comes or goes. */

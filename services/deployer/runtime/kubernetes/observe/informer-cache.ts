@@ -18,7 +18,7 @@ const SYNC_MS = 10_000;
 
 /** What runs in all environments, kept at hand by watches; and the same read afresh. */
 export function createCache(
-  { kube, logger }: KubernetesRuntimeOptions,
+  { kube, log }: KubernetesRuntimeOptions,
   environments: Environments,
   changed: (serviceId: string) => void,
 ) {
@@ -29,7 +29,7 @@ export function createCache(
 
   function came(namespace: string): void {
     if (held.has(namespace)) return;
-    const common = { namespace, labels: APPS, log: logger };
+    const common = { namespace, labels: APPS, log };
     const deployments = startInformer(kube, Deployment, {
       ...common,
       changed(object) {

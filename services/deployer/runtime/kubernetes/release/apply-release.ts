@@ -33,7 +33,7 @@ type Place = { namespace: string; name: string };
 
 /** Brings releases into an environment's namespace, and out of it. */
 export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnType<typeof createClaims>) {
-  const { kube, logger } = options;
+  const { kube, log } = options;
 
   /** A Deployment that runs nothing: what only one can make, and what everything else belongs to. */
   async function seed({ namespace, name }: Place, release: AppRelease): Promise<V1Deployment | undefined> {
@@ -72,7 +72,7 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
       if (!applied) continue;
       await keepDoors(applied, notes);
       void tidy(namespace, own).catch((err) =>
-        logger.warn({ err, serviceId: own.serviceId }, "old Secrets could not be removed; it is tried again"),
+        log.warn({ err, serviceId: own.serviceId }, "old Secrets could not be removed; it is tried again"),
       );
       return applied;
     }

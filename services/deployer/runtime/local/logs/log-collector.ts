@@ -6,16 +6,16 @@ import type { OutputLine } from "./log-segments.ts";
 import type { LogStore } from "./log-store.ts";
 
 /** Longer lines come as several, so that nothing is lost. */
-const lineBytes = 16 * 1024;
-const readBytes = 256 * 1024;
+const LINE_BYTES = 16 * 1024;
+const READ_BYTES = 256 * 1024;
 /** What an instance writes while nobody reads is kept up to this many bytes, the newest. */
-const backlogBytes = 8 * 1024 ** 2;
+const BACKLOG_BYTES = 8 * 1024 ** 2;
 
-export interface Collector {
+export type Collector = {
   /** Takes in everything written so far; `last` after the instance has ended: also a line without an end. */
   collect(last: boolean): void;
   close(): void;
-}
+};
 
 export function outputPath(folder: string, stream: LogStream): string {
   return join(folder, stream);
@@ -73,15 +73,15 @@ function openSource(path: string, stream: LogStream, instance: string, taken: nu
   let stuck = false;
 
   function behind(): boolean {
-    return !stuck && fstatSync(file).size - at >= readBytes;
+    return !stuck && fstatSync(file).size - at >= READ_BYTES;
   }
 
   /** Takes one portion; true when there was one. */
   function take(store: LogStore, last: boolean): boolean {
     const { size, mtimeMs } = fstatSync(file);
     if (size < at) at = 0; // the app emptied its own output
-    if (size - at > backlogBytes) at = size - backlogBytes;
-    const bytes = Buffer.alloc(Math.min(readBytes, size - at));
+    if (size - at > BACKLOG_BYTES) at = size - BACKLOG_BYTES;
+    const bytes = Buffer.alloc(Math.min(READ_BYTES, size - at));
     const length = readSync(file, bytes, 0, bytes.length, at);
     const final = last && at + length >= size;
     const lines = splitOutput(bytes.subarray(0, length), final);
@@ -96,7 +96,7 @@ function openSource(path: string, stream: LogStream, instance: string, taken: nu
       return false;
     }
     at += lines.at(-1)?.to ?? 0;
-    if (at - freed > backlogBytes) free();
+    if (at - freed > BACKLOG_BYTES) free();
     return lines.length > 0;
   }
 
@@ -128,8 +128,8 @@ export function splitOutput(bytes: Buffer, final: boolean): { message: string; t
     const newline = bytes.indexOf(10, from);
     const complete = newline >= 0 || final;
     const stop = newline >= 0 ? newline : bytes.length;
-    if (stop - from > lineBytes) {
-      const cut = characterStart(bytes, from + lineBytes);
+    if (stop - from > LINE_BYTES) {
+      const cut = characterStart(bytes, from + LINE_BYTES);
       lines.push({ message: bytes.toString("utf8", from, cut), to: cut });
       from = cut;
       continue;

@@ -4,14 +4,14 @@ import { join } from "node:path";
 import type { LogStream } from "../../port.ts";
 
 /** One line of output with where it came from: enough to go on exactly there after a hard kill. */
-export interface OutputLine {
+export type OutputLine = {
   time: number;
   stream: LogStream;
   instance: string;
   /** Offset in the instance's own output file after this line. */
   end: number;
   message: string;
-}
+};
 
 export interface Entry extends OutputLine {
   /** Offsets in the whole log. */
@@ -19,7 +19,7 @@ export interface Entry extends OutputLine {
   to: number;
 }
 
-const chunkBytes = 64 * 1024;
+const CHUNK_BYTES = 64 * 1024;
 
 export function writeEntry(line: OutputLine): string {
   return `${line.time}\t${line.stream}\t${line.instance}\t${line.end}\t${line.message}\n`;
@@ -44,7 +44,7 @@ function parseEntry(text: string, from: number, to: number): Entry | undefined {
 export async function* readOlder(folder: string, segment: number, bounds: { from: number; to: number }) {
   let rest = Buffer.alloc(0);
   for (let at = bounds.to; at > bounds.from; ) {
-    const from = Math.max(bounds.from, at - chunkBytes);
+    const from = Math.max(bounds.from, at - CHUNK_BYTES);
     const bytes = Buffer.concat([await readBytes(folder, segment, from, at), rest]);
     const first = from === bounds.from ? 0 : bytes.indexOf(10) + 1;
     const entries =
@@ -58,7 +58,7 @@ export async function* readOlder(folder: string, segment: number, bounds: { from
 export async function* readNewer(folder: string, segment: number, bounds: { from: number; to: number }) {
   let rest = Buffer.alloc(0);
   for (let at = bounds.from; at < bounds.to; ) {
-    const to = Math.min(bounds.to, at + chunkBytes);
+    const to = Math.min(bounds.to, at + CHUNK_BYTES);
     const bytes = Buffer.concat([rest, await readBytes(folder, segment, at, to)]);
     const last = bytes.lastIndexOf(10) + 1;
     yield* splitEntries(bytes.subarray(0, last), to - bytes.length);

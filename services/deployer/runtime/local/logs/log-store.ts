@@ -13,7 +13,7 @@ import {
 
 export type Filter = Omit<LogQuery, "serviceId"> & { instance?: string };
 
-export interface LogStore {
+export type LogStore = {
   /** Throws, and takes nothing, when there is no room. */
   append(lines: OutputLine[]): void;
   page(filter: Filter, limit: number, cursor?: string): Promise<LogPage>;
@@ -21,7 +21,7 @@ export interface LogStore {
   /** How far the output of an instance has been taken in. */
   takenOf(instance: string): Promise<Record<LogStream, number>>;
   close(): void;
-}
+};
 
 /** The number of the version and of the replica are part of an instance's name. */
 export function instanceName(version: number, replica: number, suffix: string): string {

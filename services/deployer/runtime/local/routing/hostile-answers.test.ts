@@ -8,7 +8,7 @@ import { type Router, startRouter } from "./router.ts";
 
 // Apps and clients here are plain sockets that say what they like to the real router.
 
-const logger = { info() {}, warn() {}, error: console.error };
+const log = { info() {}, warn() {}, error: console.error };
 let router: Router;
 let app: Server;
 let appPort: number;
@@ -17,7 +17,7 @@ let answer: Buffer;
 let other: Server;
 
 beforeAll(async () => {
-  router = await startRouter({ port: 0, logger });
+  router = await startRouter({ port: 0, log });
   app = createServer((socket) => {
     socket.on("error", () => {}).once("data", () => socket.end(answer));
   });

@@ -1,10 +1,10 @@
 import { Agent, type ClientRequest, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 
-export interface Address {
+export type Address = {
   host: string;
   port: number;
-}
+};
 
 /**
  * Why there is no answer of the app. `refused`: nothing was sent, another replica may be asked. `failed`: it

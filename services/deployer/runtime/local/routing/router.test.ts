@@ -6,13 +6,13 @@ import { chooseLabel } from "../../host-label.ts";
 import type { Address } from "./proxy.ts";
 import { type Router, startRouter } from "./router.ts";
 
-const logger = { info() {}, warn() {}, error: console.error };
+const log = { info() {}, warn() {}, error: console.error };
 const host = "web-production-shop.localhost";
 let router: Router;
 const servers: Server[] = [];
 
 beforeEach(async () => {
-  router = await startRouter({ port: 0, logger });
+  router = await startRouter({ port: 0, log });
 });
 afterEach(async () => {
   await router.close();
@@ -242,7 +242,7 @@ describe("the router", () => {
   });
 
   test("listens on this machine only, and says when its port is taken", async () => {
-    await expect(startRouter({ port: router.port, logger })).rejects.toMatchObject({ code: "EADDRINUSE" });
+    await expect(startRouter({ port: router.port, log })).rejects.toMatchObject({ code: "EADDRINUSE" });
     const socket = connect({ host: "127.0.0.2", port: router.port });
     const [error] = await once(socket, "error");
     expect(error.code).toBe("ECONNREFUSED");

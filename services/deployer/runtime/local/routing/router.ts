@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream";
 import type { Logger } from "../../port.ts";
 import { type Address, forward, forwardUpgrade } from "./proxy.ts";
 
-export interface Router {
+export type Router = {
   /** The port it listens on, on 127.0.0.1 only. */
   readonly port: number;
   urlOf(label: string): string;
@@ -14,7 +14,7 @@ export interface Router {
   /** Resolves when no request is under way to the address, or after `timeoutMs`. */
   drained(target: Address, timeoutMs: number): Promise<void>;
   close(): Promise<void>;
-}
+};
 
 const domain = ".localhost";
 
@@ -22,7 +22,7 @@ const domain = ".localhost";
  * The front door of all apps on this machine: one port, told apart by host name
  * (`<service>-<environment>-<project>.localhost`). Port 0 takes a free one; EADDRINUSE when it is taken.
  */
-export async function startRouter(options: { port: number; logger: Logger }): Promise<Router> {
+export async function startRouter(options: { port: number; log: Logger }): Promise<Router> {
   const routes = new Map<string, Address[]>();
   const busy = new Map<string, number>();
   const waiting = new Map<string, Set<() => void>>();
@@ -71,7 +71,7 @@ export async function startRouter(options: { port: number; logger: Logger }): Pr
   }
 
   const broke = (error: unknown, connection: ServerResponse | Duplex) => {
-    options.logger.error({ err: error }, "a request could not be passed on");
+    options.log.error({ err: error }, "a request could not be passed on");
     connection.destroy();
   };
   const server = createServer(
@@ -90,7 +90,7 @@ export async function startRouter(options: { port: number; logger: Logger }): Pr
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject).listen({ port: options.port, host: "127.0.0.1" }, resolve);
   });
-  server.on("error", (error) => options.logger.error({ err: error }, "the router failed"));
+  server.on("error", (error) => options.log.error({ err: error }, "the router failed"));
   const { port } = server.address() as { port: number };
 
   return {

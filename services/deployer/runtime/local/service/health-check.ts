@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 
 /** Apps that listen on `localhost` may have got either address. */
 const addresses = ["127.0.0.1", "::1"];
-const probeTimeoutMs = 5000;
+const PROBE_TIMEOUT_MS = 5000;
 /**
  * Pauses grow with the time waited, so that an app is seen within a tenth of the time that it took to start,
  * and with the number of those that are waited for, so that probes do not take the time that they start in.
@@ -69,7 +69,7 @@ async function answering(port: number, path: string | undefined, signal: AbortSi
 
 function accepts(host: string, port: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect({ host, port, timeout: probeTimeoutMs });
+    const socket = connect({ host, port, timeout: PROBE_TIMEOUT_MS });
     const done = (healthy: boolean) => {
       socket.destroy();
       resolve(healthy);
@@ -84,7 +84,7 @@ function accepts(host: string, port: number): Promise<boolean> {
 function answers(host: string, port: number, path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const headers = { host: `localhost:${port}`, "user-agent": "berth-health-check" };
-    const signal = AbortSignal.timeout(probeTimeoutMs);
+    const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
     const request = get({ host, port, path, headers, agent: false, signal });
     const done = (healthy: boolean) => {
       request.destroy();

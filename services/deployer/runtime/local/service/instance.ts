@@ -13,22 +13,22 @@ import { instanceName, type LogStore } from "../logs/log-store.ts";
 import type { GenerationRecord, InstanceRecord } from "./service-record.ts";
 
 /** What all instances of one service share. */
-export interface InstanceHome {
+export type InstanceHome = {
   /** Holds one folder for each instance: its output files and its HOME. */
   folder: string;
   artifactsFolder: string;
   /** Folders for PATH, nearest first. */
   toolFolders: string[];
-  log: LogStore;
-}
+  logs: LogStore;
+};
 
-export interface Instance {
+export type Instance = {
   readonly record: InstanceRecord;
   /** Resolves when its first process has ended, with a phrase that says how. */
   readonly ended: Promise<string>;
   /** Ends all its processes, takes in its last output, removes its folder. Again: with less grace, at most. */
   end(graceMs: number): Promise<void>;
-}
+};
 
 /** Starts one replica as a session of its own, which goes on living when this process is killed. */
 export async function startInstance(
@@ -62,7 +62,7 @@ export async function startInstance(
     closeSync(output);
     closeSync(errors);
   }
-  const collector = collectOutput(folder, name, home.log, { stdout: 0, stderr: 0 });
+  const collector = collectOutput(folder, name, home.logs, { stdout: 0, stderr: 0 });
   return wrap(record, folder, collector, ended);
 }
 
@@ -73,7 +73,7 @@ export async function adoptInstance(
 ): Promise<Instance | undefined> {
   if (!isAlive(record)) return undefined;
   const folder = join(home.folder, record.name);
-  const collector = collectOutput(folder, record.name, home.log, await home.log.takenOf(record.name));
+  const collector = collectOutput(folder, record.name, home.logs, await home.logs.takenOf(record.name));
   return wrap(record, folder, collector, untilGone(record));
 }
 
@@ -92,7 +92,7 @@ export async function sweepInstances(
       const folder = join(home.folder, name);
       const record = known.find((one) => one.name === name);
       await endProcesses(record?.started ? record : undefined, folder, () => deadline);
-      const collector = collectOutput(folder, name, home.log, await home.log.takenOf(name));
+      const collector = collectOutput(folder, name, home.logs, await home.logs.takenOf(name));
       collector.collect(true);
       collector.close();
       await rm(folder, { recursive: true, force: true });

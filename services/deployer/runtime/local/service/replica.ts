@@ -5,7 +5,7 @@ import { type Instance, type InstanceHome, startInstance } from "./instance.ts";
 import type { GenerationRecord, InstanceRecord } from "./service-record.ts";
 
 /** Times in ms. */
-export interface RestartTimes {
+export type RestartTimes = {
   /** Pause before the first restart; doubles with each further crash in a row. */
   firstPauseMs: number;
   longestPauseMs: number;
@@ -14,9 +14,9 @@ export interface RestartTimes {
   graceMs: number;
   /** How often an app that is available is asked whether it still answers. */
   probeMs: number;
-}
+};
 
-export interface Replica {
+export type Replica = {
   readonly index: number;
   /** The instance that runs now. */
   record(): InstanceRecord | undefined;
@@ -28,7 +28,7 @@ export interface Replica {
   lastEnd(): string | undefined;
   /** Ends it for good, after `drained`. */
   retire(graceMs: number, drained?: (record: InstanceRecord) => Promise<void>): Promise<void>;
-}
+};
 
 /**
  * Keeps one replica of a release running: starts it, waits until it is available, starts it again with
@@ -114,7 +114,7 @@ export function keepReplica(
   }
 
   async function lastWords(name: string): Promise<string> {
-    const { lines } = await home.log.page({ instance: name }, 10);
+    const { lines } = await home.logs.page({ instance: name }, 10);
     if (lines.length === 0) return " It wrote nothing.";
     const mask = maskSecrets(rollout.release.sensitive?.map((one) => rollout.release.env[one] ?? "") ?? []);
     return ` Its last lines:\n${mask(

@@ -5,10 +5,10 @@ import type { GenerationRecord } from "./service-record.ts";
 import type { Observation } from "./status.ts";
 
 /** A release on its way in, in place, or on its way out, and its replicas. */
-export interface Rollout {
+export type Rollout = {
   record: GenerationRecord;
   replicas: Replica[];
-}
+};
 
 /** What is known of it at this moment. */
 export function seenOf(rollout: Rollout): Observation["desired"] {

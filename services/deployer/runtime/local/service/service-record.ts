@@ -18,17 +18,17 @@ export interface InstanceRecord extends ProcessRef {
 }
 
 /** A release as it was rolled out; each roll-over of a service is one generation. */
-export interface GenerationRecord {
+export type GenerationRecord = {
   generation: number;
   release: Release;
   appliedAt: number;
   /** Time in ms at which all its replicas first were available. */
   availableAt?: number;
   restarts: number;
-}
+};
 
 /** All that outlives the deployer's process. `live` differs from `desired` while a roll-over is under way. */
-export interface ServiceRecord {
+export type ServiceRecord = {
   serviceId: string;
   label: string;
   desired: GenerationRecord;
@@ -37,7 +37,7 @@ export interface ServiceRecord {
   usage?: UsageChange[];
   /** Its removal has begun and is to be finished. */
   removed?: true;
-}
+};
 
 const fileName = "state.json";
 

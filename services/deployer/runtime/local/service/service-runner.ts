@@ -21,18 +21,18 @@ export interface LocalTimes extends RestartTimes, StatusRules {
   stopGraceMs: number;
 }
 
-export interface ServiceContext {
+export type ServiceContext = {
   folder: string;
   artifactsFolder: string;
   toolFolders: string[];
   router: Router;
   sealer: Sealer;
-  logger: Logger;
+  log: Logger;
   times: LocalTimes;
   /** Until when an earlier process watched the instances, in ms. */
   watchedUntil?: number;
   emit(status: RuntimeStatus): void;
-}
+};
 
 const NOTE_LATER_MS = 1_000;
 
@@ -44,9 +44,9 @@ export type Service = Awaited<ReturnType<typeof openService>>;
  * others, starts what is missing.
  */
 export async function openService(context: ServiceContext, record: ServiceRecord) {
-  const { router, times, logger } = context;
-  const log = openLogStore(join(context.folder, "log"));
-  const home: InstanceHome = { ...context, folder: join(context.folder, "instances"), log };
+  const { router, times, log } = context;
+  const logs = openLogStore(join(context.folder, "log"));
+  const home: InstanceHome = { ...context, folder: join(context.folder, "instances"), logs };
   let { label, usage = [] } = record;
   let stopping = false;
   let lastStatus: RuntimeStatus | undefined;
@@ -56,7 +56,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   let deadline: NodeJS.Timeout | undefined;
   const retiring = new Map<Replica, Promise<void>>();
   const failed = (message: string) => (error: unknown) => {
-    logger.error({ err: error, serviceId: record.serviceId }, message);
+    log.error({ err: error, serviceId: record.serviceId }, message);
   };
   let swept: Promise<void> | undefined;
 
@@ -89,7 +89,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       failed("leftovers could not be ended"),
     );
     if (kept.size > 0)
-      logger.info({ serviceId: record.serviceId, instances: kept.size }, "took over running instances");
+      log.info({ serviceId: record.serviceId, instances: kept.size }, "took over running instances");
     return found;
   }
 
@@ -239,7 +239,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   }
 
   return {
-    log,
+    logs,
     status,
     label: () => label,
     names: () => desired.record.release.names,
@@ -274,7 +274,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       await Promise.all([...retiring.values(), swept]);
       countUsage(Date.now());
       if (first && !forever) note();
-      log.close();
+      logs.close();
       if (forever) await rm(context.folder, { recursive: true, force: true });
     },
   };

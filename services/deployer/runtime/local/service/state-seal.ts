@@ -3,12 +3,12 @@ import { open, seal } from "../../../../kit/aead.ts";
 
 const NO_CONTEXT = Buffer.alloc(0);
 
-export interface Sealer {
+export type Sealer = {
   /** The same object gives the same text: objects that are sealed must not be changed any more. */
   seal(value: object): string;
   /** Undefined when it was sealed under another secret or has been damaged. */
   open(sealed: string): unknown;
-}
+};
 
 /** Keeps variables unreadable in the runtime's state files: sealed under a key derived from `secret`. */
 export function createSealer(secret: string): Sealer {

@@ -1,7 +1,7 @@
 import type { RuntimeReason, RuntimeState, RuntimeStatus } from "../../port.ts";
 
 /** What is known of a service at one moment. Times in ms. */
-export interface Observation {
+export type Observation = {
   serviceId: string;
   url?: string;
   /** All of it is being ended. */
@@ -24,12 +24,12 @@ export interface Observation {
   };
   /** What requests reach. */
   live?: { version: number; revision: number; available: number };
-}
+};
 
-export interface StatusRules {
+export type StatusRules = {
   crashLoopAfter: number;
   rolloutDeadlineMs: number;
-}
+};
 
 /** The status that users see; pure. */
 export function describeStatus(seen: Observation, rules: StatusRules, now: number): RuntimeStatus {
