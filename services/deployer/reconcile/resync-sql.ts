@@ -87,7 +87,7 @@ export async function listStrays(db: Db, serviceIds: string[]): Promise<string[]
   const strays = await many<{ id: string }>(
     db,
     "work_strays",
-    `select h.id from unnest($1::text[]) as h (id) where not exists (select from services s where s.id = h.id)`,
+    "select h.id from unnest($1::text[]) as h (id) where not exists (select from services s where s.id = h.id)",
     [serviceIds],
   );
   return strays.map((row) => row.id);
