@@ -8,34 +8,35 @@ import {
   ServiceDeletedSchema,
 } from "../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { type Handler, on } from "../kit/events/consumer.ts";
-import { type Addons, storePublished } from "./addons/addon-keys.ts";
-import { type Scopes, unlessNotFound } from "./scopes/scopes.ts";
-import { forget, learn } from "./scopes/tree.ts";
+import { type Addons, storePublication } from "./addons/addon-keys.ts";
+import { ignoreNotFound, type Scopes } from "./scopes/scopes.ts";
+import { deleteScope, insertChain } from "./scopes/tree.ts";
 
-/** What variables does with the deployer's events: the scope tree follows them, in whatever order they come. */
+/** Handlers of the deployer's events: the scope tree follows them, in whatever order they arrive. */
 export function deployerHandlers({ scopes, addons }: { scopes: Scopes; addons: Addons }): Handler[] {
   return [
-    on(ProjectCreatedSchema, learn),
-    on(EnvironmentCreatedSchema, learn),
-    on(ServiceCreatedSchema, (tx, { accountId, projectId, environmentId, serviceId: id, name, type }) =>
-      learn(tx, { accountId, projectId, environmentId, service: { id, name, type } }),
+    on(ProjectCreatedSchema, insertChain),
+    on(EnvironmentCreatedSchema, insertChain),
+    on(ServiceCreatedSchema, (tx, { accountId, projectId, environmentId, serviceId, name, type }) =>
+      insertChain(tx, {
+        accountId,
+        projectId,
+        environmentId,
+        serviceId,
+        serviceName: name,
+        serviceType: type,
+      }),
     ),
-    on(ProjectDeletedSchema, (tx, { accountId, projectId }) =>
-      forget(tx, { accountId, projectId, id: projectId, kind: "project", parentId: null }),
-    ),
-    on(EnvironmentDeletedSchema, (tx, { accountId, projectId, environmentId }) =>
-      forget(tx, { accountId, projectId, id: environmentId, kind: "environment", parentId: projectId }),
-    ),
-    on(ServiceDeletedSchema, (tx, { accountId, projectId, environmentId, serviceId }) =>
-      forget(tx, { accountId, projectId, id: serviceId, kind: "service", parentId: environmentId }),
-    ),
+    on(ProjectDeletedSchema, deleteScope),
+    on(EnvironmentDeletedSchema, deleteScope),
+    on(ServiceDeletedSchema, deleteScope),
     on(AddonKeysPublishedSchema, {
       async prepare({ serviceId }) {
-        const addon = await scopes.ofService(serviceId).catch(unlessNotFound);
+        const addon = await scopes.findService(serviceId).catch(ignoreNotFound);
         return addon && addons.fetch(addon);
       },
-      async handle(tx, _event, published) {
-        if (published) await storePublished(tx, published);
+      async handle(tx, _event, publication) {
+        if (publication) await storePublication(tx, publication);
       },
     }),
   ];

@@ -18,7 +18,7 @@ export function start(config: Config, log: Logger) {
     const catalog = client(CatalogService, config.deployerUrl);
     const keys = createDataKeys({ pool, keyring: config.encryptionKeys, log });
     const addons = createAddons({ pool, catalog, keys, log });
-    const scopes = createScopes({ pool, catalog, welcome: addons.tryRefresh });
+    const scopes = createScopes({ pool, catalog, onAddonDiscovered: addons.tryRefresh });
     const sets = createResolvedSets({ pool, keys });
     const handlers = deployerHandlers({ scopes, addons });
     return {

@@ -2,7 +2,7 @@ import { createPool, type Pool } from "../kit/postgres/db.ts";
 import { readConfig, url } from "../kit/process/config.ts";
 import { encryptionKeys } from "./config.ts";
 import { type Keyring, KeyUnavailable, unwrapDataKey, wrapDataKey } from "./seal/seal.ts";
-import { dataKeysNotUnder, rewrapDataKey } from "./writes/sql.ts";
+import { listDataKeysToRewrap, rewrapDataKey } from "./seal/sql.ts";
 
 const BATCH = 100;
 
@@ -14,7 +14,7 @@ export async function rotate(pool: Pool, keyring: Keyring): Promise<{ rewrapped:
   const locked: string[] = [];
   let rewrapped = 0;
   for (let after = ""; ; ) {
-    const batch = await dataKeysNotUnder(pool, keyring.currentId, after, BATCH);
+    const batch = await listDataKeysToRewrap(pool, keyring.currentId, after, BATCH);
     for (const row of batch) {
       after = row.accountId;
       try {

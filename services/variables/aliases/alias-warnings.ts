@@ -1,26 +1,26 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { AliasWarningSchema } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Db } from "../../kit/postgres/db.ts";
-import { cycleThrough } from "../resolve/resolve.ts";
-import { chainOf, type Scope } from "../scopes/scopes.ts";
+import { chainOf, type Scope } from "../scopes/scope.ts";
+import { cycleThrough } from "./alias-cycle.ts";
 import * as sql from "./sql.ts";
 
 export type AliasWarning = MessageInitShape<typeof AliasWarningSchema>;
 
-const SHOWN = 20;
+const MAX_WARNINGS = 20;
 
 /**
- * The services for which aliases just stored in a project or environment are part of a cycle, which only their
- * nearer variables close; the newest 20. Costs one statement unless nearer aliases lead back to a written name.
+ * Returns the services for which aliases just stored in a project or environment are part of a cycle that only
+ * their nearer variables close; the newest 20. Costs one statement unless nearer aliases lead back to a written name.
  */
 export async function aliasWarnings(db: Db, scope: Scope, written: string[]): Promise<AliasWarning[]> {
   if (scope.kind === "service" || written.length === 0) return [];
   const wide = chainOf(scope);
-  const { names, scopeIds } = await sql.nearerAliases(db, scope.id, wide, written);
+  const { names, scopeIds } = await sql.findCycleCandidates(db, scope.id, wide, written);
   if (scopeIds.length === 0) return [];
-  const services = await sql.servicesAt(db, scopeIds);
+  const services = await sql.listServicesIn(db, scopeIds);
   const scopes = [...new Set([...wide, ...services.flatMap(({ id, environmentId }) => [id, environmentId])])];
-  const stored = await sql.targets(db, scopes, names);
+  const stored = await sql.listAliasTargets(db, scopes, names);
   const byScope = new Map(scopes.map((id) => [id, new Map<string, string | null>()]));
   for (const { scopeId, name, aliasTarget } of stored) byScope.get(scopeId)!.set(name, aliasTarget);
   const warnings: AliasWarning[] = [];
@@ -30,7 +30,7 @@ export async function aliasWarnings(db: Db, scope: Scope, written: string[]): Pr
     const effective = written.filter((wanted) => nearest(wanted) === byScope.get(scope.id));
     const cycle = cycleThrough(new Set(effective), (wanted) => nearest(wanted)?.get(wanted));
     if (cycle) warnings.push({ reason: "alias_cycle", serviceId: id, name, environmentId, cycle });
-    if (warnings.length === SHOWN) break;
+    if (warnings.length === MAX_WARNINGS) break;
   }
   return warnings;
 }

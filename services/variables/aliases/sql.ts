@@ -1,14 +1,14 @@
-// Statements on aliases below a scope; sql.ts has those on variables.
+// Statements that follow aliases below a scope.
 import { type Db, many, one } from "../../kit/postgres/db.ts";
 
 /**
- * Names that lead to a written name and are reached from one, if nothing shadows anything, and the scopes below
- * the written one that hold aliases of such names. `wide` are the scopes from the project to the written one.
+ * Returns the names that lead to a written name and are reached from one, as if nothing shadowed anything, and the
+ * scopes below the written one that hold aliases of such names. `chain` is from the project to the written scope.
  */
-export async function nearerAliases(db: Db, scopeId: string, wide: string[], written: string[]) {
+export async function findCycleCandidates(db: Db, scopeId: string, chain: string[], written: string[]) {
   const found = await one<{ names: string[]; scopeIds: string[] }>(
     db,
-    "aliases_nearer",
+    "alias_cycle_candidates",
     `with recursive below as materialized (
        select id from scopes where parent_id = $1 and deleted_at is null and refs > 0
        union all select c.id from scopes m join scopes c on c.parent_id = m.id and c.deleted_at is null
@@ -25,16 +25,16 @@ export async function nearerAliases(db: Db, scopeId: string, wide: string[], wri
      ), back as (
        select unnest($3::text[]) as name
        union select edge.name from back join edge on edge.alias_target = back.name
-     ), way as materialized (select name from ahead intersect select name from back)
-     select array(select name from way) as names,
-       array(select distinct scope_id from nearer join way using (name)) as "scopeIds"`,
-    [scopeId, wide, written],
+     ), cycle as materialized (select name from ahead intersect select name from back)
+     select array(select name from cycle) as names,
+       array(select distinct scope_id from nearer join cycle using (name)) as "scopeIds"`,
+    [scopeId, chain, written],
   );
   return found!;
 }
 
-/** The web and worker services that are one of the scopes or stand in one, newest first. */
-export function servicesAt(db: Db, scopeIds: string[]) {
+/** Lists the web and worker services that are one of the scopes or in one, newest first. */
+export function listServicesIn(db: Db, scopeIds: string[]) {
   return many<{ id: string; name: string; environmentId: string }>(
     db,
     "services_at",
@@ -45,8 +45,8 @@ export function servicesAt(db: Db, scopeIds: string[]) {
   );
 }
 
-/** What the variables of these names in these scopes point to; null for what is no alias. */
-export function targets(db: Db, scopeIds: string[], names: string[]) {
+/** Lists what the variables of these names in these scopes point to; null for what is no alias. */
+export function listAliasTargets(db: Db, scopeIds: string[], names: string[]) {
   return many<{ scopeId: string; name: string; aliasTarget: string | null }>(
     db,
     "alias_targets",

@@ -1,18 +1,17 @@
 import type { BatchVariablesRequest } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
-import type { Scope } from "../scopes/scopes.ts";
+import type { Scope } from "../scopes/scope.ts";
 import type { Vault } from "../seal/data-keys.ts";
-import { type NewVariable, replacedBy } from "../writes/sql.ts";
-import { overwriting, rowOf } from "../writes/variable-row.ts";
+import { listReplaced, type NewVariable } from "../writes/sql.ts";
+import { overwrite, type Source, toRow } from "../writes/variable-row.ts";
 import type { Decision, Written } from "../writes/write.ts";
 import type { Guard } from "./guards.ts";
-import type { Source } from "./request-rules.ts";
-import { present } from "./variable-message.ts";
+import { toMessages } from "./variable-message.ts";
 
 /** Rows of a batch, sealed before the lock is taken: that is most of the work. */
 export function sealBatch(vault: Vault, scope: Scope, req: BatchVariablesRequest, sources: Source[]) {
   return req.set.map(({ name, sensitive }, index) =>
-    rowOf(vault, scope, { name, sensitive }, sources[index]!),
+    toRow(vault, scope, { name, sensitive }, sources[index]!),
   );
 }
 
@@ -26,10 +25,10 @@ export async function decideBatch(
 ): Promise<Decision> {
   await guard(tx);
   const names = req.set.map((entry) => entry.name);
-  const replaced = await replacedBy(tx, scope.id, [...names, ...req.unset]);
+  const replaced = await listReplaced(tx, scope.id, [...names, ...req.unset]);
   const before = new Map(replaced.map((row) => [row.name, row]));
   const unset = [...new Set(req.unset)].filter((name) => before.has(name));
-  const set = drafts.map((row, index) => overwriting(row, req.set[index]!.sensitive, before.get(row.name)));
+  const set = drafts.map((row, index) => overwrite(row, req.set[index]!.sensitive, before.get(row.name)));
   const metadata = { set: names.join(","), unset: unset.join(",") };
   return { action: "variable.batch", target: scope.id, metadata, set, unset, replaced };
 }
@@ -37,7 +36,7 @@ export async function decideBatch(
 /** The rows that a batch wrote, metadata only, in the order of its entries. */
 export async function batchAnswer(tx: Tx, scope: Scope, req: BatchVariablesRequest, written: Written) {
   const position = new Map(req.set.map((entry, index) => [entry.name, index]));
-  const data = await present(tx, scope, written.rows);
+  const data = await toMessages(tx, scope, written.rows);
   data.sort((a, b) => position.get(a.name!)! - position.get(b.name!)!);
   const { removed, warnings } = written;
   return { data, applied: data.length, removed, warnings };

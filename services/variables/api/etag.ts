@@ -12,7 +12,7 @@ export function setTag(ctx: HandlerContext, tag: string): string {
  * Puts the strong tag of an answer into its header. True when the caller holds that very answer: it then
  * gets 304, and the handler returns an empty message.
  */
-export function unchanged(ctx: HandlerContext, tag: string): boolean {
+export function isNotModified(ctx: HandlerContext, tag: string): boolean {
   const quoted = setTag(ctx, tag);
   const held = ctx.requestHeader.get("if-none-match");
   if (held === null || !(held === quoted || listed(held).some((one) => one === "*" || weak(one) === quoted)))

@@ -1,15 +1,10 @@
 import { type Detail, invalid, refuse } from "../../kit/rpc/errors.ts";
+import type { Source } from "../writes/variable-row.ts";
 
 // What the proto's rules cannot say of a request body (docs/variables.md#kinds). Names are checked there.
 
 export const MAX_VALUE_BYTES = 64 * 1024;
 export const MAX_BATCH_NAMES = 500;
-
-/** Where the value of a variable comes from. */
-export type Source =
-  | { kind: "literal"; value: string }
-  | { kind: "connection"; service: string; key: string }
-  | { kind: "alias"; target: string };
 
 type Given = {
   value?: string | undefined;
@@ -18,49 +13,49 @@ type Given = {
   sensitive?: boolean | undefined;
 };
 
-/** The one source of a new variable. Throws 422. */
-export function newSource(name: string, given: Given): Source {
-  const { source, problem } = examine(name, given, "");
+/** Returns the one source of a new variable. Throws 422. */
+export function parseSource(name: string, given: Given): Source {
+  const { source, problem } = checkSource(name, given, "");
   if (problem) throw invalid(problem.path, problem.reason, problem.message);
   return source!;
 }
 
-/** What a PATCH changes: a source, the withholding, or both. Throws 422. */
-export function patchOf(name: string, given: Given): { source?: Source; sensitive?: boolean | undefined } {
+/** Returns what a PATCH changes: a source, `sensitive`, or both. Throws 422. */
+export function parsePatch(name: string, given: Given): { source?: Source; sensitive?: boolean | undefined } {
   const { value, connection, aliasTarget, sensitive } = given;
   if (value === undefined && connection === undefined && aliasTarget === undefined) {
     if (sensitive !== undefined) return { sensitive };
     throw invalid("", "empty_patch", "Give a value, a connection, an aliasTarget or sensitive.");
   }
-  return { source: newSource(name, given), sensitive };
+  return { source: parseSource(name, given), sensitive };
 }
 
-/** The sources of a batch, in its order. Throws 422 with every entry that is wrong. */
-export function batchSources(set: (Given & { name: string })[], unset: string[]): Source[] {
+/** Returns the sources of a batch, in its order. Throws 422 with every entry that is wrong. */
+export function parseBatch(set: (Given & { name: string })[], unset: string[]): Source[] {
   if (set.length + unset.length > MAX_BATCH_NAMES)
     throw invalid("set", "batch_too_large", `A batch names at most ${MAX_BATCH_NAMES} variables.`);
   const problems: Detail[] = [];
   const seen = new Set<string>();
-  const taken = (name: string, path: string) => {
+  const refuseRepeated = (name: string, path: string) => {
     if (seen.has(name)) problems.push({ path, reason: "duplicate_name", message: `${name} is named twice.` });
   };
   const sources = set.map((entry, index) => {
-    taken(entry.name, `set[${index}].name`);
+    refuseRepeated(entry.name, `set[${index}].name`);
     seen.add(entry.name);
-    const { source, problem } = examine(entry.name, entry, `set[${index}].`);
+    const { source, problem } = checkSource(entry.name, entry, `set[${index}].`);
     if (problem) problems.push(problem);
     return source;
   });
-  for (const [index, name] of unset.entries()) taken(name, `unset[${index}]`);
+  for (const [index, name] of unset.entries()) refuseRepeated(name, `unset[${index}]`);
   if (problems.length > 0)
     throw refuse(422, "validation_failed", problems[0]!.message, { details: problems });
   return sources as Source[];
 }
 
-function examine(name: string, given: Given, at: string): { source?: Source; problem?: Detail } {
+function checkSource(name: string, given: Given, prefix: string): { source?: Source; problem?: Detail } {
   const { value, connection, aliasTarget, sensitive } = given;
   const wrong = (path: string, reason: string, message: string) => ({
-    problem: { path: `${at}${path}`, reason, message },
+    problem: { path: `${prefix}${path}`, reason, message },
   });
   const sources = [value, connection, aliasTarget].filter((source) => source !== undefined);
   if (sources.length !== 1)

@@ -1,19 +1,19 @@
 import type { Message, MessageInitShape } from "@bufbuild/protobuf";
 import type { VariableSchema } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Db } from "../../kit/postgres/db.ts";
+import { addonsByName, readAddonKeys } from "../resolve/chain.ts";
 import { DERIVED_SENSITIVE } from "../resolve/resolve.ts";
-import { addonsByName, connectedServices } from "../resolve/resolved-sets.ts";
-import { chainOf, type Scope } from "../scopes/scopes.ts";
-import { addonRows } from "../scopes/sql.ts";
+import { type ChainRow, listChainRows } from "../resolve/sql.ts";
+import { chainOf, type Scope } from "../scopes/scope.ts";
 import type { Vault } from "../seal/data-keys.ts";
-import { type ChainRow, chainRows, type SealedVariable, type StoredVariable } from "../writes/sql.ts";
+import type { SealedVariable, StoredVariable } from "../writes/sql.ts";
 
 export type VariableMessage = Exclude<MessageInitShape<typeof VariableSchema>, Message>;
 
-/** Stored rows of a scope as their messages, without values; sensitivity is derived where it has to be. */
-export async function present(db: Db, scope: Scope, rows: StoredVariable[]): Promise<VariableMessage[]> {
+/** Returns stored rows of a scope as messages, without values; sensitivity is derived where it has to be. */
+export async function toMessages(db: Db, scope: Scope, rows: StoredVariable[]): Promise<VariableMessage[]> {
   const derived = rows.some((row) => row.aliasTarget !== null || row.connectionService !== null)
-    ? await sensitivity(db, scope, rows)
+    ? await deriveSensitivity(db, scope, rows)
     : undefined;
   return rows.map(({ connectionService, connectionKey, aliasTarget, ...row }) => ({
     id: row.id,
@@ -29,15 +29,15 @@ export async function present(db: Db, scope: Scope, rows: StoredVariable[]): Pro
   }));
 }
 
-/** As `present`, with the values of literals that are not sensitive. Throws 503. */
-export async function presentOpen(
+/** As `toMessages`, with the values of literals that are not sensitive. Throws 503. */
+export async function toMessagesWithValues(
   db: Db,
   scope: Scope,
   rows: SealedVariable[],
   vault: Vault | undefined,
 ): Promise<VariableMessage[]> {
   const { accountId, kind, id } = scope;
-  const messages = await present(db, scope, rows);
+  const messages = await toMessages(db, scope, rows);
   return messages.map((message, index) => {
     const { sealed, sensitive, name } = rows[index]!;
     if (sealed === null || sensitive) return message;
@@ -46,16 +46,17 @@ export async function presentOpen(
 }
 
 /**
- * Tells of each name of a scope whether it is sensitive: a connection by its key, an alias by its target as
- * the scope's own chain sees it. An alias that leads nowhere is not.
+ * Returns whether a name of a scope is sensitive: a connection by its key, an alias by its target as the scope's
+ * own chain sees it. An alias that leads nowhere is not.
  */
-async function sensitivity(db: Db, scope: Scope, rows: StoredVariable[]): Promise<(name: string) => boolean> {
+async function deriveSensitivity(
+  db: Db,
+  scope: Scope,
+  rows: StoredVariable[],
+): Promise<(name: string) => boolean> {
   const own: ChainRow[] = rows.map((row) => ({ ...row, scopeId: scope.id, size: 0 }));
-  const stored = rows.some((row) => row.aliasTarget !== null) ? await chainRows(db, chainOf(scope)) : own;
-  const services = connectedServices(stored);
-  const list =
-    scope.environmentId && services.length > 0 ? await addonRows(db, [scope.environmentId], services) : [];
-  const addons = addonsByName(list, () => "");
+  const stored = rows.some((row) => row.aliasTarget !== null) ? await listChainRows(db, chainOf(scope)) : own;
+  const addons = addonsByName(await readAddonKeys(db, scope, stored), () => null);
   const nearness = chainOf(scope);
   const nearest = new Map<string, ChainRow>();
   for (const row of stored) {

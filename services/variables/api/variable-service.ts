@@ -9,18 +9,20 @@ import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import type { Addons } from "../addons/addon-keys.ts";
 import { resolveForRelease } from "../resolve/release.ts";
-import { type ResolvedSets, reveal } from "../resolve/resolved-sets.ts";
-import { isAddon, type Scopes } from "../scopes/scopes.ts";
-import { doubt } from "../scopes/sql.ts";
+import type { ResolvedSets } from "../resolve/resolved-sets.ts";
+import { reveal } from "../resolve/reveal.ts";
+import { isAddon } from "../scopes/scope.ts";
+import type { Scopes } from "../scopes/scopes.ts";
+import { insertDoubt } from "../scopes/sql.ts";
 import type { DataKeys } from "../seal/data-keys.ts";
 import * as sql from "../writes/sql.ts";
-import { isLiteral, patched, rowOf, tagOf } from "../writes/variable-row.ts";
-import { placeOf, write } from "../writes/write.ts";
+import { applyPatch, isLiteral, tagOf, toRow } from "../writes/variable-row.ts";
+import { auditMetadata, write } from "../writes/write.ts";
 import { batchAnswer, decideBatch, sealBatch } from "./batch.ts";
-import { setTag, unchanged } from "./etag.ts";
-import { expectCurrent, guardImpact, impactOf, requireVariable } from "./guards.ts";
-import { batchSources, newSource, patchOf } from "./request-rules.ts";
-import { present, presentOpen } from "./variable-message.ts";
+import { isNotModified, setTag } from "./etag.ts";
+import { expectCurrent, findImpact, impactGuard, requireVariable } from "./guards.ts";
+import { parseBatch, parsePatch, parseSource } from "./request-rules.ts";
+import { toMessages, toMessagesWithValues } from "./variable-message.ts";
 
 export type VariableDeps = {
   pool: Pool;
@@ -44,28 +46,33 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       const before = cursors.decode(list, req.cursor);
       const found = await sql.listVariables(pool, scope.id, { before, limit: limit + 1 });
       const { data, page } = cursors.page(list, found, limit, (row) => row.id);
-      const vault = data.some(isLiteral) ? await keys.of(scope.accountId) : undefined;
-      return { data: await presentOpen(pool, scope, data, vault), page };
+      const vault = data.some(isLiteral) ? await keys.load(scope.accountId) : undefined;
+      return { data: await toMessagesWithValues(pool, scope, data, vault), page };
     },
 
     async createVariable(req, ctx) {
       const scope = await scopes.find(req);
-      const source = newSource(req.name, req);
-      const vault = await keys.forWriting(scope.accountId);
-      await scopes.meet(scope, source.kind === "connection" ? [source.service] : []);
-      const row = rowOf(vault, scope, { id: newId("var"), name: req.name, sensitive: req.sensitive }, source);
+      const source = parseSource(req.name, req);
+      const vault = await keys.loadOrCreate(scope.accountId);
+      await scopes.discoverServices(scope, source.kind === "connection" ? [source.service] : []);
+      const row = toRow(vault, scope, { id: newId("var"), name: req.name, sensitive: req.sensitive }, source);
       const at = { path: req, scope, ctx };
       return write(
         deps,
         at,
         async (tx) => {
-          const replaced = await sql.replacedBy(tx, scope.id, [req.name]);
+          const replaced = await sql.listReplaced(tx, scope.id, [req.name]);
           if (replaced.length > 0)
             throw conflict("variable_exists", `${req.name} exists in this ${scope.kind} already.`);
           return { action: "variable.create", target: req.name, set: [row], unset: [], replaced };
         },
         async (tx, { warnings }) => {
-          const [message] = await presentOpen(tx, scope, [await requireVariable(tx, scope, req.name)], vault);
+          const [message] = await toMessagesWithValues(
+            tx,
+            scope,
+            [await requireVariable(tx, scope, req.name)],
+            vault,
+          );
           return { ...message, warnings };
         },
       );
@@ -73,11 +80,11 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
 
     async batchVariables(req, ctx) {
       const scope = await scopes.find(req);
-      const sources = batchSources(req.set, req.unset);
-      const vault = await keys.forWriting(scope.accountId);
+      const sources = parseBatch(req.set, req.unset);
+      const vault = await keys.loadOrCreate(scope.accountId);
       const services = sources.flatMap((source) => (source.kind === "connection" ? [source.service] : []));
-      await scopes.meet(scope, [...new Set(services)]);
-      const guard = await guardImpact(scopes, scope, req.unset, req.confirmImpact);
+      await scopes.discoverServices(scope, [...new Set(services)]);
+      const guard = await impactGuard(scopes, scope, req.unset, req.confirmImpact);
       const drafts = sealBatch(vault, scope, req, sources);
       return write(
         deps,
@@ -90,19 +97,19 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
     async getVariable(req, ctx) {
       const scope = await scopes.find(req);
       const row = await requireVariable(pool, scope, req.variableName);
-      const vault = isLiteral(row) ? await keys.of(scope.accountId) : undefined;
-      const [message] = await present(pool, scope, [row]);
-      if (unchanged(ctx, tagOf(row, message!.sensitive))) return {};
-      const [open] = await presentOpen(pool, scope, [row], vault);
+      const vault = isLiteral(row) ? await keys.load(scope.accountId) : undefined;
+      const [message] = await toMessages(pool, scope, [row]);
+      if (isNotModified(ctx, tagOf(row, message!.sensitive))) return {};
+      const [open] = await toMessagesWithValues(pool, scope, [row], vault);
       return open!;
     },
 
     async updateVariable(req, ctx) {
       const scope = await scopes.find(req);
       const { variableName: name } = req;
-      const patch = patchOf(name, req);
-      const vault = await keys.forWriting(scope.accountId);
-      await scopes.meet(scope, patch.source?.kind === "connection" ? [patch.source.service] : []);
+      const patch = parsePatch(name, req);
+      const vault = await keys.loadOrCreate(scope.accountId);
+      await scopes.discoverServices(scope, patch.source?.kind === "connection" ? [patch.source.service] : []);
       const at = { path: req, scope, ctx };
       return write(
         deps,
@@ -110,7 +117,7 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
         async (tx) => {
           const old = await requireVariable(tx, scope, name);
           await expectCurrent(tx, ctx, scope, old);
-          const { action, row } = patched(vault, scope, old, patch);
+          const { action, row } = applyPatch(vault, scope, old, patch);
           return {
             action,
             target: name,
@@ -121,7 +128,7 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
         },
         async (tx, { warnings }) => {
           const row = await requireVariable(tx, scope, name);
-          const [message] = await presentOpen(tx, scope, [row], vault);
+          const [message] = await toMessagesWithValues(tx, scope, [row], vault);
           setTag(ctx, tagOf(row, message!.sensitive));
           return { ...message, warnings };
         },
@@ -132,7 +139,7 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       const scope = await scopes.find(req);
       const { variableName: name } = req;
       const at = { path: req, scope, ctx };
-      const guard = await guardImpact(scopes, scope, [name], req.confirmImpact);
+      const guard = await impactGuard(scopes, scope, [name], req.confirmImpact);
       return write(
         deps,
         at,
@@ -149,15 +156,15 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
     async getVariableImpact(req) {
       const scope = await scopes.find(req);
       await requireVariable(pool, scope, req.variableName);
-      const services = await scopes.servicesUnder(scope);
-      return impactOf(pool, scope, [req.variableName], services, null);
+      const services = await scopes.listServicesUnder(scope);
+      return findImpact(pool, scope, [req.variableName], services, null);
     },
 
     async revealVariable(req, ctx) {
       const scope = await scopes.find(req);
       const { variableName: name } = req;
       await requireVariable(pool, scope, name);
-      const vault = await keys.of(scope.accountId);
+      const vault = await keys.load(scope.accountId);
       // The value leaves only after the record of it is committed.
       return effect(pool, ctx, async (tx) => {
         const value = await reveal(tx, vault, scope, name);
@@ -166,7 +173,7 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
           accountId: scope.accountId,
           action: "variable.reveal",
           target: name,
-          metadata: placeOf(scope),
+          metadata: auditMetadata(scope),
         });
         return { name, value };
       });
@@ -174,20 +181,21 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
 
     async getResolvedVariables(req, ctx) {
       const scope = await scopes.find(req);
-      if (isAddon(scope.type)) throw refuse(404, "not_found", "A managed addon resolves no variables.");
-      if (unchanged(ctx, scope.tag)) return {};
+      if (isAddon(scope.serviceType))
+        throw refuse(404, "not_found", "A managed addon resolves no variables.");
+      if (isNotModified(ctx, scope.tag)) return {};
       return sets.read(scope);
     },
 
     async announceDeletion({ scopeId }) {
-      await doubt(pool, scopeId);
+      await insertDoubt(pool, scopeId);
       return {};
     },
 
     async resolveRelease({ serviceId }) {
       const { scope, set } = await resolveForRelease(deps, serviceId);
       const { data, dangling } = set;
-      const vault = await keys.forWriting(scope.accountId);
+      const vault = await keys.loadOrCreate(scope.accountId);
       return {
         data: data.map(({ name, value, sensitive }) => ({ name, value: value!, sensitive })),
         dangling,

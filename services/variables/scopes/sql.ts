@@ -1,17 +1,9 @@
-// Statements on the scope tree and on what addons publish; sql.ts has those on variables.
+// Statements on the scope tree.
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
-import type { Scope as ScopeKind } from "../resolve/resolve.ts";
-
-/** The ids of a path; `service` is a name. */
-export type Path = {
-  accountId: string;
-  projectId: string;
-  environmentId?: string | undefined;
-  service?: string | undefined;
-};
+import type { ScopeIds, ScopePath } from "./scope.ts";
 
 /** The scopes of a path as far as they exist. */
-export type PathRow = {
+export type ScopeRow = {
   accountId: string;
   projectId: string;
   projectRevision: number;
@@ -29,8 +21,8 @@ const PATH = `p.account_id as "accountId", p.id as "projectId", p.revision as "p
   s.id as "serviceId", s.revision as "serviceRevision", s.type as "serviceType",
   exists (select from doubts d where d.scope_id in (p.id, e.id, s.id)) as doubted`;
 
-export function scopesOfPath(db: Db, path: Path) {
-  return one<PathRow>(
+export function findScopeRow(db: Db, path: ScopePath) {
+  return one<ScopeRow>(
     db,
     "scopes_of_path",
     `select ${PATH} from scopes p
@@ -41,8 +33,8 @@ export function scopesOfPath(db: Db, path: Path) {
   );
 }
 
-export function scopesOfService(db: Db, serviceId: string) {
-  return one<PathRow>(
+export function findServiceRow(db: Db, serviceId: string) {
+  return one<ScopeRow>(
     db,
     "scopes_of_service",
     `select ${PATH} from scopes s
@@ -57,7 +49,7 @@ export function scopesOfService(db: Db, serviceId: string) {
 const DOUBT = "interval '2 minutes'";
 
 /** Notes that a scope may be deleted from now on, whoever has heard of it. */
-export function doubt(db: Db, scopeId: string) {
+export function insertDoubt(db: Db, scopeId: string) {
   return execute(
     db,
     "doubt",
@@ -67,7 +59,7 @@ export function doubt(db: Db, scopeId: string) {
 }
 
 /** Forgets announcements of deletions that did not happen: the scopes are there, long after. */
-export function endDoubts(db: Db, scopeIds: string[]) {
+export function deleteStaleDoubts(db: Db, scopeIds: string[]) {
   return execute(db, "doubts_end", `delete from doubts where scope_id = any($1) and at < now() - ${DOUBT}`, [
     scopeIds,
   ]);
@@ -92,29 +84,34 @@ export async function isAlive(db: Db, id: string): Promise<boolean> {
   return (await execute(db, "scope_alive", text, [id])) === 1;
 }
 
-export type NewScope = {
-  id: string;
-  accountId: string;
-  parentId: string | null;
-  kind: ScopeKind;
-  name?: string;
-  type?: string;
-};
-
-/** False when the scope is there, was deleted, or a newer service holds its name. */
-export async function insertScope(db: Db, scope: NewScope): Promise<boolean> {
-  const added = await execute(
+/** Inserts the innermost scope of `ids`. Returns false when it is known, was deleted, or a newer service has its name. */
+export async function insertScope(
+  db: Db,
+  ids: ScopeIds,
+  service?: { name: string; type: string },
+): Promise<boolean> {
+  const { id, kind, parentId } = innermost(ids);
+  const inserted = await execute(
     db,
     "scope_insert",
     `insert into scopes (id, account_id, parent_id, kind, name, type) values ($1, $2, $3, $4, $5, $6)
      on conflict do nothing`,
-    [scope.id, scope.accountId, scope.parentId, scope.kind, scope.name, scope.type],
+    [id, ids.accountId, parentId, kind, service?.name, service?.type],
   );
-  return added === 1;
+  return inserted === 1;
+}
+
+function innermost({ projectId, environmentId, serviceId }: ScopeIds) {
+  const kind = serviceId !== undefined ? "service" : environmentId !== undefined ? "environment" : "project";
+  const [id, parentId] = [serviceId, environmentId, projectId].filter((one) => one !== undefined);
+  return { id, kind, parentId };
 }
 
 /** Services that held a name before the given one was made. */
-export async function olderNamesakes(db: Db, service: { id: string; environmentId: string; name: string }) {
+export async function listOlderNamesakes(
+  db: Db,
+  service: { id: string; environmentId: string; name: string },
+) {
   const found = await many<{ id: string }>(
     db,
     "scope_namesakes",
@@ -124,19 +121,20 @@ export async function olderNamesakes(db: Db, service: { id: string; environmentI
   return found.map(({ id }) => id);
 }
 
-/** Marks a scope deleted, also one that was never heard of. */
-export function insertTombstone(db: Db, scope: NewScope) {
+/** Inserts a scope as deleted, also one that was never known; a known one stays as it is. */
+export function insertDeleted(db: Db, ids: ScopeIds) {
+  const { id, kind, parentId } = innermost(ids);
   return execute(
     db,
-    "scope_tombstone",
+    "scope_insert_deleted",
     `insert into scopes (id, account_id, parent_id, kind, deleted_at) values ($1, $2, $3, $4, now())
      on conflict (id) do nothing`,
-    [scope.id, scope.accountId, scope.parentId, scope.kind],
+    [id, ids.accountId, parentId, kind],
   );
 }
 
 /** Deletes a scope and all below it with their variables and keys; gives how many addon keys went. */
-export async function buryTree(db: Db, id: string): Promise<number> {
+export async function softDeleteTree(db: Db, id: string): Promise<number> {
   const gone = await one<{ keys: number }>(
     db,
     "scope_bury",
@@ -160,7 +158,7 @@ export async function buryTree(db: Db, id: string): Promise<number> {
 }
 
 /** Raises the revision of an environment whose services or addon keys changed; undefined when it is gone. */
-export async function touchEnvironment(db: Db, id: string): Promise<number | undefined> {
+export async function bumpEnvironmentRevision(db: Db, id: string): Promise<number | undefined> {
   const touched = await one<{ revision: number }>(
     db,
     "environment_touch",
@@ -174,7 +172,7 @@ export async function touchEnvironment(db: Db, id: string): Promise<number | und
 }
 
 /** Which of the names are services of the environment. */
-export async function knownServices(db: Db, environmentId: string, names: string[]): Promise<Set<string>> {
+export async function findServiceNames(db: Db, environmentId: string, names: string[]): Promise<Set<string>> {
   const found = await many<{ name: string }>(
     db,
     "services_known",
@@ -184,101 +182,5 @@ export async function knownServices(db: Db, environmentId: string, names: string
   return new Set(found.map(({ name }) => name));
 }
 
-/** Remembers that an addon published this revision; false when it is not newer than what is known. */
-export async function markPublished(
-  db: Db,
-  addon: { serviceId: string; ready: boolean; revision: number },
-): Promise<boolean> {
-  const changed = await execute(
-    db,
-    "addon_published",
-    `update scopes set ready = $2, keys_revision = $3
-     where id = $1 and deleted_at is null and (keys_revision < $3 or (keys_revision = $3 and ready <> $2))`,
-    [addon.serviceId, addon.ready, addon.revision],
-  );
-  return changed === 1;
-}
-
-export type KeyRow = { key: string; sensitive: boolean; sealed: Buffer; size: number };
-
-/** Replaces all keys of an addon. */
-export async function replaceKeys(db: Db, serviceId: string, keys: KeyRow[]): Promise<void> {
-  await execute(
-    db,
-    "addon_keys_replace",
-    `with old as (delete from addon_keys where service_id = $1 and key <> all($2::text[]))
-     insert into addon_keys (service_id, key, sensitive, sealed, size)
-     select $1, * from unnest($2::text[], $3::bool[], $4::bytea[], $5::int[])
-     on conflict (service_id, key) do update
-       set sensitive = excluded.sensitive, sealed = excluded.sealed, size = excluded.size`,
-    [
-      serviceId,
-      keys.map((row) => row.key),
-      keys.map((row) => row.sensitive),
-      keys.map((row) => row.sealed),
-      keys.map((row) => row.size),
-    ],
-  );
-}
-
-/** A service of an environment as connections see it, once for each key it has published. */
-export type AddonRow = {
-  environmentId: string;
-  name: string;
-  serviceId: string;
-  type: "web" | "worker" | "postgres" | "redis";
-  ready: boolean;
-  key: string | null;
-  sensitive: boolean | null;
-  size: number | null;
-  sealed: Buffer | null;
-};
-
-/** The named services of environments, with their keys. */
-export function addonRows(db: Db, environmentIds: string[], names: string[]) {
-  return many<AddonRow>(
-    db,
-    "addon_rows",
-    `select s.parent_id as "environmentId", s.name, s.id as "serviceId", s.type, s.ready,
-       k.key, k.sensitive, k.size, k.sealed
-     from scopes s left join addon_keys k on k.service_id = s.id
-     where s.parent_id = any($1) and s.name = any($2) and s.deleted_at is null`,
-    [environmentIds, names],
-  );
-}
-
-export type ImpactRow = { id: string; name: string; environmentId: string; total: number };
-
 /** A web or worker service, as the deployer tells it. */
-export type Neighbour = { id: string; name: string; environmentId: string };
-
-/**
- * Those of the services below a scope that resolve one of the names to its variable, as no nearer scope has the
- * name. At most `limit` of them, newest first; `total` counts all.
- */
-export function impactRows(
-  db: Db,
-  scopeId: string,
-  names: string[],
-  services: Neighbour[],
-  limit: number | null,
-) {
-  return many<ImpactRow>(
-    db,
-    "scope_impact",
-    `select s.id, s.name, s.environment_id as "environmentId", count(*) over ()::int as total
-     from unnest($3::text[], $4::text[], $5::text[]) as s (id, name, environment_id)
-     where exists (select from variables v where v.scope_id = $1 and v.name = any($2) and not exists (
-       select from variables nearer where nearer.name = v.name
-       and (nearer.scope_id = s.id or (nearer.scope_id = s.environment_id and s.environment_id <> $1))))
-     order by s.id desc limit $6`,
-    [
-      scopeId,
-      names,
-      services.map((service) => service.id),
-      services.map((service) => service.name),
-      services.map((service) => service.environmentId),
-      limit,
-    ],
-  );
-}
+export type ServiceRef = { id: string; name: string; environmentId: string };

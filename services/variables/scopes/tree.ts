@@ -1,60 +1,46 @@
 import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
-import type { Scope as ScopeKind } from "../resolve/resolve.ts";
+import type { ScopeIds } from "./scope.ts";
 import * as sql from "./sql.ts";
 
 // How the projection of the scope tree changes. Everything in a project changes under the lock on its
 // row, so that a write, a late read-through and a deletion see each other; the lock comes first.
 
-export type Chain = {
-  accountId: string;
-  projectId: string;
-  environmentId?: string | undefined;
-  service?: { id: string; name: string; type: string } | undefined;
-};
+type ServiceFacts = { serviceName?: string | undefined; serviceType?: string | undefined };
 
-/** Adds what is not known yet of a project, an environment in it and a service in that. Never revives. */
-export async function learn(tx: Tx, { accountId, projectId, environmentId, service }: Chain): Promise<void> {
-  await sql.insertScope(tx, { id: projectId, accountId, parentId: null, kind: "project" });
+/** Inserts what is not known yet of a project, an environment in it and a service in that. Never revives. */
+export async function insertChain(tx: Tx, chain: ScopeIds & ServiceFacts): Promise<void> {
+  const { accountId, projectId, environmentId, serviceId, serviceName: name, serviceType: type } = chain;
+  await sql.insertScope(tx, { accountId, projectId });
   if (!(await sql.lockProject(tx, projectId)) || environmentId === undefined) return;
-  await sql.insertScope(tx, { id: environmentId, accountId, parentId: projectId, kind: "environment" });
-  if (!(await sql.isAlive(tx, environmentId)) || !service) return;
-  // Ids sort by creation and a name is taken once: an older holder was deleted, and its event is under way.
-  for (const id of await sql.olderNamesakes(tx, { ...service, environmentId })) await sql.buryTree(tx, id);
-  const { id, name, type } = service;
-  const row = { id, accountId, parentId: environmentId, kind: "service" as const, name, type };
-  if (await sql.insertScope(tx, row)) await sql.touchEnvironment(tx, environmentId);
+  await sql.insertScope(tx, { accountId, projectId, environmentId });
+  if (!(await sql.isAlive(tx, environmentId))) return;
+  if (serviceId === undefined || name === undefined || type === undefined) return;
+  // Ids sort by creation and a name is unique: an older holder was deleted, and its event is under way.
+  for (const id of await sql.listOlderNamesakes(tx, { id: serviceId, name, environmentId }))
+    await sql.softDeleteTree(tx, id);
+  if (await sql.insertScope(tx, { accountId, projectId, environmentId, serviceId }, { name, type }))
+    await sql.bumpEnvironmentRevision(tx, environmentId);
 }
 
-export type Gone = {
-  accountId: string;
-  projectId: string;
-  id: string;
-  kind: ScopeKind;
-  parentId: string | null;
-};
-
-/** Deletes a scope and everything under it, variables and addon keys too; it can never come back. */
-export async function forget(tx: Tx, gone: Gone): Promise<void> {
-  // The lock needs a row, also for a project that nobody has met: a read-through and a write that are under
+/** Deletes the innermost scope of `ids` and everything below it, variables and addon keys too, for good. */
+export async function deleteScope(tx: Tx, ids: ScopeIds): Promise<void> {
+  const { accountId, projectId, environmentId, serviceId } = ids;
+  // The lock needs a row, also for a project that was never known: a read-through and a write that are under
   // way would slip past otherwise.
-  await sql.insertScope(tx, {
-    id: gone.projectId,
-    accountId: gone.accountId,
-    parentId: null,
-    kind: "project",
-  });
-  await sql.lockProject(tx, gone.projectId);
-  await sql.insertTombstone(tx, gone);
-  const keys = await sql.buryTree(tx, gone.id);
-  if (gone.kind !== "service" || gone.parentId === null) return;
-  const revision = await sql.touchEnvironment(tx, gone.parentId);
-  if (revision !== undefined && keys > 0) await tellEnvironment(tx, gone.accountId, gone.parentId, revision);
+  await sql.insertScope(tx, { accountId, projectId });
+  await sql.lockProject(tx, projectId);
+  await sql.insertDeleted(tx, { accountId, projectId, environmentId, serviceId });
+  const addonKeys = await sql.softDeleteTree(tx, serviceId ?? environmentId ?? projectId);
+  if (serviceId === undefined || environmentId === undefined) return;
+  const revision = await sql.bumpEnvironmentRevision(tx, environmentId);
+  if (revision !== undefined && addonKeys > 0)
+    await emitEnvironmentChanged(tx, accountId, environmentId, revision);
 }
 
-/** Tells that what connections of an environment lead to has changed. */
-export async function tellEnvironment(tx: Tx, accountId: string, scopeId: string, revision: number) {
+/** Emits that what the connections of an environment resolve to has changed. */
+export async function emitEnvironmentChanged(tx: Tx, accountId: string, scopeId: string, revision: number) {
   await emit(tx, VariablesChangedSchema, accountId, {
     accountId,
     scope: "environment",

@@ -3,30 +3,30 @@ import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { unavailable } from "../../kit/rpc/errors.ts";
 import { fingerprint, type ResolvedEntry } from "../resolve/resolve.ts";
-import { dataKey, insertDataKey } from "../writes/sql.ts";
 import {
   type Keyring,
   KeyUnavailable,
   newDataKey,
   open,
-  type Place,
   SealBroken,
+  type SealContext,
   seal,
   unwrapDataKey,
   wrapDataKey,
 } from "./seal.ts";
+import { findDataKey, insertDataKey } from "./sql.ts";
 
-/** What can be done under the data key of one account. */
+/** Seals and opens values under the data key of one account. */
 export type Vault = {
-  seal(place: Place, plaintext: string): Buffer;
+  seal(context: SealContext, plaintext: string): Buffer;
   /** Throws 503 for what does not open. */
-  open(place: Place, sealed: Buffer): string;
+  open(context: SealContext, sealed: Buffer): string;
   fingerprint(data: readonly Pick<ResolvedEntry, "name" | "value">[]): string;
 };
 
 export type DataKeys = ReturnType<typeof createDataKeys>;
 
-const KEPT = 10_000;
+const MAX_CACHED = 10_000;
 
 /**
  * The data keys of accounts. An unwrapped key stays in memory: it never changes, only what wraps it does.
@@ -35,13 +35,15 @@ const KEPT = 10_000;
 export function createDataKeys({ pool, keyring, log }: { pool: Pool; keyring: Keyring; log: Logger }) {
   const vaults = new Map<string, Vault>();
 
-  const guarded = <T>(work: () => T): T => {
+  const orUnavailable = <T>(work: () => T): T => {
     try {
       return work();
     } catch (error) {
       if (!(error instanceof KeyUnavailable || error instanceof SealBroken)) throw error;
       log.error({ reason: error.message }, "stored values cannot be opened");
-      throw unavailable("Stored values cannot be opened right now. The operator has to look at the keys.");
+      throw unavailable(
+        "Stored values cannot be opened right now. The operator has to check the encryption keys.",
+      );
     }
   };
 
@@ -49,8 +51,8 @@ export function createDataKeys({ pool, keyring, log }: { pool: Pool; keyring: Ke
     // Apart from the key that encrypts, and the same after a rotation: fingerprints are compared over time.
     const mac = createHmac("sha256", key).update("berth:fingerprint:1").digest();
     return {
-      seal: (place, plaintext) => seal(key, place, plaintext),
-      open: (place, sealed) => guarded(() => open(key, place, sealed)),
+      seal: (context, plaintext) => seal(key, context, plaintext),
+      open: (context, sealed) => orUnavailable(() => open(key, context, sealed)),
       fingerprint: (data) => fingerprint(data, mac),
     };
   }
@@ -58,22 +60,22 @@ export function createDataKeys({ pool, keyring, log }: { pool: Pool; keyring: Ke
   async function load(accountId: string): Promise<Vault> {
     const known = vaults.get(accountId);
     if (known) return known;
-    const row = await dataKey(pool, accountId);
-    const vault = guarded(() => {
+    const row = await findDataKey(pool, accountId);
+    const vault = orUnavailable(() => {
       if (!row) throw new KeyUnavailable(`there are sealed values of ${accountId} but no data key`);
       return vaultOf(unwrapDataKey(keyring, accountId, row));
     });
-    if (vaults.size >= KEPT) vaults.delete(vaults.keys().next().value!);
+    if (vaults.size >= MAX_CACHED) vaults.delete(vaults.keys().next().value!);
     vaults.set(accountId, vault);
     return vault;
   }
 
   return {
-    /** For values that are stored already. Throws 503. */
-    of: load,
-    /** For values to be stored: makes the data key of an account that has none. Throws 503. */
-    async forWriting(accountId: string): Promise<Vault> {
-      if (!vaults.has(accountId) && !(await dataKey(pool, accountId)))
+    /** Returns the vault of an account that has stored values. Throws 503. */
+    load,
+    /** Returns the vault of an account that is about to store values; creates its data key if it has none. Throws 503. */
+    async loadOrCreate(accountId: string): Promise<Vault> {
+      if (!vaults.has(accountId) && !(await findDataKey(pool, accountId)))
         await insertDataKey(pool, accountId, wrapDataKey(keyring, accountId, newDataKey()));
       return load(accountId);
     },

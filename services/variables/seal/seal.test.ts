@@ -4,19 +4,18 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   KeyUnavailable,
-  needsRewrap,
   newDataKey,
   open,
-  type Place,
   parseKeys,
   SealBroken,
+  type SealContext,
   seal,
   unwrapDataKey,
   wrapDataKey,
 } from "./seal.ts";
 
 const ACCOUNT = "acc_1";
-const PLACE: Place = { accountId: ACCOUNT, scope: "project", scopeId: "prj_1", name: "TOKEN" };
+const CONTEXT: SealContext = { accountId: ACCOUNT, scope: "project", scopeId: "prj_1", name: "TOKEN" };
 const newKey = () => randomBytes(32).toString("base64");
 const text = fc.string({ unit: "binary", maxLength: 200 }).filter((value) => value.isWellFormed());
 
@@ -32,18 +31,18 @@ function thrown(action: () => unknown): Error {
 describe("a sealed value", () => {
   const dataKey = newDataKey();
 
-  test("opens to what was sealed, for any text and place", () => {
-    const places = fc.record({ accountId: text, scope: text, scopeId: text, name: text });
+  test("opens to what was sealed, for any text and context", () => {
+    const contexts = fc.record({ accountId: text, scope: text, scopeId: text, name: text });
     fc.assert(
-      fc.property(places, text, (place, value) => {
-        expect(open(dataKey, place, seal(dataKey, place, value))).toBe(value);
+      fc.property(contexts, text, (context, value) => {
+        expect(open(dataKey, context, seal(dataKey, context, value))).toBe(value);
       }),
     );
   });
 
   test("of 64 KiB opens, also from the plain bytes a driver hands over", () => {
     const value = "€".repeat(21_845);
-    expect(open(dataKey, PLACE, new Uint8Array(seal(dataKey, PLACE, value)))).toBe(value);
+    expect(open(dataKey, CONTEXT, new Uint8Array(seal(dataKey, CONTEXT, value)))).toBe(value);
   });
 
   test("that an earlier version stored opens, as does its data key", () => {
@@ -55,73 +54,73 @@ describe("a sealed value", () => {
     const storedKey = unwrapDataKey(keyring, ACCOUNT, { kekId: "k1", wrapped });
     expect(storedKey.equals(createSecretKey(Buffer.alloc(32, 3)))).toBe(true);
     const value = Buffer.from("Ab0lO1VM91nMYHe7gPMfYFaUdk5qoxqw6u8sQ83yM83YqgVS", "base64");
-    expect(open(storedKey, PLACE, value)).toBe("grüße");
+    expect(open(storedKey, CONTEXT, value)).toBe("grüße");
   });
 
   test("looks different each time and is 29 bytes longer than the text", () => {
-    const sealed = Array.from({ length: 100 }, () => seal(dataKey, PLACE, "same").toString("hex"));
+    const sealed = Array.from({ length: 100 }, () => seal(dataKey, CONTEXT, "same").toString("hex"));
     expect(new Set(sealed).size).toBe(100);
-    expect(seal(dataKey, PLACE, "same")).toHaveLength(4 + 29);
+    expect(seal(dataKey, CONTEXT, "same")).toHaveLength(4 + 29);
     expect(sealed.join()).not.toContain(Buffer.from("same").toString("hex"));
   });
 
-  test.each<Partial<Place>>([
+  test.each<Partial<SealContext>>([
     { accountId: "acc_2" },
     { scope: "environment" },
     { scopeId: "prj_2" },
     { name: "TOKEN2" },
   ])("does not open once its row is moved to %o", (moved) => {
-    const sealed = seal(dataKey, PLACE, "v");
-    expect(thrown(() => open(dataKey, { ...PLACE, ...moved }, sealed))).toBeInstanceOf(SealBroken);
+    const sealed = seal(dataKey, CONTEXT, "v");
+    expect(thrown(() => open(dataKey, { ...CONTEXT, ...moved }, sealed))).toBeInstanceOf(SealBroken);
   });
 
-  test("opens at no other place, however the parts are cut", () => {
+  test("opens at no other context, however the parts are cut", () => {
     const part = fc.stringMatching(/^[a1:|]{0,3}$/);
-    const places = fc.record({ accountId: part, scope: part, scopeId: part, name: part });
+    const contexts = fc.record({ accountId: part, scope: part, scopeId: part, name: part });
     fc.assert(
-      fc.property(places, places, (one, other) => {
+      fc.property(contexts, contexts, (one, other) => {
         fc.pre(JSON.stringify(one) !== JSON.stringify(other));
         expect(() => open(dataKey, other, seal(dataKey, one, "v"))).toThrow(SealBroken);
       }),
       { numRuns: 1000 },
     );
-    const shifted = { ...PLACE, scopeId: "prj_1T", name: "OKEN" };
-    expect(() => open(dataKey, shifted, seal(dataKey, PLACE, "v"))).toThrow(SealBroken);
+    const shifted = { ...CONTEXT, scopeId: "prj_1T", name: "OKEN" };
+    expect(() => open(dataKey, shifted, seal(dataKey, CONTEXT, "v"))).toThrow(SealBroken);
   });
 
   test("with any one bit flipped does not open", () => {
-    const sealed = seal(dataKey, PLACE, "value");
+    const sealed = seal(dataKey, CONTEXT, "value");
     for (let bit = 0; bit < sealed.length * 8; bit += 1) {
       const damaged = Buffer.from(sealed);
       damaged[bit >> 3]! ^= 1 << (bit & 7);
-      expect(() => open(dataKey, PLACE, damaged)).toThrow(SealBroken);
+      expect(() => open(dataKey, CONTEXT, damaged)).toThrow(SealBroken);
     }
   });
 
   test("cut short at any length, or with bytes added, does not open", () => {
-    const sealed = seal(dataKey, PLACE, "value");
+    const sealed = seal(dataKey, CONTEXT, "value");
     for (let length = 0; length < sealed.length; length += 1) {
-      expect(() => open(dataKey, PLACE, sealed.subarray(0, length))).toThrow(SealBroken);
+      expect(() => open(dataKey, CONTEXT, sealed.subarray(0, length))).toThrow(SealBroken);
     }
-    expect(() => open(dataKey, PLACE, Buffer.concat([sealed, Buffer.of(0)]))).toThrow(SealBroken);
+    expect(() => open(dataKey, CONTEXT, Buffer.concat([sealed, Buffer.of(0)]))).toThrow(SealBroken);
   });
 
   test("of a later version is refused rather than guessed at", () => {
-    const sealed = seal(dataKey, PLACE, "value");
+    const sealed = seal(dataKey, CONTEXT, "value");
     expect(sealed[0]).toBe(1);
     sealed[0] = 2;
-    expect(() => open(dataKey, PLACE, sealed)).toThrow(SealBroken);
+    expect(() => open(dataKey, CONTEXT, sealed)).toThrow(SealBroken);
   });
 
-  test("does not open with another data key, and the error shows the place but no value", () => {
-    const error = thrown(() => open(newDataKey(), PLACE, seal(dataKey, PLACE, "marker-value")));
+  test("does not open with another data key, and the error shows the context but no value", () => {
+    const error = thrown(() => open(newDataKey(), CONTEXT, seal(dataKey, CONTEXT, "marker-value")));
     expect(error).toBeInstanceOf(SealBroken);
     expect(error.message).toContain("TOKEN");
     expect(inspect(error)).not.toContain("marker-value");
   });
 
   test("is never made of text that would not come back the same", () => {
-    expect(() => seal(dataKey, PLACE, "a\ud800b")).toThrow(TypeError);
+    expect(() => seal(dataKey, CONTEXT, "a\ud800b")).toThrow(TypeError);
   });
 });
 
@@ -136,17 +135,17 @@ describe("a data key", () => {
     const row = wrapDataKey(before, ACCOUNT, dataKey);
     expect(row.kekId).toBe("k1");
     const again = unwrapDataKey(before, ACCOUNT, row);
-    expect(open(again, PLACE, seal(dataKey, PLACE, "v"))).toBe("v");
+    expect(open(again, CONTEXT, seal(dataKey, CONTEXT, "v"))).toBe("v");
   });
 
   test("survives rotation: values stay as they are, only the wrapping changes", () => {
     const dataKey = newDataKey();
-    const sealed = seal(dataKey, PLACE, "v");
+    const sealed = seal(dataKey, CONTEXT, "v");
     const old = wrapDataKey(before, ACCOUNT, dataKey);
-    expect([needsRewrap(before, old), needsRewrap(during, old)]).toEqual([false, true]);
+    expect([old.kekId, before.currentId, during.currentId]).toEqual(["k1", "k1", "k2"]);
     const rewrapped = wrapDataKey(during, ACCOUNT, unwrapDataKey(during, ACCOUNT, old));
-    expect([rewrapped.kekId, needsRewrap(during, rewrapped)]).toEqual(["k2", false]);
-    expect(open(unwrapDataKey(after, ACCOUNT, rewrapped), PLACE, sealed)).toBe("v");
+    expect(rewrapped.kekId).toBe("k2");
+    expect(open(unwrapDataKey(after, ACCOUNT, rewrapped), CONTEXT, sealed)).toBe("v");
   });
 
   test("whose encryption key is not configured is unavailable, and the error names the missing id", () => {
@@ -166,7 +165,7 @@ describe("a data key", () => {
       () => unwrapDataKey(twins, ACCOUNT, { ...row, kekId: "k3" }),
       () => unwrapDataKey(during, ACCOUNT, { ...row, wrapped: damaged }),
       () => unwrapDataKey(during, ACCOUNT, { ...row, wrapped: Buffer.alloc(0) }),
-      () => unwrapDataKey(during, ACCOUNT, { ...row, wrapped: seal(newDataKey(), PLACE, "v") }),
+      () => unwrapDataKey(during, ACCOUNT, { ...row, wrapped: seal(newDataKey(), CONTEXT, "v") }),
     ];
     for (const attempt of attempts) expect(attempt).toThrow(KeyUnavailable);
     expect(unwrapDataKey(twins, ACCOUNT, row).symmetricKeySize).toBe(32);

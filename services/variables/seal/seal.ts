@@ -18,8 +18,8 @@ export type Keyring = { readonly currentId: string; readonly keys: ReadonlyMap<s
 /** A data key as it is stored: the id of the key that wraps it, and the wrapped bytes. */
 export type WrappedKey = { kekId: string; wrapped: Buffer };
 
-/** Where a sealed value belongs. A value moved to any other place does not open. */
-export type Place = { accountId: string; scope: string; scopeId: string; name: string };
+/** What a sealed value is bound to. A value moved to any other variable does not open. */
+export type SealContext = { accountId: string; scope: string; scopeId: string; name: string };
 
 /** The data key of an account cannot be unwrapped with the configured keys. Callers answer 503. */
 export class KeyUnavailable extends Error {
@@ -95,33 +95,28 @@ export function unwrapDataKey(keyring: Keyring, accountId: string, row: WrappedK
   return dataKey;
 }
 
-/** Whether a stored data key is wrapped by another key than the one that encrypts now (command `rotate`). */
-export function needsRewrap(keyring: Keyring, row: Pick<WrappedKey, "kekId">): boolean {
-  return row.kekId !== keyring.currentId;
-}
-
 /**
- * Seals a value for its place: version byte, 12-byte random nonce, ciphertext, 16-byte tag (29 bytes more than
+ * Seals a value in its context: version byte, 12-byte random nonce, ciphertext, 16-byte tag (29 bytes more than
  * the UTF-8 of the value). Throws TypeError on a lone surrogate, which UTF-8 cannot carry back.
  */
-export function seal(dataKey: KeyObject, place: Place, plaintext: string): Buffer {
+export function seal(dataKey: KeyObject, context: SealContext, plaintext: string): Buffer {
   if (!plaintext.isWellFormed()) throw new TypeError("a value must be well-formed Unicode");
-  return encrypt(dataKey, placeContext(place), Buffer.from(plaintext));
+  return encrypt(dataKey, authenticatedData(context), Buffer.from(plaintext));
 }
 
-/** Opens what `seal` made for the same place. Throws SealBroken otherwise; the message names the place only. */
-export function open(dataKey: KeyObject, place: Place, sealed: Uint8Array): string {
-  const plain = decrypt(dataKey, placeContext(place), sealed);
+/** Returns what `seal` sealed in the same context. Throws SealBroken otherwise; the message names the context only. */
+export function open(dataKey: KeyObject, context: SealContext, sealed: Uint8Array): string {
+  const plain = decrypt(dataKey, authenticatedData(context), sealed);
   if (plain === undefined) {
     throw new SealBroken(
-      `the stored value of ${place.name} in ${place.scope} ${place.scopeId} does not open with the data key of ${place.accountId}`,
+      `the stored value of ${context.name} in ${context.scope} ${context.scopeId} does not open with the data key of ${context.accountId}`,
     );
   }
   return plain.toString("utf8");
 }
 
-// Every part carries its length, so that no two different places give the same bytes.
-function placeContext({ accountId, scope, scopeId, name }: Place): Buffer {
+// Every part carries its length, so that no two contexts have the same bytes.
+function authenticatedData({ accountId, scope, scopeId, name }: SealContext): Buffer {
   return Buffer.from(
     `berth:value:${VERSION}|${accountId.length}:${accountId}|${scope.length}:${scope}|${scopeId.length}:${scopeId}|${name.length}:${name}`,
   );

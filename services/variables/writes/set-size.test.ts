@@ -15,8 +15,8 @@ const rowsOf = (scope: SizedRow["scope"]) =>
     .uniqueArray(fc.tuple(names, source), { selector: ([name]) => name })
     .map((list) => list.map(([name, from]): SizedRow => ({ name, scope, scopeId: scope, ...from })));
 const chain = fc.tuple(rowsOf("project"), rowsOf("environment"), rowsOf("service"));
-const addons = new Map<string, Addon>([
-  ["db", { type: "postgres", ready: true, keys: new Map([["URL", { value: "30", sensitive: true }]]) }],
+const addons = new Map<string, Addon<number>>([
+  ["db", { type: "postgres", ready: true, keys: new Map([["URL", { value: 30, sensitive: true }]]) }],
 ]);
 const refs = (rows: SizedRow[]) => rows.filter((row) => row.aliasTarget || row.connectionService).length;
 const bytes = (rows: SizedRow[]) => rows.reduce((sum, row) => sum + row.name.length + row.size, 0);

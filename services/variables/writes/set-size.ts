@@ -1,14 +1,8 @@
 import { refuse } from "../../kit/rpc/errors.ts";
-import {
-  type Addon,
-  type ResolveInput,
-  resolve,
-  resolvedSize,
-  type VariableRow,
-} from "../resolve/resolve.ts";
+import { type Addons, resolve, resolvedSize, type VariableRow } from "../resolve/resolve.ts";
 import type { Growth, NewVariable, Replaced } from "./sql.ts";
 
-/** What a resolved set may have at most: UTF-8 of all names and values (docs/variables.md#limits). */
+/** The most that a resolved set may have: UTF-8 of all names and values (docs/variables.md#limits). */
 export const MAX_SET_BYTES = 512 * 1024;
 
 /** Rows to store and names to remove in one scope, and the rows that are there now under those names. */
@@ -17,7 +11,7 @@ export type Write = { set: NewVariable[]; unset: string[]; replaced: Replaced[] 
 /** A row with the size of its literal. */
 export type SizedRow = Omit<VariableRow, "id" | "value" | "sensitive"> & { size: number };
 
-/** What a write adds at most to any set; what it takes away is not counted against it. */
+/** Returns what a write adds at most to any set; what it removes is not subtracted. */
 export function growthOf({ set, replaced }: Write): Growth {
   const before = new Map(replaced.map((row) => [row.name, row]));
   const growth = { bytes: 0, refs: 0, widest: 0 };
@@ -30,7 +24,7 @@ export function growthOf({ set, replaced }: Write): Growth {
   return growth;
 }
 
-/** The rows of a chain after a write to one of its scopes. */
+/** Returns the rows of a chain after a write to one of its scopes. */
 export function afterWrite(
   rows: SizedRow[],
   at: Pick<SizedRow, "scope" | "scopeId">,
@@ -41,23 +35,23 @@ export function afterWrite(
   return [...kept, ...write.set.map((row) => ({ ...row, ...at }))];
 }
 
-/** The size of what a chain resolves to, from sizes alone; `addons` carry sizes as the values of their keys. */
-export function sizeOf(rows: SizedRow[], addons: ResolveInput["addons"]): number {
-  const sized = rows.map((row) => ({ ...row, id: "", sensitive: false, value: String(row.size) }));
+/** Returns the size of what a chain resolves to, from sizes alone; `addons` carry sizes as values. */
+export function sizeOf(rows: SizedRow[], addons: Addons<number>): number {
+  const sized = rows.map((row) => ({ ...row, id: "", sensitive: false, value: row.size }));
   const { data } = resolve({ rows: sized, addons });
-  const values = data.reduce((sum, entry) => sum + Number(entry.value), 0);
+  const values = data.reduce((sum, entry) => sum + entry.value!, 0);
   return values + resolvedSize(data.map(({ name }) => ({ name })));
 }
 
 /**
- * Refuses a write after which the set of a chain is too large. A set that was too large already, because
+ * Throws 422 for a write after which the set of a chain is too large. A set that was too large already, because
  * an addon's keys grew, may shrink step by step.
  */
 export function refuseLarger(
   rows: SizedRow[],
   at: Pick<SizedRow, "scope" | "scopeId">,
   write: Write,
-  addons: ReadonlyMap<string, Addon>,
+  addons: Addons<number>,
   whose: string,
 ): void {
   const after = sizeOf(afterWrite(rows, at, write), addons);

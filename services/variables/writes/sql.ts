@@ -1,7 +1,7 @@
-// Statements on variables and data keys; sql-scopes.ts has those on the scope tree.
+// Statements on the variables of one scope.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
-import type { WrappedKey } from "../seal/seal.ts";
+import type { ScopeRow, ServiceRef } from "../scopes/sql.ts";
 
 /** A variable without its place and value. */
 export type StoredVariable = {
@@ -33,7 +33,7 @@ export function listVariables(db: Db, scopeId: string, page: { before?: string |
   );
 }
 
-export function variableByName(db: Db, scopeId: string, name: string) {
+export function findVariable(db: Db, scopeId: string, name: string) {
   return one<SealedVariable>(
     db,
     "variable_by_name",
@@ -45,7 +45,7 @@ export function variableByName(db: Db, scopeId: string, name: string) {
 /** What a write has to know of a row that it replaces. */
 export type Replaced = { id: string; name: string; size: number; sensitive: boolean; literal: boolean };
 
-export function replacedBy(db: Db, scopeId: string, names: string[]) {
+export function listReplaced(db: Db, scopeId: string, names: string[]) {
   return many<Replaced>(
     db,
     "variables_replaced",
@@ -107,7 +107,7 @@ export function deleteVariables(db: Db, scopeId: string, names: string[]) {
 }
 
 /** Sets the revision of a scope and counts its rows again; gives how many there are. */
-export async function finishScope(db: Db, scopeId: string, revision: number): Promise<number> {
+export async function updateScopeTotals(db: Db, scopeId: string, revision: number): Promise<number> {
   const found = await one<{ variables: number }>(
     db,
     "scope_finish",
@@ -120,46 +120,6 @@ export async function finishScope(db: Db, scopeId: string, revision: number): Pr
   return found!.variables;
 }
 
-/** A row of a scope chain, as resolution reads it. */
-export type ChainRow = {
-  id: string;
-  name: string;
-  scopeId: string;
-  sensitive: boolean;
-  size: number;
-  connectionService: string | null;
-  connectionKey: string | null;
-  aliasTarget: string | null;
-};
-
-const CHAIN = `id, name, scope_id as "scopeId", sensitive, size, connection_service as "connectionService",
-  connection_key as "connectionKey", alias_target as "aliasTarget"`;
-
-/** All rows of scopes, without values. */
-export function chainRows(db: Db, scopeIds: string[]) {
-  const text = `select ${CHAIN} from variables where scope_id = any($1)`;
-  return many<ChainRow>(db, "chain_rows", text, [scopeIds]);
-}
-
-/** All rows of scopes with their sealed values; those of sensitive rows only when `sensitive`. */
-export function sealedChainRows(db: Db, scopeIds: string[], sensitive: boolean) {
-  return many<ChainRow & { sealed: Buffer | null }>(
-    db,
-    "chain_rows_sealed",
-    `select ${CHAIN}, case when $2 or not sensitive then sealed end as sealed from variables
-     where scope_id = any($1)`,
-    [scopeIds, sensitive],
-  );
-}
-
-export type Leaf = {
-  projectId: string;
-  environmentId: string | null;
-  serviceId: string | null;
-  /** Name of the service, for the refusal. */
-  name: string | null;
-};
-
 /** What a write adds at most to each resolved set below its scope. */
 export type Growth = { bytes: number; refs: number; widest: number };
 
@@ -168,8 +128,8 @@ export type Growth = { bytes: number; refs: number; widest: number };
  * services, and those that a new service of each environment or project would get. The bound counts every
  * row as if nothing shadowed it, and every alias and connection as the largest value in reach.
  */
-export function leavesOver(db: Db, scopeId: string, growth: Growth, limit: number) {
-  return many<Leaf>(
+export function listSetsOver(db: Db, scopeId: string, growth: Growth, limit: number) {
+  return many<Pick<ScopeRow, "projectId" | "environmentId" | "serviceId"> & { serviceName: string | null }>(
     db,
     "leaves_over",
     `with leaf as (
@@ -180,7 +140,7 @@ export function leavesOver(db: Db, scopeId: string, growth: Growth, limit: numbe
      )
      select coalesce(top.id, mid.id, leaf.id) as "projectId",
        case leaf.kind when 'service' then mid.id when 'environment' then leaf.id end as "environmentId",
-       case leaf.kind when 'service' then leaf.id end as "serviceId", leaf.name
+       case leaf.kind when 'service' then leaf.id end as "serviceId", leaf.name as "serviceName"
      from leaf left join scopes mid on mid.id = leaf.parent_id left join scopes top on top.id = mid.parent_id
      where (leaf.kind <> 'service' or leaf.type in ('web', 'worker'))
      and $2 + leaf.bytes + coalesce(mid.bytes, 0) + coalesce(top.bytes, 0)
@@ -190,45 +150,33 @@ export function leavesOver(db: Db, scopeId: string, growth: Growth, limit: numbe
   );
 }
 
-export function dataKey(db: Db, accountId: string) {
-  return one<WrappedKey>(
+/**
+ * Those of the services below a scope that resolve one of the names to its variable, as no nearer scope has the
+ * name. At most `limit` of them, newest first; `total` counts all.
+ */
+export function listImpact(
+  db: Db,
+  scopeId: string,
+  names: string[],
+  services: ServiceRef[],
+  limit: number | null,
+) {
+  return many<ServiceRef & { total: number }>(
     db,
-    "data_key",
-    `select kek_id as "kekId", wrapped from data_keys where account_id = $1`,
-    [accountId],
-  );
-}
-
-/** Stores the first data key of an account; none where one is, or where values wait for a lost one. */
-export function insertDataKey(db: Db, accountId: string, key: WrappedKey) {
-  return execute(
-    db,
-    "data_key_insert",
-    `insert into data_keys (account_id, kek_id, wrapped) select $1, $2, $3
-     where not exists (select from scopes s join variables v on v.scope_id = s.id
-       where s.account_id = $1 and v.sealed is not null)
-     on conflict (account_id) do nothing`,
-    [accountId, key.kekId, key.wrapped],
-  );
-}
-
-/** Data keys that another key than `kekId` wraps, in order of account, after `after`. */
-export function dataKeysNotUnder(db: Db, kekId: string, after: string, limit: number) {
-  return many<WrappedKey & { accountId: string }>(
-    db,
-    "data_keys_not_under",
-    `select account_id as "accountId", kek_id as "kekId", wrapped from data_keys
-     where kek_id <> $1 and account_id > $2 order by account_id limit $3`,
-    [kekId, after, limit],
-  );
-}
-
-/** Replaces a wrapped data key, unless another did so first. */
-export function rewrapDataKey(db: Db, accountId: string, from: WrappedKey, to: WrappedKey) {
-  return execute(
-    db,
-    "data_key_rewrap",
-    "update data_keys set kek_id = $3, wrapped = $4 where account_id = $1 and wrapped = $2",
-    [accountId, from.wrapped, to.kekId, to.wrapped],
+    "scope_impact",
+    `select s.id, s.name, s.environment_id as "environmentId", count(*) over ()::int as total
+     from unnest($3::text[], $4::text[], $5::text[]) as s (id, name, environment_id)
+     where exists (select from variables v where v.scope_id = $1 and v.name = any($2) and not exists (
+       select from variables nearer where nearer.name = v.name
+       and (nearer.scope_id = s.id or (nearer.scope_id = s.environment_id and s.environment_id <> $1))))
+     order by s.id desc limit $6`,
+    [
+      scopeId,
+      names,
+      services.map((service) => service.id),
+      services.map((service) => service.name),
+      services.map((service) => service.environmentId),
+      limit,
+    ],
   );
 }

@@ -1,22 +1,27 @@
 import { newId } from "../../kit/ids.ts";
 import { invalid } from "../../kit/rpc/errors.ts";
-import type { Source } from "../api/request-rules.ts";
-import type { Scope } from "../scopes/scopes.ts";
+import type { Scope } from "../scopes/scope.ts";
 import type { Vault } from "../seal/data-keys.ts";
 import type { NewVariable, Replaced, SealedVariable, StoredVariable } from "./sql.ts";
+
+/** Where the value of a variable comes from. */
+export type Source =
+  | { kind: "literal"; value: string }
+  | { kind: "connection"; service: string; key: string }
+  | { kind: "alias"; target: string };
 
 /** Whether a stored variable is a literal: neither a connection nor an alias. */
 export function isLiteral(row: Pick<StoredVariable, "connectionService" | "aliasTarget">): boolean {
   return row.connectionService === null && row.aliasTarget === null;
 }
 
-/** The tag of a single read: changes with the row, and when what it points to becomes sensitive or stops. */
+/** Returns the tag of a single read: it changes with the row, and with the sensitivity of what it points to. */
 export function tagOf(row: Pick<StoredVariable, "id" | "revision">, sensitive: boolean | undefined): string {
   return `${row.id.slice(4)}-${row.revision}${sensitive ? "-s" : ""}`;
 }
 
-/** A row to store, its literal sealed for its place; without an id it is given one before it is stored. */
-export function rowOf(
+/** Returns a row to store, its literal sealed. Without an id it needs one before it is stored. */
+export function toRow(
   vault: Vault,
   scope: Scope,
   given: { id?: string; name: string; sensitive?: boolean | undefined },
@@ -37,14 +42,14 @@ export function rowOf(
   };
 }
 
-/** An entry of a batch over what it overwrites: a sensitive literal stays one unless the entry says so. */
-export function overwriting(row: NewVariable, sensitive: boolean | undefined, old: Replaced | undefined) {
+/** Returns the row of a batch entry over what it overwrites: a sensitive literal stays one unless the entry says otherwise. */
+export function overwrite(row: NewVariable, sensitive: boolean | undefined, old: Replaced | undefined) {
   const keep = sensitive === undefined && row.sealed !== null && old?.sensitive === true;
   return { ...row, id: old?.id ?? newId("var"), sensitive: keep || row.sensitive };
 }
 
-/** A stored variable after a PATCH. Throws 422 kind_mismatch and sensitive_requires_literal. */
-export function patched(
+/** Returns a stored variable after a PATCH. Throws 422 kind_mismatch and sensitive_requires_literal. */
+export function applyPatch(
   vault: Vault,
   scope: Scope,
   old: SealedVariable,
@@ -61,7 +66,7 @@ export function patched(
   if (patch.sensitive !== undefined && kind !== "literal")
     throw invalid("sensitive", "sensitive_requires_literal", "Only a variable with a value has sensitive.");
   const { id, name } = old;
-  const row = source ? rowOf(vault, scope, { id, name, sensitive }, source) : { ...old, sensitive };
+  const row = source ? toRow(vault, scope, { id, name, sensitive }, source) : { ...old, sensitive };
   const unsealed = old.sensitive && !sensitive && !source;
   return { action: unsealed ? "variable.unseal" : "variable.update", row };
 }

@@ -1,0 +1,65 @@
+// Statements on the keys that managed addons publish.
+import { type Db, execute, many } from "../../kit/postgres/db.ts";
+
+/** Remembers that an addon published this revision; false when it is not newer than what is known. */
+export async function recordPublication(
+  db: Db,
+  addon: { serviceId: string; ready: boolean; revision: number },
+): Promise<boolean> {
+  const changed = await execute(
+    db,
+    "addon_published",
+    `update scopes set ready = $2, keys_revision = $3
+     where id = $1 and deleted_at is null and (keys_revision < $3 or (keys_revision = $3 and ready <> $2))`,
+    [addon.serviceId, addon.ready, addon.revision],
+  );
+  return changed === 1;
+}
+
+export type NewAddonKey = { key: string; sensitive: boolean; sealed: Buffer; size: number };
+
+/** Replaces all keys of an addon. */
+export async function replaceAddonKeys(db: Db, serviceId: string, keys: NewAddonKey[]): Promise<void> {
+  await execute(
+    db,
+    "addon_keys_replace",
+    `with old as (delete from addon_keys where service_id = $1 and key <> all($2::text[]))
+     insert into addon_keys (service_id, key, sensitive, sealed, size)
+     select $1, * from unnest($2::text[], $3::bool[], $4::bytea[], $5::int[])
+     on conflict (service_id, key) do update
+       set sensitive = excluded.sensitive, sealed = excluded.sealed, size = excluded.size`,
+    [
+      serviceId,
+      keys.map((row) => row.key),
+      keys.map((row) => row.sensitive),
+      keys.map((row) => row.sealed),
+      keys.map((row) => row.size),
+    ],
+  );
+}
+
+/** A service of an environment as connections see it, once for each key it has published. */
+export type AddonKeyRow = {
+  environmentId: string;
+  name: string;
+  serviceId: string;
+  type: "web" | "worker" | "postgres" | "redis";
+  ready: boolean;
+  key: string | null;
+  sensitive: boolean | null;
+  size: number | null;
+  sealed: Buffer | null;
+};
+
+/** The named services of environments, with their keys. */
+export function listAddonKeys(db: Db, environmentIds: string[], names: string[]) {
+  return many<AddonKeyRow>(
+    db,
+    "addon_rows",
+    `select s.parent_id as "environmentId", s.name, s.id as "serviceId", s.type, s.ready,
+       k.key, k.sensitive, k.size, k.sealed
+     from scopes s left join addon_keys k on k.service_id = s.id
+     where s.parent_id = any($1) and s.name = any($2) and s.deleted_at is null`,
+    [environmentIds, names],
+  );
+}

@@ -1,0 +1,33 @@
+import type { Db } from "../../kit/postgres/db.ts";
+import { invalid, notFound } from "../../kit/rpc/errors.ts";
+import { chainOf, type Scope } from "../scopes/scope.ts";
+import type { Vault } from "../seal/data-keys.ts";
+import { findVariable } from "../writes/sql.ts";
+import { addonsByName, readAddonKeys, sealedKey, toVariableRows } from "./chain.ts";
+import { resolve } from "./resolve.ts";
+import { listChainRows } from "./sql.ts";
+
+/**
+ * Returns the plaintext of one variable, resolved as far as the chain of its own scope reaches. Throws 404, 422
+ * with the reason why it dangles, and 503 for what does not open.
+ */
+export async function reveal(db: Db, vault: Vault, scope: Scope, name: string): Promise<string> {
+  const own = await findVariable(db, scope.id, name);
+  if (!own) throw notFound("variable");
+  const { accountId } = scope;
+  if (own.sealed) return vault.open({ accountId, scope: scope.kind, scopeId: scope.id, name }, own.sealed);
+  const stored = await listChainRows(db, chainOf(scope));
+  const addonKeys = await readAddonKeys(db, scope, stored);
+  const rows = toVariableRows(scope, stored);
+  const { data, dangling } = resolve({ rows, addons: addonsByName(addonKeys, sealedKey(accountId)) });
+  const entry = data.find((one) => one.name === name);
+  if (!entry) {
+    const { reason } = dangling.find((one) => one.name === name)!;
+    throw invalid("", reason, `The variable does not resolve: ${reason.replaceAll("_", " ")}.`);
+  }
+  const { context, sealed } = entry.value!;
+  // The keys of addons came with their sealed value, the chain without.
+  const value = sealed ?? (await findVariable(db, context.scopeId, context.name))?.sealed;
+  if (!value) throw invalid("", "alias_target_not_found", "The target was removed just now.");
+  return vault.open(context, value);
+}

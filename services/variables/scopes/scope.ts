@@ -1,0 +1,47 @@
+/** Where variables are set: a project is the widest scope, a service the nearest. */
+export type ScopeKind = "project" | "environment" | "service";
+
+/** How near a scope is to the service that resolves its variables; the lowest wins. */
+export const NEARNESS: Record<ScopeKind, number> = { service: 0, environment: 1, project: 2 };
+
+/** How a request addresses a scope: by ids, and a service by its name. */
+export type ScopePath = {
+  accountId: string;
+  projectId: string;
+  environmentId?: string | undefined;
+  service?: string | undefined;
+};
+
+/** A project, an environment or a service, with the ids of the scopes around it. */
+export type Scope = {
+  accountId: string;
+  kind: ScopeKind;
+  id: string;
+  projectId: string;
+  environmentId?: string | undefined;
+  serviceId?: string | undefined;
+  /** Of a service: web, worker, postgres or redis. */
+  serviceType?: string | undefined;
+  revision: number;
+  /** Identifies the state of all three scopes of a service, by ids and revisions. */
+  tag: string;
+};
+
+/** The ids of a scope, as the deployer's events and answers carry them; the innermost one is its own. */
+export type ScopeIds = Pick<Scope, "accountId" | "projectId" | "environmentId" | "serviceId">;
+
+/** Returns the ids of the scopes whose variables a scope sees, from the project inwards. */
+export function chainOf({ projectId, environmentId, serviceId }: ScopeIds): string[] {
+  return [projectId, environmentId, serviceId].filter((id) => id !== undefined);
+}
+
+/** Returns the kind of a scope that is in the chain of another. */
+export function kindInChain({ projectId, environmentId }: ScopeIds, scopeId: string): ScopeKind {
+  if (scopeId === projectId) return "project";
+  return scopeId === environmentId ? "environment" : "service";
+}
+
+/** Whether a service is a managed addon, which publishes keys and resolves nothing. */
+export function isAddon(serviceType: string | undefined): boolean {
+  return serviceType === "postgres" || serviceType === "redis";
+}
