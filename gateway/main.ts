@@ -23,7 +23,7 @@ import { createStreamUpstream } from "./streams/connect-stream.ts";
 import { sweepPlaces } from "./streams/sql.ts";
 import { createStreams } from "./streams/sse-bridge.ts";
 import { createStreamSlots } from "./streams/stream-limit.ts";
-import { uploads } from "./uploads/upload-proxy.ts";
+import { registerUploads } from "./uploads/upload-proxy.ts";
 import { createForward } from "./upstream/forward.ts";
 import { createUpstream } from "./upstream/unary.ts";
 
@@ -52,7 +52,7 @@ export async function start(config: GatewayConfig, log: Logger) {
     variables: createStreamUpstream(config.variablesUrl),
     deployer: createStreamUpstream(config.deployerUrl),
   };
-  const auth = createAuth({ callers, parseToken, log });
+  const auth = createAuth({ callers, parseToken });
   const limit = config.rateLimits === "on" ? config.streamsPerCaller : 0;
   const slots = createStreamSlots({ limit, pool, log });
   const streams = createStreams({
@@ -75,13 +75,13 @@ export async function start(config: GatewayConfig, log: Logger) {
     callers,
     limiter,
     idempotency: createIdempotency({ pool, keys, log }),
-    forward: createForward(pools, log),
+    forward: createForward(pools),
     streams,
     keys,
     tracing,
     log,
   });
-  const uploading = uploads(app, config.deployerUrl, { tracing, log });
+  const uploading = registerUploads(app, config.deployerUrl, { tracing, log });
   const metrics = await startMetrics(config);
   const address = await listen(app, config);
   log.info({ baseUrl: address.baseUrl, port: address.port }, "listening");

@@ -1,6 +1,5 @@
-import type { Logger } from "../../services/kit/log.ts";
 import { atLeast } from "../../services/kit/rpc/caller-token.ts";
-import { type Problem, problem, unavailable } from "../http/problem.ts";
+import { type Problem, problem, unreachable } from "../http/problem.ts";
 import type { Route } from "../routing/routes.ts";
 import { type CachedCaller, type CacheEntry, type CallerCache, cacheKeyOf } from "./caller-cache.ts";
 
@@ -18,17 +17,9 @@ const unauthenticated = () =>
  * Authenticates and authorizes requests. Both return a plain value where the cache knows and a promise where
  * identity has to be asked; while identity is unreachable they return 503.
  */
-export function createAuth(options: {
-  callers: CallerCache;
-  parseToken: (text: string) => unknown;
-  log: Logger;
-}) {
-  const { callers, parseToken, log } = options;
-
-  const unreachable = (error: unknown): Problem => {
-    log.warn({ err: error }, "identity can not be asked");
-    return unavailable();
-  };
+export function createAuth(options: { callers: CallerCache; parseToken: (text: string) => unknown }) {
+  const { callers, parseToken } = options;
+  const identityUnreachable = (error: unknown) => unreachable("identity", error);
 
   return {
     /** Returns whose token an Authorization header carries: 401 for none, a malformed or an unknown one. */
@@ -41,7 +32,7 @@ export function createAuth(options: {
       const entry = callers.cached(cacheKey);
       if (entry) return toCredentials(entry);
       if (!parseToken(token)) return unauthenticated();
-      return callers.lookup(cacheKey).then(toCredentials, unreachable);
+      return callers.lookup(cacheKey).then(toCredentials, identityUnreachable);
     },
 
     /**
@@ -61,7 +52,7 @@ export function createAuth(options: {
       if (caller.asOf >= arrivedAt) return refusal;
       const decide = ({ caller: fresh }: CacheEntry) =>
         fresh ? (roleRefusal(route, fresh, accountId) ?? fresh) : unauthenticated();
-      return callers.refresh(cacheKey).then(decide, unreachable);
+      return callers.refresh(cacheKey).then(decide, identityUnreachable);
     },
   };
 }

@@ -12,6 +12,8 @@ export type Problem = {
   context?: JsonObject;
   /** Seconds; every 429 and 503 has one. */
   retryAfter?: number;
+  /** What failed, for the log alone. */
+  cause?: string;
 };
 
 export function problem(status: number, code: string, message: string, more: Partial<Problem> = {}): Problem {
@@ -24,8 +26,15 @@ export function validationFailed(found: Detail[]): Problem {
   return { status: 422, code: "validation_failed", message: details[0]!.message, details };
 }
 
-export function unavailable(message = "The service is not available right now. Try again."): Problem {
+export function unavailable(): Problem {
+  const message = "The service is not available right now. Try again.";
   return { status: 503, code: "unavailable", message, retryAfter: 1 };
+}
+
+/** Returns 503 for a call of another process that failed on the way; its cause is for the log alone. */
+export function unreachable(process: string, error: unknown): Problem {
+  const { rawMessage, message, code } = error as { rawMessage?: string; message?: string; code?: unknown };
+  return { ...unavailable(), cause: `${process}: ${rawMessage || message || String(code)}` };
 }
 
 export function internal(requestId: string): Problem {

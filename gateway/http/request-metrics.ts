@@ -9,14 +9,17 @@ const duration = new Histogram({
   buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30],
 });
 
-/** What is known of a request under way: for its metric, its log line and its trace. */
+/** The outcome of a request whose client closed the connection before it had a response. */
+export const CLIENT_LEFT = { status: 499 };
+
+/** What an open request needs for its metric, its log line and its trace. */
 export type Observed = {
   startedAt: number;
   span: ReturnType<typeof serverSpan> | undefined;
   traceparent: string | undefined;
 };
 
-/** Measures the requests of one route. Traces cost nothing while they go nowhere (`tracing` false). */
+/** Measures the requests of one route. Without `tracing` no spans are made. */
 export function observer(method: string, route: string, options: { tracing: boolean; log: Logger }) {
   const { tracing, log } = options;
   const byStatus = new Map<number, ReturnType<typeof duration.labels>>();
@@ -28,19 +31,22 @@ export function observer(method: string, route: string, options: { tracing: bool
       const span = serverSpan(`${method} ${route}`, traceparent);
       return { startedAt, span, traceparent: span.traceparent };
     },
-    end(observed: Observed, answer: { status: number; code?: string | undefined }, requestId: string): void {
-      const { status, code } = answer;
+    /** Records a response: a failed one is one line in the log, which names the cause where it is known. */
+    end(observed: Observed, response: Outcome, requestId: string): void {
+      const { status, code, cause } = response;
       const ms = performance.now() - observed.startedAt;
       const timer = byStatus.get(status) ?? duration.labels(method, route, String(status));
       byStatus.set(status, timer);
       timer.observe(ms / 1000);
       observed.span?.end(status >= 500, { "http.response.status_code": status });
       if (status < 500 && !verbose) return;
-      const line = { method, route, status, code, ms: Math.round(ms * 10) / 10, requestId };
+      const line = { method, route, status, code, cause, ms: Math.round(ms * 10) / 10, requestId };
       if (status >= 500) log.warn(line, "request failed");
       else log.debug(line, "request");
     },
   };
 }
+
+type Outcome = { status: number; code?: string | undefined; cause?: string | undefined };
 
 export type Observer = ReturnType<typeof observer>;

@@ -15,8 +15,9 @@ export type GatewayResponse = {
   /** Whether it ends the connection. */
   close?: boolean;
   allow?: string;
-  /** The code of an error, for the log. */
+  /** The code of an error, and what failed where that is known: for the log. */
   code?: string;
+  cause?: string | undefined;
 };
 
 export function isProblem(value: object): value is Problem {
@@ -31,6 +32,7 @@ export function errorResponse(refusal: Problem, requestId: string): GatewayRespo
     body: errorEnvelope(refusal, requestId),
     retryAfter: refusal.retryAfter ?? (temporary ? 1 : undefined),
     code: refusal.code,
+    cause: refusal.cause,
   };
 }
 

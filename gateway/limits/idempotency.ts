@@ -3,9 +3,10 @@ import { open, seal } from "../../services/kit/aead.ts";
 import { newId } from "../../services/kit/ids.ts";
 import type { Logger } from "../../services/kit/log.ts";
 import type { Pool } from "../../services/kit/postgres/db.ts";
+import { isPassing } from "../../services/kit/rpc/errors.ts";
 import { idempotencyHeader } from "../../services/kit/rpc/idempotency.ts";
 import type { Credentials } from "../auth/authorize.ts";
-import { type Problem, problem, unavailable, validationFailed } from "../http/problem.ts";
+import { type Problem, problem, unreachable, validationFailed } from "../http/problem.ts";
 import type { GatewayResponse } from "../http/response.ts";
 import { isObject } from "../routing/json-shape.ts";
 import {
@@ -99,8 +100,8 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
           return await attempt(false);
         return underWay();
       } catch (error) {
-        log.warn({ err: error }, "Idempotency-Key can not be honoured");
-        return unavailable();
+        if (!isPassing(error)) log.error({ err: error }, "an Idempotency-Key failed");
+        return unreachable("database", error);
       }
     },
   };

@@ -3,7 +3,14 @@ import { Gauge } from "prom-client";
 import type { Logger } from "../../services/kit/log.ts";
 import type { Auth } from "../auth/authorize.ts";
 import type { CallerCache } from "../auth/caller-cache.ts";
-import { errorEnvelope, fromConnectError, type Problem, problem, unavailable } from "../http/problem.ts";
+import {
+  errorEnvelope,
+  fromConnectError,
+  type Problem,
+  problem,
+  unavailable,
+  unreachable,
+} from "../http/problem.ts";
 import { errorResponse, type GatewayResponse, isProblem } from "../http/response.ts";
 import type { Exchange } from "../routing/exchange.ts";
 import { type Outbound, streamHeadersOf } from "../upstream/forward.ts";
@@ -163,9 +170,10 @@ export function createStreams(deps: FollowDeps) {
             else begin().close("");
           },
           broken(error) {
-            log.warn({ err: error, upstream: route.upstream, requestId: request.id }, "a stream broke off");
-            if (writer) writer.close(told(unavailable(), request.id));
-            else refuse(unavailable());
+            const found = unreachable(route.upstream, error);
+            if (!writer) return refuse(found);
+            log.warn({ cause: found.cause, requestId: request.id }, "a stream broke off");
+            writer.close(told(found, request.id));
           },
         });
         reply.raw.once("close", gone);

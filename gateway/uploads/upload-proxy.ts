@@ -2,113 +2,112 @@ import { PassThrough } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Dispatcher, Pool } from "undici";
 import type { Logger } from "../../services/kit/log.ts";
-import { type Problem, problem, unavailable } from "../http/problem.ts";
-import { type Observer, observer } from "../http/request-metrics.ts";
+import { type Problem, problem, unavailable, unreachable } from "../http/problem.ts";
+import { CLIENT_LEFT, type Observer, observer } from "../http/request-metrics.ts";
 import { drainBody, errorResponse, type GatewayResponse, writeResponse } from "../http/response.ts";
 
-const MAX_ANSWER = 64 * 1024;
+const MAX_RESPONSE = 64 * 1024;
 const IDLE_MS = 120_000;
-/** More than the deployer takes at once: what it has no room for it refuses, with the reason. */
-const AT_ONCE = 128;
+/** More than the deployer accepts at once, so that it refuses the rest itself, with the reason. */
+const MAX_CONCURRENT = 128;
 /** After how many seconds a client may try again. */
 const RETRY_SECONDS = 5;
 
-const PASSED = ["content-type", "content-length", "content-encoding", "traceparent"];
+const FORWARDED_HEADERS = ["content-type", "content-length", "content-encoding", "traceparent"];
 
 /**
- * PUT /uploads/*: streams to the deployer, which checks the signed URL, the type and the size while
- * it writes. Nothing is buffered; a break on one side breaks the other.
+ * Registers PUT /uploads/*: it streams to the deployer, which checks the signed URL, the type and the size while
+ * it writes. Nothing is buffered; a connection that breaks on one side is closed on the other.
  */
-export function uploads(
+export function registerUploads(
   app: FastifyInstance,
   deployerUrl: string,
   options: { tracing: boolean; log: Logger },
 ) {
-  const pool = new Pool(deployerUrl, { connections: AT_ONCE, headersTimeout: IDLE_MS, bodyTimeout: IDLE_MS });
+  const pool = new Pool(deployerUrl, {
+    connections: MAX_CONCURRENT,
+    headersTimeout: IDLE_MS,
+    bodyTimeout: IDLE_MS,
+  });
   let underWay = 0;
-  const watch = observer("PUT", "/uploads/*", options);
+  const measure = observer("PUT", "/uploads/*", options);
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     // The body stays a stream, whatever its type.
     scope.addContentTypeParser("*", (_request, _payload, done) => done(null));
     scope.put("/uploads/*", (request, reply) => {
       reply.hijack();
-      const free = underWay < AT_ONCE ? pool : undefined;
+      const free = underWay < MAX_CONCURRENT ? pool : undefined;
       underWay++;
-      void pass(request, reply, free, watch, options.log).finally(() => underWay--);
+      void proxyUpload(request, reply, free, measure).finally(() => underWay--);
     });
   });
   return { close: () => pool.close() };
 }
 
-async function pass(
+async function proxyUpload(
   request: FastifyRequest,
   reply: FastifyReply,
   pool: Pool | undefined,
-  watch: Observer,
-  log: Logger,
+  measure: Observer,
 ): Promise<void> {
   const { raw } = request;
-  const observed = watch.begin(raw.headers.traceparent as string | undefined);
+  const observed = measure.begin(raw.headers.traceparent as string | undefined);
   const abort = new AbortController();
-  const gone = () => abort.abort();
-  reply.raw.once("close", gone);
-  // Not the request itself: its destruction would end the connection that has to carry the answer.
+  const onClose = () => abort.abort();
+  reply.raw.once("close", onClose);
+  // Not the request itself: its destruction would end the connection that has to carry the response.
   const body = new PassThrough();
   raw.once("error", (error) => body.destroy(error));
   raw.pipe(body).on("error", () => {});
 
-  const asked = pool ? ask(request, pool, body, abort.signal) : errorResponse(FULL, request.id);
-  const answer = await Promise.resolve(asked).catch((error: Error) => {
-    if (!abort.signal.aborted) log.warn({ err: error, requestId: request.id }, "an upload broke");
-    return errorResponse(unavailable(), request.id);
-  });
-  reply.raw.off("close", gone);
-  if (!abort.signal.aborted) {
-    writeResponse(reply.raw, request.id, answer, undefined);
-    raw.unpipe(body);
-    body.destroy();
-    drainBody(raw);
-  }
-  watch.end(observed, answer, request.id);
+  const response = pool
+    ? await send(request, pool, body, abort.signal).catch((error: Error) =>
+        errorResponse(unreachable("deployer", error), request.id),
+      )
+    : errorResponse(TOO_MANY, request.id);
+  reply.raw.off("close", onClose);
+  if (abort.signal.aborted) return measure.end(observed, CLIENT_LEFT, request.id);
+  writeResponse(reply.raw, request.id, response, undefined);
+  raw.unpipe(body);
+  body.destroy();
+  drainBody(raw);
+  measure.end(observed, response, request.id);
 }
 
-async function ask(
+async function send(
   request: FastifyRequest,
   pool: Pool,
   body: PassThrough,
   signal: AbortSignal,
 ): Promise<GatewayResponse> {
   const headers: Record<string, string> = { "x-request-id": request.id };
-  for (const name of PASSED) {
+  for (const name of FORWARDED_HEADERS) {
     const value = request.headers[name];
     if (typeof value === "string") headers[name] = value;
   }
   const path = request.raw.url!;
-  const answered = await pool.request({ method: "PUT", path, headers, body, signal });
-  const text = await readSome(answered.body);
-  if (answered.statusCode >= 400) {
-    const retryAfter = Number(answered.headers["retry-after"]) || undefined;
-    return errorResponse(
-      { ...toProblem(answered.statusCode, text), ...(retryAfter && { retryAfter }) },
-      request.id,
-    );
-  }
-  return { status: answered.statusCode, body: text.length > 0 ? text : undefined };
+  const response = await pool.request({ method: "PUT", path, headers, body, signal });
+  const text = await readBounded(response.body);
+  if (response.statusCode < 400)
+    return { status: response.statusCode, body: text.length > 0 ? text : undefined };
+  const retryAfter = Number(response.headers["retry-after"]) || undefined;
+  const refusal = toProblem(response.statusCode, text);
+  return errorResponse({ ...refusal, ...(retryAfter && { retryAfter }) }, request.id);
 }
 
-async function readSome(body: Dispatcher.ResponseData["body"]): Promise<Buffer> {
+async function readBounded(body: Dispatcher.ResponseData["body"]): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of body as AsyncIterable<Buffer>) {
     size += chunk.length;
-    if (size > MAX_ANSWER) break;
+    if (size > MAX_RESPONSE) break;
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
 }
 
-const FULL = problem(503, "unavailable", "Too many uploads are under way; try again later.", {
+const TOO_MANY = problem(503, "unavailable", "Too many uploads are under way; try again later.", {
   retryAfter: RETRY_SECONDS,
 });
 
@@ -127,7 +126,7 @@ const CODES: Record<number, [code: string, message: string]> = {
   503: ["unavailable", unavailable().message],
 };
 
-/** The deployer's refusal: its own `{error: {code, message, details}}` where it says so, else what the status means. */
+/** Returns the deployer's refusal: its own `{error: {code, message, details}}`, else what the status means. */
 function toProblem(status: number, text: Buffer): Problem {
   if (status >= 500 && status !== 503) return unavailable();
   const [code, message] = CODES[status] ?? ["malformed_request", "The upload was refused."];

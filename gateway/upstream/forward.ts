@@ -1,6 +1,5 @@
-import type { Logger } from "../../services/kit/log.ts";
 import { IDEMPOTENCY_HEADER, REPLAYED_HEADER } from "../../services/kit/rpc/idempotency.ts";
-import { fromConnectError, internal, unavailable } from "../http/problem.ts";
+import { fromConnectError, internal, unreachable } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import type { Route } from "../routing/routes.ts";
 import type { Upstream } from "../upstreams.ts";
@@ -19,18 +18,14 @@ export type Outbound = {
 };
 
 /** Calls the RPC of a route as Connect JSON, and makes its answer the route's. Never rejects. */
-export function createForward(pools: Record<Upstream, UpstreamPool>, log: Logger) {
+export function createForward(pools: Record<Upstream, UpstreamPool>) {
   return async (route: Route, message: Buffer | string, out: Outbound): Promise<GatewayResponse> => {
     let answered: UpstreamResponse;
     try {
       const safe = route.method === "GET";
       answered = await pools[route.upstream].call(route.rpcPath, headersOf(out), message, safe);
     } catch (error) {
-      log.warn(
-        { err: error, upstream: route.upstream, requestId: out.requestId },
-        "no answer from a service",
-      );
-      return errorResponse(unavailable(), out.requestId);
+      return errorResponse(unreachable(route.upstream, error), out.requestId);
     }
     if (answered.status === 200) {
       const answer = succeeded(route, answered, out.requestId);
