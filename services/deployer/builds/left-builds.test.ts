@@ -59,7 +59,7 @@ function deployer(gate: Promise<void> = Promise.resolve(), asked: () => void = (
     async removeArtifact() {},
     async removeCaches() {},
   };
-  const nothing = { values: {}, secrets: [], sensitive: [], dangling: [], unresolved: [], missing: [] };
+  const nothing = { values: {}, secrets: [], sensitive: [], dangling: [], warnings: [], unpublished: [] };
   const runtime = {
     apply: async () => {},
     remove: async () => {},

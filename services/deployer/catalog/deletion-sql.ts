@@ -69,7 +69,8 @@ export function lockDeployments(db: Db, serviceId: string) {
   );
 }
 
-export type BuildOutput = { buildId?: string; artifact?: string };
+/** What one build left: files or a Job under its id, and a finished artifact. */
+export type BuildOutput = { buildId?: string | null; artifact?: string | null };
 
 /** What the builder may hold for a service. */
 export function listBuildOutputs(db: Db, serviceId: string) {

@@ -53,7 +53,7 @@ export async function dryRun(
       config: wanted ? configDiff(live?.config, configOf(service, wanted)) : [],
       variables: compareDigests(secrets, service.id, live?.variables, resolved?.values ?? {}),
     },
-    dangling: resolved?.unresolved,
+    dangling: resolved?.dangling,
   };
 }
 

@@ -220,10 +220,10 @@ export class Engine {
         `resolve ${serviceId}`,
         () => {
           const value = String(this.variables.get(serviceId) ?? 0);
-          const none = { secrets: [], sensitive: [], dangling: [], unresolved: [], missing: [] };
+          const none = { secrets: [], sensitive: [], dangling: [], warnings: [], unpublished: [] };
           return { values: { V: value }, fingerprint: value, ...none };
         },
-        () => new VariablesUnavailable("The service's variables could not be resolved; it is tried again."),
+        () => new VariablesUnavailable(),
       );
   }
 }

@@ -72,7 +72,7 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Readonly<Record
       appliedRevision: s.applied_revision,
       rolls: s.rolls,
       dirtyAt: s.dirty_at === null ? null : new Date(s.dirty_at).toISOString(),
-      noted: d.warnings.some((one: Row) => one.stage === "resolve"),
+      hasVariableWarnings: d.warnings.some((one: Row) => one.stage === "resolve"),
       tier: null,
     };
   }

@@ -1,4 +1,5 @@
 import type { Addon, AddonStatus, AddonType } from "../addons/port.ts";
+import type { BuildOutput } from "../catalog/deletion-sql.ts";
 import { isDeployable } from "../catalog/service-config.ts";
 import type { RuntimeStatus, Scale, UsageChange } from "../runtime/port.ts";
 import type { Timeouts } from "./timeouts.ts";
@@ -34,7 +35,7 @@ export type Desired = {
   /** The applied release. */
   live?: { version: number; revision: number; healthy: boolean; scale?: Scale; rolls?: number } | null;
   /** Builds that ended without a release, and releases that are not retained: they may have left something. */
-  leftovers: { deploymentId: string; buildId?: string | null; artifact?: string | null }[];
+  leftovers: Leftover[];
   /** Variables may have changed: last and first time since they were compared. */
   dirtyAt?: number | null;
   dirtySince?: number | null;
@@ -63,6 +64,9 @@ export type Observed = {
   builderFree: boolean;
 };
 
+/** What the builder may hold for a deployment that needs it no longer. */
+export type Leftover = BuildOutput & { deploymentId: string };
+
 /** The addon of a service that is being deleted. */
 export type AddonToRemove = Pick<Addon, "type" | "environmentId">;
 
@@ -73,7 +77,7 @@ export type Action =
   | { do: "rotate-addon" }
   | { do: "record-addon"; status: AddonStatus }
   | { do: "stop-build" }
-  | { do: "discard"; deploymentId: string; buildId?: string | null; artifact?: string | null }
+  | ({ do: "discard" } & Leftover)
   | { do: "build"; deploymentId: string }
   | { do: "apply"; deploymentId: string }
   | { do: "fail"; deploymentId: string; stage: string; code: string; message: string }

@@ -9,13 +9,13 @@ import { createBuilds } from "../builds/running-builds.ts";
 import { UPLOAD_SWEEP_MS } from "../deployments/archive-upload.ts";
 import { expireAllArtifacts } from "../deployments/retention-sql.ts";
 import { accountImages, type IsBuiltImage } from "../images/account-images.ts";
-import { createReleases } from "../releases/apply-release.ts";
 import type { ResolveVariables } from "../releases/variables-client.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { type Secrets, UPLOADS } from "../secrets.ts";
 import type { ObjectStore } from "../store/port.ts";
 import { listenAsOwner } from "./lease-session.ts";
-import { createPerform } from "./perform.ts";
+import { perform } from "./perform.ts";
+import type { Action } from "./plan.ts";
 import { reconcileService } from "./reconcile-service.ts";
 import { resync } from "./resync.ts";
 import { releaseAll } from "./sql.ts";
@@ -62,13 +62,12 @@ export async function startReconciler(deps: ReconcilerDeps) {
       waitingForSlot.clear();
     },
   });
-  const releases = createReleases({ ...deps, images: accountImages(deps.isBuiltImage), owner });
-  const perform = createPerform({ ...deps, builds, releases, owner });
+  const performDeps = { ...deps, builds, images: accountImages(deps.isBuiltImage), owner };
 
   const reconcileDeps = {
     ...deps,
     builds,
-    perform,
+    perform: (serviceId: string, action: Action) => perform(performDeps, serviceId, action),
     waitForSlot: (serviceId: string) => void waitingForSlot.add(serviceId),
     stopping: stopping.signal,
   };

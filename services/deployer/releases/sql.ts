@@ -34,8 +34,7 @@ export type ReleaseRow = {
   rolls: number;
   dirtyAt?: string;
   tier?: string;
-  /** It has warnings about variables. */
-  noted: boolean;
+  hasVariableWarnings: boolean;
 };
 
 const RELEASE = `
@@ -45,7 +44,7 @@ const RELEASE = `
     d.id as "deploymentId", d.version, d.status, d.config, d.source, d.artifact, d.build_id as "buildId",
     d.archive_ref as "archiveRef", d.archive_digest as "archiveDigest", ${epochMs("d.build_started_at")} as "buildStartedMs", s.fingerprint,
     s.variables_revision as revision, s.applied_revision as "appliedRevision", s.rolls, s.dirty_at::text as "dirtyAt",
-    d.warnings @> '[{"stage": "resolve"}]' as noted,
+    d.warnings @> '[{"stage": "resolve"}]' as "hasVariableWarnings",
     (select a.tier from accounts a where a.id = s.account_id) as tier
   from services s join environments e on e.id = s.environment_id join projects p on p.id = s.project_id
   join deployments d on d.service_id = s.id`;
@@ -60,13 +59,15 @@ export function findLiveRelease(db: Db, serviceId: string) {
   ]);
 }
 
+export type LeasedService = { liveVersion?: number; revision: number };
+
 /**
  * Locks a service that the owner still holds the lease of, so that nothing is accepted, deleted or applied
  * meanwhile. Undefined: somebody else works on it now, or it is being deleted. A process that stands still
  * while it holds the lock loses it.
  */
 export function lockWhileLeased(db: Db, owner: number, serviceId: string) {
-  return one<{ liveVersion?: number; revision: number }>(
+  return one<LeasedService>(
     db,
     "service_lock_held",
     `select s.live_version as "liveVersion", s.variables_revision as revision,

@@ -1,8 +1,9 @@
 import type { Client } from "@connectrpc/connect";
 import type { VariablesService } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
+import { newNotice } from "../deployments/fail-deployment.ts";
 import type { StoredNotice } from "../deployments/sql.ts";
 
-/** A service's variables as of now. `values` and `secrets` hold plaintext: used at once, never stored. */
+/** A service's current variables. `values` and `secrets` hold plaintext: used at once, never stored. */
 export type ResolvedVariables = {
   values: Record<string, string>;
   /** The sensitive ones among the values, and their names. */
@@ -10,12 +11,12 @@ export type ResolvedVariables = {
   sensitive: string[];
   /** Changes exactly when a name or a value changes. */
   fingerprint: string;
-  /** One note for each name that is left out. */
-  dangling: StoredNotice[];
-  /** The same, for programs. */
-  unresolved: { name: string; reason: string }[];
-  /** Services that connections name and that publish nothing yet. */
-  missing: string[];
+  /** The variables that are left out, and why. */
+  dangling: { name: string; reason: string }[];
+  /** The same as warnings of a deployment. */
+  warnings: StoredNotice[];
+  /** Names of services that connections refer to and that have published nothing yet. */
+  unpublished: string[];
 };
 
 export type ResolveVariables = (serviceId: string) => Promise<ResolvedVariables>;
@@ -23,42 +24,41 @@ export type ResolveVariables = (serviceId: string) => Promise<ResolvedVariables>
 /** The platform says where a process listens. */
 const PORT = "PORT";
 const SENTENCES: Record<string, string> = {
-  port_reserved: "the platform sets it; config.port is what a container listens on",
+  port_reserved: "the platform sets it; config.port is the port that a container listens on",
 };
 
-/** Variables could not be asked for; it is worth trying again. */
+/** The variables service did not answer; trying again may help. `message` is a sentence for users. */
 export class VariablesUnavailable extends Error {
   override name = "VariablesUnavailable";
+  constructor(cause?: unknown) {
+    super("The service's variables could not be resolved. The platform tries again.", { cause });
+  }
 }
 
-/** Asks the variables service. Throws `VariablesUnavailable`, whose message is fit for users. */
+/** Returns a function that asks the variables service. It throws `VariablesUnavailable`. */
 export function createVariablesResolver(
   client: Pick<Client<typeof VariablesService>, "resolveRelease">,
 ): ResolveVariables {
   return async (serviceId) => {
-    const { data, dangling, fingerprint } = await client.resolveRelease({ serviceId }).catch((error) => {
-      throw new VariablesUnavailable("The service's variables could not be resolved; it is tried again.", {
-        cause: error,
-      });
+    const release = await client.resolveRelease({ serviceId }).catch((error) => {
+      throw new VariablesUnavailable(error);
     });
-    const at = new Date().toISOString();
-    const taken = data.filter((entry) => entry.name !== PORT);
-    const sensitive = taken.filter((entry) => entry.sensitive);
-    const reserved = taken.length < data.length ? [{ name: PORT, reason: "port_reserved" }] : [];
-    const unresolved = [...dangling.map(({ name, reason }) => ({ name, reason })), ...reserved];
+    const values = release.data.filter(({ name }) => name !== PORT);
+    const sensitive = values.filter((variable) => variable.sensitive);
+    const dangling = release.dangling.map(({ name, reason }) => ({ name, reason }));
+    if (values.length < release.data.length) dangling.push({ name: PORT, reason: "port_reserved" });
     return {
-      values: Object.fromEntries(taken.map(({ name, value }) => [name, value])),
-      secrets: sensitive.map((entry) => entry.value),
-      sensitive: sensitive.map((entry) => entry.name),
-      fingerprint,
-      dangling: unresolved.map(({ name, reason }) => ({
-        message: `The variable ${name} is left out: ${SENTENCES[reason] ?? reason.replaceAll("_", " ")}.`,
-        at,
-        stage: "resolve",
-        code: reason,
-      })),
-      unresolved,
-      missing: dangling.flatMap(({ connection }) => (connection ? [connection.service] : [])),
+      values: Object.fromEntries(values.map(({ name, value }) => [name, value])),
+      secrets: sensitive.map(({ value }) => value),
+      sensitive: sensitive.map(({ name }) => name),
+      fingerprint: release.fingerprint,
+      dangling,
+      warnings: dangling.map(({ name, reason }) => newNotice("resolve", reason, leftOut(name, reason))),
+      unpublished: release.dangling.flatMap(({ connection }) => (connection ? [connection.service] : [])),
     };
   };
+}
+
+function leftOut(name: string, reason: string): string {
+  return `The variable ${name} is left out: ${SENTENCES[reason] ?? reason.replaceAll("_", " ")}.`;
 }

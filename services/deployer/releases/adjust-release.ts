@@ -1,0 +1,35 @@
+import type { Logger } from "../../kit/log.ts";
+import type { Pool, Tx } from "../../kit/postgres/db.ts";
+import type { Runtime } from "../runtime/port.ts";
+import { whileLeased } from "./lease-lock.ts";
+import { findLiveRelease, type ReleaseRow } from "./sql.ts";
+
+export type AdjustDeps = { pool: Pool; runtime: Runtime; log: Logger; owner: number };
+
+/**
+ * Brings the live release to its service's replicas and size, without a new release. Returns `false` when
+ * nothing is live or another process has the service.
+ */
+export function scaleRelease(deps: AdjustDeps, serviceId: string): Promise<boolean> {
+  return adjustLive(deps, serviceId, async ({ version, config: { replicas = 1, size } }) => {
+    await deps.runtime.scale(serviceId, version, { replicas, size });
+    deps.log.info({ serviceId, version, replicas, size }, "scaled");
+  });
+}
+
+/** Rolls the live release as often as users asked for it. Returns `false` as `scaleRelease` does. */
+export function rollRelease(deps: AdjustDeps, serviceId: string): Promise<boolean> {
+  return adjustLive(deps, serviceId, async ({ version, rolls }) => {
+    await deps.runtime.roll(serviceId, version, rolls);
+    deps.log.info({ serviceId, version, rolls }, "rolled");
+  });
+}
+
+function adjustLive(deps: AdjustDeps, serviceId: string, adjust: (live: ReleaseRow) => Promise<void>) {
+  return whileLeased(deps, serviceId, async (tx: Tx, { liveVersion }) => {
+    const live = await findLiveRelease(tx, serviceId);
+    if (!live || live.version !== liveVersion) return false;
+    await adjust(live);
+    return true;
+  });
+}

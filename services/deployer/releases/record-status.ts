@@ -1,0 +1,39 @@
+import {
+  ReleaseHealthySchema,
+  ReleaseUnhealthySchema,
+} from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { emit } from "../../kit/events/outbox.ts";
+import { type Pool, transaction } from "../../kit/postgres/db.ts";
+import { newNotice } from "../deployments/fail-deployment.ts";
+import { expireArtifacts } from "../deployments/retention-sql.ts";
+import { addWarning, markHealthy } from "../deployments/transitions-sql.ts";
+import type { RuntimeStatus } from "../runtime/port.ts";
+import { recordUsage } from "../usage/intervals.ts";
+import { recordStatus } from "./sql.ts";
+
+/**
+ * Records what the runtime does with the live release: state, usage, the first time it is healthy and why it is
+ * not, with their events. Records nothing when another process holds the service's lease.
+ */
+export async function recordReleaseStatus(
+  { pool, owner }: { pool: Pool; owner: number },
+  status: RuntimeStatus,
+): Promise<void> {
+  const { serviceId, version, state, reason, healthySince } = status;
+  const code = reason ?? state;
+  await transaction(pool, async (tx) => {
+    const before = await recordStatus(tx, owner, status);
+    if (!before) return;
+    await recordUsage(tx, serviceId, status.usage);
+    const { accountId } = before;
+    if (healthySince && (await markHealthy(tx, serviceId, version, healthySince)) > 0) {
+      await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version });
+      await expireArtifacts(tx, serviceId);
+    }
+    if (state !== "degraded" && state !== "crashed") return;
+    if (reason && reason !== "replica_ended")
+      await addWarning(tx, serviceId, version, newNotice("rollout", code, status.message ?? code));
+    if (before.state !== state || before.reason !== (reason ?? null))
+      await emit(tx, ReleaseUnhealthySchema, accountId, { accountId, serviceId, version, code });
+  });
+}

@@ -1,0 +1,42 @@
+import type { Release } from "../runtime/port.ts";
+import type { ReleaseRow } from "./sql.ts";
+import type { ResolvedVariables } from "./variables-client.ts";
+
+/**
+ * Returns what the runtime is to run for a deployment with these variables. `minReadySeconds` holds where the
+ * service's configuration has none.
+ */
+export function toRelease(
+  row: ReleaseRow,
+  { values, sensitive }: ResolvedVariables,
+  revision: number,
+  minReadySeconds: number,
+): Release {
+  const { config } = row;
+  const port = config.port ?? 8080;
+  return {
+    serviceId: row.serviceId,
+    accountId: row.accountId,
+    projectId: row.projectId,
+    environmentId: row.environmentId,
+    names: { project: row.project, environment: row.environment, service: row.service },
+    type: row.type,
+    version: row.version,
+    revision,
+    ...(row.rolls > 0 && { rolls: row.rolls }),
+    artifact: row.artifact ?? "",
+    command: config.command,
+    port,
+    replicas: config.replicas ?? 1,
+    size: config.size,
+    healthCheckPath: config.healthCheckPath,
+    minReadySeconds: config.minReadySeconds ?? minReadySeconds,
+    env: {
+      ...config.env,
+      ...values,
+      PORT: String(port),
+      PLATFORM_VARIABLES_REVISION: String(revision),
+    },
+    sensitive,
+  };
+}
