@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { parseToken } from "../../../services/kit/bearer-token.ts";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { addonRole, database, prepareDatabase } from "../postgres/database.ts";
@@ -14,8 +14,9 @@ import { readSecrets, secretsFile, writeSafely } from "./secrets.ts";
 let dir: string;
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), "berth-data-"));
+  // Registered first and so called last: what a test started in the folder has ended by then.
+  onTestFinished(() => rm(dir, { recursive: true, force: true }));
 });
-afterEach(() => rm(dir, { recursive: true, force: true }));
 
 const roles = ["variables", "identity"];
 

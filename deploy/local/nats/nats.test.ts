@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
-import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { programsDir } from "../../../services/kit/process/program.ts";
 import { commandLine, isAlive } from "../processes/process-table.ts";
 import { killHard, launch, moduleUrl } from "../testing.ts";
@@ -14,9 +14,10 @@ let dir: string;
 let binary: string;
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), "berth-nats-"));
+  // Registered first and so called last: what a test started in the folder has ended by then.
+  onTestFinished(() => rm(dir, { recursive: true, force: true }));
   binary = await findNatsServer(programsDir, console.log);
 });
-afterEach(() => rm(dir, { recursive: true, force: true }));
 
 const start = async (options: { dir?: string; port?: number } = {}) => {
   const server = await startNats({ binary, dir: join(dir, "nats"), ...options });

@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "n
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { freePort, isFree } from "../../../services/kit/process/free-port.ts";
 import { startChild } from "../processes/child.ts";
 import { commandLine, isAlive } from "../processes/process-table.ts";
@@ -14,9 +14,10 @@ import { type PostgresServer, startPostgres } from "./postgres.ts";
 let dir: string;
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), "berth-postgres-"));
+  // Registered first and so called last: what a test started in the folder has ended by then.
+  onTestFinished(() => rm(dir, { recursive: true, force: true }));
   await chmod(dir, 0o711);
 });
-afterEach(() => rm(dir, { recursive: true, force: true }));
 
 const start = async (options: { dir?: string; port?: number; durable?: boolean } = {}) => {
   const server = await startPostgres({ dir: join(dir, "pg"), durable: false, ...options });

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
-import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { projectDir } from "../terminal/options.ts";
 import { until } from "../testing.ts";
@@ -13,8 +13,9 @@ import { startProgram } from "./program-process.ts";
 let dir: string;
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), "berth-keep-"));
+  // Registered first and so called last: what a test started in the folder has ended by then.
+  onTestFinished(() => rm(dir, { recursive: true, force: true }));
 });
-afterEach(() => rm(dir, { recursive: true, force: true }));
 
 /** A part that waits to be ended; `started` lists the process ids it had. */
 function waiting(started: number[], script = "setInterval(() => {}, 1e6)") {
