@@ -11,12 +11,13 @@ import { createAuth } from "./auth/authorize.ts";
 import { createCallerCache } from "./auth/caller-cache.ts";
 import { invalidateOnEvents } from "./auth/invalidate-on-events.ts";
 import { fields, type GatewayConfig } from "./config.ts";
-import { pages, reference } from "./docs/docs-routes.ts";
+import { docsRoutes } from "./docs/docs-routes.ts";
 import { type App, closeApp, createApp } from "./http/app.ts";
 import { startMetrics } from "./http/metrics-port.ts";
 import { createIdempotency } from "./limits/idempotency.ts";
 import { createRateLimiter, type Limits, WINDOW_MS } from "./limits/rate-limiter.ts";
 import { addRateCounts, sweepIdempotent, sweepRateCounts } from "./limits/sql.ts";
+import { pageRoutes } from "./pages/page-routes.ts";
 import { registerRoutes } from "./routing/handle-request.ts";
 import { allRoutes } from "./routing/routes.ts";
 import { createStreamUpstream } from "./streams/connect-stream.ts";
@@ -128,8 +129,8 @@ function limitsOf(config: GatewayConfig): Limits {
 
 async function listen(app: App, config: GatewayConfig) {
   let origin = config.publicOrigin ?? "";
-  await pages(app, config.apiPrefix);
-  await reference(app, () => origin + config.apiPrefix, config.apiPrefix);
+  await pageRoutes(app, config.apiPrefix);
+  await docsRoutes(app, () => origin + config.apiPrefix, config.apiPrefix);
   await app.listen({ host: config.host, port: config.port });
   const { port } = app.server.address() as AddressInfo;
   origin ||= `http://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`;

@@ -1,15 +1,10 @@
 // Renders /openapi.json: everything shown here is in that document.
+import { el } from "/docs/element.js";
+import { tryView } from "/docs/try-it.js";
+
 const api = await (await fetch("/openapi.json")).json();
 const base = new URL(api.servers[0].url, location.href).href;
 const METHODS = ["get", "post", "put", "patch", "delete"];
-
-/** An element with attributes and children; texts may hold `code`. */
-function el(name, attributes = {}, ...children) {
-  const node = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) if (value) node.setAttribute(key, value);
-  node.append(...children.flat().filter((child) => child !== undefined && child !== ""));
-  return node;
-}
 
 /** Inline text with `code` in it. */
 function inline(text) {
@@ -190,6 +185,7 @@ function operationView({ paths, method, operation }) {
         ? []
         : [el("h4", {}, "Answer"), el("pre", {}, JSON.stringify(answer.example, null, 2))],
       stream ? [el("h4", {}, "Event"), el("pre", {}, stream.example.trimEnd())] : [],
+      tryView({ base, path, method, operation, parameters }),
     ),
   );
 }

@@ -1,0 +1,20 @@
+import type { FastifyInstance } from "fastify";
+import { serveFiles } from "../http/static-text.ts";
+
+/** Paths on the bare origin, and the files of this folder that they show. */
+const FILES: Record<string, string> = {
+  "/invitation": "invitation.html",
+  "/password-reset": "password-reset.html",
+  "/pages/invitation.js": "invitation.js",
+  "/pages/password-reset.js": "password-reset.js",
+  "/pages/link.js": "link.js",
+  "/pages/link.css": "link.css",
+};
+
+/**
+ * The pages that one-time links lead to. A link's token stands behind its # and so reaches no server
+ * (docs/identity.md#invitations).
+ */
+export function pageRoutes(app: FastifyInstance, prefix: string): Promise<void> {
+  return serveFiles(app, import.meta.dirname, FILES, prefix);
+}
