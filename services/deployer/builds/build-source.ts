@@ -4,27 +4,31 @@ import type { ResolvedVariables } from "../releases/variables-client.ts";
 import type { Secrets } from "../secrets.ts";
 
 /**
- * Where the builder takes a deployment's source from, with the token of now for a private repository.
- * Throws `BuildFailure` when the variable that should hold the token does not, or shows it to readers.
+ * Returns where the builder reads a deployment's source, with the current access token of a private repository.
+ * Throws `BuildFailure` when the variable that should hold the token has no value or is not sensitive.
  */
-export function sourceOf(release: ReleaseRow, resolved: ResolvedVariables, secrets: Secrets): BuildSource {
+export function toBuildSource(
+  release: ReleaseRow,
+  variables: ResolvedVariables,
+  secrets: Secrets,
+): BuildSource {
   const { serviceId, archiveRef, archiveDigest: digest, source } = release;
   if (archiveRef || !source.git)
     return { kind: "archive", key: secrets.archiveKey(serviceId, archiveRef ?? "") ?? "", digest };
   const { tokenVariable, ...git } = source.git;
   if (tokenVariable === undefined) return { kind: "git", ...git };
-  const token = resolved.values[tokenVariable];
+  const token = variables.values[tokenVariable];
   if (!token)
     throw new BuildFailure(
       "source",
       "git_token_missing",
-      `The source's token is to be in the variable ${tokenVariable}, and the service has no value for it.`,
+      `The git source expects its access token in the variable ${tokenVariable}, which is not set.`,
     );
-  if (!resolved.sensitive.includes(tokenVariable))
+  if (!variables.sensitive.includes(tokenVariable))
     throw new BuildFailure(
       "source",
       "git_token_not_sensitive",
-      `The variable ${tokenVariable} holds the source's token and is not sensitive: make it so.`,
+      `The variable ${tokenVariable} holds the git source's access token: make it sensitive.`,
     );
   return { kind: "git", ...git, token };
 }

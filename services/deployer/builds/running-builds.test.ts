@@ -50,8 +50,8 @@ test("a newer deployment ends the build of an older one, whose log is kept", asy
   });
   expect([live.live, live.truncated]).toEqual([true, false]);
 
-  await writeFile(go, "");
   const second = await deployArchive(path, await archiveOf({ "index.html": "<h1>second</h1>" }));
+  await writeFile(go, "");
   const superseded = await deployments.getDeployment({ ...path, version: 1 });
   expect([superseded.status, superseded.buildStage]).toEqual(["superseded", undefined]);
   expect(superseded.finishedAt).toBeDefined();

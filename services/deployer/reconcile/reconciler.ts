@@ -75,7 +75,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
 
   /** A build whose lease was lost is another process's now. */
   async function renew(): Promise<void> {
-    for (const serviceId of (await queue?.renew()) ?? []) await builds.leave(serviceId);
+    for (const serviceId of (await queue?.renew()) ?? []) await builds.handOver(serviceId);
   }
 
   async function sweep(): Promise<void> {
@@ -103,7 +103,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
       stopping.abort();
       unwatch();
       await queue?.stop();
-      await builds.leaveAll();
+      await builds.handOverAll();
       await Promise.all(timers);
       await releaseAll(pool, owner).catch(() => {});
       await listener.stop();

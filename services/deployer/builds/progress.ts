@@ -1,0 +1,25 @@
+import type { Logger } from "../../kit/log.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
+import { setBuildStage, setCommit } from "../deployments/transitions-sql.ts";
+
+/**
+ * Returns callbacks that record a build's stage and commit, one write after the other so that the last stage
+ * stays. A write that fails is logged: the build does not depend on it.
+ */
+export function recordProgress(pool: Pool, deploymentId: string, log: Logger) {
+  let recorded = Promise.resolve();
+  let newest = "";
+  const record = (write: () => Promise<unknown>) => {
+    recorded = recorded
+      .then(async () => void (await write()))
+      .catch((error) => log.warn({ err: error, deploymentId }, "the build's progress could not be recorded"));
+  };
+  return {
+    onStage(stage: string): void {
+      newest = stage;
+      // A stage that is over by its turn has been too short to be seen.
+      record(async () => stage === newest && setBuildStage(pool, deploymentId, stage));
+    },
+    onCommit: (commit: string) => record(() => setCommit(pool, deploymentId, commit)),
+  };
+}

@@ -1,0 +1,155 @@
+import {
+  DeploymentBuildingSchema,
+  DeploymentBuiltSchema,
+} from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { emit } from "../../kit/events/outbox.ts";
+import type { Logger } from "../../kit/log.ts";
+import { type Pool, transaction } from "../../kit/postgres/db.ts";
+import { entitlementsOf } from "../accounts/plans.ts";
+import {
+  type Builder,
+  BuildFailure,
+  BuildHandedOver,
+  type BuildRequest,
+  type BuildResult,
+  defaultBuildLimits,
+} from "../builder/port.ts";
+import { failDeployment, newNotice } from "../deployments/fail-deployment.ts";
+import * as transitions from "../deployments/transitions-sql.ts";
+import { enqueue } from "../reconcile/sql.ts";
+import { findRelease, type ReleaseRow } from "../releases/sql.ts";
+import type { ResolvedVariables, ResolveVariables } from "../releases/variables-client.ts";
+import { imageRef } from "../runtime/port.ts";
+import type { Secrets } from "../secrets.ts";
+import { toBuildSource } from "./build-source.ts";
+import { dropLog } from "./log-sql.ts";
+import { type BuildLogWriter, writeBuildLog } from "./log-writer.ts";
+import { recordProgress } from "./progress.ts";
+
+export type BuildDeps = {
+  pool: Pool;
+  builder: Builder;
+  secrets: Secrets;
+  resolve: ResolveVariables;
+  log: Logger;
+  /** Owner of this process's leases: only the holder's builds move a deployment. */
+  owner: number;
+};
+
+/** A build whose deployment is `building`. */
+export type BegunBuild = { release: ReleaseRow; variables: ResolvedVariables; output: BuildLogWriter };
+
+/** Moves a deployment to `building`. Returns undefined when the deployment moved on or the lease is lost. */
+export async function beginBuild(
+  deps: BuildDeps,
+  serviceId: string,
+  deploymentId: string,
+): Promise<BegunBuild | undefined> {
+  const { pool, builder, log } = deps;
+  const [release, variables] = await Promise.all([findRelease(pool, deploymentId), deps.resolve(serviceId)]);
+  if (!release?.buildId) return undefined;
+  const moved = await transaction(pool, async (tx) => {
+    const row = await transitions.beginBuild(tx, deps.owner, deploymentId);
+    if (row && !row.resumed)
+      await emit(tx, DeploymentBuildingSchema, row.accountId, { ...row, deploymentId });
+    return row;
+  });
+  if (!moved) return undefined;
+  const { resumed, buildStartedMs } = moved;
+  log.info({ deploymentId, resumed }, "build begins");
+  const continues = resumed && builder.resumes === true;
+  // What another process began and this builder cannot go on with starts over: log and files as well.
+  if (resumed && !continues) {
+    await builder.discard(release.buildId);
+    await dropLog(pool, deploymentId);
+  }
+  const output = writeBuildLog(pool, deploymentId, variables.secrets, log, continues);
+  return { release: { ...release, buildStartedMs }, variables, output };
+}
+
+/**
+ * Runs a build to its end and moves the deployment by what came of it. Returns `true` when it broke off by no
+ * fault of the source, so that it has to begin again. Never throws.
+ */
+export async function runBuild(deps: BuildDeps, build: BegunBuild, signal: AbortSignal): Promise<boolean> {
+  const { pool, log } = deps;
+  const { release, output } = build;
+  const { deploymentId } = release;
+  try {
+    const result = await deps.builder.build(toBuildRequest(deps, build), signal);
+    if (!(await finishBuild(deps, build, result))) await cleanUpHandedOver(deps, release);
+    return false;
+  } catch (error) {
+    if (error instanceof BuildFailure) output.line(error.message);
+    await output.close();
+    if (error instanceof BuildFailure) {
+      const failed = failDeployment(
+        pool,
+        log,
+        deploymentId,
+        newNotice(error.stage, error.code, error.message),
+      );
+      return failed.then(
+        () => false,
+        () => true,
+      );
+    }
+    if (signal.reason instanceof BuildHandedOver) await cleanUpHandedOver(deps, release);
+    if (signal.aborted) return false;
+    log.error({ err: error, deploymentId }, "the build broke off and begins again");
+    return true;
+  }
+}
+
+/** Returns `false` when the deployment moved on without this build. The end of the log is there when the state is. */
+async function finishBuild(
+  { pool, owner, log }: BuildDeps,
+  { release: { deploymentId }, output }: BegunBuild,
+  { artifact, commit }: BuildResult,
+): Promise<boolean> {
+  const built = { deploymentId, artifact, image: imageRef(artifact), commit };
+  await output.settle();
+  const moved = await transaction(pool, async (tx) => {
+    await output.close(tx);
+    const row = await transitions.finishBuild(tx, owner, built);
+    if (row) await emit(tx, DeploymentBuiltSchema, row.accountId, { ...row, deploymentId });
+    return row;
+  });
+  log.info({ deploymentId }, moved ? "built" : "built too late; what was built is discarded");
+  return moved !== undefined;
+}
+
+/**
+ * After a build that was taken away from this process: nobody goes on with one whose deployment has ended, and
+ * another process may have looked for what it left before it was there.
+ */
+async function cleanUpHandedOver(
+  { pool, builder, log }: BuildDeps,
+  { deploymentId, serviceId, buildId }: ReleaseRow,
+): Promise<void> {
+  try {
+    const status = await transitions.markLeftover(pool, deploymentId);
+    if (status === undefined) await builder.discard(buildId!);
+    else if (status === "failed" || status === "superseded") await enqueue(pool, [serviceId]);
+  } catch (error) {
+    log.warn({ err: error, deploymentId }, "what a handed-over build may have left could not be removed");
+  }
+}
+
+function toBuildRequest(deps: BuildDeps, { release, variables, output }: BegunBuild): BuildRequest {
+  const { deploymentId, buildId, serviceId, type, config } = release;
+  const startedMs = release.buildStartedMs ?? Date.now();
+  return {
+    buildId: buildId!,
+    serviceId,
+    type,
+    source: toBuildSource(release, variables, deps.secrets),
+    limits: defaultBuildLimits,
+    dockerfile: config.dockerfile,
+    command: config.command,
+    port: config.port ?? 8080,
+    timeoutMs: Math.max(1, startedMs + entitlementsOf(release.tier).buildMs - Date.now()),
+    ...recordProgress(deps.pool, deploymentId, deps.log),
+    log: output.line,
+  };
+}
