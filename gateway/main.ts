@@ -20,13 +20,13 @@ import { addRateCounts, sweepIdempotent, sweepRateCounts } from "./limits/sql.ts
 import { pageRoutes } from "./pages/page-routes.ts";
 import { registerRoutes } from "./routing/handle-request.ts";
 import { allRoutes } from "./routing/routes.ts";
-import { createStreamUpstream } from "./streams/connect-stream.ts";
-import { sweepPlaces } from "./streams/sql.ts";
+import { createStreamClient } from "./streams/connect-stream.ts";
+import { deleteExpiredSlots } from "./streams/sql.ts";
 import { createStreams } from "./streams/sse-bridge.ts";
 import { createStreamSlots } from "./streams/stream-limit.ts";
 import { registerUploads } from "./uploads/upload-proxy.ts";
 import { createForward } from "./upstream/forward.ts";
-import { createUpstream } from "./upstream/unary.ts";
+import { createUnaryClient } from "./upstream/unary.ts";
 
 const SWEEP_MS = 60_000;
 const LOOKUP_MS = 5_000;
@@ -44,20 +44,20 @@ export async function start(config: GatewayConfig, log: Logger) {
     log,
   });
   const pools = {
-    identity: createUpstream(config.identityUrl),
-    variables: createUpstream(config.variablesUrl),
-    deployer: createUpstream(config.deployerUrl),
+    identity: createUnaryClient(config.identityUrl),
+    variables: createUnaryClient(config.variablesUrl),
+    deployer: createUnaryClient(config.deployerUrl),
   };
-  const streamPools = {
-    identity: createStreamUpstream(config.identityUrl),
-    variables: createStreamUpstream(config.variablesUrl),
-    deployer: createStreamUpstream(config.deployerUrl),
+  const streamClients = {
+    identity: createStreamClient(config.identityUrl),
+    variables: createStreamClient(config.variablesUrl),
+    deployer: createStreamClient(config.deployerUrl),
   };
   const auth = createAuth({ callers, parseToken });
   const limit = config.rateLimits === "on" ? config.streamsPerCaller : 0;
   const slots = createStreamSlots({ limit, pool, log });
   const streams = createStreams({
-    pools: streamPools,
+    clients: streamClients,
     auth,
     callers,
     slots,
@@ -94,7 +94,7 @@ export async function start(config: GatewayConfig, log: Logger) {
       streams.stop();
       await closeApp(app);
       metrics?.close();
-      await Promise.all(Object.values(streamPools).map((upstream) => upstream.close()));
+      await Promise.all(Object.values(streamClients).map((upstream) => upstream.close()));
       stopSweep();
       await slots.stop();
       await limiter.stop();
@@ -141,7 +141,7 @@ function startSweep(pool: Pool, log: Logger): () => void {
   const sweep = async () => {
     await sweepRateCounts(pool);
     await sweepIdempotent(pool);
-    await sweepPlaces(pool);
+    await deleteExpiredSlots(pool);
   };
   return every(SWEEP_MS, sweep, (error) => log.warn({ err: error }, "sweep failed"));
 }

@@ -1,5 +1,5 @@
 import { atLeast } from "../../services/kit/rpc/caller-token.ts";
-import { type Problem, problem, unreachable } from "../http/problem.ts";
+import { isProblem, type Problem, problem, unreachable } from "../http/problem.ts";
 import type { Route } from "../routing/routes.ts";
 import { type CachedCaller, type CacheEntry, type CallerCache, cacheKeyOf } from "./caller-cache.ts";
 
@@ -53,6 +53,18 @@ export function createAuth(options: { callers: CallerCache; parseToken: (text: s
       const decide = ({ caller: fresh }: CacheEntry) =>
         fresh ? (roleRefusal(route, fresh, accountId) ?? fresh) : unauthenticated();
       return callers.refresh(cacheKey).then(decide, identityUnreachable);
+    },
+
+    /** Resolves to why a caller who was admitted may not go on, or to undefined while they may. */
+    async revalidate(
+      route: Route,
+      { token }: Credentials,
+      accountId: string | undefined,
+    ): Promise<Problem | undefined> {
+      const credentials = await this.identify(`Bearer ${token}`);
+      if (isProblem(credentials)) return credentials;
+      const caller = await this.authorize(route, credentials, accountId, Date.now());
+      return isProblem(caller) ? caller : undefined;
     },
   };
 }

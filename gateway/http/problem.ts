@@ -16,6 +16,10 @@ export type Problem = {
   cause?: string;
 };
 
+export function isProblem(value: object): value is Problem {
+  return "code" in value && "message" in value;
+}
+
 export function problem(status: number, code: string, message: string, more: Partial<Problem> = {}): Problem {
   return { status, code, message, ...more };
 }

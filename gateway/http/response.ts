@@ -20,10 +20,6 @@ export type GatewayResponse = {
   cause?: string | undefined;
 };
 
-export function isProblem(value: object): value is Problem {
-  return "code" in value && "message" in value;
-}
-
 /** Returns the response that carries a refusal in the error envelope. */
 export function errorResponse(refusal: Problem, requestId: string): GatewayResponse {
   const temporary = refusal.status === 429 || refusal.status === 503;

@@ -1,9 +1,10 @@
 import { type Db, execute, one } from "../../services/kit/postgres/db.ts";
 
-export type Place = { who: string; holder: string };
+/** A stream that counts against the limit of `who`; `holder` is its own id. */
+export type Slot = { who: string; holder: string };
 
-/** Takes a free place of a caller for `leaseMs`; `false` also when another was quicker for the same place. */
-export async function takePlace(db: Db, { who, holder }: Place, limit: number, leaseMs: number) {
+/** Claims a free slot of a caller for `leaseMs`; false also when another claimed the same one first. */
+export async function claimSlot(db: Db, { who, holder }: Slot, limit: number, leaseMs: number) {
   const taken = await execute(
     db,
     "stream_place_take",
@@ -19,8 +20,8 @@ export async function takePlace(db: Db, { who, holder }: Place, limit: number, l
   return taken === 1;
 }
 
-/** How many streams of a caller hold a place now. */
-export async function heldPlaces(db: Db, who: string): Promise<number> {
+/** Returns how many slots of a caller are held now. */
+export async function countSlots(db: Db, who: string): Promise<number> {
   const row = await one<{ held: number }>(
     db,
     "stream_places_held",
@@ -30,10 +31,10 @@ export async function heldPlaces(db: Db, who: string): Promise<number> {
   return row!.held;
 }
 
-/** Holds places for `leaseMs` from now on. */
-export function holdPlaces(db: Db, places: Place[], leaseMs: number): Promise<number> {
+/** Extends slots by `leaseMs` from now. */
+export function renewSlots(db: Db, slots: Slot[], leaseMs: number): Promise<number> {
   // Sorted, so that two gateways lock rows in the same order.
-  const sorted = places.toSorted((a, b) => (a.who < b.who ? -1 : 1));
+  const sorted = slots.toSorted((a, b) => (a.who < b.who ? -1 : 1));
   return execute(
     db,
     "stream_places_hold",
@@ -44,14 +45,14 @@ export function holdPlaces(db: Db, places: Place[], leaseMs: number): Promise<nu
   );
 }
 
-export function freePlace(db: Db, { who, holder }: Place): Promise<number> {
+export function releaseSlot(db: Db, { who, holder }: Slot): Promise<number> {
   return execute(db, "stream_place_free", "delete from streams where who = $1 and holder = $2", [
     who,
     holder,
   ]);
 }
 
-/** Removes places whose holders died. */
-export function sweepPlaces(db: Db): Promise<number> {
+/** Deletes slots whose holders died. */
+export function deleteExpiredSlots(db: Db): Promise<number> {
   return execute(db, "stream_places_sweep", "delete from streams where held_until < now()");
 }

@@ -1,5 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { ScalarType } from "@bufbuild/protobuf";
+import { errorEnvelope, type Problem } from "../http/problem.ts";
 
 /** How the messages of a server-streaming method become events. */
 export type Follow = {
@@ -12,7 +13,7 @@ export type Follow = {
 /** The request member that Last-Event-ID fills. */
 export const RESUME_MEMBER = "lastEventId";
 
-/** The shape of a method's events; undefined for a unary method, and an error for any other. */
+/** Returns the shape of a method's events; undefined for a unary method. Throws for any other. */
 export function followOf(rpc: DescMethod): Follow | undefined {
   if (rpc.methodKind === "unary") return undefined;
   const name = `${rpc.parent.typeName}/${rpc.name}`;
@@ -28,8 +29,8 @@ export function followOf(rpc: DescMethod): Follow | undefined {
   };
 }
 
-/** The text of an event. Without a name it only moves the position; without an id as well it is nothing. */
-export function frameOf({ events }: Follow, json: Buffer): string {
+/** Formats one SSE event. An id alone yields an id-only event; an empty message yields nothing. */
+export function formatEvent({ events }: Follow, json: Buffer): string {
   const message = JSON.parse(json.toString()) as Record<string, unknown>;
   const name = Object.keys(message).find((member) => events.has(member));
   const id = message.id ? `id: ${String(message.id).replaceAll(/[\0\r\n]/g, "")}\n` : "";
@@ -37,7 +38,19 @@ export function frameOf({ events }: Follow, json: Buffer): string {
   return `${id}event: ${name}\ndata: ${JSON.stringify(message[name])}\n\n`;
 }
 
-/** Whether an Accept header asks for events rather than for JSON. */
+/** Formats the last event of a stream: for a 503 when to reconnect, else why it ends; without a problem nothing. */
+export function finalEvent(problem: Problem | undefined, requestId: string): string {
+  if (!problem) return "";
+  if (problem.status === 503) return reconnectHint();
+  return `event: problem\ndata: ${errorEnvelope(problem, requestId)}\n\n`;
+}
+
+/** A random delay, so that not all clients reconnect at the same moment. */
+function reconnectHint(): string {
+  return `retry: ${500 + Math.floor(Math.random() * 1_500)}\n\n`;
+}
+
+/** Returns whether an Accept header asks for events rather than for JSON. */
 export function wantsEvents(accept: string | undefined): boolean {
   if (!accept?.includes("text/event-stream")) return false;
   const weight = (type: string) => {

@@ -3,7 +3,7 @@ import { fromConnectError, internal, unreachable } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import type { Route } from "../routing/routes.ts";
 import type { Upstream } from "../upstreams.ts";
-import { DEADLINE_MS, type UpstreamPool, type UpstreamResponse } from "./unary.ts";
+import { DEADLINE_MS, type UnaryClient, type UpstreamResponse } from "./unary.ts";
 
 /** What goes along with a request message. */
 export type Outbound = {
@@ -18,7 +18,7 @@ export type Outbound = {
 };
 
 /** Calls the RPC of a route as Connect JSON, and makes its answer the route's. Never rejects. */
-export function createForward(pools: Record<Upstream, UpstreamPool>) {
+export function createForward(pools: Record<Upstream, UnaryClient>) {
   return async (route: Route, message: Buffer | string, out: Outbound): Promise<GatewayResponse> => {
     let answered: UpstreamResponse;
     try {

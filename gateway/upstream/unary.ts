@@ -7,7 +7,7 @@ export type UpstreamResponse = {
   body: Buffer;
 };
 
-export type UpstreamPool = ReturnType<typeof createUpstream>;
+export type UnaryClient = ReturnType<typeof createUnaryClient>;
 
 const EMPTY = Buffer.alloc(0);
 
@@ -21,7 +21,7 @@ const BROKEN = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "UND_ERR_SOCKET",
  * Keep-alive connections to one service. A call rejects when the service can not be reached or does
  * not answer within the deadline.
  */
-export function createUpstream(origin: string, connections = 64) {
+export function createUnaryClient(origin: string, connections = 64) {
   const pool = new Pool(origin, {
     connections,
     pipelining: 1,

@@ -1,5 +1,5 @@
 import type { Route } from "../../routing/routes.ts";
-import { frameOf } from "../../streams/sse-format.ts";
+import { formatEvent } from "../../streams/sse-format.ts";
 import type { Schema, Schemas } from "./schemas.ts";
 
 /** What all streams have in common, for the head of the document. */
@@ -25,7 +25,7 @@ export function eventContent(route: Route, example: object | undefined, schemas:
   return {
     "text/event-stream": {
       schema: { type: "string", description: `Events: ${names.join(", ")}.` },
-      example: frameOf(follow, Buffer.from(JSON.stringify(example))),
+      example: formatEvent(follow, Buffer.from(JSON.stringify(example))),
       "x-events": Object.fromEntries(fields.map((field) => [field.jsonName, schemas.fieldSchema(field)])),
     },
   };
