@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import pg from "pg";
-import { findMarked } from "../../services/deployer/shared/process-tree.ts";
+import { findProcessesOf } from "../../services/deployer/shared/process-tree.ts";
 import type { Figure } from "../bench/row.ts";
 import { createClient, createRecord, type Record } from "./clients.ts";
 import { violations } from "./history.ts";
@@ -124,7 +124,7 @@ export async function check(platform: Platform, ground: Ground, record: Record, 
   none(
     "nothing left of what was deleted",
     await until(async () => {
-      const left = findMarked(platform.deployerDir).map(({ place }) => `a process runs in ${place}`);
+      const left = findProcessesOf(platform.deployerDir).map(({ path }) => `a process runs in ${path}`);
       for (const folder of ["artifacts", "runtime/services", "store/objects", "store/incoming", "redis"])
         for (const name of await readdir(join(platform.deployerDir, folder)).catch(() => []))
           if (name !== "alive") left.push(`${folder}/${name}`);

@@ -9,9 +9,9 @@ import { afterAll, afterEach, beforeAll, expect, inject, onTestFinished, test } 
 import { CatalogService } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { newId } from "../../kit/ids.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
-import { findMarked, startedOf } from "../shared/process-tree.ts";
+import { findProcessesOf, startedOf } from "../shared/process-tree.ts";
 import { actAs, refused, startTestPlatform, type TestPlatform } from "../testing/testing.ts";
-import { tellRedis } from "./local/redis-client.ts";
+import { sendCommands } from "./local/redis-client.ts";
 
 const program = inject("redisProgram");
 const withRedis = test.skipIf(!program);
@@ -75,7 +75,7 @@ async function keysOf(serviceId: string) {
 }
 
 const command = (keys: { PORT: string; PASSWORD: string }, ...parts: string[][]) =>
-  tellRedis(Number(keys.PORT), [["AUTH", keys.PASSWORD], ...parts]);
+  sendCommands(Number(keys.PORT), [["AUTH", keys.PASSWORD], ...parts]);
 const works = (keys: { PORT: string; PASSWORD: string }) =>
   command(keys, ["PING"]).then(
     () => true,
@@ -96,8 +96,10 @@ withRedis(
     expect(keys).toMatchObject({ ready: true, HOST: "127.0.0.1" });
     expect(keys.URL).toBe(`redis://:${keys.PASSWORD}@127.0.0.1:${keys.PORT}`);
     await command(keys, ["SET", "greeting", "hello"]);
-    await expect(tellRedis(Number(keys.PORT), [["SET", "a", "b"]])).rejects.toMatchObject({ code: "NOAUTH" });
-    await expect(tellRedis(Number(keys.PORT), [["AUTH", "guess"]])).rejects.toMatchObject({
+    await expect(sendCommands(Number(keys.PORT), [["SET", "a", "b"]])).rejects.toMatchObject({
+      code: "NOAUTH",
+    });
+    await expect(sendCommands(Number(keys.PORT), [["AUTH", "guess"]])).rejects.toMatchObject({
       code: "WRONGPASS",
     });
 
@@ -247,9 +249,9 @@ withRedis(
       await untilService(path, "running");
       await eventually("it answers", async () => works(await keysOf(id)));
       const folder = join(platform.dataDir, "redis", id);
-      expect(findMarked(folder).map((one) => one.pid)).toEqual([(await recordOf(id)).pid]);
+      expect(findProcessesOf(folder).map((one) => one.pid)).toEqual([(await recordOf(id)).pid]);
       await catalog.deleteService({ ...path, confirmImpact: true });
-      await eventually("nothing of it runs", async () => findMarked(folder).length === 0);
+      await eventually("nothing of it runs", async () => findProcessesOf(folder).length === 0);
       await end("SIGTERM");
     }
   },

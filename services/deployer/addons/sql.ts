@@ -1,7 +1,7 @@
 import { type Db, execute, one } from "../../kit/postgres/db.ts";
 import type { Addon, AddonStatus } from "./port.ts";
 
-export type AddonFacts = Omit<Addon, "port" | "generation"> & {
+type AddonFacts = Omit<Addon, "port" | "generation"> & {
   port?: number | null;
   /** How often something about it was published. */
   revision: number;

@@ -5,7 +5,7 @@ import { delimiter, dirname, join } from "node:path";
  * What a build sees of this process's environment: what the tools need to reach their registries the way
  * the machine's user does. HOME is the user's, for ~/.npmrc, pip's configuration and the tools' caches.
  */
-const passed = [
+const PASSED_VARIABLES = [
   /^(HOME|USER|LOGNAME|LANG|LC_ALL|TZ)$/,
   /^(https?|all|no)_proxy$/i,
   /^(NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE)$/,
@@ -17,7 +17,7 @@ const passed = [
 ];
 
 export function buildEnvironment(own: NodeJS.ProcessEnv, tmp: string): Record<string, string> {
-  const kept = Object.entries(own).filter(([name]) => passed.some((pattern) => pattern.test(name)));
+  const kept = Object.entries(own).filter(([name]) => PASSED_VARIABLES.some((pattern) => pattern.test(name)));
   return {
     LANG: "C.UTF-8",
     NO_COLOR: "1",
@@ -30,7 +30,7 @@ export function buildEnvironment(own: NodeJS.ProcessEnv, tmp: string): Record<st
 }
 
 /** The node that runs Berth first, then the user's programs without those of Berth's own packages. */
-export function toolPath(path: string): string {
+function toolPath(path: string): string {
   const folders = path
     .split(delimiter)
     .filter((one) => one !== "" && !(one.includes("node_modules/") && /\/(\.bin|node-gyp-bin)$/.test(one)));

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import type { Readable } from "node:stream";
 import { endProcesses, startedOf } from "../shared/process-tree.ts";
 
-export type CommandPlace = {
+export type CommandContext = {
   cwd: string;
   env: Record<string, string>;
   /** What the command and all it starts is known by: TMPDIR lies in it. */
@@ -15,7 +15,7 @@ export type CommandPlace = {
  */
 export async function runCommand(
   [program = "", ...args]: string[],
-  { cwd, env, folder }: CommandPlace,
+  { cwd, env, folder }: CommandContext,
   log: (line: string) => void,
   signal: AbortSignal,
 ): Promise<number> {

@@ -1,7 +1,7 @@
 import { BuildFailure, type BuildRequest } from "./port.ts";
 
 /** Adds the time limit, and an end to the build when its log cannot be written. */
-export async function guarded<T>(
+export async function withTimeLimit<T>(
   request: Pick<BuildRequest, "timeoutMs" | "log">,
   signal: AbortSignal,
   work: (signal: AbortSignal, log: (line: string) => void) => Promise<T>,
@@ -29,12 +29,12 @@ export async function guarded<T>(
 }
 
 /** What a full disk throws, as what it is for users. */
-export function asFailure(error: unknown): unknown {
+export function toBuildFailure(error: unknown): unknown {
   if ((error as NodeJS.ErrnoException).code !== "ENOSPC") return error;
-  return noRoom();
+  return diskFull();
 }
 
 /** The disk is full. */
-export function noRoom(): BuildFailure {
+export function diskFull(): BuildFailure {
   return new BuildFailure("build", "disk_full", "There is no room left on the disk to build.");
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { findMarked } from "../shared/process-tree.ts";
+import { findProcessesOf } from "../shared/process-tree.ts";
 import { actAs, archiveOf, refused, startDeployer, type TestDeployer, visit } from "../testing/testing.ts";
 
 let berth: TestDeployer;
@@ -49,7 +49,7 @@ test("a canceled build ends with its processes, and what was live goes on", asyn
   expect(canceled.finishedAt).toBeDefined();
   await eventually("nothing of the build is left", async () => {
     const folder = artifactOf(buildId!);
-    return !existsSync(folder) && findMarked(folder).length === 0;
+    return !existsSync(folder) && findProcessesOf(folder).length === 0;
   });
   expect((await deployments.getBuildLogs({ ...path, version: 2 })).logs).toContain("it builds");
   expect((await untilService(path, "running")).liveVersion).toBe(1);

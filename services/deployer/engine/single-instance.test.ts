@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
 import { freePort } from "../../kit/process/free-port.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { findMarked } from "../shared/process-tree.ts";
+import { findProcessesOf } from "../shared/process-tree.ts";
 import { actAs, archiveOf, exampleApp, startTestPlatform, type TestPlatform } from "../testing/testing.ts";
 import { type DeployerProcess, deployerProcess, runningPlaces } from "../testing/testing-process.ts";
 
@@ -44,7 +44,7 @@ test("a second deployer with a folder of its own does not start, and nothing run
   );
   await eventually("it has ended", async () => !second.runs());
   expect(await ended).toMatch(/Another deployer works on this database/);
-  expect([findMarked(folder), await readdir(folder)]).toEqual([[], []]);
+  expect([findProcessesOf(folder), await readdir(folder)]).toEqual([[], []]);
   expect(runningPlaces(platform).sort()).toEqual(before);
   for (const type of types) await acting.untilService(environment.at(type), "running");
 

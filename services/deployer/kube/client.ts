@@ -3,7 +3,6 @@ import {
   KubeConfig,
   type KubernetesObject,
   KubernetesObjectApi,
-  Log,
   PatchStrategy,
   type RequestContext,
   type V1DeleteOptions,
@@ -31,14 +30,12 @@ const FIELD_MANAGER = "berth";
  * The API of the cluster that this process runs in, or that KUBECONFIG names. Errors are the client's
  * `ApiException`; `isStatus` tells them apart.
  */
-export function connectKube(config = surroundings()) {
+export function connectKube(config = defaultConfig()) {
   shareConnections(config);
   const api = KubernetesObjectApi.makeApiClient(config);
 
   return {
     config,
-    logs: new Log(config),
-
     /**
      * Brings an object to these fields, making it when it is not there; fields of others stay. With
      * `metadata.resourceVersion` it is refused (409) when somebody changed it since.
@@ -112,7 +109,7 @@ export function connectKube(config = surroundings()) {
   };
 }
 
-function surroundings(): KubeConfig {
+function defaultConfig(): KubeConfig {
   const config = new KubeConfig();
   config.loadFromDefault();
   return config;

@@ -1,6 +1,6 @@
 /** Names and labels by which everything that Berth makes in a cluster is found again. */
 
-const domain = "berth.dev";
+const DOMAIN = "berth.dev";
 
 export type Owner = {
   accountId?: string;
@@ -17,7 +17,7 @@ export type Owner = {
 export const managed = { "app.kubernetes.io/managed-by": "berth", "app.kubernetes.io/part-of": "berth" };
 
 export const label = (name: keyof Owner | "account" | "project" | "environment" | "service") =>
-  `${domain}/${name.replace(/Id$/, "")}`;
+  `${DOMAIN}/${name.replace(/Id$/, "")}`;
 
 /** The labels of an object that belongs to `owner`. */
 export function labelsOf(owner: Owner): Record<string, string> {
@@ -28,7 +28,7 @@ export function labelsOf(owner: Owner): Record<string, string> {
   };
 }
 
-export const annotation = (name: string) => `${domain}/${name}`;
+export const annotation = (name: string) => `${DOMAIN}/${name}`;
 
 /** A selector for objects that carry all of these labels. */
 export function selector(labels: Record<string, string>): string {

@@ -10,7 +10,7 @@ import { managed, selector } from "./names.ts";
  * Deletes the namespaces of all environments of an installation, which its builds' namespace names, with
  * everything in them, and waits until they are gone. For the end of an installation, when no deployer would make them anew.
  */
-export async function removeEnvironments(
+async function removeEnvironments(
   kube: Kube,
   installation: string,
   seconds: number,

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Release } from "./port.ts";
 
 /** A label of a DNS name. */
-const valid = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /**
  * The host label of a service: `<service>-<environment>-<project>`. Two services may come to the same one
@@ -16,7 +16,7 @@ export function chooseLabel(
   taken: (label: string) => boolean,
 ): string {
   const plain = `${names.service}-${names.environment}-${names.project}`;
-  if (valid.test(plain) && !taken(plain)) return plain;
+  if (DNS_LABEL.test(plain) && !taken(plain)) return plain;
   const hash = createHash("sha256").update(serviceId).digest("hex");
   for (let digits = 8; ; digits += 8) {
     const label = `${plain.slice(0, 62 - digits).replace(/(?<!-)-+$/, "")}-${hash.slice(0, digits)}`;

@@ -1,8 +1,8 @@
 /** What is kept of a build's output, and of one line: bytes of UTF-8 (docs/deployments.md#build-logs). */
 export const BUILD_LOG_BYTES = 1024 * 1024;
-export const BUILD_LOG_LINE_BYTES = 16 * 1024;
+const BUILD_LOG_LINE_BYTES = 16 * 1024;
 
-const cutMark = " … (line cut)";
+const CUT_MARK = " … (line cut)";
 
 /** Cuts a line that is longer than `maxBytes`, between characters. */
 export function clipLine(line: string, maxBytes: number = BUILD_LOG_LINE_BYTES): string {
@@ -10,7 +10,7 @@ export function clipLine(line: string, maxBytes: number = BUILD_LOG_LINE_BYTES):
   const bytes = Buffer.from(line);
   let end = maxBytes;
   while (end > 0 && (bytes[end]! & 0xc0) === 0x80) end--;
-  return bytes.toString("utf8", 0, end) + cutMark;
+  return bytes.toString("utf8", 0, end) + CUT_MARK;
 }
 
 /** The newest lines that fit into `maxBytes`, beginning at the start of a line. */
@@ -21,7 +21,7 @@ export function keepNewest(text: string, maxBytes: number = BUILD_LOG_BYTES): Bu
   return { logs: from === 0 ? "" : bytes.toString("utf8", from), truncated: true };
 }
 
-export type BuildLogSnapshot = {
+type BuildLogSnapshot = {
   logs: string;
   /** Older output was dropped. */
   truncated: boolean;

@@ -9,17 +9,17 @@ export type ProcessRef = {
   started: string;
 };
 
-interface Process extends ProcessRef {
+type Process = ProcessRef & {
   group: number;
   session: number;
-}
+};
 
-const onLinux = process.platform === "linux";
+const ON_LINUX = process.platform === "linux";
 let bootId: string | undefined;
 
-/** The start mark of a living process, undefined when it has ended (a zombie has). */
+/** Returns the start mark of a living process; undefined when it has ended (a zombie has). */
 export function startedOf(pid: number): string | undefined {
-  if (onLinux) return readStat(pid)?.started;
+  if (ON_LINUX) return readStat(pid)?.started;
   try {
     const [state = "Z", ...started] = execFileSync("ps", ["-o", "stat=,lstart=", "-p", String(pid)], {
       encoding: "utf8",
@@ -38,30 +38,30 @@ export function isAlive(ref: ProcessRef): boolean {
 }
 
 /**
- * Living processes that were started for `folder`, with the place in it that shows it: the variable HOME or
- * TMPDIR, or where their output goes. Finds those that left their group too. Linux only; elsewhere none.
+ * Returns the living processes that were started for `folder`, each with its path in it: the variable HOME or
+ * TMPDIR, or where its output goes. Also finds processes that left their group. Linux only; elsewhere none.
  */
-export function findMarked(folder: string): (ProcessRef & { place: string })[] {
+export function findProcessesOf(folder: string): (ProcessRef & { path: string })[] {
   return listProcesses().flatMap((found) => {
-    const places = found.pid === process.pid ? [] : placesOf(found);
-    const place = places.find((one) => isInside(one, folder));
-    return place === undefined ? [] : [{ ...found, place }];
+    const paths = found.pid === process.pid ? [] : pathsOf(found);
+    const path = paths.find((one) => isInside(one, folder));
+    return path === undefined ? [] : [{ ...found, path }];
   });
 }
 
 /**
- * Ends `leader`'s session and everything marked with `folder`: SIGTERM, and SIGKILL for what is left past
- * the `deadline` (a time in ms, which may come nearer meanwhile). Resolves when nothing is left.
+ * Ends `leader`'s session and every process of `folder`: SIGTERM first, SIGKILL after the `deadline` (a time in ms,
+ * read again each time because it may move closer). Resolves when none is left.
  */
 export async function endProcesses(
   leader: ProcessRef | undefined,
   folder: string,
   deadline: () => number,
 ): Promise<void> {
-  const told = new Set<number>();
+  const signaled = new Set<number>();
   if (leader !== undefined && Date.now() < deadline() && isAlive(leader)) {
     signal(-leader.pid, "SIGTERM");
-    told.add(leader.pid);
+    signaled.add(leader.pid);
     while (isAlive(leader) && Date.now() < deadline()) await delay(15);
   }
   for (let pause = 15; ; pause = Math.min(100, pause * 2)) {
@@ -69,9 +69,12 @@ export async function endProcesses(
     if (left.length === 0) return;
     for (const member of left) {
       if (Date.now() >= deadline()) signal(member.pid, "SIGKILL");
-      else if (!told.has(member.pid) && !(leader && told.has(leader.pid) && member.group === leader.pid)) {
+      else if (
+        !signaled.has(member.pid) &&
+        !(leader && signaled.has(leader.pid) && member.group === leader.pid)
+      ) {
         signal(member.pid, "SIGTERM");
-        told.add(member.pid);
+        signaled.add(member.pid);
       }
     }
     await delay(pause);
@@ -79,11 +82,11 @@ export async function endProcesses(
 }
 
 async function membersOf(leader: ProcessRef | undefined, folder: string): Promise<Process[]> {
-  if (!onLinux) {
+  if (!ON_LINUX) {
     const group = leader !== undefined && signal(-leader.pid, 0);
     return group ? [{ ...leader, pid: -leader.pid, group: leader.pid, session: leader.pid }] : [];
   }
-  const all = await lookSoon();
+  const all = await scanSoon();
   const holder = leader && all.find((one) => one.pid === leader.pid);
   // The number of an ended leader stays taken while its session lives: another holder means none is left.
   const ours = leader !== undefined && (holder === undefined || holder.started === leader.started);
@@ -91,34 +94,34 @@ async function membersOf(leader: ProcessRef | undefined, folder: string): Promis
     (one) =>
       one.pid !== process.pid &&
       ((ours && (one.session === leader.pid || one.group === leader.pid)) ||
-        one.places.some((place) => isInside(place, folder))),
+        one.paths.some((path) => isInside(path, folder))),
   );
 }
 
-type Placed = Process & { places: string[] };
+type ScannedProcess = Process & { paths: string[] };
 
 /**
- * A look at all processes costs milliseconds: a few are made at once, and when many are asked for, at most
- * this part of the time goes into them.
+ * A scan of all processes costs milliseconds: short bursts are free, and sustained scanning takes at most this
+ * share of the time.
  */
-const LOOKING_SHARE = 0.2;
-const AT_ONCE_MS = 100;
+const SCAN_SHARE = 0.2;
+const BURST_MS = 100;
 let spentMs = 0;
 let spentUntil = 0;
-let coming: Promise<Placed[]> | undefined;
+let pendingScan: Promise<ScannedProcess[]> | undefined;
 
-/** All processes after this call, with their places: one look serves all who ask before it. */
-function lookSoon(): Promise<Placed[]> {
-  const left = spentMs - (performance.now() - spentUntil) * LOOKING_SHARE;
-  coming ??= delay(Math.max(0, left - AT_ONCE_MS) / LOOKING_SHARE).then(() => {
-    coming = undefined;
+/** Returns all processes, with their paths, as of a moment after this call: callers that wait share one scan. */
+function scanSoon(): Promise<ScannedProcess[]> {
+  const left = spentMs - (performance.now() - spentUntil) * SCAN_SHARE;
+  pendingScan ??= delay(Math.max(0, left - BURST_MS) / SCAN_SHARE).then(() => {
+    pendingScan = undefined;
     const [now, before] = [performance.now(), cpuMs()];
-    const all = listProcesses().map((one) => ({ ...one, places: placesOf(one) }));
-    spentMs = Math.max(0, spentMs - (now - spentUntil) * LOOKING_SHARE) + cpuMs() - before;
+    const all = listProcesses().map((one) => ({ ...one, paths: pathsOf(one) }));
+    spentMs = Math.max(0, spentMs - (now - spentUntil) * SCAN_SHARE) + cpuMs() - before;
     spentUntil = now;
     return all;
   });
-  return coming;
+  return pendingScan;
 }
 
 function cpuMs(): number {
@@ -130,23 +133,23 @@ function isInside(path: string, folder: string): boolean {
   return path === folder || path.startsWith(`${folder}/`);
 }
 
-/** What tells for whom a process was started. */
-function placesOf({ pid, group }: Process): string[] {
+/** The paths that tell for which folder a process was started. */
+function pathsOf({ pid, group }: Process): string[] {
   if (group === 0) return []; // of the kernel
   try {
     const variables = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
-    const places = variables
+    const paths = variables
       .filter((one) => /^(HOME|TMPDIR)=/.test(one))
       .map((one) => one.replace(/^[A-Z]+=/, ""));
-    for (const number of [1, 2]) places.push(readlinkSync(`/proc/${pid}/fd/${number}`));
-    return places;
+    for (const number of [1, 2]) paths.push(readlinkSync(`/proc/${pid}/fd/${number}`));
+    return paths;
   } catch {
     return []; // ended meanwhile, or another user's
   }
 }
 
 function listProcesses(): Process[] {
-  if (!onLinux) return [];
+  if (!ON_LINUX) return [];
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .map((name) => readStat(Number(name)))

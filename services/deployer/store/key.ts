@@ -1,10 +1,10 @@
 import { ObjectStoreError } from "./port.ts";
 
-const pattern = /^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/;
+const KEY = /^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/;
 
 /** Whether the port takes this key. */
 export function isKey(key: string): boolean {
-  return key.length <= 200 && pattern.test(key);
+  return key.length <= 200 && KEY.test(key);
 }
 
 /** The key; throws `ObjectStoreError` `invalid_key` when the port does not take it. */

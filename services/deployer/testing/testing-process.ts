@@ -14,7 +14,7 @@ import { on, startConsumer } from "../../kit/events/consumer.ts";
 import { createLog } from "../../kit/log.ts";
 import { createPool } from "../../kit/postgres/db.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { findMarked } from "../shared/process-tree.ts";
+import { findProcessesOf } from "../shared/process-tree.ts";
 import type { TestPlatform } from "./testing.ts";
 
 export type DeployerProcess = ReturnType<typeof deployerProcess>;
@@ -135,7 +135,7 @@ export async function everyDeploymentEnds(
 
 /** The folders under the deployer's own that processes were started for, one for each process. */
 export function runningPlaces(platform: TestPlatform): string[] {
-  return findMarked(platform.dataDir).map(({ place }) => place.slice(platform.dataDir.length + 1));
+  return findProcessesOf(platform.dataDir).map(({ path }) => path.slice(platform.dataDir.length + 1));
 }
 
 /**

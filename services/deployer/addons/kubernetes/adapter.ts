@@ -6,11 +6,11 @@ import * as kinds from "../../kube/kinds.ts";
 import { label, nameOf, namespaceOf, selector } from "../../kube/names.ts";
 import type { Addon, AddonServers, AddonType } from "../port.ts";
 import { addonObjects, GENERATION, type Kept, type ManifestOptions, secretName } from "./manifests.ts";
-import { createViews } from "./namespace-watch.ts";
+import { createNamespaceWatches } from "./namespace-watch.ts";
 import { outcomeOf } from "./pod-status.ts";
 import { passwordMark, programs } from "./server-scripts.ts";
 
-export type KubernetesAddonsOptions = ManifestOptions & {
+type KubernetesAddonsOptions = ManifestOptions & {
   kube: Kube;
   log: Logger;
   /** Makes an environment's namespace with all that every service in it needs. */
@@ -37,7 +37,7 @@ export function createKubernetesAddons(
 ): AddonServers & { stop: () => Promise<void> } {
   const { kube, log, namespacePrefix } = options;
   let told = (_serviceId: string) => {};
-  const views = createViews(kube, log, (serviceId) => told(serviceId));
+  const views = createNamespaceWatches(kube, log, (serviceId) => told(serviceId));
   const spaceOf = (environmentId: string) => namespaceOf(namespacePrefix, environmentId);
 
   /** Each object is applied as it should be; the set last, so that a pod finds all it needs. */

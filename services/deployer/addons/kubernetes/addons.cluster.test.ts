@@ -1,12 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { EventEmitter, once } from "node:events";
-import { PassThrough } from "node:stream";
-import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../../kit/ids.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { nameOf } from "../../kube/names.ts";
+import { readPodLog } from "../../kube/pod-log.ts";
 import { addonKeys } from "../keys.ts";
 import { newPassword } from "../lifecycle.ts";
 import type { Addon, AddonOutcome, AddonType } from "../port.ts";
@@ -87,11 +86,11 @@ async function inPod(environmentId: string, image: string, script: string, env: 
     const pod = await cluster.kube.get(kinds.Pod, name, namespace);
     return ["Succeeded", "Failed"].includes(pod?.status?.phase ?? "") && pod!;
   });
-  const text = new PassThrough();
-  const said = buffer(text);
-  await cluster.kube.logs.log(namespace, name, "client", text, {});
+  const lines: string[] = [];
+  for await (const line of readPodLog(cluster.kube, { namespace, name }, { container: "client" }))
+    lines.push(line.slice(line.indexOf(" ") + 1));
   await cluster.kube.remove(kinds.Pod, name, namespace);
-  return { ok: status?.phase === "Succeeded", said: (await said).toString().trim() };
+  return { ok: status?.phase === "Succeeded", said: lines.join("\n").trim() };
 }
 
 /** Speaks to an addon with its own client. */

@@ -108,7 +108,7 @@ export function addonObjects(addon: Addon, kept: Kept, password: string, options
 }
 
 /** The labels of all that belongs to an addon. */
-export function addonLabels({ accountId, projectId, environmentId, serviceId, type }: Addon) {
+function addonLabels({ accountId, projectId, environmentId, serviceId, type }: Addon) {
   return {
     ...labelsOf({ accountId, projectId, environmentId, serviceId, kind: "addon" }),
     "app.kubernetes.io/name": type,

@@ -18,7 +18,7 @@ type View = {
   lacking: ReadonlySet<string>;
 };
 
-export const addonSelector = selector({ [label("kind")]: "addon" });
+const addonSelector = selector({ [label("kind")]: "addon" });
 const SYNC_MS = 10_000;
 const CHECK_MS = 300_000;
 /** A view of an empty namespace is kept so long: something may be on its way there. */
@@ -28,7 +28,7 @@ const EMPTY_MS = 60_000;
  * What is known of the addons in each namespace that was asked for. StatefulSets and pods are watched; whether
  * the rest is whole is looked at every five minutes, which spares three watches for each namespace.
  */
-export function createViews(kube: Kube, log: Logger, tell: (serviceId: string) => void) {
+export function createNamespaceWatches(kube: Kube, log: Logger, tell: (serviceId: string) => void) {
   const views = new Map<string, View>();
 
   function look(namespace: string): View {

@@ -26,7 +26,7 @@ export function outcomeOf(
   const itself = annotations[PASSWORD] === want.mark && annotations[SIZE] === want.size;
   if (pod && !itself) return { state: "waiting", message: "Its server is being replaced." };
   if (readiness(pod).ready) return { state: "ready" };
-  const { message, broken } = troubleOf(pod, now);
+  const { message, broken } = problemOf(pod, now);
   return { state: broken ? "failed" : "waiting", message };
 }
 
@@ -43,7 +43,7 @@ export function statusOf(set: V1StatefulSet, pod: V1Pod | undefined, now: number
   // The times have seconds: what is ready comes after what was not, within one.
   const usage = at === undefined ? [] : [{ at: at + (ready ? 1 : 0), replicas: ready ? 1 : 0, size }];
   if (ready) return { ...known, running: true, size, usage };
-  const { message, broken } = troubleOf(pod, now);
+  const { message, broken } = problemOf(pod, now);
   const state = broken ? (hasEnded(pod) ? "crashed" : "degraded") : "starting";
   return { ...known, running: false, size, usage, problem: { state, message } };
 }
@@ -60,7 +60,7 @@ function timeOf(time: Date | string | undefined): number | undefined {
   return time === undefined ? undefined : new Date(time).getTime();
 }
 
-function troubleOf(pod: V1Pod | undefined, now: number): Trouble {
+function problemOf(pod: V1Pod | undefined, now: number): Trouble {
   const waiting = (message: string) => ({ message, broken: false });
   const broken = (message: string) => ({ message, broken: true });
   if (!pod) return waiting("Its server has not been made yet.");

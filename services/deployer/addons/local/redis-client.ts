@@ -13,7 +13,7 @@ export class RedisRefusal extends Error {
  * Sends commands to a redis server of this machine; each must answer with one line. Throws RedisRefusal for
  * the first that is refused, and an Error when there is no answer within `timeoutMs`.
  */
-export function tellRedis(port: number, commands: string[][], timeoutMs = 2_000): Promise<void> {
+export function sendCommands(port: number, commands: string[][], timeoutMs = 2_000): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: "127.0.0.1" });
     let text = "";

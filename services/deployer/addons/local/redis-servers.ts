@@ -15,14 +15,20 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../../kit/log.ts";
 import { findFreePort, isFree } from "../../runtime/local/service/instance.ts";
 import type { ServiceSize, UsageChange } from "../../runtime/port.ts";
-import { endProcesses, findMarked, isAlive, type ProcessRef, startedOf } from "../../shared/process-tree.ts";
+import {
+  endProcesses,
+  findProcessesOf,
+  isAlive,
+  type ProcessRef,
+  startedOf,
+} from "../../shared/process-tree.ts";
 import { endedUnwatched, keepAlive, noteUsage } from "../../usage/journal.ts";
-import { RedisRefusal, tellRedis } from "./redis-client.ts";
+import { RedisRefusal, sendCommands } from "./redis-client.ts";
 
 /** What an addon's server should be. The password is never an argument of a process. */
-export type RedisWanted = { password: string; size: ServiceSize; port?: number };
+type RedisWanted = { password: string; size: ServiceSize; port?: number };
 
-export type RedisStatus = { serviceId: string; running: boolean; size: ServiceSize; usage: UsageChange[] };
+type RedisStatus = { serviceId: string; running: boolean; size: ServiceSize; usage: UsageChange[] };
 
 export type RedisServers = ReturnType<typeof createRedisServers>;
 
@@ -137,7 +143,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
     // It has the new password already when an earlier attempt was killed half-way.
     const passwords = [wanted.password, /^requirepass (\S+)$/m.exec(known)?.[1] ?? ""];
     for (const password of passwords) {
-      const done = await tellRedis(record.port, [["AUTH", password], ...set]).then(
+      const done = await sendCommands(record.port, [["AUTH", password], ...set]).then(
         () => true,
         (error) => {
           if (error instanceof RedisRefusal) return false;
@@ -159,11 +165,11 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
       const found = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
       await Promise.all(found.map(({ name }) => adopt(name)));
       const known = new Set(found.map(({ name }) => folderOf(name)));
-      const orphans = findMarked(root).filter(
-        ({ place }) => ![...known].some((folder) => place === folder || place.startsWith(`${folder}/`)),
+      const orphans = findProcessesOf(root).filter(
+        ({ path }) => ![...known].some((folder) => path === folder || path.startsWith(`${folder}/`)),
       );
       const deadline = Date.now() + GRACE_MS;
-      await Promise.all(orphans.map((orphan) => endProcesses(orphan, orphan.place, () => deadline)));
+      await Promise.all(orphans.map((orphan) => endProcesses(orphan, orphan.path, () => deadline)));
       watching = setInterval(watch, WATCH_MS).unref();
     },
     /**
@@ -247,7 +253,7 @@ async function choosePort(wanted: number | undefined): Promise<number> {
 }
 
 function answers(port: number, password: string): Promise<boolean> {
-  return tellRedis(port, [["AUTH", password], ["PING"]]).then(
+  return sendCommands(port, [["AUTH", password], ["PING"]]).then(
     () => true,
     () => false,
   );

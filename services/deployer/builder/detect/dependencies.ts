@@ -11,7 +11,7 @@ export type Dependencies = {
   afterRestore: BuildStep[];
 };
 
-const ownScripts = [
+const INSTALL_SCRIPTS = [
   "preinstall",
   "install",
   "postinstall",
@@ -32,7 +32,7 @@ export function nodeDependencies(tree: SourceTree): Dependencies | undefined {
   if (lockFile === undefined || !isObject(pkg) || !isObject(lock) || !isObject(lock.packages))
     return undefined;
   const { scripts } = pkg;
-  const runsOwn = isObject(scripts) && ownScripts.some((name) => scripts[name] !== undefined);
+  const runsOwn = isObject(scripts) && INSTALL_SCRIPTS.some((name) => scripts[name] !== undefined);
   if (runsOwn || pkg.workspaces !== undefined || tree.exists("binding.gyp")) return undefined;
   const packages = Object.entries(lock.packages).filter(([path]) => path !== "");
   const isolated = packages.every(

@@ -43,7 +43,7 @@ export type BuildPlan = {
 };
 
 /** Where the static server lies, seen from the app's folder. */
-export const staticServerFile = "static-server.mts";
+export const STATIC_SERVER_FILE = "static-server.mts";
 
 /**
  * Decides how to build a source tree (docs/deployments.md#builds): by its Dockerfile, which needs a cluster; else a
@@ -227,7 +227,7 @@ function detectGo(tree: SourceTree, wanted: Wanted): BuildPlan | undefined {
 
 function detectStatic(tree: SourceTree, wanted: Wanted): BuildPlan | undefined {
   if (wanted.type !== "web" || wanted.command !== undefined || !tree.exists("index.html")) return undefined;
-  const command = `node ../${staticServerFile} .`;
+  const command = `node ../${STATIC_SERVER_FILE} .`;
   const because = "It is a static site: it has an index.html.";
   return { runtime: "static", because, steps: [], command, path: [], needsStaticServer: true };
 }

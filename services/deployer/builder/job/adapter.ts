@@ -19,19 +19,19 @@ import { buildLabels, type JobSettings, jobName, jobOf, ownedBy, secretOf } from
 import {
   type BaseImages,
   cacheTag,
-  imageLabels,
+  IMAGE_LABELS,
   imageTag,
   type JobRequest,
-  type RegistryPlace,
+  type RegistryTarget,
 } from "./job-request.ts";
 import { builtImages } from "./registry/built-images.ts";
 import { connectRegistry, repositoryOf } from "./registry/registry.ts";
 
-export interface JobBuilderOptions extends JobSettings {
+export type JobBuilderOptions = JobSettings & {
   kube: Kube;
   /** Builds read archives from it, by signed URLs. */
   store: Pick<S3Store, "stat" | "presignGet">;
-  registry: Omit<RegistryPlace, "auth"> & {
+  registry: Omit<RegistryTarget, "auth"> & {
     /** Path of a docker configuration with the credentials, read for each build. */
     authFile?: string;
   };
@@ -39,12 +39,12 @@ export interface JobBuilderOptions extends JobSettings {
   /** Variables that build steps see: package registries, proxies. They are no secrets. */
   variables: Record<string, string>;
   log: Logger;
-}
+};
 
 /** A signed URL outlives the time its build may wait for a node. */
 const URL_SECONDS = 3_600;
-const LOOK_MS = 150;
-const GONE_MS = 120_000;
+const POLL_MS = 150;
+const DELETE_TIMEOUT_MS = 120_000;
 
 /**
  * Builds on a cluster: one Job for each build, which ends as an image in a registry. Any process goes on with
@@ -53,7 +53,7 @@ const GONE_MS = 120_000;
 export function createJobBuilder(options: JobBuilderOptions): Builder {
   const { kube, namespace, store, log } = options;
   const { push, pull, insecure } = options.registry;
-  const place = async (): Promise<RegistryPlace> => {
+  const place = async (): Promise<RegistryTarget> => {
     const { authFile } = options.registry;
     const auth = authFile === undefined ? undefined : await readFile(authFile, "utf8");
     return { push, pull, insecure, ...(auth !== undefined && { auth }) };
@@ -64,11 +64,11 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
   async function finished(buildId: string): Promise<BuildResult | undefined> {
     const tag = imageTag(push, buildId);
     const image = await (await registry()).find(tag);
-    if (!image || image.labels[imageLabels.build] !== buildId) return undefined;
-    const { [imageLabels.command]: command, [imageLabels.commit]: commit } = image.labels;
+    if (!image || image.labels[IMAGE_LABELS.build] !== buildId) return undefined;
+    const { [IMAGE_LABELS.command]: command, [IMAGE_LABELS.commit]: commit } = image.labels;
     return {
       artifact: imageArtifact(`${repositoryOf(tag).replace(push, pull)}@${image.digest}`),
-      runtime: image.labels[imageLabels.runtime] as BuildRuntime,
+      runtime: image.labels[IMAGE_LABELS.runtime] as BuildRuntime,
       ...(command !== undefined && { command }),
       ...(commit !== undefined && { commit }),
     };
@@ -106,7 +106,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
   }
 
   /** Has the cluster remove the Job and all of it. */
-  async function takeAway(buildId: string): Promise<void> {
+  async function deleteJob(buildId: string): Promise<void> {
     const name = jobName(buildId);
     await kube.remove(Job, name, namespace, { propagationPolicy: "Foreground" });
     await kube.remove(Secret, name, namespace);
@@ -115,13 +115,13 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
   /** Removes the Job and all of it; resolves once its pod is gone. */
   async function remove(buildId: string): Promise<void> {
     const name = jobName(buildId);
-    await takeAway(buildId);
+    await deleteJob(buildId);
     const labels = selector(buildLabels(buildId));
-    for (const until = Date.now() + GONE_MS; ; ) {
+    for (const until = Date.now() + DELETE_TIMEOUT_MS; ; ) {
       const pods = await kube.page(Pod, { namespace, labels });
       if (pods.items.length === 0 && !(await kube.get(Job, name, namespace))) return;
       if (Date.now() > until) throw new Error(`the Job ${name} does not end`);
-      await delay(LOOK_MS);
+      await delay(POLL_MS);
     }
   }
 
@@ -150,7 +150,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
       try {
         const result = await buildOnce(request, signal);
         // Nothing of it runs any more, and the image says what came of it.
-        await takeAway(buildId).catch((error) =>
+        await deleteJob(buildId).catch((error) =>
           log.warn({ err: error, buildId }, "a Job stays for a while"),
         );
         return result;
@@ -165,7 +165,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
       await remove(buildId);
       const tag = imageTag(push, buildId);
       const image = await (await registry()).find(tag);
-      if (image?.labels[imageLabels.build] === buildId)
+      if (image?.labels[IMAGE_LABELS.build] === buildId)
         await removeImage(`${repositoryOf(tag)}@${image.digest}`);
     },
     async removeArtifact(artifact, serviceId) {
@@ -173,8 +173,8 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
       if ("problem" in ref || !ref.digest || !isBuilt(ref)) return;
       const reference = `${push}/apps@${ref.digest}`;
       const image = await (await registry()).find(reference);
-      if (image?.labels[imageLabels.service] !== serviceId) return;
-      const buildId = image.labels[imageLabels.build];
+      if (image?.labels[IMAGE_LABELS.service] !== serviceId) return;
+      const buildId = image.labels[IMAGE_LABELS.build];
       if (buildId !== undefined) await remove(buildId);
       await removeImage(reference);
     },

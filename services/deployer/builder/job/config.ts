@@ -11,7 +11,7 @@ import type { BaseImages } from "./job-request.ts";
 
 const TEXTS = "an object of texts";
 
-const publicImages: BaseImages = {
+const PUBLIC_IMAGES: BaseImages = {
   node: "docker.io/library/node:24-bookworm-slim",
   python: "docker.io/library/python:3.13-slim-bookworm",
   go: "docker.io/library/golang:1.25-bookworm",
@@ -28,7 +28,7 @@ export const jobBuilderFields = {
   buildNamespace: text("KUBE_BUILD_NAMESPACE"),
   builderImage: text("BUILDER_IMAGE"),
   /** Those that are left out are public images. */
-  builderBaseImages: merged("BUILDER_BASE_IMAGES", publicImages),
+  builderBaseImages: merged("BUILDER_BASE_IMAGES", PUBLIC_IMAGES),
   builderEnv: json<Record<string, string>>("BUILDER_ENV", {}, isTexts, TEXTS),
   builderExtraCaBundle: optionalText("BUILDER_EXTRA_CA_BUNDLE"),
   builderSeccompProfile: optionalText("BUILDER_SECCOMP_PROFILE"),

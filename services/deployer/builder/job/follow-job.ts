@@ -7,7 +7,7 @@ import { selector } from "../../kube/names.ts";
 import { readPodLog } from "../../kube/pod-log.ts";
 import type { Logger } from "../../runtime/port.ts";
 import type { BuildRequest } from "../port.ts";
-import { buildLabels, containerName } from "./job-manifest.ts";
+import { buildLabels, CONTAINER_NAME } from "./job-manifest.ts";
 import type { JobEnd, JobRecord } from "./job-request.ts";
 import { stateOf } from "./job-state.ts";
 
@@ -22,7 +22,7 @@ const READ_AGAIN_MS = 500;
 export async function followJob(
   kube: Kube,
   { namespace, buildId }: { namespace: string; buildId: string },
-  told: Pick<BuildRequest, "onStage" | "onCommit" | "log">,
+  events: Pick<BuildRequest, "onStage" | "onCommit" | "log">,
   log: Logger,
   signal: AbortSignal,
 ): Promise<JobEnd> {
@@ -38,7 +38,7 @@ export async function followJob(
   let ran = false;
   const newest = () => [...pods.objects.values()].sort((one, other) => createdMs(other) - createdMs(one))[0];
   const state = () => stateOf([...jobs.objects.values()][0], newest(), ran);
-  const reader = createReader(kube, told, until, () => wake());
+  const reader = createReader(kube, events, until, () => wake());
   let waitsFor: string | undefined;
   try {
     await Promise.race([Promise.all([jobs.synced, pods.synced]), aborted(until)]);
@@ -61,7 +61,7 @@ export async function followJob(
       }
       if (now.is === "waiting" && now.why !== undefined && now.why !== waitsFor) {
         waitsFor = now.why;
-        told.log(`The build waits: ${now.why}.`);
+        events.log(`The build waits: ${now.why}.`);
         log.warn({ buildId, namespace, why: now.why }, "a build waits");
       }
       await next;
@@ -75,7 +75,7 @@ export async function followJob(
 /** Reads a pod's log, again from the beginning when the connection breaks, and tells each record once. */
 function createReader(
   kube: Kube,
-  told: Pick<BuildRequest, "onStage" | "onCommit" | "log">,
+  events: Pick<BuildRequest, "onStage" | "onCommit" | "log">,
   signal: AbortSignal,
   wake: () => void,
 ) {
@@ -90,9 +90,9 @@ function createReader(
     const record = parse(line.slice(line.indexOf(" ") + 1));
     if (!record || record.n <= seen) return;
     seen = record.n;
-    if ("stage" in record) told.onStage(record.stage);
-    else if ("commit" in record) told.onCommit?.(record.commit);
-    else if ("line" in record) told.log(record.line);
+    if ("stage" in record) events.onStage(record.stage);
+    else if ("commit" in record) events.onCommit?.(record.commit);
+    else if ("line" in record) events.log(record.line);
     else end = record.end;
   }
 
@@ -100,7 +100,12 @@ function createReader(
     const { name = "", namespace = "" } = pod.metadata ?? {};
     while (!signal.aborted) {
       const last = isOver(); // then this time there is all of it
-      const lines = readPodLog(kube, { name, namespace }, { container: containerName, follow: true }, signal);
+      const lines = readPodLog(
+        kube,
+        { name, namespace },
+        { container: CONTAINER_NAME, follow: true },
+        signal,
+      );
       try {
         while (!signal.aborted) {
           const next = await lines.next().catch(() => undefined);

@@ -1,7 +1,7 @@
 import type { V1Container, V1Job, V1PodSpec, V1SecurityContext, V1Volume } from "@kubernetes/client-node";
 import type { Sent } from "../../kube/client.ts";
 import { labelsOf, nameOf } from "../../kube/names.ts";
-import { type JobRequest, places, requestVariable } from "./job-request.ts";
+import { type JobRequest, PATHS, REQUEST_VARIABLE } from "./job-request.ts";
 
 /** How builds run on this cluster. */
 export type JobSettings = {
@@ -23,8 +23,8 @@ export type JobSettings = {
 const START_SECONDS = 120;
 /** How long a Job that nobody takes the result of is kept. */
 const KEPT_SECONDS = 3_600;
-export const containerName = "build";
-const requestKey = "request";
+export const CONTAINER_NAME = "build";
+const REQUEST_KEY = "request";
 
 /** Name of a build's Job, and of its Secret. */
 export const jobName = nameOf;
@@ -42,7 +42,7 @@ export function secretOf(settings: JobSettings, request: JobRequest) {
     namespace: settings.namespace,
     labels: buildLabels(buildId, serviceId),
   };
-  return { metadata, type: "Opaque", stringData: { [requestKey]: JSON.stringify(request) } };
+  return { metadata, type: "Opaque", stringData: { [REQUEST_KEY]: JSON.stringify(request) } };
 }
 
 /** Ties the Secret to its Job: the cluster removes both together. */
@@ -95,25 +95,25 @@ function podOf(settings: JobSettings, buildId: string): V1PodSpec {
 
 function containerOf(settings: JobSettings, buildId: string): V1Container {
   const { image, resources, extraCaBundle } = settings;
-  const bundle = `${places.authorities}/ca.crt`;
-  const secretKeyRef = { name: jobName(buildId), key: requestKey };
+  const bundle = `${PATHS.authorities}/ca.crt`;
+  const secretKeyRef = { name: jobName(buildId), key: REQUEST_KEY };
   return {
-    name: containerName,
+    name: CONTAINER_NAME,
     image,
     command: ["node", "/app/services/deployer/builder/job/main.ts"],
     env: [
-      { name: requestVariable, valueFrom: { secretKeyRef } },
+      { name: REQUEST_VARIABLE, valueFrom: { secretKeyRef } },
       ...(extraCaBundle ? [{ name: "NODE_EXTRA_CA_CERTS", value: bundle }] : []),
     ],
     resources,
     securityContext: securityOf(settings),
-    terminationMessagePath: places.terminationMessage,
+    terminationMessagePath: PATHS.terminationMessage,
     volumeMounts: [
-      { name: "storage", mountPath: places.storage },
-      { name: "work", mountPath: places.work },
-      { name: "run", mountPath: places.run },
+      { name: "storage", mountPath: PATHS.storage },
+      { name: "work", mountPath: PATHS.work },
+      { name: "run", mountPath: PATHS.run },
       { name: "tmp", mountPath: "/tmp" },
-      ...(extraCaBundle ? [{ name: "ca", mountPath: places.authorities, readOnly: true }] : []),
+      ...(extraCaBundle ? [{ name: "ca", mountPath: PATHS.authorities, readOnly: true }] : []),
     ],
   };
 }

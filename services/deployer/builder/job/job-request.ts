@@ -20,13 +20,13 @@ export type JobRequest = {
   port: number;
   /** From when the program begins. */
   timeoutMs: number;
-  registry: RegistryPlace;
+  registry: RegistryTarget;
   baseImages: BaseImages;
   /** Variables that the source's build steps see, and the image does not keep. Not secret. */
   variables: Record<string, string>;
 };
 
-export type RegistryPlace = {
+export type RegistryTarget = {
   /** Where images are pushed: `host[:port]/path`. */
   push: string;
   /** What nodes call the same place. */
@@ -65,10 +65,10 @@ export type JobEnd =
   | { broken: string };
 
 /** The variable in which the program finds its request. */
-export const requestVariable = "BERTH_BUILD";
+export const REQUEST_VARIABLE = "BERTH_BUILD";
 
 /** Folders that the Job mounts, and the program uses. */
-export const places = {
+export const PATHS = {
   /** What buildah stores. */
   storage: "/home/builder/.local/share/containers",
   /** The source and what the build needs for a while. */
@@ -81,7 +81,7 @@ export const places = {
 } as const;
 
 /** What builds push to, in the place that the operator names. */
-export const repositories = ["apps", "cache"] as const;
+export const REPOSITORIES = ["apps", "cache"] as const;
 
 /** The one tag under which an image is pushed, so that it is found again. */
 export function imageTag(push: string, buildId: string): string {
@@ -94,7 +94,7 @@ export function cacheTag(push: string, serviceId: string): string {
 }
 
 /** Labels of an image: what is known of a build when its image is all there is. */
-export const imageLabels = {
+export const IMAGE_LABELS = {
   build: "dev.berth.build",
   service: "dev.berth.service",
   runtime: "dev.berth.runtime",

@@ -3,7 +3,7 @@ import type { BuildFailureCode } from "../port.ts";
 import type { JobEnd } from "./job-request.ts";
 
 /** How far a build's Job is, by what the cluster shows of it. */
-export type JobState =
+type JobState =
   /** `why` is for users, where something is in the way. */
   | { is: "waiting"; why?: string }
   | { is: "running" }
@@ -35,8 +35,8 @@ export function stateOf(job: V1Job | undefined, pod: V1Pod | undefined, ran: boo
 
 function endOfPod({ status }: V1Pod): JobEnd {
   const terminated = status?.containerStatuses?.[0]?.state?.terminated;
-  const told = parse(terminated?.message);
-  if (told) return told;
+  const written = parse(terminated?.message);
+  if (written) return written;
   const said = `${status?.reason ?? terminated?.reason ?? "no reason"}: ${status?.message ?? ""}`;
   if (terminated?.reason === "OOMKilled")
     return failure("out_of_memory", "The build needed more memory than a builder has.");

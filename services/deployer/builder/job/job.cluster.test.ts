@@ -13,7 +13,7 @@ import { selector } from "../../kube/names.ts";
 import { readPodLog } from "../../kube/pod-log.ts";
 import { imageRef } from "../../runtime/port.ts";
 import { BuildFailure, BuildHandedOver, type BuildRequest } from "../port.ts";
-import { buildLabels, containerName, jobName } from "./job-manifest.ts";
+import { buildLabels, CONTAINER_NAME, jobName } from "./job-manifest.ts";
 import { type ClusterHarness, openCluster } from "./testing.ts";
 
 builderContract("job", () => openCluster());
@@ -244,7 +244,7 @@ CMD ["node", "server.js"]
     expect(secret?.metadata?.ownerReferences?.[0]?.uid).toBe(seen[0]?.metadata?.uid);
     const place = { namespace, name: pod?.metadata?.name ?? "" };
     const whole: string[] = [];
-    const log = readPodLog(kube, place, { container: containerName });
+    const log = readPodLog(kube, place, { container: CONTAINER_NAME });
     for await (const line of log) whole.push(line);
     expect(whole.join("\n")).toContain("printed");
     expect(whole.join("\n")).not.toContain(token);

@@ -3,7 +3,7 @@ import { clipLine } from "../../shared/clip-log.ts";
 import { maskSecrets } from "../../shared/mask-secrets.ts";
 import { BuildFailure } from "../port.ts";
 import { buildImage } from "./image/build-image.ts";
-import { type JobEnd, type JobRecord, type JobRequest, places, requestVariable } from "./job-request.ts";
+import { type JobEnd, type JobRecord, type JobRequest, PATHS, REQUEST_VARIABLE } from "./job-request.ts";
 
 /**
  * The program of a build's Job. It writes records as lines of JSON, and how it ended to the termination
@@ -16,9 +16,9 @@ const MESSAGE_BYTES = 4_000;
 // The first process of a container is not ended by a signal that it does not handle.
 process.on("SIGTERM", () => process.exit(143));
 
-const given = process.env[requestVariable];
-if (given === undefined) throw new Error(`${requestVariable} is not set`);
-delete process.env[requestVariable];
+const given = process.env[REQUEST_VARIABLE];
+if (given === undefined) throw new Error(`${REQUEST_VARIABLE} is not set`);
+delete process.env[REQUEST_VARIABLE];
 const request = JSON.parse(given) as JobRequest;
 const mask = maskSecrets(secretsOf(request));
 
@@ -42,7 +42,7 @@ const end = await buildImage(request, {
     return { broken: clipLine(mask(String((error as Error)?.message ?? error)), 2_000) };
   },
 );
-writeFileSync(places.terminationMessage, messageOf(end));
+writeFileSync(PATHS.terminationMessage, messageOf(end));
 write({ end });
 process.exit("result" in end ? 0 : 1);
 

@@ -20,7 +20,7 @@ import { startGitServer } from "../../../../test/support/git-server.ts";
 import { artifactFolders } from "../../runtime/local/artifact.ts";
 import { startRouter } from "../../runtime/local/routing/router.ts";
 import { createLocalRuntime } from "../../runtime/local/runtime.ts";
-import { findMarked, startedOf } from "../../shared/process-tree.ts";
+import { findProcessesOf, startedOf } from "../../shared/process-tree.ts";
 import { createDiskStore } from "../../store/disk/adapter.ts";
 import { createLocalBuilder } from "./adapter.ts";
 
@@ -61,7 +61,7 @@ async function openLocal(environment: NodeJS.ProcessEnv = process.env) {
     ask,
     async remains(buildId: string) {
       const place = artifactFolders(folder, buildId).folder;
-      const processes = findMarked(place).map(({ pid }) => `process ${pid}`);
+      const processes = findProcessesOf(place).map(({ pid }) => `process ${pid}`);
       return [...processes, ...(existsSync(place) ? [place] : [])];
     },
     async close() {
@@ -250,7 +250,7 @@ func main() { http.ListenAndServe("127.0.0.1:" + os.Getenv("PORT"), http.Handler
     child.kill("SIGKILL");
     await once(child, "exit");
     const { folder } = artifactFolders(local.folder, request.buildId);
-    const left = findMarked(folder);
+    const left = findProcessesOf(folder);
     expect(left).not.toEqual([]);
     const source = { ...hanging, repository: local.git.url("killed") };
     expect((await local.builder.build({ ...request, source }, never)).commit).toBe(commit);

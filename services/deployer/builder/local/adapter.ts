@@ -11,7 +11,7 @@ import {
 import { endProcesses } from "../../shared/process-tree.ts";
 import { type ObjectStore, ObjectStoreError } from "../../store/port.ts";
 import { buildEnvironment, hasProgram } from "../build-environment.ts";
-import { type BuildPlan, type BuildStep, staticServerFile } from "../detect/detect.ts";
+import { type BuildPlan, type BuildStep, STATIC_SERVER_FILE } from "../detect/detect.ts";
 import {
   type ArchiveSource,
   archiveChanged,
@@ -21,14 +21,14 @@ import {
   type BuildResult,
   type BuildRuntime,
 } from "../port.ts";
-import { type CommandPlace, runCommand } from "../run-command.ts";
+import { type CommandContext, runCommand } from "../run-command.ts";
 import { fetchGit } from "../source/git-fetch.ts";
 import { planFor } from "../source/source-root.ts";
 import { unpackArchive } from "../source/unpack.ts";
-import { asFailure, guarded, noRoom } from "../time-limit.ts";
+import { diskFull, toBuildFailure, withTimeLimit } from "../time-limit.ts";
 import { createDependencyCache, type DependencyCache } from "./dependency-cache.ts";
 
-export type LocalBuilderOptions = {
+type LocalBuilderOptions = {
   /** Holds one folder for each build, its artifact. The local runtime runs apps in them. */
   folder: string;
   store: ObjectStore;
@@ -69,7 +69,7 @@ export function createLocalBuilder(given: LocalBuilderOptions): Builder {
       const finished = resultOf(options.folder, request.buildId);
       if (finished) return finished;
       const own = new AbortController();
-      const done = guarded(request, AbortSignal.any([signal, own.signal]), (guard, log) =>
+      const done = withTimeLimit(request, AbortSignal.any([signal, own.signal]), (guard, log) =>
         buildOnce(options, cache, { ...request, log }, guard, () => clear(request.buildId)),
       );
       running.set(request.buildId, { stop: own, done });
@@ -121,7 +121,7 @@ async function buildOnce(
   } catch (error) {
     await clear();
     signal.throwIfAborted();
-    throw asFailure(error);
+    throw toBuildFailure(error);
   }
 }
 
@@ -172,7 +172,7 @@ async function runPlan(
   plan: BuildPlan,
   cache: DependencyCache,
   { serviceId, log }: BuildRequest,
-  place: CommandPlace,
+  place: CommandContext,
   signal: AbortSignal,
 ): Promise<void> {
   const installs = plan.steps.filter((step) => step.failure === "install_failed");
@@ -194,20 +194,20 @@ async function runPlan(
 
 async function runSteps(
   steps: BuildStep[],
-  place: CommandPlace,
+  place: CommandContext,
   log: (line: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
   for (const { run, failure } of steps) {
     const shown = run.join(" ");
     log(`$ ${shown}`);
-    let diskFull = false;
-    const heed = (line: string) => {
-      diskFull ||= /\bENOSPC\b|no space left on device/i.test(line);
+    let outOfSpace = false;
+    const watchLine = (line: string) => {
+      outOfSpace ||= /\bENOSPC\b|no space left on device/i.test(line);
       log(line);
     };
-    const code = await runCommand(run, place, heed, signal);
-    if (code !== 0 && diskFull) throw noRoom();
+    const code = await runCommand(run, place, watchLine, signal);
+    if (code !== 0 && outOfSpace) throw diskFull();
     if (code !== 0)
       throw new BuildFailure(
         "build",
@@ -221,7 +221,7 @@ async function runSteps(
 function finish(root: string, buildId: string, plan: BuildPlan, commit: string | undefined): void {
   const { folder, manifest } = artifactFolders(root, buildId);
   if (plan.needsStaticServer)
-    copyFileSync(join(import.meta.dirname, "../static-server.ts"), join(folder, staticServerFile));
+    copyFileSync(join(import.meta.dirname, "../static-server.ts"), join(folder, STATIC_SERVER_FILE));
   const { runtime, command, path } = plan;
   const content: ArtifactManifest = {
     runtime,

@@ -4,7 +4,7 @@ import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Dependencies } from "../detect/dependencies.ts";
 import type { BuildPlan } from "../detect/detect.ts";
-import { type CommandPlace, runCommand } from "../run-command.ts";
+import { type CommandContext, runCommand } from "../run-command.ts";
 
 export type DependencyCache = ReturnType<typeof createDependencyCache>;
 
@@ -31,7 +31,7 @@ export function createDependencyCache(folder: string) {
     async entryFor(
       serviceId: string,
       plan: BuildPlan,
-      place: CommandPlace,
+      place: CommandContext,
       signal: AbortSignal,
     ): Promise<CacheEntry | undefined> {
       const { dependencies } = plan;
@@ -47,7 +47,7 @@ function entry(
   own: string,
   key: string,
   { folder, files, kind }: Dependencies,
-  place: CommandPlace,
+  place: CommandContext,
 ): CacheEntry {
   const kept = join(own, key);
   const target = join(place.cwd, folder);
@@ -96,7 +96,7 @@ function entry(
 async function keyOf(
   plan: BuildPlan,
   { kind, files }: Dependencies,
-  place: CommandPlace,
+  place: CommandContext,
   signal: AbortSignal,
 ): Promise<string> {
   const contents = files.map((file) => {
@@ -109,7 +109,7 @@ async function keyOf(
   return createHash("sha256").update(parts).digest("hex");
 }
 
-async function pythonVersion(place: CommandPlace, signal: AbortSignal): Promise<string> {
+async function pythonVersion(place: CommandContext, signal: AbortSignal): Promise<string> {
   const lines: string[] = [];
   const program = "import sys; print(sys.version, sys.base_prefix, sys.executable)";
   await runCommand(["python3", "-c", program], place, (line) => void lines.push(line), signal);

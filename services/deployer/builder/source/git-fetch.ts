@@ -10,7 +10,7 @@ import { runCommand } from "../run-command.ts";
 import { checkGitSource, normalizeContextDir } from "./git-source.ts";
 import { unpackArchive } from "./unpack.ts";
 
-export type GitFetch = {
+type GitFetch = {
   source: GitBuildSource;
   /** The empty folder that takes the files. */
   target: string;
@@ -23,7 +23,7 @@ export type GitFetch = {
   timeoutMs: number;
 };
 
-export type GitFetched = {
+type GitFetched = {
   commit: string;
   entries: number;
   bytes: number;
@@ -33,7 +33,7 @@ export type GitFetched = {
 const FETCH_MS = 5 * 60_000;
 /** What is read of a line that git, or the server through it, says. */
 const LINE_LENGTH = 4096;
-const notFoundOrPrivate =
+const NOT_FOUND_OR_PRIVATE =
   "Check its URL. If it is private, put an access token into a sensitive variable and name that in the source's tokenVariable.";
 
 /**
@@ -167,7 +167,7 @@ function explain(lines: string[], source: GitBuildSource, limits: BuildLimits): 
     return failure(
       "git_authentication_failed",
       token === undefined
-        ? `The repository ${repository} does not exist, or is private. ${notFoundOrPrivate}`
+        ? `The repository ${repository} does not exist, or is private. ${NOT_FOUND_OR_PRIVATE}`
         : `${new URL(repository).host} refused the token for ${repository}: it is wrong, has expired or may not read this repository.`,
     );
   if (
@@ -175,7 +175,7 @@ function explain(lines: string[], source: GitBuildSource, limits: BuildLimits): 
   )
     return failure(
       "git_repository_not_found",
-      `There is no repository at ${repository}. ${notFoundOrPrivate}`,
+      `There is no repository at ${repository}. ${NOT_FOUND_OR_PRIVATE}`,
     );
   if (/timed out|Operation too slow|Timeout was reached/i.test(said))
     return failure("git_timeout", `${new URL(repository).host} did not answer in time.`);

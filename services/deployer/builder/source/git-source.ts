@@ -7,12 +7,12 @@ export type GitSource = {
 };
 
 /** Why a git source cannot be: the member, and a sentence. */
-export type GitSourceProblem = {
+type GitSourceProblem = {
   member: keyof GitSource;
   message: string;
 };
 
-const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
 /**
  * The first thing wrong with a git source, undefined when git can be given it: an http(s) URL that carries
@@ -47,7 +47,7 @@ function repositoryProblem(repository: string, withToken: boolean): string | und
   if (/^https?:\/\/[^/]*@/i.test(repository))
     return "must not hold a user or a password: name the variable that holds the token in tokenVariable";
   if (pathname === "/") return "must name a repository, not only a host";
-  if (withToken && protocol === "http:" && !loopback.test(hostname))
+  if (withToken && protocol === "http:" && !LOOPBACK.test(hostname))
     return "must be https:// when there is a tokenVariable: over http:// anybody on the way reads the token";
   return undefined;
 }

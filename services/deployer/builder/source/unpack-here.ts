@@ -23,7 +23,7 @@ export async function unpackHere(
   const archive = extract();
   let failure: unknown;
   let open: OpenFile | undefined;
-  const guarded = (step: () => void) => {
+  const attempt = (step: () => void) => {
     if (failure !== undefined) return;
     try {
       step();
@@ -34,9 +34,9 @@ export async function unpackHere(
   };
   archive.on("entry", (header, content, next) => {
     content.on("error", () => {}); // the archive has it too
-    guarded(() => {
+    attempt(() => {
       const file = writer.add(header);
-      content.on("data", (chunk) => guarded(() => file?.write(chunk as Buffer)));
+      content.on("data", (chunk) => attempt(() => file?.write(chunk as Buffer)));
       content.resume();
       if (!file) return next();
       open = file;
@@ -46,7 +46,7 @@ export async function unpackHere(
         next();
       };
       if (header.size === 0) close();
-      else content.on("end", () => guarded(close));
+      else content.on("end", () => attempt(close));
     });
   });
   const decode: Duplex = format === "tar" ? new PassThrough() : createGunzip({ chunkSize: CHUNK_BYTES });

@@ -23,7 +23,7 @@ import {
   tarOf,
 } from "../../../../test/contracts/ports/builder.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
-import { findMarked } from "../../shared/process-tree.ts";
+import { findProcessesOf } from "../../shared/process-tree.ts";
 import { defaultBuildLimits } from "../port.ts";
 import { checkLink, segmentsOf } from "./archive-path.ts";
 import { unpackArchive } from "./unpack.ts";
@@ -186,7 +186,7 @@ describe("an archive", () => {
     const outcome = expect(unpacking).rejects.toThrow(/SIGKILL|premature|EPIPE/i);
     const [found] = await eventually(
       "it runs",
-      async () => findMarked(folder).length > 0 && findMarked(folder),
+      async () => findProcessesOf(folder).length > 0 && findProcessesOf(folder),
     );
     process.kill(found!.pid, "SIGKILL");
     await outcome;
@@ -196,7 +196,7 @@ describe("an archive", () => {
       },
     });
     await expect(unpackArchive(broken, target, options)).rejects.toThrow("the store went away");
-    expect(findMarked(folder)).toEqual([]);
+    expect(findProcessesOf(folder)).toEqual([]);
   });
 
   test("is not unpacked further once nobody wants it", async () => {

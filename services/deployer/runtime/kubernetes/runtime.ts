@@ -6,16 +6,16 @@ import { Deployment } from "../../kube/kinds.ts";
 import type { Runtime, RuntimeStatus } from "../port.ts";
 import { createLogs } from "./logs/logs.ts";
 import type { Environments } from "./namespace/namespaces.ts";
-import { createLastWords } from "./observe/crash-output.ts";
+import { createCrashOutput } from "./observe/crash-output.ts";
 import { contains, findDrift } from "./observe/drift.ts";
 import { createCache } from "./observe/informer-cache.ts";
 import { availableAt, describe, healthyAt, isAvailable, type Observation } from "./observe/status.ts";
 import { usageNow } from "./observe/usage.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
-import { createDeploy } from "./release/apply-release.ts";
-import { createClaims } from "./release/host-claims.ts";
+import { createReleaseApplier } from "./release/apply-release.ts";
+import { createHostClaims } from "./release/host-claims.ts";
 import { imageOf } from "./release/manifests.ts";
-import { type Notes, noted, notesOf, serviceIdOf } from "./release/release-annotations.ts";
+import { type ReleaseState, readState, serviceIdOf, withAnnotations } from "./release/release-annotations.ts";
 
 export type KubernetesRuntime = Runtime & {
   /** Resolves once what runs is known. To be awaited before anything else. */
@@ -38,10 +38,10 @@ export function createKubernetesRuntime(
   environments: Environments,
 ): KubernetesRuntime {
   const { kube, log, apps } = options;
-  const claims = createClaims(options);
-  const deploy = createDeploy(options, claims);
+  const claims = createHostClaims(options);
+  const deploy = createReleaseApplier(options, claims);
   const cache = createCache(options, environments, noticed);
-  const lastWords = createLastWords(kube);
+  const lastWords = createCrashOutput(kube);
   const logs = createLogs(kube, cache.pods);
   const listeners = new Set<(status: RuntimeStatus) => void>();
   const told = new Map<string, RuntimeStatus>();
@@ -73,7 +73,7 @@ export function createKubernetesRuntime(
     }
     const now = Date.now();
     const status = await compose((await keep(seen, now)) ?? seen, now);
-    const next = ripening(seen, now);
+    const next = msUntilAvailable(seen, now);
     if (next !== undefined) look(serviceId, next);
     if (stopping.signal.aborted || isDeepStrictEqual(status, told.get(serviceId))) return;
     told.set(serviceId, status);
@@ -83,19 +83,19 @@ export function createKubernetesRuntime(
   /** What the watches show. The one of pods may be behind: what is to be written down is read afresh. */
   async function watched(serviceId: string): Promise<Observation | undefined> {
     const seen = cache.cached(serviceId);
-    return seen && newsOf(seen, Date.now()) ? cache.read(serviceId) : seen;
+    return seen && unrecordedState(seen, Date.now()) ? cache.read(serviceId) : seen;
   }
 
   /** Writes down what was seen for the first time; undefined when the service changed since. */
   async function keep(seen: Observation, now: number): Promise<Observation | undefined> {
     const { deployment } = seen;
-    const better = newsOf(seen, now);
+    const better = unrecordedState(seen, now);
     if (!better) return seen;
-    const written = await kube.apply(Deployment, noted(deployment, better)).catch((error) => {
+    const written = await kube.apply(Deployment, withAnnotations(deployment, better)).catch((error) => {
       if (isStatus(error, 404, 409)) return undefined;
       throw error;
     });
-    return written && { ...seen, deployment: written, notes: better };
+    return written && { ...seen, deployment: written, recorded: better };
   }
 
   async function compose(seen: Observation, now: number): Promise<RuntimeStatus> {
@@ -109,8 +109,8 @@ export function createKubernetesRuntime(
     };
   }
 
-  function urlOf({ notes }: Observation): string | undefined {
-    const host = notes.manifests.ingress?.spec.rules?.[0]?.host;
+  function urlOf({ recorded }: Observation): string | undefined {
+    const host = recorded.manifests.ingress?.spec.rules?.[0]?.host;
     return host && `${apps.scheme}://${host}${apps.port === undefined ? "" : `:${apps.port}`}`;
   }
 
@@ -139,10 +139,10 @@ export function createKubernetesRuntime(
       const first = await findDrift(kube, namespace, cache.all(namespace));
       // An apply that is under way looks the same for a moment.
       if (first.size > 0) await delay(CONFIRM_MS, undefined, { signal: stopping.signal, ref: false });
-      const suspects = cache.all(namespace).filter(({ notes }) => first.has(notes.release.serviceId));
+      const suspects = cache.all(namespace).filter(({ recorded }) => first.has(recorded.release.serviceId));
       const found = await findDrift(kube, namespace, suspects);
-      for (const { notes } of cache.all(namespace)) {
-        const { serviceId } = notes.release;
+      for (const { recorded } of cache.all(namespace)) {
+        const { serviceId } = recorded.release;
         if (!found.has(serviceId) || altered.has(serviceId)) drifted.delete(serviceId);
         else if (!drifted.has(serviceId)) {
           drifted.add(serviceId);
@@ -155,9 +155,9 @@ export function createKubernetesRuntime(
 
   /** What the cluster changes while it takes it will never be as it was sent. */
   function noteAltered(applied: V1Deployment): void {
-    const notes = notesOf(applied);
+    const recorded = readState(applied);
     const serviceId = serviceIdOf(applied);
-    if (!notes || contains(applied.spec, notes.manifests.deployment)) altered.delete(serviceId);
+    if (!recorded || contains(applied.spec, recorded.manifests.deployment)) altered.delete(serviceId);
     else altered.add(serviceId);
   }
 
@@ -235,19 +235,19 @@ export function createKubernetesRuntime(
 }
 
 /** The notes with what was seen for the first time; undefined when nothing was. */
-function newsOf(seen: Observation, now: number): Notes | undefined {
-  const { notes, deployment } = seen;
+function unrecordedState(seen: Observation, now: number): ReleaseState | undefined {
+  const { recorded, deployment } = seen;
   if (deployment.metadata?.deletionTimestamp) return undefined;
   const healthy = healthyAt(seen, now);
   const usage = usageNow(seen, now);
-  if (healthy === notes.healthyAt && usage === notes.usage) return undefined;
-  return { ...notes, usage, ...(healthy !== undefined && { healthyAt: healthy }) };
+  if (healthy === recorded.healthyAt && usage === recorded.usage) return undefined;
+  return { ...recorded, usage, ...(healthy !== undefined && { healthyAt: healthy }) };
 }
 
 /** In how many ms the next replica that is ready counts as available. */
-function ripening({ notes, pods }: Observation, now: number): number | undefined {
+function msUntilAvailable({ recorded, pods }: Observation, now: number): number | undefined {
   const times = pods
-    .filter((pod) => pod.readyAt !== undefined && !isAvailable(pod, notes, now))
-    .map((pod) => (availableAt(pod, notes) ?? now) - now + GATHER_MS);
+    .filter((pod) => pod.readyAt !== undefined && !isAvailable(pod, recorded, now))
+    .map((pod) => (availableAt(pod, recorded) ?? now) - now + GATHER_MS);
   return times.length > 0 ? Math.max(GATHER_MS, Math.min(...times)) : undefined;
 }

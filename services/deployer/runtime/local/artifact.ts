@@ -11,15 +11,15 @@ export type ArtifactManifest = {
   commit?: string;
 };
 
-const scheme = "directory:";
+const SCHEME = "directory:";
 
 export function directoryArtifact(buildId: string): string {
-  return `${scheme}${buildId}`;
+  return `${SCHEME}${buildId}`;
 }
 
 /** The build id of an artifact of the local builder, undefined for any other artifact. */
 export function directoryBuildId(artifact: string): string | undefined {
-  const id = artifact.startsWith(scheme) ? artifact.slice(scheme.length) : "";
+  const id = artifact.startsWith(SCHEME) ? artifact.slice(SCHEME.length) : "";
   return /^[A-Za-z0-9_-]{1,100}$/.test(id) ? id : undefined;
 }
 

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { isAlive, type ProcessRef, startedOf } from "../../shared/process-tree.ts";
 import { RuntimeRefusal } from "../port.ts";
 
-const fileName = "lock.json";
+const FILE_NAME = "lock.json";
 
 /** Takes the folder for this process; a holder that was killed does not count. */
 export function lockFolder(folder: string): void {
-  const path = join(folder, fileName);
+  const path = join(folder, FILE_NAME);
   const own: ProcessRef = { pid: process.pid, started: startedOf(process.pid) ?? "" };
   for (;;) {
     try {
@@ -28,8 +28,8 @@ export function lockFolder(folder: string): void {
 }
 
 export function unlockFolder(folder: string): void {
-  if (readHolder(join(folder, fileName))?.pid === process.pid)
-    rmSync(join(folder, fileName), { force: true });
+  if (readHolder(join(folder, FILE_NAME))?.pid === process.pid)
+    rmSync(join(folder, FILE_NAME), { force: true });
 }
 
 function readHolder(path: string): ProcessRef | undefined {

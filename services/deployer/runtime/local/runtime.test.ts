@@ -16,7 +16,7 @@ import {
   runtimeContract,
   statusOf,
 } from "../../../../test/contracts/ports/runtime.ts";
-import { findMarked, startedOf } from "../../shared/process-tree.ts";
+import { findProcessesOf, startedOf } from "../../shared/process-tree.ts";
 import type { Release, Runtime } from "../port.ts";
 import { artifactFolders, directoryArtifact } from "./artifact.ts";
 import { startRouter } from "./routing/router.ts";
@@ -38,7 +38,7 @@ function makeRoot(): { root: string; folder: string; artifactsFolder: string } {
   mkdirSync(app, { recursive: true });
   writeFileSync(manifest, JSON.stringify({ runtime: "node", path: [] }));
   cleanups.push(async () => {
-    expect(findMarked(root)).toEqual([]);
+    expect(findProcessesOf(root)).toEqual([]);
     await rm(root, { recursive: true });
   });
   return { root, folder: join(root, "runtime"), artifactsFolder };
@@ -292,7 +292,7 @@ describe("when Berth is killed", () => {
     await first.call("apply", one);
     const { url } = await statusOf(first.runtime, one.serviceId, isRunning);
     await first.kill();
-    const app = findMarked(places.folder);
+    const app = findProcessesOf(places.folder);
     expect(app.length).toBeGreaterThan(0);
     for (const { pid } of app) process.kill(pid, "SIGKILL");
     while (app.some(({ pid, started }) => startedOf(pid) === started)) await delay(10);
@@ -321,8 +321,8 @@ describe("when Berth is killed", () => {
     await last.call("apply", { ...one, version: 12 });
     const status = await statusOf(last.runtime, one.serviceId, isRunning);
     expect(status.version).toBe(12);
-    while (findMarked(places.folder).length !== 2) await delay(50);
-    const pids = findMarked(places.folder).map(({ pid }) => String(pid));
+    while (findProcessesOf(places.folder).length !== 2) await delay(50);
+    const pids = findProcessesOf(places.folder).map(({ pid }) => String(pid));
     for (let n = 0; n < 6; n++) expect(pids).toContain((await last.fetch(status.url!, "/")).body);
     while (globSync(join(places.folder, "services/*/instances/*")).length !== 2) await delay(50);
     await last.stop();
@@ -336,9 +336,9 @@ describe("when Berth is killed", () => {
     await statusOf(first.runtime, one.serviceId, isRunning);
     await first.kill();
     await rm(places.folder, { recursive: true });
-    expect(findMarked(places.folder)).not.toEqual([]);
+    expect(findProcessesOf(places.folder)).not.toEqual([]);
     const second = await forkRuntime(places);
-    expect(findMarked(places.folder)).toEqual([]);
+    expect(findProcessesOf(places.folder)).toEqual([]);
     expect(await second.call("list")).toEqual([]);
   });
 
@@ -361,7 +361,7 @@ describe("when Berth is stopped", () => {
     for (const one of releases) await first.runtime.apply(one);
     for (const one of releases) await statusOf(first.runtime, one.serviceId, isRunning);
     await first.close();
-    expect(findMarked(places.folder)).toEqual([]);
+    expect(findProcessesOf(places.folder)).toEqual([]);
 
     const second = await openLocal({ ...places });
     cleanups.push(second.close);

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { delimiter, dirname, join, relative, resolve, sep } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { endProcesses, findMarked } from "../../shared/process-tree.ts";
+import { endProcesses, findProcessesOf } from "../../shared/process-tree.ts";
 import { keepAlive } from "../../usage/journal.ts";
 import { chooseLabel } from "../host-label.ts";
 import {
@@ -32,7 +32,7 @@ export type LocalRuntimeOptions = {
   times?: Partial<LocalTimes>;
 };
 
-export interface LocalRuntime extends Runtime {
+export type LocalRuntime = Runtime & {
   /**
    * Takes over what runs since an earlier process was killed, ends what belongs to nothing, starts what is
    * missing. To be awaited before anything else. Throws `runtime_in_use` while another process holds it.
@@ -40,9 +40,9 @@ export interface LocalRuntime extends Runtime {
   start(): Promise<void>;
   /** Ends every app, within `stopGraceMs` and a little; the next `start` starts them again. */
   stopAll(): Promise<void>;
-}
+};
 
-export const defaultTimes: LocalTimes = {
+const DEFAULT_TIMES: LocalTimes = {
   firstPauseMs: 250,
   longestPauseMs: 60_000,
   stableMs: 30_000,
@@ -74,7 +74,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
     router: options.router,
     sealer: createSealer(options.secret),
     log: options.log,
-    times: { ...defaultTimes, ...options.times },
+    times: { ...DEFAULT_TIMES, ...options.times },
     emit(status: RuntimeStatus) {
       for (const listener of listeners) listener(status);
     },
@@ -209,10 +209,10 @@ function refuseUnrunnable(release: Pick<Release, "artifact" | "command">, artifa
 /** Ends processes of services whose folder is gone, after the data was removed under a running app. */
 async function endOrphans(root: string, known: ReadonlySet<string>, graceMs: number): Promise<void> {
   const deadline = Date.now() + graceMs;
-  const orphans = findMarked(root).filter(
-    ({ place }) => !known.has(relative(root, place).split(sep)[0] ?? ""),
+  const orphans = findProcessesOf(root).filter(
+    ({ path }) => !known.has(relative(root, path).split(sep)[0] ?? ""),
   );
-  await Promise.all(orphans.map((orphan) => endProcesses(orphan, orphan.place, () => deadline)));
+  await Promise.all(orphans.map((orphan) => endProcesses(orphan, orphan.path, () => deadline)));
 }
 
 /** PATH for apps: the node that runs Berth first, npm wherever it is, then the system's. */

@@ -20,7 +20,7 @@ import { signGrant } from "./signed-url.ts";
 import { Frozen, handleUpload, TooLarge } from "./upload-handler.ts";
 import { createUploadSlots, defaultUploadLimits, type UploadLimits } from "./upload-limits.ts";
 
-export type DiskStoreOptions = {
+type DiskStoreOptions = {
   folder: string;
   /** What upload URLs begin with: they are `<baseUrl>/uploads/<key>?…`. */
   baseUrl: string;
@@ -30,10 +30,10 @@ export type DiskStoreOptions = {
   log: { warn(object: object, message: string): void };
 };
 
-export interface DiskStore extends ObjectStore {
+export type DiskStore = ObjectStore & {
   /** Serves the signed URLs: PUT at `/uploads/<key>`. Answers every request itself. */
   handle(req: IncomingMessage, res: ServerResponse): Promise<void>;
-}
+};
 
 /**
  * Objects as files of one folder. A file begins with one line of JSON, the object's attributes, so that
@@ -161,21 +161,21 @@ async function openObject(path: string): Promise<FileHandle | undefined> {
   }
 }
 
-const HEADER_LIMIT = 1024;
+const HEADER_BYTES = 1024;
 
 /** As long as one that is known once all is written. */
 const NO_DIGEST = "0".repeat(64);
 
 function headerOf(contentType: string, digest: string): Buffer {
   const header = Buffer.from(`${JSON.stringify({ contentType, digest })}\n`);
-  if (header.length > HEADER_LIMIT) throw new Error("the content type is too long");
+  if (header.length > HEADER_BYTES) throw new Error("the content type is too long");
   return header;
 }
 
 type Header = { contentType: string; digest?: string };
 
 async function readHeader(file: FileHandle): Promise<Header & { length: number }> {
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(HEADER_LIMIT), 0, HEADER_LIMIT, 0);
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(HEADER_BYTES), 0, HEADER_BYTES, 0);
   const length = buffer.subarray(0, bytesRead).indexOf(10) + 1;
   return { ...(JSON.parse(buffer.toString("utf8", 0, length)) as Header), length };
 }

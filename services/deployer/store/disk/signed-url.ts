@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
 /** Everything that a signed URL allows, and nothing else. */
-export type UploadGrant = {
+type UploadGrant = {
   method: "PUT";
   key: string;
   contentType: string;

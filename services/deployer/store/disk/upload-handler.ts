@@ -9,7 +9,7 @@ export class TooLarge extends Error {}
 /** The object may not be replaced any more. */
 export class Frozen extends Error {}
 
-export type UploadDoor = {
+export type UploadContext = {
   secrets: readonly string[];
   log: { warn(object: object, message: string): void };
   isKey(key: string): boolean;
@@ -19,10 +19,10 @@ export type UploadDoor = {
   slots: UploadSlots;
 };
 
-const root = "/uploads/";
+const ROOT = "/uploads/";
 /** How much of a refused body is read and thrown away, so that the client gets to see the answer. */
-const LINGER_BYTES = 8 * 1024 ** 2;
-const LINGER_MS = 2000;
+const DRAIN_BYTES = 8 * 1024 ** 2;
+const DRAIN_MS = 2000;
 
 /** After how many seconds an upload that found no slot may be tried again. */
 const RETRY_SECONDS = 5;
@@ -34,12 +34,12 @@ const RETRY_SECONDS = 5;
 export async function handleUpload(
   req: IncomingMessage,
   res: ServerResponse,
-  door: UploadDoor,
+  door: UploadContext,
 ): Promise<void> {
   const [path = "", query = ""] = (req.url ?? "").split("?");
-  const key = path.startsWith(root) ? path.slice(root.length) : "";
+  const key = path.startsWith(ROOT) ? path.slice(ROOT.length) : "";
   const refuse = (status: number, code: string, message: string) =>
-    answerRefusal(req, res, status, code, message);
+    refuseUpload(req, res, status, code, message);
   if (!door.isKey(key)) return refuse(404, "not_found", "There is nothing here.");
   if (req.method !== "PUT") return refuse(405, "method_not_allowed", "An upload is a PUT.");
   const grant = verifyGrant(req.method, key, new URLSearchParams(query), door.secrets);
@@ -76,7 +76,7 @@ export async function handleUpload(
   res.writeHead(200, { "content-length": 0 }).end();
 }
 
-function answerRefusal(
+function refuseUpload(
   req: IncomingMessage,
   res: ServerResponse,
   status: number,
@@ -104,9 +104,9 @@ function answerRefusal(
     let bytes = 0;
     const count = (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes > LINGER_BYTES) done();
+      if (bytes > DRAIN_BYTES) done();
     };
-    const timer = setTimeout(done, LINGER_MS);
+    const timer = setTimeout(done, DRAIN_MS);
     req.on("data", count).once("end", done).once("close", done).resume();
     if (req.complete || req.destroyed) done();
   });

@@ -17,12 +17,12 @@ export type S3StoreOptions = {
   log: { info(object: object, message: string): void; warn(object: object, message: string): void };
 };
 
-export interface S3Store extends ObjectStore {
+export type S3Store = ObjectStore & {
   /** Makes the bucket when it is not there; waits up to a minute for a store that is away. */
   start(): Promise<void>;
   /** A URL at `endpoint` under which a build may read this one object until it expires. */
   presignGet(key: string, expiresInSeconds: number): Promise<string>;
-}
+};
 
 const START_MS = 60_000;
 /** S3 takes at most this in one request, and one request is what makes a put one step. */

@@ -3,26 +3,32 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFile
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { imageArtifact } from "../../../runtime/port.ts";
-import { type BuildPlan, staticServerFile } from "../../detect/detect.ts";
+import { type BuildPlan, STATIC_SERVER_FILE } from "../../detect/detect.ts";
 import { archiveChanged, BuildFailure, type BuildRequest, type BuildResult } from "../../port.ts";
 import { fetchGit } from "../../source/git-fetch.ts";
 import { planFor, treeOf } from "../../source/source-root.ts";
 import { unpackArchive } from "../../source/unpack.ts";
-import { asFailure, guarded } from "../../time-limit.ts";
-import { cacheTag, imageLabels, imageTag, type JobRequest, places } from "../job-request.ts";
+import { toBuildFailure, withTimeLimit } from "../../time-limit.ts";
+import { cacheTag, IMAGE_LABELS, imageTag, type JobRequest, PATHS } from "../job-request.ts";
 import { connectRegistry, repositoryOf } from "../registry/registry.ts";
-import { type Bud, type Buildah, type Called, certificates, setUpBuildah } from "./buildah.ts";
-import { type GeneratedBuild, generate, sourceFolder, withArguments } from "./dockerfile.ts";
-import { isNamed, plainUser } from "./image-user.ts";
+import {
+  type Buildah,
+  type BuildahResult,
+  certificateBundle,
+  type ImageBuild,
+  setUpBuildah,
+} from "./buildah.ts";
+import { type GeneratedBuild, generate, SOURCE_FOLDER, withArguments } from "./dockerfile.ts";
+import { isNamed, nonRootUser } from "./image-user.ts";
 
 /** How the program tells what it does. */
-export type Told = Required<Pick<BuildRequest, "onStage" | "onCommit" | "log">>;
+export type BuildEvents = Required<Pick<BuildRequest, "onStage" | "onCommit" | "log">>;
 
-const PUSHES = 3;
+const PUSH_ATTEMPTS = 3;
 
 type Build = {
   request: JobRequest;
-  told: Told;
+  events: BuildEvents;
   buildah: Buildah;
   /** Its `app` is the source; all of it is the context of a generated Dockerfile. */
   context: string;
@@ -33,50 +39,50 @@ type Build = {
 };
 
 /** Source to an image in the registry. Throws `BuildFailure`, or what is worth another try. */
-export async function buildImage(request: JobRequest, told: Told): Promise<BuildResult> {
+export async function buildImage(request: JobRequest, events: BuildEvents): Promise<BuildResult> {
   try {
-    return await guarded({ ...request, ...told }, new AbortController().signal, (signal, log) =>
-      build(request, { ...told, log }, signal),
+    return await withTimeLimit({ ...request, ...events }, new AbortController().signal, (signal, log) =>
+      build(request, { ...events, log }, signal),
     );
   } catch (error) {
-    throw asFailure(error);
+    throw toBuildFailure(error);
   }
 }
 
-async function build(request: JobRequest, told: Told, signal: AbortSignal): Promise<BuildResult> {
-  const work = join(places.work, "berth");
+async function build(request: JobRequest, events: BuildEvents, signal: AbortSignal): Promise<BuildResult> {
+  const work = join(PATHS.work, "berth");
   const context = join(work, "context");
-  const app = join(context, sourceFolder);
+  const app = join(context, SOURCE_FOLDER);
   mkdirSync(app, { recursive: true, mode: 0o755 });
-  const variables = { ...request.variables, ...authorityVariables() };
+  const variables = { ...request.variables, ...certificateVariables() };
   const buildah = setUpBuildah(work, request.registry, variables);
 
-  told.onStage("Fetching source");
-  const commit = await fetchSource(request, told, app, join(work, "tmp"), variables, signal);
-  told.onStage("Detecting runtime");
+  events.onStage("Fetching source");
+  const commit = await fetchSource(request, events, app, join(work, "tmp"), variables, signal);
+  events.onStage("Detecting runtime");
   const wanted = { ...request, containers: true as const, hasTool: () => true };
-  const plan = await planFor(wanted, app, told.log);
-  told.log(plan.because);
+  const plan = await planFor(wanted, app, events.log);
+  events.log(plan.because);
 
-  told.onStage("Building image");
+  events.onStage("Building image");
   const { push, pull } = request.registry;
   const tag = imageTag(push, request.buildId);
   const labels = {
-    [imageLabels.build]: request.buildId,
-    [imageLabels.service]: request.serviceId,
-    [imageLabels.runtime]: plan.runtime,
-    ...(plan.command !== undefined && { [imageLabels.command]: plan.command }),
-    ...(commit !== undefined && { [imageLabels.commit]: commit }),
+    [IMAGE_LABELS.build]: request.buildId,
+    [IMAGE_LABELS.service]: request.serviceId,
+    [IMAGE_LABELS.runtime]: plan.runtime,
+    ...(plan.command !== undefined && { [IMAGE_LABELS.command]: plan.command }),
+    ...(commit !== undefined && { [IMAGE_LABELS.commit]: commit }),
   };
-  const all: Build = { request, told, buildah, context, work, variables, signal };
+  const all: Build = { request, events, buildah, context, work, variables, signal };
   const fresh =
     plan.dockerfile === undefined
       ? await buildGenerated(all, plan, { tag, labels })
-      : await buildOwn(all, plan.dockerfile, { tag, labels });
+      : await buildFromDockerfile(all, plan.dockerfile, { tag, labels });
 
-  told.onStage("Pushing image");
+  events.onStage("Pushing image");
   const digest = await pushImage(all, tag);
-  told.log(plan.command === undefined ? "Built." : `Built. It starts with: ${plan.command}`);
+  events.log(plan.command === undefined ? "Built." : `Built. It starts with: ${plan.command}`);
   await fresh?.();
   return {
     artifact: imageArtifact(`${repositoryOf(tag).replace(push, pull)}@${digest}`),
@@ -86,9 +92,9 @@ async function build(request: JobRequest, told: Told, signal: AbortSignal): Prom
   };
 }
 
-/** The operator's certificates, for the programs of this build and for the steps of the source. */
-function authorityVariables(): Record<string, string> {
-  const bundle = certificates();
+/** The operator's certificateBundle, for the programs of this build and for the steps of the source. */
+function certificateVariables(): Record<string, string> {
+  const bundle = certificateBundle();
   if (!existsSync(bundle)) return {};
   const names = [
     "NODE_EXTRA_CA_CERTS",
@@ -104,7 +110,7 @@ function authorityVariables(): Record<string, string> {
 /** Puts the source into `app`; gives the commit of a git source. */
 async function fetchSource(
   { source, limits, timeoutMs }: JobRequest,
-  told: Told,
+  events: BuildEvents,
   app: string,
   tmp: string,
   variables: Record<string, string>,
@@ -128,47 +134,54 @@ async function fetchSource(
     }
     const body = Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]);
     const { entries, bytes, skipped } = await unpackArchive(body, app, { limits, tmp }, signal);
-    told.log(`Unpacked ${entries} entries, ${bytes} bytes.`);
-    if (skipped > 0) told.log(`Left out ${skipped} “._” entries, which only macOS uses.`);
+    events.log(`Unpacked ${entries} entries, ${bytes} bytes.`);
+    if (skipped > 0) events.log(`Left out ${skipped} “._” entries, which only macOS uses.`);
     return undefined;
   }
-  told.log(`Fetching the branch ${source.branch} of ${source.repository}`);
+  events.log(`Fetching the branch ${source.branch} of ${source.repository}`);
   const env = { PATH: process.env.PATH ?? "", TMPDIR: tmp, ...variables };
   const fetched = await fetchGit({ source, target: app, tmp, env, limits, timeoutMs }, signal);
-  told.onCommit(fetched.commit);
-  told.log(`Its newest commit is ${fetched.commit}: ${fetched.entries} entries, ${fetched.bytes} bytes.`);
+  events.onCommit(fetched.commit);
+  events.log(`Its newest commit is ${fetched.commit}: ${fetched.entries} entries, ${fetched.bytes} bytes.`);
   return fetched.commit;
 }
 
 type Image = { tag: string; labels: Record<string, string> };
 
 /** Builds by the source's own Dockerfile, in which everything is allowed that a step of a build is. */
-async function buildOwn(all: Build, file: string, image: Image): Promise<undefined> {
-  const { context, work, variables, buildah, told, signal } = all;
-  const app = join(context, sourceFolder);
+async function buildFromDockerfile(all: Build, file: string, image: Image): Promise<undefined> {
+  const { context, work, variables, buildah, events, signal } = all;
+  const app = join(context, SOURCE_FOLDER);
   const dockerfile = join(work, "Dockerfile");
   writeFileSync(dockerfile, withArguments(readFileSync(join(app, file), "utf8"), Object.keys(variables)));
-  const bud = { ...image, dockerfile, context: app, variables, mounts: mountsOf(variables), pulled: false };
-  const called = await buildah.build(bud, told.log, signal);
-  if (called.code !== 0) throw failureOfOwn(called);
-  await leaveRoot(all, bud);
+  const bud = {
+    ...image,
+    dockerfile,
+    context: app,
+    variables,
+    mounts: certificateMounts(variables),
+    pulled: false,
+  };
+  const result = await buildah.build(bud, events.log, signal);
+  if (result.code !== 0) throw dockerfileFailure(result);
+  await setNonRootUser(all, bud);
 }
 
 /** A cluster starts images only as a user that is not root, and that is a number. */
-async function leaveRoot({ work, buildah, told, signal }: Build, bud: Bud): Promise<void> {
+async function setNonRootUser({ work, buildah, events, signal }: Build, bud: ImageBuild): Promise<void> {
   const user = await buildah.userOf(bud.tag, signal);
   const named = isNamed(user);
-  const wanted = plainUser(user, named ? await buildah.usersIn(bud.tag, signal) : "");
+  const wanted = nonRootUser(user, named ? await buildah.usersIn(bud.tag, signal) : "");
   if (wanted === user) return;
   const dockerfile = join(work, "Dockerfile.user");
   writeFileSync(dockerfile, `FROM ${bud.tag}\nUSER ${wanted}\n`);
-  const called = await buildah.build({ ...bud, dockerfile, mounts: [], pulled: true }, () => {}, signal);
-  if (called.code !== 0) throw new Error(`the image's user could not be set: ${called.error}`);
-  if (!named) told.log(`The image would run as root; it runs as user ${wanted}. USER chooses another.`);
+  const result = await buildah.build({ ...bud, dockerfile, mounts: [], pulled: true }, () => {}, signal);
+  if (result.code !== 0) throw new Error(`the image's user could not be set: ${result.error}`);
+  if (!named) events.log(`The image would run as root; it runs as user ${wanted}. USER chooses another.`);
 }
 
 /** Nothing but a lack of memory kills a step in a container of its own. */
-function outOfMemory({ error, step = "" }: Called): BuildFailure | undefined {
+function outOfMemory({ error, step = "" }: BuildahResult): BuildFailure | undefined {
   if (!/exit status 137$|signal: killed/.test(error)) return undefined;
   const shown = step.replace(/^RUN /, "").slice(0, 500);
   return new BuildFailure(
@@ -178,9 +191,9 @@ function outOfMemory({ error, step = "" }: Called): BuildFailure | undefined {
   );
 }
 
-function failureOfOwn(called: Called): BuildFailure {
-  const { error, step, code } = called;
-  const killed = outOfMemory(called);
+function dockerfileFailure(result: BuildahResult): BuildFailure {
+  const { error, step, code } = result;
+  const killed = outOfMemory(result);
   if (killed) return killed;
   const status = /exit status (\d+)$/.exec(error)?.[1];
   if (status !== undefined && step !== undefined)
@@ -217,54 +230,54 @@ async function buildGenerated(
   plan: BuildPlan,
   image: Image,
 ): Promise<(() => Promise<void>) | undefined> {
-  const { request, context, work, variables, told } = all;
+  const { request, context, work, variables, events } = all;
   if (plan.needsStaticServer)
-    copyFileSync(join(import.meta.dirname, "../../static-server.ts"), join(context, staticServerFile));
+    copyFileSync(join(import.meta.dirname, "../../static-server.ts"), join(context, STATIC_SERVER_FILE));
   const { baseImages, port } = request;
-  const tree = treeOf(join(context, sourceFolder));
+  const tree = treeOf(join(context, SOURCE_FOLDER));
   const generated = generate(plan, tree, { baseImages, names: Object.keys(variables), port });
   const pulled = await Promise.all(generated.baseImages.map((one) => pullBase(all, one)));
   // The steps' files for a while are on the disk, and in no layer.
   const tmp = join(work, "steps");
   mkdirSync(tmp, { recursive: true });
   chmodSync(tmp, 0o1777);
-  const mounts = [...mountsOf(variables), { from: tmp, to: "/tmp", writable: true }];
+  const mounts = [...certificateMounts(variables), { from: tmp, to: "/tmp", writable: true }];
   const shared = { context, variables, mounts, pulled: true, ignored: generated.ignored };
   const run = async (text: string, name: string, of: Image) => {
     const dockerfile = join(work, name);
     writeFileSync(dockerfile, text);
-    const called = await all.buildah.build({ ...shared, ...of, dockerfile }, told.log, all.signal);
-    if (called.code !== 0) throw failureOfStep(called, generated);
+    const result = await all.buildah.build({ ...shared, ...of, dockerfile }, events.log, all.signal);
+    if (result.code !== 0) throw stepFailure(result, generated);
   };
-  const kept = await installed(all, generated, pulled[0]!, run);
+  const kept = await prepareDependencies(all, generated, pulled[0]!, run);
   await run(generated.app(kept?.tag), "Dockerfile", image);
   return kept?.keep;
 }
 
 /** The image with the dependencies: an earlier build's, or made now. */
-async function installed(
+async function prepareDependencies(
   all: Build,
   { dependencies }: GeneratedBuild,
   baseId: string,
   run: (text: string, name: string, of: Image) => Promise<void>,
 ): Promise<{ tag: string; keep?: () => Promise<void> } | undefined> {
   if (!dependencies) return undefined;
-  const { request, context, buildah, told, signal } = all;
+  const { request, context, buildah, events, signal } = all;
   const tag = cacheTag(request.registry.push, request.serviceId);
   const contents = dependencies.files.map((file) => [
     file,
-    readFileSync(join(context, sourceFolder, file), "base64"),
+    readFileSync(join(context, SOURCE_FOLDER, file), "base64"),
   ]);
   const key = createHash("sha256")
     .update(JSON.stringify([baseId, dependencies.dockerfile, contents]))
     .digest("hex");
   const registry = connectRegistry(request.registry);
   const before = await registry.find(tag).catch(() => undefined);
-  if (before?.labels[imageLabels.key] === key && (await buildah.pull(tag, signal)).code === 0) {
-    told.log(`The dependencies are those of an earlier build: ${dependencies.unchanged} did not change.`);
+  if (before?.labels[IMAGE_LABELS.key] === key && (await buildah.pull(tag, signal)).code === 0) {
+    events.log(`The dependencies are those of an earlier build: ${dependencies.unchanged} did not change.`);
     return { tag };
   }
-  await run(dependencies.dockerfile, "Dockerfile.dependencies", { tag, labels: { [imageLabels.key]: key } });
+  await run(dependencies.dockerfile, "Dockerfile.dependencies", { tag, labels: { [IMAGE_LABELS.key]: key } });
   // The build has what it needs: when nothing can be kept, the next one installs again.
   const keep = async () => {
     const pushed = await buildah.push(tag, () => {}, signal);
@@ -275,37 +288,37 @@ async function installed(
   return { tag, keep };
 }
 
-async function pullBase({ buildah, told, signal }: Build, image: string): Promise<string> {
+async function pullBase({ buildah, events, signal }: Build, image: string): Promise<string> {
   const { code, lines, error } = await buildah.pull(image, signal);
   if (code === 0) return lines.at(-1) ?? "";
-  told.log(`The base image ${image} cannot be pulled: ${error}`);
+  events.log(`The base image ${image} cannot be pulled: ${error}`);
   throw baseImageFailure(image);
 }
 
-function failureOfStep(called: Called, { steps }: GeneratedBuild): Error {
-  const { error, step = "", code } = called;
+function stepFailure(result: BuildahResult, { steps }: GeneratedBuild): Error {
+  const { error, step = "", code } = result;
   const known = [...steps].find(([instruction]) => instruction === step)?.[1];
   if (!known) return new Error(`buildah ended with ${code}: ${error}`);
   const status = /exit status (\d+)$/.exec(error)?.[1] ?? code;
   const shown = known.run.join(" ");
-  const killed = outOfMemory(called);
+  const killed = outOfMemory(result);
   if (killed) return killed;
   const message = `“${shown}” ended with exit code ${status}; the build log says why.`;
   return new BuildFailure("build", known.failure, message);
 }
 
-function mountsOf(variables: Record<string, string>): Bud["mounts"] {
-  const bundle = certificates();
+function certificateMounts(variables: Record<string, string>): ImageBuild["mounts"] {
+  const bundle = certificateBundle();
   return variables.SSL_CERT_FILE === bundle
-    ? [{ from: places.authorities, to: places.authorities, writable: false }]
+    ? [{ from: PATHS.authorities, to: PATHS.authorities, writable: false }]
     : [];
 }
 
-async function pushImage({ buildah, told, signal }: Build, tag: string): Promise<string> {
+async function pushImage({ buildah, events, signal }: Build, tag: string): Promise<string> {
   for (let time = 1; ; time++) {
-    const { code, digest, error } = await buildah.push(tag, told.log, signal);
+    const { code, digest, error } = await buildah.push(tag, events.log, signal);
     if (code === 0) return digest;
-    if (time === PUSHES) throw new Error(`the image could not be pushed: ${error}`);
-    told.log("The image could not be pushed; it is tried again.");
+    if (time === PUSH_ATTEMPTS) throw new Error(`the image could not be pushed: ${error}`);
+    events.log("The image could not be pushed; it is tried again.");
   }
 }

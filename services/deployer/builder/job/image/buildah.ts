@@ -1,12 +1,12 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { runCommand } from "../../run-command.ts";
-import { places, type RegistryPlace } from "../job-request.ts";
+import { PATHS, type RegistryTarget } from "../job-request.ts";
 
 export type Buildah = ReturnType<typeof setUpBuildah>;
 
 /** What a call of buildah came to. */
-export type Called = {
+export type BuildahResult = {
   code: number;
   /** Its last word, when it failed: without the word `Error`. */
   error: string;
@@ -15,7 +15,7 @@ export type Called = {
   lines: string[];
 };
 
-export type Bud = {
+export type ImageBuild = {
   dockerfile: string;
   context: string;
   tag: string;
@@ -34,8 +34,8 @@ export type Bud = {
  * buildah for one build. Credentials are in a file only while a pull or push that needs them is under way,
  * which is never while a step of the source runs: such a step may see whatever this process's user can read.
  */
-export function setUpBuildah(work: string, registry: RegistryPlace, variables: Record<string, string>) {
-  const run = join(places.run, "berth");
+export function setUpBuildah(work: string, registry: RegistryTarget, variables: Record<string, string>) {
+  const run = join(PATHS.run, "berth");
   mkdirSync(run, { recursive: true, mode: 0o700 });
   const tmp = join(work, "tmp");
   mkdirSync(tmp, { recursive: true, mode: 0o700 });
@@ -52,31 +52,35 @@ export function setUpBuildah(work: string, registry: RegistryPlace, variables: R
     BUILDAH_ISOLATION: "chroot",
     STORAGE_DRIVER: process.env.STORAGE_DRIVER ?? "overlay",
     CONTAINERS_REGISTRIES_CONF: registries,
-    ...(variables.SSL_CERT_FILE !== undefined && { SSL_CERT_FILE: certificates() }),
+    ...(variables.SSL_CERT_FILE !== undefined && { SSL_CERT_FILE: certificateBundle() }),
     ...Object.fromEntries(proxies),
   };
 
-  async function call(args: string[], log: (line: string) => void, signal: AbortSignal): Promise<Called> {
-    const called: Called = { code: 0, error: "it gave no reason", lines: [] };
+  async function call(
+    args: string[],
+    log: (line: string) => void,
+    signal: AbortSignal,
+  ): Promise<BuildahResult> {
+    const result: BuildahResult = { code: 0, error: "it gave no reason", lines: [] };
     const place = { cwd: work, env, folder: work };
     const take = (line: string) => {
-      called.step = /^STEP \d+\/\d+: (.*)$/.exec(line)?.[1] ?? called.step;
-      called.error = /^Error: (.*)$/.exec(line)?.[1] ?? called.error;
+      result.step = /^STEP \d+\/\d+: (.*)$/.exec(line)?.[1] ?? result.step;
+      result.error = /^Error: (.*)$/.exec(line)?.[1] ?? result.error;
       // It says so twice, and then once more in its error.
       if (/^subprocess exited with status \d+$/.test(line)) return;
       const [, argument = ""] = /^STEP \d+\/\d+: ARG (\S+)$/.exec(line) ?? [];
       if (argument in variables) return; // not the source's own
-      if (called.lines.length < 1_000) called.lines.push(line);
+      if (result.lines.length < 1_000) result.lines.push(line);
       log(line);
     };
-    called.code = await runCommand(["buildah", ...args], place, take, signal);
-    return called;
+    result.code = await runCommand(["buildah", ...args], place, take, signal);
+    return result;
   }
 
   /** Runs with the registry's credentials at hand. */
   async function authorized(args: string[], log: (line: string) => void, signal: AbortSignal) {
     if (registry.auth === undefined) return call(args, log, signal);
-    endLeftovers();
+    killLeftovers();
     writeFileSync(authFile, registry.auth, { mode: 0o600 });
     try {
       return await call([...args.slice(0, 1), "--authfile", authFile, ...args.slice(1)], log, signal);
@@ -89,7 +93,7 @@ export function setUpBuildah(work: string, registry: RegistryPlace, variables: R
     /** The id of the image in `lines`. */
     pull: (image: string, signal: AbortSignal) => authorized(["pull", "--quiet", image], () => {}, signal),
 
-    async build(bud: Bud, log: (line: string) => void, signal: AbortSignal): Promise<Called> {
+    async build(bud: ImageBuild, log: (line: string) => void, signal: AbortSignal): Promise<BuildahResult> {
       const pairs = (flag: string, given: Record<string, string>) =>
         Object.entries(given).flatMap(([name, value]) => [flag, `${name}=${value}`]);
       const mounts = bud.mounts.map(({ from, to, writable }) => `${from}:${to}:${writable ? "rw" : "ro"}`);
@@ -102,17 +106,17 @@ export function setUpBuildah(work: string, registry: RegistryPlace, variables: R
         args.push("--ignorefile", file);
       }
       args.push("--tag", bud.tag, "--file", bud.dockerfile, bud.context);
-      const called = await call(args, log, signal);
-      endLeftovers();
-      return called;
+      const result = await call(args, log, signal);
+      killLeftovers();
+      return result;
     },
 
     /** The user that an image says it runs as; empty for root. */
     async userOf(tag: string, signal: AbortSignal): Promise<string> {
       const format = "{{.OCIv1.Config.User}}";
-      const called = await call(["inspect", "--type", "image", "--format", format, tag], () => {}, signal);
-      if (called.code !== 0) throw new Error(`the image could not be looked at: ${called.error}`);
-      return called.lines.join("").trim();
+      const result = await call(["inspect", "--type", "image", "--format", format, tag], () => {}, signal);
+      if (result.code !== 0) throw new Error(`the image could not be looked at: ${result.error}`);
+      return result.lines.join("").trim();
     },
 
     /** Its file of users; empty where it has none. */
@@ -125,7 +129,7 @@ export function setUpBuildah(work: string, registry: RegistryPlace, variables: R
         () => {},
         signal,
       );
-      endLeftovers();
+      killLeftovers();
       await call(["rm", container], () => {}, signal);
       return shown.code === 0 ? shown.lines.join("\n") : "";
     },
@@ -133,19 +137,19 @@ export function setUpBuildah(work: string, registry: RegistryPlace, variables: R
     /** Gives the digest under which the registry holds the image. */
     async push(tag: string, log: (line: string) => void, signal: AbortSignal) {
       const digestFile = join(run, "digest");
-      const called = await authorized(["push", "--quiet", "--digestfile", digestFile, tag], log, signal);
-      return { ...called, digest: called.code === 0 ? readFileSync(digestFile, "utf8").trim() : "" };
+      const result = await authorized(["push", "--quiet", "--digestfile", digestFile, tag], log, signal);
+      return { ...result, digest: result.code === 0 ? readFileSync(digestFile, "utf8").trim() : "" };
     },
   };
 }
 
 /** The operator's bundle, where one is mounted. */
-export function certificates(): string {
-  return join(places.authorities, "ca.crt");
+export function certificateBundle(): string {
+  return join(PATHS.authorities, "ca.crt");
 }
 
 /** Short names are Docker's, as people expect; the operator's registry is reached the way they said. */
-function registriesConf({ push, pull, insecure }: RegistryPlace): string {
+function registriesConf({ push, pull, insecure }: RegistryTarget): string {
   const entry = (prefix: string) =>
     `[[registry]]\nprefix = ${JSON.stringify(prefix)}\nlocation = ${JSON.stringify(push)}\ninsecure = ${insecure}\n`;
   const prefixes = [...new Set([push, pull])];
@@ -158,7 +162,7 @@ function registriesConf({ push, pull, insecure }: RegistryPlace): string {
  * What a step left running in the background ends before anything else happens. It runs as users that this
  * process owns but is not; signalling all there is reaches them too. Only in a pod of its own.
  */
-function endLeftovers(): void {
+function killLeftovers(): void {
   if (process.pid !== 1) return;
   try {
     process.kill(-1, "SIGKILL");

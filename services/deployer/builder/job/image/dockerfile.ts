@@ -1,4 +1,4 @@
-import { type BuildPlan, type BuildStep, type SourceTree, staticServerFile } from "../../detect/detect.ts";
+import { type BuildPlan, type BuildStep, type SourceTree, STATIC_SERVER_FILE } from "../../detect/detect.ts";
 import type { BaseImages } from "../job-request.ts";
 
 /** How a source without a Dockerfile becomes an image. Pure: only text comes of it. */
@@ -19,14 +19,14 @@ export type GeneratedBuild = {
 };
 
 /** In the build's context the source is this folder; beside it lies the static server. */
-export const sourceFolder = "app";
+export const SOURCE_FOLDER = "app";
 
 /** Numbers alone: that they are not root's can be told without looking into the image. */
 const USER = "10001:10001";
 const HOME = "/srv";
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-const begin = ["ENV HOME=/tmp", `USER ${USER}`, `WORKDIR ${HOME}/app`];
+const PREAMBLE = ["ENV HOME=/tmp", `USER ${USER}`, `WORKDIR ${HOME}/app`];
 
 /**
  * The Dockerfiles for a plan. `names` are variables that its steps see and the image does not keep, `port`
@@ -40,7 +40,7 @@ export function generate(
   const { dependencies } = plan;
   const steps = new Map(plan.steps.map((step) => [instruction(step), step]));
   const from = (image: string, as = "") => [`FROM ${image}${as}`, ...names.map((name) => `ARG ${name}`)];
-  const source = `COPY --chown=${USER} ${sourceFolder}/ ./`;
+  const source = `COPY --chown=${USER} ${SOURCE_FOLDER}/ ./`;
   const end = [...environmentOf(plan), `ENV PORT=${port}`, `EXPOSE ${port}`, startOf(plan)];
   const lines = (...parts: string[][]) => `${parts.flat().join("\n")}\n`;
 
@@ -56,9 +56,9 @@ export function generate(
             "ENV HOME=/tmp CGO_ENABLED=0 GOPATH=/tmp/go GOCACHE=/tmp/go-build",
             `WORKDIR ${HOME}/app`,
           ],
-          [`COPY ${sourceFolder}/ ./`, ...steps.keys()],
+          [`COPY ${SOURCE_FOLDER}/ ./`, ...steps.keys()],
           from(baseImages.static),
-          begin,
+          PREAMBLE,
           [`COPY --from=compiled ${HOME}/bin ${HOME}/bin`, source],
           end,
         ),
@@ -69,25 +69,25 @@ export function generate(
   const base = { python: baseImages.python, static: baseImages.static }[plan.runtime as string];
   const image = base ?? baseImages.node;
   if (!dependencies) {
-    const server = plan.needsStaticServer ? [`COPY ${staticServerFile} ${HOME}/`] : [];
-    const app = () => lines(from(image), begin, server, [source, ...steps.keys()], end);
+    const server = plan.needsStaticServer ? [`COPY ${STATIC_SERVER_FILE} ${HOME}/`] : [];
+    const app = () => lines(from(image), PREAMBLE, server, [source, ...steps.keys()], end);
     return { baseImages: [image], app, ignored: [], steps };
   }
   const installs = plan.steps.filter((step) => step.failure === "install_failed");
   const others = plan.steps.filter((step) => !installs.includes(step));
   for (const step of dependencies.afterRestore) steps.set(instruction(step), step);
   const files = dependencies.files.filter((file) => tree.exists(file));
-  const copied = `COPY --chown=${USER} ${files.map((file) => `${sourceFolder}/${file}`).join(" ")} ./`;
+  const copied = `COPY --chown=${USER} ${files.map((file) => `${SOURCE_FOLDER}/${file}`).join(" ")} ./`;
   return {
     baseImages: [image],
     dependencies: {
-      dockerfile: lines(from(image), begin, [copied, ...installs.map(instruction)]),
+      dockerfile: lines(from(image), PREAMBLE, [copied, ...installs.map(instruction)]),
       files,
       unchanged: files[0]!,
     },
     app: (installed = image) =>
       lines(from(installed), [source, ...[...dependencies.afterRestore, ...others].map(instruction)], end),
-    ignored: [`${sourceFolder}/${dependencies.folder}`],
+    ignored: [`${SOURCE_FOLDER}/${dependencies.folder}`],
     steps,
   };
 }

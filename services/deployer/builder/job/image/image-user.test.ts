@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { plainUser } from "./image-user.ts";
+import { nonRootUser } from "./image-user.ts";
 
 const users = "root:x:0:0:root:/root:/bin/sh\nnode:x:1001:1002::/home/node:/bin/sh\n";
 
@@ -13,5 +13,5 @@ test.each([
   ["node:7", "1001:7"],
   ["stranger", "1000:1000"],
 ])("an image of user %j runs as %s", (user, wanted) => {
-  expect(plainUser(user, users)).toBe(wanted);
+  expect(nonRootUser(user, users)).toBe(wanted);
 });

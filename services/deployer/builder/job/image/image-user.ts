@@ -11,7 +11,7 @@ export function isNamed(user: string): boolean {
  * The user that an image runs as on a cluster: a number that is not root's. `user` is what the image says,
  * `users` the content of its /etc/passwd.
  */
-export function plainUser(user: string, users: string): string {
+export function nonRootUser(user: string, users: string): string {
   const [name = "", group] = user.split(":");
   if (/^\d+$/.test(name) && Number(name) !== 0) return user;
   const entry = isNamed(user) && users.split("\n").find((line) => line.startsWith(`${name}:`));

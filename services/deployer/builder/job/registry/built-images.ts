@@ -1,11 +1,11 @@
 import { BlockList, isIP } from "node:net";
 import { type ImageReference, parseImageReference } from "../../../images/image-reference.ts";
-import { type RegistryPlace, repositories } from "../job-request.ts";
+import { REPOSITORIES, type RegistryTarget } from "../job-request.ts";
 
 /** Whether a reference lies in a repository that builds push to, by any name of its registry. */
-export function builtImages({ push, pull }: Pick<RegistryPlace, "push" | "pull">) {
+export function builtImages({ push, pull }: Pick<RegistryTarget, "push" | "pull">) {
   const own = new Set(
-    [push, pull].flatMap((place) => repositories.map((name) => placeOf(`${place}/${name}`))),
+    [push, pull].flatMap((place) => REPOSITORIES.map((name) => placeOf(`${place}/${name}`))),
   );
   return (image: ImageReference): boolean => own.has(nameOf(image));
 }

@@ -1,14 +1,12 @@
-import type { RegistryPlace } from "../job-request.ts";
-
-export type Registry = ReturnType<typeof connectRegistry>;
+import type { RegistryTarget } from "../job-request.ts";
 
 /** An image that a registry holds under a tag. */
-export type StoredImage = {
+type StoredImage = {
   digest: string;
   labels: Record<string, string>;
 };
 
-const manifestTypes = [
+const MANIFEST_TYPES = [
   "application/vnd.oci.image.manifest.v1+json",
   "application/vnd.docker.distribution.manifest.v2+json",
 ];
@@ -18,7 +16,7 @@ const REQUEST_MS = 30_000;
  * What is asked of an image registry through its HTTP API (the OCI distribution specification). References
  * are whole: `host/path:tag`, `host/path@sha256:…`. Errors hold no credentials.
  */
-export function connectRegistry({ push, insecure, auth }: RegistryPlace) {
+export function connectRegistry({ push, insecure, auth }: RegistryTarget) {
   const tokens = new Map<string, string>();
   const host = push.split("/")[0]!;
   const basic = basicAuth(auth, host);
@@ -29,7 +27,7 @@ export function connectRegistry({ push, insecure, auth }: RegistryPlace) {
     const once = (authorization?: string) =>
       fetch(url, {
         method,
-        headers: { accept: manifestTypes.join(", "), ...(authorization && { authorization }) },
+        headers: { accept: MANIFEST_TYPES.join(", "), ...(authorization && { authorization }) },
         signal: AbortSignal.timeout(REQUEST_MS),
       });
     const known = tokens.get(scope) ?? basic;

@@ -133,7 +133,7 @@ function policiesOf(network: NetworkOptions): Policy[] {
       spec: {
         podSelector: { matchLabels: APPS },
         policyTypes: ["Egress"],
-        egress: [{ ports: dnsPorts }, { to: internet(network.egressExceptCidrs) }],
+        egress: [{ ports: DNS_PORTS }, { to: internet(network.egressExceptCidrs) }],
       },
     },
   ];
@@ -150,7 +150,7 @@ function policiesOf(network: NetworkOptions): Policy[] {
 }
 
 /** Wherever the cluster's DNS is: it need not be a pod. */
-const dnsPorts = [
+const DNS_PORTS = [
   { port: 53, protocol: "UDP" },
   { port: 53, protocol: "TCP" },
 ];

@@ -18,7 +18,10 @@ export type Environments = ReturnType<typeof createEnvironments>;
 /** A right that was just given takes a moment until every server of the API knows of it. */
 const RIGHTS_MS = 10_000;
 
-type Watcher = { came: (namespace: string) => void; went: (namespace: string) => void };
+type Watcher = {
+  onNamespaceAdded: (namespace: string) => void;
+  onNamespaceRemoved: (namespace: string) => void;
+};
 
 /** The namespaces of environments: made when they are first needed, watched, and removed. */
 export function createEnvironments(options: KubernetesRuntimeOptions) {
@@ -40,7 +43,7 @@ export function createEnvironments(options: KubernetesRuntimeOptions) {
     const name = namespace.metadata?.name ?? "";
     if (!isOurs(namespace)) return;
     if (gone) made.delete(name);
-    for (const watcher of watchers) (gone ? watcher.went : watcher.came)(name);
+    for (const watcher of watchers) (gone ? watcher.onNamespaceRemoved : watcher.onNamespaceAdded)(name);
   }
 
   async function make(environment: Environment): Promise<void> {
@@ -118,7 +121,7 @@ export function createEnvironments(options: KubernetesRuntimeOptions) {
     /** Tells of each namespace that is there, comes or goes. */
     watch(watcher: Watcher): void {
       watchers.push(watcher);
-      for (const name of this.namespaces()) watcher.came(name);
+      for (const name of this.namespaces()) watcher.onNamespaceAdded(name);
     },
 
     stop: informer.stop,

@@ -12,19 +12,19 @@ const LINE_LENGTH = 500;
 const KEPT = 1_000;
 
 /** What crashed replicas said last, values of sensitive variables masked; each crash is asked about once. */
-export function createLastWords(kube: Kube) {
+export function createCrashOutput(kube: Kube) {
   const known = new Map<string, Promise<string>>();
 
-  async function ask({ deployment, notes }: Observation, pod: PodFacts): Promise<string> {
+  async function ask({ deployment, recorded }: Observation, pod: PodFacts): Promise<string> {
     const namespace = deployment.metadata?.namespace ?? "";
     const query = { container: CONTAINER, previous: !pod.ended, tailLines: LINES };
     const lines: string[] = [];
     for await (const line of readPodLog(kube, { namespace, name: pod.name }, query))
       lines.push(line.slice(line.indexOf(" ") + 1).slice(0, LINE_LENGTH));
     if (lines.length === 0) return "It wrote nothing.";
-    const { sensitive = [] } = notes.release;
+    const { sensitive = [] } = recorded.release;
     const secret =
-      sensitive.length > 0 ? await kube.get(Secret, secretName(notes.release), namespace) : undefined;
+      sensitive.length > 0 ? await kube.get(Secret, secretName(recorded.release), namespace) : undefined;
     const values = sensitive.map((name) => Buffer.from(secret?.data?.[name] ?? "", "base64").toString());
     // Rather nothing than a secret that cannot be recognised.
     if (sensitive.length > 0 && !secret) return "";

@@ -24,8 +24,8 @@ export async function findDrift(
   const byName = <T extends { metadata?: { name?: string } }>(page: { items: T[] }) =>
     new Map(page.items.map((one) => [one.metadata?.name, one]));
   const found = { service: byName(doors), ingress: byName(ingresses), secret: byName(secrets) };
-  for (const { deployment, notes } of services) {
-    const { release, manifests } = notes;
+  for (const { deployment, recorded } of services) {
+    const { release, manifests } = recorded;
     const name = objectName(release);
     const ingress = found.ingress.get(name);
     const whole =

@@ -6,7 +6,7 @@ import type { LoggedPod } from "../logs/log-read.ts";
 import type { Environments } from "../namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
 import { selectorOf } from "../release/manifests.ts";
-import { notesOf, serviceIdOf } from "../release/release-annotations.ts";
+import { readState, serviceIdOf } from "../release/release-annotations.ts";
 import { podFacts } from "./pod-facts.ts";
 import type { Observation } from "./status.ts";
 
@@ -27,7 +27,7 @@ export function createCache(
   /** Where a service is; it never moves. */
   const places = new Map<string, { namespace: string; name: string }>();
 
-  function came(namespace: string): void {
+  function onNamespaceAdded(namespace: string): void {
     if (held.has(namespace)) return;
     const common = { namespace, labels: APPS, log };
     const deployments = startInformer(kube, Deployment, {
@@ -41,7 +41,7 @@ export function createCache(
     held.set(namespace, { deployments, pods });
   }
 
-  function went(namespace: string): void {
+  function onNamespaceRemoved(namespace: string): void {
     const informers = held.get(namespace);
     held.delete(namespace);
     void informers?.deployments.stop();
@@ -54,14 +54,14 @@ export function createCache(
   }
 
   function observe(deployment: V1Deployment, pods: V1Pod[]): Observation | undefined {
-    const notes = notesOf(deployment);
-    return notes && { deployment, notes, pods: pods.map(podFacts) };
+    const recorded = readState(deployment);
+    return recorded && { deployment, recorded, pods: pods.map(podFacts) };
   }
 
   return {
     async start(): Promise<void> {
       await environments.synced;
-      environments.watch({ came, went });
+      environments.watch({ onNamespaceAdded, onNamespaceRemoved });
       const all = [...held.values()].flatMap(({ deployments, pods }) => [deployments.synced, pods.synced]);
       const { promise: late, resolve } = Promise.withResolvers<void>();
       const timer = setTimeout(resolve, SYNC_MS);
@@ -117,7 +117,7 @@ export function createCache(
       [...held.values()].flatMap(({ deployments }) => [...deployments.objects.values()]),
 
     async stop(): Promise<void> {
-      for (const namespace of [...held.keys()]) went(namespace);
+      for (const namespace of [...held.keys()]) onNamespaceRemoved(namespace);
     },
   };
 }

@@ -94,12 +94,16 @@ function pod(name: string, given: Pod): V1Pod {
   };
 }
 
-function seen(pods: V1Pod[], changes: Partial<AppRelease> = {}, notes: Partial<Observation["notes"]> = {}) {
+function seen(
+  pods: V1Pod[],
+  changes: Partial<AppRelease> = {},
+  recorded: Partial<Observation["recorded"]> = {},
+) {
   const own = { ...release, ...changes };
   const manifests = manifestsOf(own, options);
   return {
     deployment: { metadata: { name: "web" }, spec: manifests.deployment },
-    notes: { release: own, manifests, appliedAt: at(0), usage: [], ...notes },
+    recorded: { release: own, manifests, appliedAt: at(0), usage: [], ...recorded },
     pods: pods.map(podFacts),
   } satisfies Observation;
 }
@@ -223,9 +227,9 @@ describe("what ran and since when", () => {
     const usage = [{ at: at(-50), replicas: 1, ...nano }];
     const before = pod("old", { of: old, made: -60, readySince: -50 });
     const both = seen([before, pod("new", { readySince: 2 })], {}, { usage });
-    expect(usageNow(both, at(3))).toBe(both.notes.usage);
+    expect(usageNow(both, at(3))).toBe(both.recorded.usage);
     const after = seen([pod("new", { readySince: 2 })], {}, { usage });
-    expect(usageNow(after, at(9))).toBe(after.notes.usage);
+    expect(usageNow(after, at(9))).toBe(after.recorded.usage);
   });
 
   test("a crash that nobody watched is dated by the cluster, and so is the return", () => {

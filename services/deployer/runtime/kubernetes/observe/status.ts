@@ -1,19 +1,19 @@
 import type { V1Deployment } from "@kubernetes/client-node";
 import { annotation } from "../../../kube/names.ts";
 import type { RuntimeReason, RuntimeState, RuntimeStatus } from "../../port.ts";
-import type { Notes } from "../release/release-annotations.ts";
+import type { ReleaseState } from "../release/release-annotations.ts";
 import type { PodFacts } from "./pod-facts.ts";
 
 /** What is known of a service at one moment. */
 export type Observation = {
   deployment: V1Deployment;
-  notes: Notes;
+  recorded: ReleaseState;
   /** All of the service's pods, those of other releases too. */
   pods: PodFacts[];
 };
 
 /** What follows from an observation; the last words of a crashed replica come to it. */
-export type Judgement = {
+type Judgement = {
   state: RuntimeState;
   reason?: RuntimeReason;
   message?: string;
@@ -27,8 +27,8 @@ const PULL_FAILURES = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "
 const START_FAILURES = ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"];
 
 /** Pods of the applied template, and of others, that are not on their way out. */
-export function replicasOf({ notes, pods }: Observation): { applied: PodFacts[]; older: PodFacts[] } {
-  const template = templateOf(notes);
+export function replicasOf({ recorded, pods }: Observation): { applied: PodFacts[]; older: PodFacts[] } {
+  const template = templateOf(recorded);
   const active = pods.filter((pod) => pod.endingAt === undefined && !pod.over);
   return {
     applied: active.filter((pod) => pod.template === template),
@@ -37,33 +37,33 @@ export function replicasOf({ notes, pods }: Observation): { applied: PodFacts[];
 }
 
 /** When a pod counts as available (ms); undefined while it is not ready. */
-export function availableAt({ readyAt }: PodFacts, { release }: Notes): number | undefined {
+export function availableAt({ readyAt }: PodFacts, { release }: ReleaseState): number | undefined {
   return readyAt === undefined ? undefined : readyAt + release.minReadySeconds * 1000;
 }
 
-export function isAvailable(pod: PodFacts, notes: Notes, now: number): boolean {
-  const at = availableAt(pod, notes);
+export function isAvailable(pod: PodFacts, recorded: ReleaseState, now: number): boolean {
+  const at = availableAt(pod, recorded);
   // Without a time to wait for, the cluster's clock need not be ours.
-  return at !== undefined && (notes.release.minReadySeconds === 0 || at <= now);
+  return at !== undefined && (recorded.release.minReadySeconds === 0 || at <= now);
 }
 
-/** When the applied release was available first: noted, or what can be seen now; ms. */
+/** When the applied release was available first: recorded, or what can be seen now; ms. */
 export function healthyAt(seen: Observation, now: number): number | undefined {
-  const { notes } = seen;
-  if (notes.healthyAt !== undefined) return notes.healthyAt;
-  const { replicas } = notes.release;
+  const { recorded } = seen;
+  if (recorded.healthyAt !== undefined) return recorded.healthyAt;
+  const { replicas } = recorded.release;
   const times = replicasOf(seen)
-    .applied.filter((pod) => isAvailable(pod, notes, now))
-    .map((pod) => availableAt(pod, notes) ?? now)
+    .applied.filter((pod) => isAvailable(pod, recorded, now))
+    .map((pod) => availableAt(pod, recorded) ?? now)
     .sort((one, other) => one - other);
   const whole = replicas > 0 ? times[replicas - 1] : undefined;
   // The cluster tells times to the second: none may lie before the release itself.
-  return whole === undefined ? undefined : Math.min(now, Math.max(whole, notes.appliedAt));
+  return whole === undefined ? undefined : Math.min(now, Math.max(whole, recorded.appliedAt));
 }
 
 /** The status that users see, without what a crashed replica said last; pure. */
 export function describe(seen: Observation, now: number, url?: string): RuntimeStatus & Judgement {
-  const { release, usage } = seen.notes;
+  const { release, usage } = seen.recorded;
   const { serviceId, version, revision, replicas, size, rolls } = release;
   const { applied, older } = replicasOf(seen);
   const healthy = healthyAt(seen, now);
@@ -86,8 +86,8 @@ export function describe(seen: Observation, now: number, url?: string): RuntimeS
 /** A replica of the release that answers now: the older one's until the applied one is whole. */
 export function servingOf(seen: Observation, now: number): PodFacts | undefined {
   const { applied, older } = replicasOf(seen);
-  const available = applied.filter((pod) => isAvailable(pod, seen.notes, now));
-  if (available.length > 0 && available.length >= seen.notes.release.replicas) return available[0];
+  const available = applied.filter((pod) => isAvailable(pod, seen.recorded, now));
+  if (available.length > 0 && available.length >= seen.recorded.release.replicas) return available[0];
   const before = older
     .filter((pod) => pod.readyAt !== undefined)
     .sort((one, other) => other.version - one.version || other.revision - one.revision);
@@ -100,9 +100,9 @@ function judge(
   healthy: number | undefined,
   now: number,
 ): Judgement {
-  const { notes, deployment } = seen;
-  const { replicas, type } = notes.release;
-  const away = applied.filter((pod) => !isAvailable(pod, notes, now));
+  const { recorded, deployment } = seen;
+  const { replicas, type } = recorded.release;
+  const away = applied.filter((pod) => !isAvailable(pod, recorded, now));
   const available = applied.length - away.length;
   if (deployment.metadata?.deletionTimestamp) return { state: "stopped" };
   if (replicas === 0) return { state: applied.length + older.length === 0 ? "stopped" : "starting" };
@@ -116,8 +116,8 @@ function judge(
   const crash = worst?.lastEnd && { message: sentenceOf(worst), lastWords: worst };
   const looping = worst !== undefined && isLooping(worst, now);
   if (healthy === undefined && isLate(seen, now)) {
-    const waited = `The new release was not available after ${Math.round(deadlineOf(notes) / 1000)} s.`;
-    const why = refused?.message ?? crash?.message ?? pendingOf(away, type, notes);
+    const waited = `The new release was not available after ${Math.round(deadlineOf(recorded) / 1000)} s.`;
+    const why = refused?.message ?? crash?.message ?? pendingOf(away, type, recorded);
     const state = looping && !serves ? "crashed" : "degraded";
     const message = why ? `${waited} ${why}` : waited;
     return { state, reason: "rollout_deadline_exceeded", ...(!refused && crash), message };
@@ -132,14 +132,15 @@ function judge(
   return { state: "degraded", reason: "replica_ended", ...crash };
 }
 
-function isLate({ deployment, notes }: Observation, now: number): boolean {
+function isLate({ deployment, recorded }: Observation, now: number): boolean {
   const progress = deployment.status?.conditions?.find((one) => one.type === "Progressing");
   const current = (deployment.status?.observedGeneration ?? 0) >= (deployment.metadata?.generation ?? 0);
   const told = current && progress?.reason === "ProgressDeadlineExceeded";
-  return told || now >= notes.appliedAt + deadlineOf(notes);
+  return told || now >= recorded.appliedAt + deadlineOf(recorded);
 }
 
-const deadlineOf = ({ manifests }: Notes) => (manifests.deployment.progressDeadlineSeconds ?? 300) * 1000;
+const deadlineOf = ({ manifests }: ReleaseState) =>
+  (manifests.deployment.progressDeadlineSeconds ?? 300) * 1000;
 
 const crashesOf = (pod: PodFacts) => pod.restarts + (pod.ended ? 1 : 0);
 
@@ -180,7 +181,7 @@ function sentenceOf({ lastEnd }: PodFacts): string {
 }
 
 /** What is waited for. */
-function pendingOf(away: PodFacts[], type: string, { release }: Notes): string | undefined {
+function pendingOf(away: PodFacts[], type: string, { release }: ReleaseState): string | undefined {
   const waits = away.find((pod) => pod.unschedulable);
   if (waits) return unschedulable(waits);
   if (type !== "web" || !away.some((pod) => pod.runningSince !== undefined)) return undefined;
@@ -194,6 +195,6 @@ function unschedulable(pod: PodFacts): string {
   return `The cluster has no place for it: ${pod.unschedulable}`;
 }
 
-function templateOf({ manifests }: Notes): string | undefined {
+function templateOf({ manifests }: ReleaseState): string | undefined {
   return manifests.deployment.template.metadata?.annotations?.[annotation("template")];
 }

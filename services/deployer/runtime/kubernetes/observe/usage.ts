@@ -8,13 +8,13 @@ import { availableAt, isAvailable, type Observation, replicasOf, servingOf } fro
  * ready and when its container ended, so changes that nobody watched are dated to the second as well.
  */
 export function usageNow(seen: Observation, now: number): UsageChange[] {
-  const { notes } = seen;
-  const wanted = notes.release.replicas;
-  const last = notes.usage.at(-1);
+  const { recorded } = seen;
+  const wanted = recorded.release.replicas;
+  const last = recorded.usage.at(-1);
   const since = last?.at ?? 0;
   const { applied, older } = replicasOf(seen);
-  const up = [...applied, ...older].filter((pod) => isAvailable(pod, notes, now));
-  const upAt = (pod: PodFacts) => Math.min(availableAt(pod, notes) ?? now, now);
+  const up = [...applied, ...older].filter((pod) => isAvailable(pod, recorded, now));
+  const upAt = (pod: PodFacts) => Math.min(availableAt(pod, recorded) ?? now, now);
   const came = up.map(upAt).filter((at) => at > since);
   // Those that counted then and were not up all the time since.
   const lost = Math.max(0, (last?.replicas ?? 0) - (up.length - came.length));
@@ -24,8 +24,8 @@ export function usageNow(seen: Observation, now: number): UsageChange[] {
   // A replacement that came at the moment at which the other left leaves no gap.
   events.sort((one, other) => one.at - other.at || other.by - one.by);
 
-  const size = servingOf(seen, now)?.size ?? notes.release.size;
-  let journal = notes.usage;
+  const size = servingOf(seen, now)?.size ?? recorded.release.size;
+  let journal = recorded.usage;
   let count = last?.replicas ?? 0;
   for (const { at, by } of events) {
     count += by;

@@ -8,7 +8,7 @@ import { type Release, RuntimeRefusal, type Scale } from "../../port.ts";
 import { contains } from "../observe/drift.ts";
 import { usageWanted } from "../observe/usage.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
-import type { createClaims } from "./host-claims.ts";
+import type { createHostClaims } from "./host-claims.ts";
 import {
   type AppRelease,
   CONTAINER,
@@ -21,7 +21,7 @@ import {
   secretOf,
   selectorOf,
 } from "./manifests.ts";
-import { type Notes, noted, notesOf, serviceIdOf } from "./release-annotations.ts";
+import { type ReleaseState, readState, serviceIdOf, withAnnotations } from "./release-annotations.ts";
 
 /** The cluster itself writes into a Deployment that rolls over: as often as this it may come in between. */
 const TRIES = 40;
@@ -32,7 +32,10 @@ const REMOVAL_GRACE_SECONDS = 10;
 type Place = { namespace: string; name: string };
 
 /** Brings releases into an environment's namespace, and out of it. */
-export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnType<typeof createClaims>) {
+export function createReleaseApplier(
+  options: KubernetesRuntimeOptions,
+  claims: ReturnType<typeof createHostClaims>,
+) {
   const { kube, log } = options;
 
   /** A Deployment that runs nothing: what only one can make, and what everything else belongs to. */
@@ -64,13 +67,13 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
         await remove(namespace, owner);
         continue;
       }
-      const before = notesOf(live);
+      const before = readState(live);
       refuseOlder(before?.release, release);
       await keepSecret(namespace, release, live);
-      const notes = await notesFor(release, own, before);
-      const applied = await swap(live, notes, before);
+      const recorded = await notesFor(release, own, before);
+      const applied = await swap(live, recorded, before);
       if (!applied) continue;
-      await keepDoors(applied, notes);
+      await applyServiceAndIngress(applied, recorded);
       void tidy(namespace, own).catch((err) =>
         log.warn({ err, serviceId: own.serviceId }, "old Secrets could not be removed; it is tried again"),
       );
@@ -79,7 +82,11 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
     throw new Error(`the Deployment of ${release.serviceId} changes too often to be written`);
   }
 
-  async function notesFor(release: Release, own: AppRelease, before: Notes | undefined): Promise<Notes> {
+  async function notesFor(
+    release: Release,
+    own: AppRelease,
+    before: ReleaseState | undefined,
+  ): Promise<ReleaseState> {
     const now = Date.now();
     const same = before && isSame(before.release, own) ? before : undefined;
     const manifests = manifestsOf(own, {
@@ -98,7 +105,7 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
   }
 
   /** A service keeps its host as long as its names stay. */
-  async function hostOf(release: Release, before: Notes | undefined): Promise<string> {
+  async function hostOf(release: Release, before: ReleaseState | undefined): Promise<string> {
     const host = before?.manifests.ingress?.spec.rules?.[0]?.host;
     const kept =
       host && isDeepStrictEqual(before?.release.names, release.names) ? host.split(".")[0] : undefined;
@@ -106,14 +113,18 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
   }
 
   /** Writes the Deployment if it still is what was read; undefined when it is not. */
-  async function swap(live: V1Deployment, notes: Notes, before?: Notes): Promise<V1Deployment | undefined> {
+  async function swap(
+    live: V1Deployment,
+    recorded: ReleaseState,
+    before?: ReleaseState,
+  ): Promise<V1Deployment | undefined> {
     if (
       before &&
-      isDeepStrictEqual(stored(notes), stored(before)) &&
-      contains(live.spec, notes.manifests.deployment)
+      isDeepStrictEqual(stored(recorded), stored(before)) &&
+      contains(live.spec, recorded.manifests.deployment)
     )
       return live;
-    return kube.apply(Deployment, noted(live, notes)).catch((error) => {
+    return kube.apply(Deployment, withAnnotations(live, recorded)).catch((error) => {
       if (isStatus(error, 409)) return undefined;
       throw error;
     });
@@ -131,7 +142,10 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
   }
 
   /** Service and Ingress, as the Deployment's notes have them. */
-  async function keepDoors(deployment: V1Deployment, { release, manifests }: Notes): Promise<void> {
+  async function applyServiceAndIngress(
+    deployment: V1Deployment,
+    { release, manifests }: ReleaseState,
+  ): Promise<void> {
     const { name = "", namespace } = deployment.metadata ?? {};
     const metadata = { name, namespace, labels: ownLabels(release), ownerReferences: [ownerOf(deployment)] };
     const { service, ingress } = manifests;
@@ -182,7 +196,7 @@ export function createDeploy(options: KubernetesRuntimeOptions, claims: ReturnTy
   ): Promise<V1Deployment | undefined> {
     for (let attempt = 0; attempt < TRIES; attempt++) {
       const live = await kube.get(Deployment, name, namespace);
-      const before = live && notesOf(live);
+      const before = live && readState(live);
       if (!live || before?.release.version !== version) return undefined;
       const release = { ...before.release, ...how(before.release) };
       if (isDeepStrictEqual(release, before.release)) return undefined;
@@ -241,7 +255,7 @@ function refuseInvalid(error: unknown): never {
 }
 
 /** What of the notes an apply changes. */
-function stored({ release, manifests, usage }: Notes) {
+function stored({ release, manifests, usage }: ReleaseState) {
   return { release, manifests, usage };
 }
 

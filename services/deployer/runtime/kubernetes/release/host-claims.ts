@@ -9,7 +9,7 @@ import type { KubernetesRuntimeOptions } from "../options.ts";
  * Which service has which host name: an object for each, which only one can make. Environments' namespaces do
  * not see each other, and two deployers may give out names at once.
  */
-export function createClaims({ kube, claimsNamespace: namespace }: KubernetesRuntimeOptions) {
+export function createHostClaims({ kube, claimsNamespace: namespace }: KubernetesRuntimeOptions) {
   /** Whether the label is the service's now. */
   async function claim(host: string, { serviceId, environmentId }: Release): Promise<boolean> {
     const name = `host-${host}`;

@@ -3,7 +3,7 @@ import type { Release } from "../../port.ts";
 import { environmentManifests, namespaceFor } from "../namespace/namespace-manifests.ts";
 import { contains } from "../observe/drift.ts";
 import { type AppRelease, manifestsOf, objectName, secretOf } from "./manifests.ts";
-import { noted, notesOf } from "./release-annotations.ts";
+import { readState, withAnnotations } from "./release-annotations.ts";
 
 const release: AppRelease = {
   serviceId: "svc_1",
@@ -136,7 +136,7 @@ describe("what a release is on a cluster", () => {
 
   test("values of variables are in the Secret and nowhere else", () => {
     const whole: Release = { ...release, env: { KEY: "k-4711" } };
-    const deployment = noted(
+    const deployment = withAnnotations(
       { metadata: { name: "web" } },
       {
         release,
@@ -158,8 +158,8 @@ describe("what a release is on a cluster", () => {
   });
 });
 
-test("what is noted of a release is read as it was written", () => {
-  const notes = {
+test("what is recorded of a release is read as it was written", () => {
+  const recorded = {
     release,
     manifests: make(),
     appliedAt: Date.UTC(2026, 0, 1),
@@ -169,8 +169,8 @@ test("what is noted of a release is read as it was written", () => {
       { at: 2, replicas: 1, size: "nano" as const },
     ],
   };
-  const read = notesOf(noted({ metadata: { name: "web" } }, notes));
-  expect(read).toEqual(JSON.parse(JSON.stringify(notes)));
+  const read = readState(withAnnotations({ metadata: { name: "web" } }, recorded));
+  expect(read).toEqual(JSON.parse(JSON.stringify(recorded)));
 });
 
 describe("drift", () => {

@@ -32,7 +32,7 @@ export type ManifestOptions = {
   pullSecret: boolean;
 };
 
-/** Everything of a release but its Secret and the Deployment's own notes. */
+/** Everything of a release but its Secret and the Deployment's annotations. */
 export type Manifests = {
   deployment: NonNullable<V1Deployment["spec"]>;
   service?: NonNullable<V1Service["spec"]>;

@@ -5,7 +5,7 @@ import type { UsageChange } from "../../port.ts";
 import { type AppRelease, type Manifests, ownLabels } from "./manifests.ts";
 
 /** What a service's Deployment remembers in its annotations, besides what it is. */
-export type Notes = {
+export type ReleaseState = {
   release: AppRelease;
   manifests: Manifests;
   /** ms. When this version and revision was applied first. */
@@ -24,22 +24,22 @@ const APPLIED = annotation("applied-at");
 const HEALTHY = annotation("healthy-since");
 const USAGE = annotation("usage");
 
-/** The notes of a Deployment; undefined for one to which nothing was applied yet. */
-export function notesOf(deployment: V1Deployment): Notes | undefined {
-  const notes = deployment.metadata?.annotations ?? {};
-  const { [RELEASE]: release, [MANIFESTS]: manifests, [APPLIED]: applied, [HEALTHY]: healthy } = notes;
+/** Returns the recorded state of a Deployment; undefined for one to which nothing was applied yet. */
+export function readState(deployment: V1Deployment): ReleaseState | undefined {
+  const annotations = deployment.metadata?.annotations ?? {};
+  const { [RELEASE]: release, [MANIFESTS]: manifests, [APPLIED]: applied, [HEALTHY]: healthy } = annotations;
   if (!release || !manifests) return undefined;
   return {
     release: JSON.parse(release),
     manifests: JSON.parse(manifests),
     appliedAt: Date.parse(applied ?? ""),
     ...(healthy && { healthyAt: Date.parse(healthy) }),
-    usage: readUsage(notes[USAGE]),
+    usage: readUsage(annotations[USAGE]),
   };
 }
 
-export function writeNotes(notes: Notes): Record<string, string> {
-  const { release, manifests, appliedAt, healthyAt, usage } = notes;
+function toAnnotations(recorded: ReleaseState): Record<string, string> {
+  const { release, manifests, appliedAt, healthyAt, usage } = recorded;
   return {
     [VERSION]: String(release.version),
     [REVISION]: String(release.revision),
@@ -52,16 +52,16 @@ export function writeNotes(notes: Notes): Record<string, string> {
 }
 
 /**
- * The Deployment with all that Berth sets in it, the notes included: what an apply leaves out, it takes away.
+ * The Deployment with all that Berth sets in it, its recorded state included: what an apply leaves out, it takes away.
  * It is refused when the Deployment changed since `seen` was read.
  */
-export function noted(seen: V1Deployment, notes: Notes): Sent<V1Deployment> {
+export function withAnnotations(seen: V1Deployment, recorded: ReleaseState): Sent<V1Deployment> {
   const { name = "", namespace, resourceVersion } = seen.metadata ?? {};
-  const annotations = writeNotes(notes);
-  const labels = ownLabels(notes.release);
+  const annotations = toAnnotations(recorded);
+  const labels = ownLabels(recorded.release);
   return {
     metadata: { name, namespace, resourceVersion, labels, annotations },
-    spec: notes.manifests.deployment,
+    spec: recorded.manifests.deployment,
   };
 }
 

@@ -13,11 +13,11 @@ export type OutputLine = {
   message: string;
 };
 
-export interface Entry extends OutputLine {
+export type Entry = OutputLine & {
   /** Offsets in the whole log. */
   from: number;
   to: number;
-}
+};
 
 const CHUNK_BYTES = 64 * 1024;
 

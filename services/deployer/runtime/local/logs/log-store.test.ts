@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { inPlace } from "../service/instance.ts";
+import { withExec } from "../service/instance.ts";
 import { splitOutput } from "./log-collector.ts";
 import type { OutputLine } from "./log-segments.ts";
 import { type LogStore, openLogStore } from "./log-store.ts";
@@ -37,8 +37,8 @@ describe("a service's log", () => {
       "1767225600003\tstdout\t1.0.abc\t30\tline 3 was nev",
     );
     const second = openLogStore(folder);
-    expect(await second.takenOf("1.0.abc")).toEqual({ stdout: 10, stderr: 20 });
-    expect(await second.takenOf("1.1.other")).toEqual({ stdout: 0, stderr: 0 });
+    expect(await second.collectedOffsets("1.0.abc")).toEqual({ stdout: 10, stderr: 20 });
+    expect(await second.collectedOffsets("1.1.other")).toEqual({ stdout: 0, stderr: 0 });
     second.append([line(3, { time: 0, message: "line 3\twith a tab" })]);
     const { lines } = await second.page({}, 10);
     expect(lines.map((one) => one.message)).toEqual(["line 3\twith a tab", "line 2", "line 1"]);
@@ -116,7 +116,7 @@ describe("a start command", () => {
       "./bin/app > log.txt",
       "python -u main.py",
     ]) {
-      expect(inPlace(plain)).toBe(`exec ${plain.trim()}`);
+      expect(withExec(plain)).toBe(`exec ${plain.trim()}`);
     }
     for (const shell of [
       "A=1 node x",
@@ -130,7 +130,7 @@ describe("a start command", () => {
       "$CMD x",
       "a\nb",
     ]) {
-      expect(inPlace(shell)).toBe(shell);
+      expect(withExec(shell)).toBe(shell);
     }
   });
 });

@@ -19,7 +19,7 @@ export type LogStore = {
   page(filter: Filter, limit: number, cursor?: string): Promise<LogPage>;
   follow(filter: Filter & { tail?: number; after?: string }, signal: AbortSignal): AsyncIterable<LogLine>;
   /** How far the output of an instance has been taken in. */
-  takenOf(instance: string): Promise<Record<LogStream, number>>;
+  collectedOffsets(instance: string): Promise<Record<LogStream, number>>;
   close(): void;
 };
 
@@ -131,7 +131,7 @@ export function openLogStore(folder: string, sizes = { segmentBytes: 2 * 1024 **
       write(bytes);
       wake();
     },
-    async takenOf(instance) {
+    async collectedOffsets(instance) {
       const taken: Partial<Record<LogStream, number>> = {};
       for await (const entry of read(end, "older")) {
         if (entry.instance === instance) taken[entry.stream] ??= entry.end;

@@ -10,9 +10,9 @@ export type Address = {
  * Why there is no answer of the app. `refused`: nothing was sent, another replica may be asked. `failed`: it
  * ended before it answered, or what it sent is no answer.
  */
-export type Unreached = "refused" | "failed";
+type Unreached = "refused" | "failed";
 
-const idle = new Agent({ keepAlive: true, maxFreeSockets: 64, timeout: 4000 });
+const AGENT = new Agent({ keepAlive: true, maxFreeSockets: 64, timeout: 4000 });
 
 /**
  * Passes one request to the app and its answer back, streaming both ways. Resolves when the exchange is
@@ -38,7 +38,7 @@ function attempt(
     // A kept connection may be closed by the app just as it is used again: only what can be sent a second
     // time takes one.
     const headers = forwardedHeaders(req, repeatable ? "keep-alive" : "close");
-    const agent = repeatable ? idle : false;
+    const agent = repeatable ? AGENT : false;
     const upstream = request({ ...to, method: req.method, path: req.url, headers, agent, setHost: false });
     let connected = false;
     let answer: IncomingMessage | undefined;
@@ -157,7 +157,7 @@ function headText(answer: IncomingMessage, headers: string[]): string {
   return `${text}\r\n`;
 }
 
-const hopByHop = new Set([
+const HOP_BY_HOP = new Set([
   "connection",
   "keep-alive",
   "proxy-authenticate",
@@ -168,7 +168,7 @@ const hopByHop = new Set([
   "transfer-encoding",
   "upgrade",
 ]);
-const forwarded = new Set([
+const FORWARDED = new Set([
   "forwarded",
   "x-forwarded-for",
   "x-forwarded-host",
@@ -187,7 +187,7 @@ function endToEnd(raw: string[]): string[] {
   const kept: string[] = [];
   for (let at = 0; at < raw.length; at += 2) {
     const name = raw[at]!.toLowerCase();
-    if (!hopByHop.has(name) && !named.has(name)) kept.push(raw[at]!, raw[at + 1]!);
+    if (!HOP_BY_HOP.has(name) && !named.has(name)) kept.push(raw[at]!, raw[at + 1]!);
   }
   return kept;
 }
@@ -197,7 +197,7 @@ function forwardedHeaders(req: IncomingMessage, connection?: "keep-alive" | "clo
   const headers: string[] = [];
   const kept = endToEnd(req.rawHeaders);
   for (let at = 0; at < kept.length; at += 2) {
-    if (!forwarded.has(kept[at]!.toLowerCase())) headers.push(kept[at]!, kept[at + 1]!);
+    if (!FORWARDED.has(kept[at]!.toLowerCase())) headers.push(kept[at]!, kept[at + 1]!);
   }
   headers.push("x-forwarded-for", req.socket.remoteAddress ?? "127.0.0.1");
   headers.push("x-forwarded-host", req.headers.host ?? "", "x-forwarded-proto", "http");

@@ -16,7 +16,7 @@ export type Router = {
   close(): Promise<void>;
 };
 
-const domain = ".localhost";
+const DOMAIN = ".localhost";
 
 /**
  * The front door of all apps on this machine: one port, told apart by host name
@@ -95,7 +95,7 @@ export async function startRouter(options: { port: number; log: Logger }): Promi
 
   return {
     port,
-    urlOf: (label) => `http://${label}${domain}:${port}`,
+    urlOf: (label) => `http://${label}${DOMAIN}:${port}`,
     route: (label, targets) => void routes.set(label, targets),
     forget: (label) => void routes.delete(label),
     async drained(target, timeoutMs) {
@@ -126,11 +126,11 @@ function keyOf(target: Address): string {
 
 function labelOf(req: IncomingMessage): string | undefined {
   const host = (req.headers.host ?? "").toLowerCase().replace(/:\d*$/, "").replace(/\.$/, "");
-  return host.endsWith(domain) ? host.slice(0, -domain.length) : undefined;
+  return host.endsWith(DOMAIN) ? host.slice(0, -DOMAIN.length) : undefined;
 }
 
 function unknownHost(req: IncomingMessage): string {
-  return `No service answers at ${JSON.stringify(req.headers.host ?? "")}. Services answer at <service>-<environment>-<project>${domain}.`;
+  return `No service answers at ${JSON.stringify(req.headers.host ?? "")}. Services answer at <service>-<environment>-<project>${DOMAIN}.`;
 }
 
 function refuse(

@@ -3,16 +3,16 @@ import { connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 
 /** Apps that listen on `localhost` may have got either address. */
-const addresses = ["127.0.0.1", "::1"];
+const ADDRESSES = ["127.0.0.1", "::1"];
 const PROBE_TIMEOUT_MS = 5000;
 /**
  * Pauses grow with the time waited, so that an app is seen within a tenth of the time that it took to start,
  * and with the number of those that are waited for, so that probes do not take the time that they start in.
  */
-const [shortestPauseMs, longestPauseMs, lateness] = [2, 250, 0.1];
+const [SHORTEST_PAUSE_MS, LONGEST_PAUSE_MS, LATENESS] = [2, 250, 0.1];
 let waitedFor = 0;
 /** A single slow answer is no reason to turn requests away. */
-const SILENT_AFTER = 3;
+const UNRESPONSIVE_AFTER = 3;
 
 const probe = (host: string, port: number, path: string | undefined) =>
   path === undefined ? accepts(host, port) : answers(host, port, path);
@@ -31,7 +31,7 @@ export async function watchHealth(
     await delay(everyMs, undefined, { signal, ref: false });
     missed = (await probe(app.host, app.port, app.path)) ? 0 : missed + 1;
     signal.throwIfAborted();
-    if (silent === missed >= SILENT_AFTER) continue;
+    if (silent === missed >= UNRESPONSIVE_AFTER) continue;
     silent = !silent;
     became(silent);
   }
@@ -57,13 +57,13 @@ export async function waitUntilHealthy(
 async function answering(port: number, path: string | undefined, signal: AbortSignal): Promise<string> {
   const begun = performance.now();
   for (;;) {
-    for (const host of addresses) {
+    for (const host of ADDRESSES) {
       const healthy = await probe(host, port, path);
       signal.throwIfAborted();
       if (healthy) return host;
     }
-    const pause = Math.max(shortestPauseMs, waitedFor, (performance.now() - begun) * lateness);
-    await delay(Math.min(longestPauseMs, pause), undefined, { signal });
+    const pause = Math.max(SHORTEST_PAUSE_MS, waitedFor, (performance.now() - begun) * LATENESS);
+    await delay(Math.min(LONGEST_PAUSE_MS, pause), undefined, { signal });
   }
 }
 

@@ -13,7 +13,7 @@ import { instanceName, type LogStore } from "../logs/log-store.ts";
 import type { GenerationRecord, InstanceRecord } from "./service-record.ts";
 
 /** What all instances of one service share. */
-export type InstanceHome = {
+export type InstanceContext = {
   /** Holds one folder for each instance: its output files and its HOME. */
   folder: string;
   artifactsFolder: string;
@@ -32,7 +32,7 @@ export type Instance = {
 
 /** Starts one replica as a session of its own, which goes on living when this process is killed. */
 export async function startInstance(
-  home: InstanceHome,
+  home: InstanceContext,
   { generation, release }: GenerationRecord,
   replica: number,
 ): Promise<Instance> {
@@ -46,13 +46,13 @@ export async function startInstance(
   let ended: Promise<string>;
   try {
     const { command, cwd, env } = describeProcess(home, release, port, join(folder, "home"));
-    const child = spawn("/bin/sh", ["-c", inPlace(command)], {
+    const child = spawn("/bin/sh", ["-c", withExec(command)], {
       cwd,
       env,
       detached: true,
       stdio: ["ignore", output, errors],
     });
-    ended = untilExit(child);
+    ended = waitForExit(child);
     child.unref();
     record.pid = child.pid ?? 0;
     record.started = startedOf(record.pid) ?? "";
@@ -68,18 +68,23 @@ export async function startInstance(
 
 /** Takes over an instance that an earlier process started, undefined when it has ended meanwhile. */
 export async function adoptInstance(
-  home: InstanceHome,
+  home: InstanceContext,
   record: InstanceRecord,
 ): Promise<Instance | undefined> {
   if (!isAlive(record)) return undefined;
   const folder = join(home.folder, record.name);
-  const collector = collectOutput(folder, record.name, home.logs, await home.logs.takenOf(record.name));
-  return wrap(record, folder, collector, untilGone(record));
+  const collector = collectOutput(
+    folder,
+    record.name,
+    home.logs,
+    await home.logs.collectedOffsets(record.name),
+  );
+  return wrap(record, folder, collector, waitForEnd(record));
 }
 
 /** Ends, and takes the last output of, the instances that are there at this moment and not among `kept`. */
 export async function sweepInstances(
-  home: InstanceHome,
+  home: InstanceContext,
   known: InstanceRecord[],
   kept: ReadonlySet<string>,
   graceMs: number,
@@ -92,7 +97,7 @@ export async function sweepInstances(
       const folder = join(home.folder, name);
       const record = known.find((one) => one.name === name);
       await endProcesses(record?.started ? record : undefined, folder, () => deadline);
-      const collector = collectOutput(folder, name, home.logs, await home.logs.takenOf(name));
+      const collector = collectOutput(folder, name, home.logs, await home.logs.collectedOffsets(name));
       collector.collect(true);
       collector.close();
       await rm(folder, { recursive: true, force: true });
@@ -123,7 +128,7 @@ function wrap(
 }
 
 /** The app's variables, PORT and a bare minimum; nothing of this process's environment. */
-function describeProcess(home: InstanceHome, release: Release, port: number, homeFolder: string) {
+function describeProcess(home: InstanceContext, release: Release, port: number, homeFolder: string) {
   const buildId = directoryBuildId(release.artifact) ?? "";
   const manifest = readManifest(home.artifactsFolder, buildId);
   const command = release.command ?? manifest?.command;
@@ -140,7 +145,7 @@ function describeProcess(home: InstanceHome, release: Release, port: number, hom
   return { command, cwd, env };
 }
 
-const shellOwn = new Set([
+const SHELL_BUILTINS = new Set([
   ".",
   ":",
   "cd",
@@ -156,13 +161,13 @@ const shellOwn = new Set([
 ]);
 
 /** A single command takes the shell's place: one process less for each replica, and its own exit code. */
-export function inPlace(command: string): string {
+export function withExec(command: string): string {
   const [, first] = /^([\w./-]+)(?![\w./-])[^;&|\n]*$/.exec(command.trim()) ?? [];
-  const plain = first !== undefined && !shellOwn.has(first) && !/^[\w./-]+=/.test(command.trim());
+  const plain = first !== undefined && !SHELL_BUILTINS.has(first) && !/^[\w./-]+=/.test(command.trim());
   return plain ? `exec ${command.trim()}` : command;
 }
 
-function untilExit(child: ChildProcess): Promise<string> {
+function waitForExit(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
     child.once("exit", (code, signal) =>
       resolve(signal ? `was ended by ${signal}` : `ended with exit code ${code}`),
@@ -172,7 +177,7 @@ function untilExit(child: ChildProcess): Promise<string> {
 }
 
 /** An adopted process is not our child: the system does not tell us its end. */
-async function untilGone(ref: ProcessRef): Promise<string> {
+async function waitForEnd(ref: ProcessRef): Promise<string> {
   while (isAlive(ref)) await delay(250, undefined, { ref: false });
   return "ended";
 }

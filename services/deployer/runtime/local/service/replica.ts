@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { maskSecrets } from "../../../shared/mask-secrets.ts";
 import { waitUntilHealthy, watchHealth } from "./health-check.ts";
-import { type Instance, type InstanceHome, startInstance } from "./instance.ts";
+import { type Instance, type InstanceContext, startInstance } from "./instance.ts";
 import type { GenerationRecord, InstanceRecord } from "./service-record.ts";
 
 /** Times in ms. */
@@ -34,8 +34,8 @@ export type Replica = {
  * Keeps one replica of a release running: starts it, waits until it is available, starts it again with
  * growing pauses when it ends. Calls `changed` after every change of what the other functions give.
  */
-export function keepReplica(
-  home: InstanceHome,
+export function superviseReplica(
+  home: InstanceContext,
   rollout: GenerationRecord,
   index: number,
   times: RestartTimes,

@@ -11,7 +11,7 @@ export type Rollout = {
 };
 
 /** What is known of it at this moment. */
-export function seenOf(rollout: Rollout): Observation["desired"] {
+export function toObservation(rollout: Rollout): Observation["desired"] {
   const { release, restarts, appliedAt, availableAt } = rollout.record;
   const { version, revision, replicas, type, healthCheckPath } = release;
   const away = rollout.replicas.filter((replica) => !replica.available());

@@ -5,7 +5,7 @@ import type { Release, UsageChange } from "../../port.ts";
 import type { Sealer } from "./state-seal.ts";
 
 /** One process of a release. */
-export interface InstanceRecord extends ProcessRef {
+export type InstanceRecord = ProcessRef & {
   /** Names its folder, and its lines in the log. */
   name: string;
   generation: number;
@@ -15,7 +15,7 @@ export interface InstanceRecord extends ProcessRef {
   host?: string;
   /** Time in ms at which it became available. */
   availableAt?: number;
-}
+};
 
 /** A release as it was rolled out; each roll-over of a service is one generation. */
 export type GenerationRecord = {
@@ -39,7 +39,7 @@ export type ServiceRecord = {
   removed?: true;
 };
 
-const fileName = "state.json";
+const FILE_NAME = "state.json";
 
 /** Written beside and renamed: a reader finds the old or the new state, never half of one. */
 export function writeServiceRecord(folder: string, record: ServiceRecord, sealer: Sealer): void {
@@ -47,7 +47,7 @@ export function writeServiceRecord(folder: string, record: ServiceRecord, sealer
   // Sealed whole: a start command may hold a secret as well.
   const seal = (one: GenerationRecord) => ({ ...one, release: sealer.seal(one.release) });
   const sealed = { ...record, desired: seal(record.desired), live: record.live && seal(record.live) };
-  const path = join(folder, fileName);
+  const path = join(folder, FILE_NAME);
   writeFileSync(`${path}.new`, JSON.stringify(sealed), { mode: 0o600 });
   renameSync(`${path}.new`, path);
 }
@@ -55,7 +55,7 @@ export function writeServiceRecord(folder: string, record: ServiceRecord, sealer
 /** Undefined when there is none, or it cannot be read under this secret: then the deployer applies it anew. */
 export function readServiceRecord(folder: string, sealer: Sealer): ServiceRecord | undefined {
   try {
-    const record = JSON.parse(readFileSync(join(folder, fileName), "utf8"));
+    const record = JSON.parse(readFileSync(join(folder, FILE_NAME), "utf8"));
     for (const one of [record.desired, record.live]) {
       if (one) one.release = sealer.open(one.release);
       if (one && one.release === undefined) return undefined;

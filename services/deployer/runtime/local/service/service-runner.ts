@@ -6,20 +6,28 @@ import type { Logger, Release, RuntimeStatus, Scale } from "../../port.ts";
 import { outputPath } from "../logs/log-collector.ts";
 import { openLogStore } from "../logs/log-store.ts";
 import type { Router } from "../routing/router.ts";
-import { adoptInstance, type Instance, type InstanceHome, sweepInstances } from "./instance.ts";
-import { keepReplica, type Replica, type RestartTimes } from "./replica.ts";
-import { countAvailable, needsProcesses, type Rollout, refuseOlder, seenOf, slotOf } from "./rollout.ts";
+import { adoptInstance, type Instance, type InstanceContext, sweepInstances } from "./instance.ts";
+import { type Replica, type RestartTimes, superviseReplica } from "./replica.ts";
+import {
+  countAvailable,
+  needsProcesses,
+  type Rollout,
+  refuseOlder,
+  slotOf,
+  toObservation,
+} from "./rollout.ts";
 import { type InstanceRecord, type ServiceRecord, writeServiceRecord } from "./service-record.ts";
 import type { Sealer } from "./state-seal.ts";
 import { describeStatus, type StatusRules } from "./status.ts";
 
 /** Times in ms. */
-export interface LocalTimes extends RestartTimes, StatusRules {
-  /** How long requests under way on an old release may take. */
-  drainMs: number;
-  /** The grace period when everything is stopped. */
-  stopGraceMs: number;
-}
+export type LocalTimes = RestartTimes &
+  StatusRules & {
+    /** How long requests under way on an old release may take. */
+    drainMs: number;
+    /** The grace period when everything is stopped. */
+    stopGraceMs: number;
+  };
 
 export type ServiceContext = {
   folder: string;
@@ -46,7 +54,7 @@ export type Service = Awaited<ReturnType<typeof openService>>;
 export async function openService(context: ServiceContext, record: ServiceRecord) {
   const { router, times, log } = context;
   const logs = openLogStore(join(context.folder, "log"));
-  const home: InstanceHome = { ...context, folder: join(context.folder, "instances"), logs };
+  const home: InstanceContext = { ...context, folder: join(context.folder, "instances"), logs };
   let { label, usage = [] } = record;
   let stopping = false;
   let lastStatus: RuntimeStatus | undefined;
@@ -100,7 +108,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     while (rollout.replicas.length < release.replicas) {
       const index = rollout.replicas.length;
       const slot = slotOf(generation, index);
-      rollout.replicas.push(keepReplica(home, rollout.record, index, times, adopted.get(slot), changed));
+      rollout.replicas.push(superviseReplica(home, rollout.record, index, times, adopted.get(slot), changed));
       adopted.delete(slot);
     }
   }
@@ -204,8 +212,8 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       serviceId: record.serviceId,
       url: type === "web" ? router.urlOf(label) : undefined,
       stopping,
-      desired: seenOf(desired),
-      live: live && seenOf(live),
+      desired: toObservation(desired),
+      live: live && toObservation(live),
     };
     const status = describeStatus(seen, times, Date.now());
     return { ...status, usage, scale: { replicas, size }, ...(rolls && { rolls }) };
