@@ -33,7 +33,7 @@ export function compare(one: Position, other: Position): number {
 
 export function toLogLine(line: Line, cursor: Position = line): LogLine {
   const { message, stream, version } = line;
-  // Milliseconds are what the interface tells; the cursor keeps the rest.
+  // The API shows milliseconds; the cursor keeps the rest.
   const timestamp = `${line.time.slice(0, 23)}Z`;
   return { timestamp, message, stream, replica: line.pod, version, cursor: writeCursor(cursor) };
 }
