@@ -12,11 +12,10 @@ import { rotateLogs } from "./data/logs.ts";
 import { readSecrets, type Secrets } from "./data/secrets.ts";
 import { findNatsServer } from "./nats/install.ts";
 import { startNats } from "./nats/nats.ts";
-import { endWhenStorageFailed } from "./nats/storage.ts";
+import { endWhenStorageFailed } from "./nats/storage-check.ts";
 import { addonRole, prepareDatabase } from "./postgres/database.ts";
 import { startPostgres } from "./postgres/postgres.ts";
 import { httpGet } from "./processes/http-get.ts";
-import { type Kept, keepRunning, type Running } from "./processes/keep.ts";
 import { endLeftoverPrograms, startProgram } from "./processes/program-process.ts";
 import {
   environmentOf,
@@ -27,6 +26,7 @@ import {
   roles,
   type Surroundings,
 } from "./processes/programs.ts";
+import { type Kept, keepRunning, type Running } from "./processes/supervise.ts";
 import type { Display } from "./terminal/display.ts";
 import { StartFailure } from "./terminal/failure.ts";
 import type { Options } from "./terminal/options.ts";

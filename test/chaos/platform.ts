@@ -4,12 +4,12 @@ import { rotateLogs } from "../../deploy/local/data/logs.ts";
 import { readSecrets } from "../../deploy/local/data/secrets.ts";
 import { findNatsServer } from "../../deploy/local/nats/install.ts";
 import { startNats } from "../../deploy/local/nats/nats.ts";
-import { endWhenStorageFailed } from "../../deploy/local/nats/storage.ts";
+import { endWhenStorageFailed } from "../../deploy/local/nats/storage-check.ts";
 import { addonRole, database, prepareDatabase } from "../../deploy/local/postgres/database.ts";
 import { startPostgres } from "../../deploy/local/postgres/postgres.ts";
-import { type Kept, keepRunning, type Running } from "../../deploy/local/processes/keep.ts";
 import { startProgram } from "../../deploy/local/processes/program-process.ts";
 import { environmentOf, grpcPortOf, programs, roles } from "../../deploy/local/processes/programs.ts";
+import { type Kept, keepRunning, type Running } from "../../deploy/local/processes/supervise.ts";
 import { programsDir } from "../../services/kit/process/program.ts";
 import { openProxy, type TcpProxy } from "../../services/kit/testing/proxy.ts";
 

@@ -7,8 +7,8 @@ import { freePort, isFree } from "../../../services/kit/process/free-port.ts";
 import { startChild } from "../processes/child.ts";
 import { commandLine, isAlive } from "../processes/process-table.ts";
 import { killHard, launch, moduleUrl, until } from "../testing.ts";
-import { findBinaries } from "./files.ts";
-import { findIdentity } from "./identity.ts";
+import { findBinaries } from "./binaries.ts";
+import { findIdentity } from "./os-user.ts";
 import { type PostgresServer, startPostgres } from "./postgres.ts";
 
 let dir: string;

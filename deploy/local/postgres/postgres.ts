@@ -7,9 +7,9 @@ import { lockFolder } from "../data/folder-lock.ts";
 import { type Child, type Exit, startChild } from "../processes/child.ts";
 import { endOrphan, workingUnder } from "../processes/process-table.ts";
 import { StartFailure } from "../terminal/failure.ts";
-import { findBinaries } from "./files.ts";
-import { because, command, damaged, prepareFolder } from "./folder.ts";
-import { findIdentity, letPass } from "./identity.ts";
+import { findBinaries } from "./binaries.ts";
+import { because, command, damaged, prepareFolder } from "./data-directory.ts";
+import { findIdentity, letPass } from "./os-user.ts";
 
 export type PostgresOptions = {
   /** The server's folder: made when missing, owned by this server alone. */

@@ -4,8 +4,8 @@ import { StartFailure } from "../terminal/failure.ts";
 import { projectDir } from "../terminal/options.ts";
 import { type Child, lastLines, startChild } from "./child.ts";
 import { httpGet } from "./http-get.ts";
-import { describeExit, type Running } from "./keep.ts";
 import { endOrphan, findProcesses } from "./process-table.ts";
+import { describeExit, type Running } from "./supervise.ts";
 
 export type ProgramOptions = {
   name: string;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { writeSafely } from "../data/secrets.ts";
 import { type Command, lastLines, startChild } from "../processes/child.ts";
 import { StartFailure } from "../terminal/failure.ts";
-import { giveTo, type Identity } from "./identity.ts";
+import { giveTo, type Identity } from "./os-user.ts";
 
 export type Preparation = { dir: string; initdb: string; identity: Identity; log: string; durable: boolean };
 

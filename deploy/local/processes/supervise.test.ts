@@ -6,9 +6,9 @@ import { freePort } from "../../../services/kit/process/free-port.ts";
 import { projectDir } from "../terminal/options.ts";
 import { until } from "../testing.ts";
 import { startChild } from "./child.ts";
-import { keepRunning, type Running } from "./keep.ts";
 import { commandLine } from "./process-table.ts";
 import { startProgram } from "./program-process.ts";
+import { keepRunning, type Running } from "./supervise.ts";
 
 let dir: string;
 beforeEach(async () => {
