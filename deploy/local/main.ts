@@ -9,7 +9,7 @@ import { exitCodes, StartFailure } from "./terminal/failure.ts";
 import { help, type Options, readOptions } from "./terminal/options.ts";
 import { summary } from "./terminal/summary.ts";
 
-/** Start, serve until a signal comes, stop. Gives the exit code. */
+/** Starts the platform, runs it until a signal arrives, stops it, and returns the exit code. */
 async function run(options: Options): Promise<number> {
   const began = Date.now();
   const { folder, lock } = await takeDataFolder(options.data);
@@ -17,7 +17,7 @@ async function run(options: Options): Promise<number> {
   const platform = createPlatform(options, folder, display);
   const names = ["postgres", "nats", ...programs.map(({ name }) => name)];
   const logs = options.verbose ? followLogs(names.map(folder.log), display.line) : undefined;
-  const asked = signalled(() => platform.kill());
+  const stopRequest = stopRequested(() => platform.kill());
   let failure: unknown;
   try {
     const started = platform.start().then(async ({ info, router }) => {
@@ -27,8 +27,8 @@ async function run(options: Options): Promise<number> {
       const seconds = (Date.now() - began) / 1000;
       display.line(summary(info, { data: options.data, router, seconds }));
     });
-    started.catch(() => {}); // A stop makes a start under way fail; that is no news then.
-    await Promise.race([asked, started.then(() => asked)]);
+    started.catch(() => {}); // A stop makes a start under way fail, which is no error then.
+    await Promise.race([stopRequest, started.then(() => stopRequest)]);
     display.line("Stopping …");
   } catch (error) {
     failure = error;
@@ -44,12 +44,12 @@ async function run(options: Options): Promise<number> {
 }
 
 /** Resolves at the first request to stop; a second one calls `kill`. */
-function signalled(kill: () => void): Promise<void> {
+function stopRequested(kill: () => void): Promise<void> {
   return new Promise((resolve) => {
     let first: number | undefined;
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
       process.on(signal, () => {
-        // npm passes on a Ctrl-C that the terminal has sent here already: within a moment it is the same one.
+        // npm forwards a Ctrl-C that the terminal has already sent here: within 300 ms it is the same one.
         if (first !== undefined && Date.now() - first > 300) kill();
         first ??= Date.now();
         resolve();
@@ -58,7 +58,7 @@ function signalled(kill: () => void): Promise<void> {
   });
 }
 
-process.stdout.on("error", () => {}); // The reader of a pipe may go away; the platform runs on.
+process.stdout.on("error", () => {}); // The reader of a pipe may exit; the platform keeps running.
 try {
   const options = readOptions(process.argv.slice(2), process.env);
   if (options.help) console.log(help);

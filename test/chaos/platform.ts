@@ -4,12 +4,12 @@ import { rotateLogs } from "../../deploy/local/data/logs.ts";
 import { readSecrets } from "../../deploy/local/data/secrets.ts";
 import { findNatsServer } from "../../deploy/local/nats/install.ts";
 import { startNats } from "../../deploy/local/nats/nats.ts";
-import { endWhenStorageFailed } from "../../deploy/local/nats/storage-check.ts";
+import { stopOnStorageFailure } from "../../deploy/local/nats/storage-check.ts";
 import { addonRole, database, prepareDatabase } from "../../deploy/local/postgres/database.ts";
 import { startPostgres } from "../../deploy/local/postgres/postgres.ts";
 import { startProgram } from "../../deploy/local/processes/program-process.ts";
 import { environmentOf, grpcPortOf, programs, roles } from "../../deploy/local/processes/programs.ts";
-import { type Kept, keepRunning, type Running } from "../../deploy/local/processes/supervise.ts";
+import { type Running, type Supervised, supervise } from "../../deploy/local/processes/supervise.ts";
 import { programsDir } from "../../services/kit/process/program.ts";
 import { openProxy, type TcpProxy } from "../../services/kit/testing/proxy.ts";
 
@@ -30,7 +30,7 @@ export async function startPlatform(dir: string) {
   const services = programs.filter(({ kind }) => kind === "service").map(({ name }) => name);
   const names = ["gateway", "router", "postgres", "nats", ...services, ...services.map(grpcPortOf)];
   const ports = await choosePorts(folder, names, {});
-  const kept: Kept<Running>[] = [];
+  const kept: Supervised<Running>[] = [];
   const victims: Victim[] = [];
   const restarts = new Map<string, number>();
 
@@ -39,7 +39,7 @@ export async function startPlatform(dir: string) {
     start: (signal: AbortSignal) => Promise<R>,
   ): Promise<R> {
     let pid: number | undefined;
-    const part = keepRunning(
+    const part = supervise(
       {
         name,
         start: async (signal) => {
@@ -51,7 +51,7 @@ export async function startPlatform(dir: string) {
           return running;
         },
       },
-      (line) => line.endsWith("runs again") && restarts.set(name, (restarts.get(name) ?? 0) + 1),
+      (line) => line.endsWith(" restarted") && restarts.set(name, (restarts.get(name) ?? 0) + 1),
     );
     kept.unshift(part);
     victims.push({ name, pid: () => pid });
@@ -65,7 +65,7 @@ export async function startPlatform(dir: string) {
   const binary = await findNatsServer(programsDir, () => {});
   const nats = await keep("nats", async () => {
     const server = await startNats({ binary, dir: folder.nats, port: ports.nats, log: folder.log("nats") });
-    void endWhenStorageFailed(server, folder.nats).catch(() => {});
+    void stopOnStorageFailure(server, folder.nats).catch(() => {});
     return server;
   });
 

@@ -1,12 +1,12 @@
 import { chmod, mkdir, readdir, readFile, realpath, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { freePort, isFree } from "../../../services/kit/process/free-port.ts";
-import { endOrphan, findProcesses, workingUnder } from "../processes/process-table.ts";
+import { endOrphan, findByWorkingDirectory, findProcesses } from "../processes/process-table.ts";
 import { StartFailure } from "../terminal/failure.ts";
 import { type FolderLock, lockFolder } from "./folder-lock.ts";
 import { writeSafely } from "./secrets.ts";
 
-/** Where things are in the data folder. */
+/** The paths in a data folder. */
 export type DataFolder = {
   dir: string;
   postgres: string;
@@ -18,14 +18,14 @@ export type DataFolder = {
 };
 
 /**
- * Take a data folder for this process; it is made where it is missing.
+ * Locks a data folder for this process, making it where it is missing.
  *
- * @throws StartFailure `folderTaken` with the URL of the instance that has it.
+ * @throws StartFailure `folderTaken` with the URL of the instance that uses it.
  */
 export async function takeDataFolder(data: string): Promise<{ folder: DataFolder; lock: FolderLock }> {
   const lock = await lockFolder(data);
   const dir = await realpath(data);
-  // As root, PostgreSQL runs as another user, who has to pass but need not look around.
+  // As root, PostgreSQL runs as another user, who has to traverse the folder but need not list it.
   await chmod(dir, process.getuid?.() === 0 ? 0o711 : 0o700);
   const logs = join(dir, "logs");
   const folder = {
@@ -37,26 +37,27 @@ export async function takeDataFolder(data: string): Promise<{ folder: DataFolder
     localInfo: join(dir, "local.json"),
     log: (name: string) => join(logs, `${name}.log`),
   };
-  await rm(folder.localInfo, { force: true }); // Of a run that was killed: nothing answers there now.
+  await rm(folder.localInfo, { force: true }); // Left by a killed run: nothing answers there now.
   return { folder, lock };
 }
 
-/** Whether nothing was ever stored in the folder. */
+/** Returns whether nothing was ever stored in the folder. */
 export async function isFresh(folder: DataFolder): Promise<boolean> {
   const names: string[] = await readdir(folder.postgres).catch(() => []);
   return !names.includes("data");
 }
 
 /**
- * Delete everything that this platform keeps in the folder, and nothing else that may be in it. Processes of a
- * killed run that still work on these files are ended first.
+ * Deletes everything that the platform keeps in the folder, and nothing else. Processes of a killed run that still
+ * use these files are ended first.
  */
 export async function resetDataFolder(folder: DataFolder): Promise<void> {
-  const works = (line: string) =>
+  const isOurs = (line: string) =>
     line.includes(`-D ${folder.postgres}/`) || line.includes(`-c ${folder.nats}/`);
-  for (const pid of await findProcesses(works)) await endOrphan(pid, works, "SIGINT", 4_000);
-  for (const pid of await workingUnder(folder.deployer)) await endOrphan(pid, () => true, "SIGTERM", 2_000);
-  // The secrets go last: while any data is left, so is the key to it.
+  for (const pid of await findProcesses(isOurs)) await endOrphan(pid, isOurs, "SIGINT", 4_000);
+  for (const pid of await findByWorkingDirectory(folder.deployer))
+    await endOrphan(pid, () => true, "SIGTERM", 2_000);
+  // The secrets go last: as long as any data is left, so is its key.
   const { postgres, nats, deployer, logs } = folder;
   for (const path of [postgres, nats, deployer, logs, join(folder.dir, "ports.json")]) {
     await rm(path, { recursive: true, force: true });
@@ -65,41 +66,41 @@ export async function resetDataFolder(folder: DataFolder): Promise<void> {
 }
 
 /**
- * Ports for these names: the usual one where it has one and it is free, else the one of the last start, else any
- * free one. Addresses that reached an app's variables thus stay true over restarts. Kept in `ports.json`.
+ * Returns a port for each name: its preferred one if that is free, else the one of the last start, else any free
+ * one, and stores them in `ports.json`. Addresses in the variables of apps thus survive restarts.
  */
 export async function choosePorts(
   folder: DataFolder,
   names: string[],
-  usual: Record<string, number>,
+  preferred: Record<string, number>,
 ): Promise<Record<string, number>> {
   const file = join(folder.dir, "ports.json");
   const former: Record<string, number> = JSON.parse(await readFile(file, "utf8").catch(() => "{}"));
   const chosen: Record<string, number> = {};
   for (const name of names) {
-    const wanted = [usual[name], former[name]].filter((port) => port !== undefined);
-    chosen[name] = await firstFree(wanted, new Set(Object.values(chosen)));
+    const candidates = [preferred[name], former[name]].filter((port) => port !== undefined);
+    chosen[name] = await firstFree(candidates, new Set(Object.values(chosen)));
   }
   await writeSafely(file, `${JSON.stringify(chosen, null, 2)}\n`);
   return chosen;
 }
 
-async function firstFree(wanted: number[], taken: Set<number>): Promise<number> {
-  for (const port of wanted) if (!taken.has(port) && (await isFree(port))) return port;
+async function firstFree(candidates: number[], taken: Set<number>): Promise<number> {
+  for (const port of candidates) if (!taken.has(port) && (await isFree(port))) return port;
   const port = await freePort();
-  return taken.has(port) ? firstFree(wanted, taken) : port;
+  return taken.has(port) ? firstFree(candidates, taken) : port;
 }
 
-/** @throws StartFailure `portInUse` when something listens on the port that was asked for. */
+/** @throws StartFailure `portInUse` when a process listens on the port. */
 export async function requirePort(port: number): Promise<void> {
   if (await isFree(port)) return;
   throw new StartFailure(
     "portInUse",
-    `The port ${port} on 127.0.0.1 is in use. Stop what listens there, or ask for another with --port.`,
+    `Port ${port} on 127.0.0.1 is in use. Stop the process that listens there, or choose another port with --port.`,
   );
 }
 
-/** Make the folder that a part keeps its files in. */
+/** Makes a folder of mode 0700. */
 export async function makeFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });
 }

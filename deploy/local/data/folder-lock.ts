@@ -3,21 +3,20 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { StartFailure } from "../terminal/failure.ts";
 
-/** What a holder tells others about itself. `url` is where the running instance answers, once it does. */
+/** What the holder of a folder writes about itself. `url` is where the instance answers, once it does. */
 export type Holder = { pid: number; url?: string };
 
 export type FolderLock = {
-  /** Tell those who find the folder taken where this instance answers. */
+  /** Publishes where this instance answers, for the error of others who want the folder. */
   announce(url: string): Promise<void>;
   release(): void;
 };
 
 /**
- * Take a folder for this process alone; it is made where it is missing. The lock is a transaction on an SQLite
- * file: the kernel drops it with the process, so a killed holder never leaves a lock behind, and two that come
- * at once cannot both get it.
+ * Locks a folder for this process, making it where it is missing. The lock is a transaction on an SQLite file: the
+ * kernel releases it with the process, so a killed holder leaves no lock, and of two attempts at once one fails.
  *
- * @throws StartFailure `folderTaken`, naming the holder, when another process (or this one) has it.
+ * @throws StartFailure `folderTaken`, naming the holder, when another process (or this one) holds it.
  */
 export async function lockFolder(dir: string): Promise<FolderLock> {
   await mkdir(dir, { recursive: true });
@@ -44,7 +43,7 @@ const SQLITE_BUSY = 5;
 
 function takenSentence(dir: string, holder: Holder | undefined): string {
   const who = holder ? `process ${holder.pid}${holder.url ? ` at ${holder.url}` : ""}` : "another process";
-  return `The folder ${dir} is in use by ${who}. Stop it first, or give this one a folder of its own with --data.`;
+  return `The folder ${dir} is in use by ${who}. Stop that process, or choose another folder with --data.`;
 }
 
 function damagedLock(dir: string, cause: unknown): StartFailure {

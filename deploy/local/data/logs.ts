@@ -1,7 +1,7 @@
 import { mkdir, open, readdir, rename, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 
-/** Make the folder for logs; what the former run wrote is kept beside as `<name>.log.1`. */
+/** Makes the folder for logs, and renames the previous run's logs to `<name>.log.1`. */
 export async function rotateLogs(dir: string): Promise<void> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   for (const name of await readdir(dir)) {
@@ -10,29 +10,29 @@ export async function rotateLogs(dir: string): Promise<void> {
 }
 
 /**
- * Hand over the lines that processes append to log files, each after the name of its file, until `stop`.
- * The files need not be there yet.
+ * Calls `write` with each line that processes append to the log files, prefixed with the file's name, until `stop`.
+ * The files need not exist yet.
  */
 export function followLogs(files: string[], write: (line: string) => void): { stop(): Promise<void> } {
   const followed = files.map((file) => ({ file, name: basename(file, ".log"), position: 0, rest: "" }));
-  const look = async () => {
-    for (const log of followed) await readOn(log, write);
+  const poll = async () => {
+    for (const log of followed) await readAppended(log, write);
   };
-  let looking = Promise.resolve();
+  let polling = Promise.resolve();
   const timer = setInterval(() => {
-    looking = looking.then(look);
+    polling = polling.then(poll);
   }, 200);
   return {
     stop: async () => {
       clearInterval(timer);
-      await looking.then(look);
+      await polling.then(poll);
     },
   };
 }
 
 type Followed = { file: string; name: string; position: number; rest: string };
 
-async function readOn(log: Followed, write: (line: string) => void): Promise<void> {
+async function readAppended(log: Followed, write: (line: string) => void): Promise<void> {
   const { size } = await stat(log.file).catch(() => ({ size: 0 }));
   if (size <= log.position) return;
   const file = await open(log.file);

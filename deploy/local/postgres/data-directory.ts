@@ -4,35 +4,35 @@ import { join } from "node:path";
 import { writeSafely } from "../data/secrets.ts";
 import { type Command, lastLines, startChild } from "../processes/child.ts";
 import { StartFailure } from "../terminal/failure.ts";
-import { giveTo, type Identity } from "./os-user.ts";
+import { changeOwner, type OsUser } from "./os-user.ts";
 
-export type Preparation = { dir: string; initdb: string; identity: Identity; log: string; durable: boolean };
+export type Preparation = { dir: string; initdb: string; osUser: OsUser; log: string; durable: boolean };
 
 /**
- * Make `<dir>/data` if there is none yet, and see that it is the identity's own; gives the superuser's password.
+ * Makes `<dir>/data` if there is none yet, owned by the OS user, and returns the superuser's password.
  *
  * @throws StartFailure `folderDamaged`, `cannotRun`.
  */
-export async function prepareFolder(preparation: Preparation): Promise<string> {
+export async function prepareDataDirectory(preparation: Preparation): Promise<string> {
   const { dir } = preparation;
   await removeUnfinished(dir);
   const data = join(dir, "data");
   const version = await readFile(join(data, "PG_VERSION"), "utf8").catch(() => undefined);
   const exists = (await readdir(dir)).includes("data");
-  if (exists && version === undefined) throw damaged(dir, "data/PG_VERSION is missing");
-  if (version !== undefined && version.trim() !== major) {
-    throw damaged(dir, `it was made by PostgreSQL ${version.trim()}, this is ${major}`);
+  if (exists && version === undefined) throw damagedFolder(dir, "data/PG_VERSION is missing");
+  if (version !== undefined && version.trim() !== MAJOR) {
+    throw damagedFolder(dir, `it was created by PostgreSQL ${version.trim()}, and this is ${MAJOR}`);
   }
-  const password = await keptPassword(join(dir, "password"), exists);
-  if (password === undefined) throw damaged(dir, "its file password is missing");
-  if (exists) await giveTo(preparation.identity.owner, data);
+  const password = await readOrCreatePassword(join(dir, "password"), exists);
+  if (password === undefined) throw damagedFolder(dir, "its password file is missing");
+  if (exists) await changeOwner(preparation.osUser.owner, data);
   else await initialise(password, preparation);
   return password;
 }
 
-const major = "18";
+const MAJOR = "18";
 
-async function keptPassword(file: string, mustExist: boolean): Promise<string | undefined> {
+async function readOrCreatePassword(file: string, mustExist: boolean): Promise<string | undefined> {
   const kept = (await readFile(file, "utf8").catch(() => "")).trim();
   if (kept !== "" || mustExist) return kept || undefined;
   const password = randomBytes(24).toString("base64url");
@@ -40,16 +40,16 @@ async function keptPassword(file: string, mustExist: boolean): Promise<string | 
   return password;
 }
 
-/** initdb in a folder beside, renamed when complete: an interrupted one is never mistaken for data. */
+/** Runs initdb in a temporary folder and renames it when complete: an interrupted run is never mistaken for data. */
 async function initialise(password: string, preparation: Preparation): Promise<void> {
-  const { dir, initdb, identity, log, durable } = preparation;
-  const place = await mkdtemp(join(dir, "init-"));
-  const passwordFile = join(place, "password");
-  await mkdir(join(place, "data"), { mode: 0o700 });
+  const { dir, initdb, osUser, log, durable } = preparation;
+  const temporary = await mkdtemp(join(dir, "init-"));
+  const passwordFile = join(temporary, "password");
+  await mkdir(join(temporary, "data"), { mode: 0o700 });
   await writeFile(passwordFile, password, { mode: 0o600 });
-  await giveTo(identity.owner, place);
+  await changeOwner(osUser.owner, temporary);
   const args = [
-    `--pgdata=${join(place, "data")}`,
+    `--pgdata=${join(temporary, "data")}`,
     "--username=postgres",
     `--pwfile=${passwordFile}`,
     "--auth=scram-sha-256",
@@ -59,38 +59,41 @@ async function initialise(password: string, preparation: Preparation): Promise<v
     "--builtin-locale=C.UTF-8",
     ...(durable ? [] : ["--no-sync"]),
   ];
-  const child = await startChild(command(identity, initdb, args, place), log, "SIGTERM");
+  const child = await startChild(command(osUser, initdb, args, temporary), log, "SIGTERM");
   const { code } = await child.exited;
   if (code !== 0) {
-    throw new StartFailure("cannotRun", `PostgreSQL could not make its folder ${dir}: ${await because(log)}`);
+    throw new StartFailure(
+      "cannotRun",
+      `PostgreSQL could not initialize the folder ${dir}: ${await failureReason(log)}`,
+    );
   }
-  await rename(join(place, "data"), join(dir, "data"));
-  await rm(place, { recursive: true });
+  await rename(join(temporary, "data"), join(dir, "data"));
+  await rm(temporary, { recursive: true });
 }
 
-/** What initdb or a probe left behind when its launcher was killed. */
+/** Removes what initdb or a probe left when its launcher was killed. */
 async function removeUnfinished(dir: string): Promise<void> {
   for (const name of await readdir(dir)) {
     if (/^(init|probe)-/.test(name)) await rm(join(dir, name), { recursive: true, force: true });
   }
 }
 
-/** A program of PostgreSQL under an identity, with nothing of this process's environment. */
-export function command(identity: Identity, file: string, args: string[], cwd: string): Command {
-  const { prefix, uid, gid } = identity;
+/** Returns the command of a PostgreSQL program under an OS user, without this process's environment. */
+export function command(osUser: OsUser, file: string, args: string[], cwd: string): Command {
+  const { prefix, uid, gid } = osUser;
   return { prefix, file, args, uid, gid, cwd, env: { PATH: process.env.PATH, TZ: "UTC", LC_ALL: "C" } };
 }
 
-export function damaged(dir: string, reason: string): StartFailure {
+export function damagedFolder(dir: string, reason: string): StartFailure {
   return new StartFailure(
     "folderDamaged",
-    `The database folder ${dir} cannot be used: ${reason}. Restore it, or start anew with --reset.`,
+    `The database folder ${dir} cannot be used: ${reason}. Restore it, or start over with --reset, which deletes all data.`,
   );
 }
 
-/** The telling lines at the end of a log, as one line. */
-export async function because(log: string): Promise<string> {
+/** Returns the lines at the end of a log that name an error, as one line. */
+export async function failureReason(log: string): Promise<string> {
   const lines = await lastLines(log, 12);
-  const telling = lines.filter((line) => /FATAL|PANIC|ERROR|error:|could not/.test(line));
-  return (telling.length > 0 ? telling : lines).slice(-3).join(" / ");
+  const errors = lines.filter((line) => /FATAL|PANIC|ERROR|error:|could not/.test(line));
+  return (errors.length > 0 ? errors : lines).slice(-3).join(" / ");
 }

@@ -9,15 +9,15 @@ import { type Secrets, secretsFile } from "../data/secrets.ts";
 import { StartFailure } from "../terminal/failure.ts";
 import type { PostgresServer } from "./postgres.ts";
 
-/** The role under which the deployer makes databases for addons: it may create them, and nothing else. */
+/** The deployer's role for making addon databases: it may create roles and databases, and nothing else. */
 export const addonRole = "berth_addons";
 
 /** The database that holds a schema for each service. */
 export const database = "berth";
 
 /**
- * Bring roles, database and schemas into the shape the services expect. Each role owns the schema of its name
- * and sees nothing else. Everything here can be done again, so an interrupted start is made good by the next.
+ * Makes the roles, database and schemas that the services expect. Each role owns the schema of its name and sees
+ * nothing else. All of it is idempotent, so the next start completes an interrupted one.
  *
  * @throws StartFailure `wrongKey` when the encryption keys are not those this database was written with.
  */
@@ -35,7 +35,7 @@ export async function prepareDatabase(
   await withClient(server.adminUrl, async (client) => {
     await ensureRole(client, addonRole, secrets.databasePasswords[addonRole] as string);
     await client.query(`ALTER ROLE ${addonRole} CREATEDB CREATEROLE`);
-    // What it creates for an addon, it may also hand over to that addon's role.
+    // It may make an addon's own role the owner of what it creates.
     await client.query(`ALTER ROLE ${addonRole} SET createrole_self_grant = 'set, inherit'`);
     await client.query("REVOKE ALL ON DATABASE postgres FROM PUBLIC");
     await client.query(`GRANT CONNECT ON DATABASE postgres TO ${addonRole}`);
@@ -52,7 +52,7 @@ async function checkKeys(url: string, secrets: Secrets, data: string): Promise<v
     throw new StartFailure(
       "wrongKey",
       `The encryption key in ${secretsFile(data)} is not the one this data was encrypted with. ` +
-        "Put the former key back, or start anew with --reset.",
+        "Put the former key back, or start over with --reset, which deletes all data.",
       { cause },
     );
   }

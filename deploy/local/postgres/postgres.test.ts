@@ -8,7 +8,7 @@ import { startChild } from "../processes/child.ts";
 import { commandLine, isAlive } from "../processes/process-table.ts";
 import { killHard, launch, moduleUrl, until } from "../testing.ts";
 import { findBinaries } from "./binaries.ts";
-import { findIdentity } from "./os-user.ts";
+import { findOsUser } from "./os-user.ts";
 import { type PostgresServer, startPostgres } from "./postgres.ts";
 
 let dir: string;
@@ -156,7 +156,7 @@ test("a second start on the folder is refused while the first serves on", async 
 test("somebody else's PostgreSQL on the folder is named and left alone", async () => {
   await (await start()).stop();
   const { postgres } = await findBinaries();
-  const { prefix, uid, gid } = await findIdentity(join(dir, "pg"), postgres);
+  const { prefix, uid, gid } = await findOsUser(join(dir, "pg"), postgres);
   const port = await freePort();
   const args = ["-D", join(dir, "pg/data"), "-p", String(port), "-c", "unix_socket_directories="];
   const command = { prefix, file: postgres, args, env: process.env, cwd: dir, uid, gid };

@@ -5,11 +5,11 @@ import pg from "pg";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { lockFolder } from "../data/folder-lock.ts";
 import { type Child, type Exit, startChild } from "../processes/child.ts";
-import { endOrphan, workingUnder } from "../processes/process-table.ts";
+import { endOrphan, findByWorkingDirectory } from "../processes/process-table.ts";
 import { StartFailure } from "../terminal/failure.ts";
 import { findBinaries } from "./binaries.ts";
-import { because, command, damaged, prepareFolder } from "./data-directory.ts";
-import { findIdentity, letPass } from "./os-user.ts";
+import { command, damagedFolder, failureReason, prepareDataDirectory } from "./data-directory.ts";
+import { allowTraversal, findOsUser } from "./os-user.ts";
 
 export type PostgresOptions = {
   /** The server's folder: made when missing, owned by this server alone. */
@@ -31,16 +31,16 @@ export type PostgresServer = {
   pid: number;
   /** Resolves when the server's process is gone, whoever ended it. */
   exited: Promise<Exit>;
-  /** Ends open connections and stops within 10 s; may be called again. */
+  /** Closes open connections and stops within 10 s; may be called again. */
   stop(): Promise<void>;
-  /** Ends at once, without losing what was committed. */
+  /** Kills it at once, without losing what was committed. */
   kill(): void;
 };
 
 /**
- * Start a PostgreSQL of our own on a folder, listening on 127.0.0.1 only, and wait until a connection works.
+ * Starts PostgreSQL on a folder, listening on 127.0.0.1 only, and waits until a connection works.
  * The superuser's password is made once and kept in `<dir>/password` (mode 0600). A server that a killed
- * process left running on the folder is ended first.
+ * process left running on the folder is stopped first.
  *
  * @throws StartFailure `folderTaken` when the folder is in use, `folderDamaged` when its files cannot be
  * served, `cannotRun` when PostgreSQL cannot run here, `portInUse`.
@@ -62,13 +62,13 @@ async function start(options: PostgresOptions): Promise<PostgresServer> {
   const log = options.log ?? join(dir, "postgres.log");
   const data = join(dir, "data");
   const binaries = await findBinaries();
-  await letPass(dir);
+  await allowTraversal(dir);
   await endLeftover(data);
-  const identity = await findIdentity(dir, binaries.postgres);
-  const password = await prepareFolder({
+  const osUser = await findOsUser(dir, binaries.postgres);
+  const password = await prepareDataDirectory({
     dir,
     initdb: binaries.initdb,
-    identity,
+    osUser,
     log,
     durable: options.durable,
   });
@@ -76,7 +76,7 @@ async function start(options: PostgresOptions): Promise<PostgresServer> {
   const url = (database: string, user = "postgres", secret = password) =>
     `postgres://${encodeURIComponent(user)}:${encodeURIComponent(secret)}@127.0.0.1:${port}/${database}`;
   const args = ["-D", data, "-p", String(port), ...settings(options.durable)];
-  const child = await startChild(command(identity, binaries.postgres, args, dir), log, "SIGINT");
+  const child = await startChild(command(osUser, binaries.postgres, args, dir), log, "SIGINT");
   const stop = async () => void (await child.end("SIGINT", 8_000));
   try {
     await untilReady(child, url("postgres"), { log, port, data });
@@ -88,12 +88,12 @@ async function start(options: PostgresOptions): Promise<PostgresServer> {
   return { port, url, adminUrl: url("postgres"), pid: child.pid, exited: child.exited, stop, kill };
 }
 
-/** How an orphan on this folder is recognised, also by processes that run as another user. */
-const marker = "cluster_name=berth";
+/** By which an orphan on this folder is recognised, also one that runs as another user. */
+const MARKER = "cluster_name=berth";
 
 function settings(durable: boolean): string[] {
   const common = [
-    marker,
+    MARKER,
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
     // A laptop's share: few helpers, little memory.
@@ -120,9 +120,9 @@ function settings(durable: boolean): string[] {
 }
 
 /**
- * This process holds the folder's lock, so a server that still runs on it has lost its launcher: end it. When
- * the id in postmaster.pid belongs to some other program now, PostgreSQL would refuse to start; our own id
- * there (the new server's parent) tells it that the file is old, and its check of shared memory stays in force.
+ * Stops a server that still runs on the folder: this process holds the lock, so its launcher is gone. When the pid
+ * in postmaster.pid belongs to another program now, PostgreSQL would refuse to start; with our own pid there (the
+ * new server's parent) it takes the file as stale, and still checks the shared memory.
  */
 async function endLeftover(data: string): Promise<void> {
   const file = join(data, "postmaster.pid");
@@ -131,13 +131,13 @@ async function endLeftover(data: string): Promise<void> {
   if (!Number.isInteger(pid) || pid <= 1) return;
   let foreign: string | undefined;
   const isOurs = (line: string) => {
-    if (line.includes(data) && line.includes(marker)) return true;
+    if (line.includes(data) && line.includes(MARKER)) return true;
     if (line.includes(data)) foreign = line;
     return false;
   };
   const ended = await endOrphan(pid, isOurs, "SIGINT", 5_000);
   if (foreign !== undefined) {
-    throw new StartFailure("folderTaken", `Another PostgreSQL (process ${pid}) runs on the folder ${data}.`);
+    throw new StartFailure("folderTaken", `Another PostgreSQL (process ${pid}) is using the folder ${data}.`);
   }
   if (ended) return;
   await endSessions(data);
@@ -145,23 +145,23 @@ async function endLeftover(data: string): Promise<void> {
 }
 
 /**
- * The sessions of a server that was killed alone live on until they next look up. Nothing they do can be saved
- * any more, and as long as they hold the shared memory no new server may start.
+ * Kills the sessions of a server that was killed alone. They live on for a while, can no longer save anything, and
+ * no new server can start while they hold the shared memory.
  */
 async function endSessions(data: string): Promise<void> {
-  for (const pid of await workingUnder(data)) {
+  for (const pid of await findByWorkingDirectory(data)) {
     await endOrphan(pid, (line) => line.startsWith("postgres: "), "SIGKILL", 1_000);
   }
 }
 
-type About = { log: string; port: number; data: string };
+type ServerFiles = { log: string; port: number; data: string };
 
-/** Until the server itself says so in postmaster.pid (the port may be somebody else's), then a real connection. */
-async function untilReady(child: Child, url: string, about: About): Promise<void> {
-  const file = join(about.data, "postmaster.pid");
+/** Waits until postmaster.pid says so (another program may own the port), then for a real connection. */
+async function untilReady(child: Child, url: string, files: ServerFiles): Promise<void> {
+  const pidFile = join(files.data, "postmaster.pid");
   for (;;) {
-    if (child.exit()) throw await startFailure(about);
-    const lines = (await readFile(file, "utf8").catch(() => "")).split("\n");
+    if (child.exit()) throw await startFailure(files);
+    const lines = (await readFile(pidFile, "utf8").catch(() => "")).split("\n");
     if (lines[0] === String(child.pid) && lines[7]?.trim() === "ready") break;
     await delay(10);
   }
@@ -172,20 +172,20 @@ async function untilReady(child: Child, url: string, about: About): Promise<void
     await client.query("SELECT 1");
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
-    throw damaged(about.data, code === "28P01" ? "the kept password is not the server's" : message);
+    throw damagedFolder(files.data, code === "28P01" ? "the stored password is not the server's" : message);
   } finally {
     await client.end().catch(() => {});
   }
 }
 
-async function startFailure(about: About): Promise<StartFailure> {
-  const reason = await because(about.log);
+async function startFailure(files: ServerFiles): Promise<StartFailure> {
+  const reason = await failureReason(files.log);
   if (/could not bind|could not create any TCP/.test(reason)) {
-    return new StartFailure("portInUse", `PostgreSQL cannot listen on 127.0.0.1:${about.port}: ${reason}`);
+    return new StartFailure("portInUse", `PostgreSQL cannot listen on 127.0.0.1:${files.port}: ${reason}`);
   }
   if (/pre-existing shared memory/.test(reason)) {
-    const sentence = `Sessions of a killed server still work on the folder ${about.data}. Try again in a moment.`;
+    const sentence = `Sessions of a killed server are still using the folder ${files.data}. Try again in a moment.`;
     return new StartFailure("folderTaken", sentence);
   }
-  return damaged(about.data, reason);
+  return damagedFolder(files.data, reason);
 }

@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { open } from "node:fs/promises";
 
-/** A program to start and the identity it starts under. */
+/** A program to start and the OS user it runs as. */
 export type Command = {
-  /** A program that changes the identity and then becomes `file`, with its arguments; usually empty. */
+  /** A program, with its arguments, that changes the OS user and then becomes `file`; usually empty. */
   prefix?: string[];
   file: string;
   args: string[];
@@ -15,7 +15,7 @@ export type Command = {
   gid?: number;
 };
 
-/** How a child ended: an exit code, or the signal that ended it. */
+/** How a child exited: its exit code, or the signal that killed it. */
 export type Exit = { code: number | null; signal: NodeJS.Signals | null };
 
 export type Child = {
@@ -24,18 +24,18 @@ export type Child = {
   exited: Promise<Exit>;
   /** The exit when the process is gone already, else undefined. */
   exit(): Exit | undefined;
-  /** Ask with `signal`, insist with SIGKILL after `graceMs`; resolves when the process is gone. */
+  /** Sends `signal`, and SIGKILL after `graceMs`; resolves when the process is gone. */
   end(signal: NodeJS.Signals, graceMs: number): Promise<Exit>;
   kill(signal: NodeJS.Signals): void;
 };
 
 /**
- * Start a program with its output appended to the file `log` (no pipe: it can write on when this process is
- * gone). It gets a session of its own, so that a Ctrl-C in the terminal reaches only the launcher, which stops
- * its children in order. Where the system can, it gets `deathSignal` when this process dies.
+ * Starts a program with its output appended to the file `log` (no pipe: it can go on writing when this process is
+ * gone). It runs in a session of its own, so that a Ctrl-C in the terminal reaches only the launcher, which stops
+ * its children in order. Where the system supports it, it gets `deathSignal` when this process dies.
  */
 export async function startChild(command: Command, log: string, deathSignal: NodeJS.Signals): Promise<Child> {
-  // The prefix comes first: a change of identity would clear the kernel's note about the death signal.
+  // The prefix comes first: changing the user would clear the death signal.
   const [file, ...args] = [
     ...(command.prefix ?? []),
     ...(await deathPrefix(deathSignal)),
@@ -53,13 +53,13 @@ export async function startChild(command: Command, log: string, deathSignal: Nod
       stdio: ["ignore", output, output],
     });
     await once(process, "spawn");
-    return asChild(process);
+    return toChild(process);
   } finally {
     closeSync(output);
   }
 }
 
-function asChild(process: ChildProcess): Child {
+function toChild(process: ChildProcess): Child {
   let ended: Exit | undefined;
   const exited = new Promise<Exit>((resolve) => {
     process.once("exit", (code, signal) => {
@@ -74,9 +74,9 @@ function asChild(process: ChildProcess): Child {
     kill: (signal) => void process.kill(signal),
     end: async (signal, graceMs) => {
       process.kill(signal);
-      const insist = setTimeout(() => process.kill("SIGKILL"), graceMs);
+      const killer = setTimeout(() => process.kill("SIGKILL"), graceMs);
       const exit = await exited;
-      clearTimeout(insist);
+      clearTimeout(killer);
       return exit;
     },
   };
@@ -92,7 +92,7 @@ async function deathPrefix(signal: NodeJS.Signals): Promise<string[]> {
   return (await setprivWorks) ? ["setpriv", `--pdeathsig=${signal.slice(3)}`, "--"] : [];
 }
 
-/** The last `count` lines of a log file, without the newline at its end; empty when there is no such file. */
+/** Returns the last `count` lines of a log file, without the newline at its end; empty when there is no such file. */
 export async function lastLines(log: string, count: number): Promise<string[]> {
   let file: Awaited<ReturnType<typeof open>>;
   try {

@@ -1,8 +1,8 @@
 import http from "node:http";
 
 /**
- * GET a URL of this machine; the answer's status and body. `fetch` would do, but its first use costs this process
- * 18 MiB of memory for good.
+ * GETs a URL of this machine and returns the response's status and body. The first use of `fetch` would cost this
+ * process 18 MiB of memory for good.
  */
 export function httpGet(
   url: string,

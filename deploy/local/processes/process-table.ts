@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** The command line of a living process, its parts separated by spaces; undefined when there is none. */
+/** Returns the command line of a running process, its arguments separated by spaces; undefined when it does not run. */
 export async function commandLine(pid: number): Promise<string | undefined> {
   if (!isAlive(pid)) return undefined;
   try {
@@ -21,7 +21,7 @@ export async function commandLine(pid: number): Promise<string | undefined> {
   });
 }
 
-/** Whether a process with this id exists (also one that belongs to somebody else). */
+/** Returns whether a process with this pid exists, also one of another user. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -31,7 +31,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** The processes that `isOurs` recognises by their command lines. */
+/** Returns the pids of the processes whose command line `isOurs` accepts. */
 export async function findProcesses(isOurs: (commandLine: string) => boolean): Promise<number[]> {
   if (process.platform !== "linux") return findProcessesByPs(isOurs);
   const pids = await allProcesses();
@@ -54,20 +54,18 @@ async function allProcesses(): Promise<number[]> {
 }
 
 /**
- * The processes whose working directory is `dir` or inside it (an absolute path without links). Only where there
- * is a /proc: elsewhere none.
+ * Returns the pids of the processes whose working directory is `dir` (an absolute path without links) or below it;
+ * none on systems without /proc.
  */
-export async function workingUnder(dir: string): Promise<number[]> {
+export async function findByWorkingDirectory(dir: string): Promise<number[]> {
   const pids = await allProcesses();
   const folders = await Promise.all(pids.map((pid) => readlink(`/proc/${pid}/cwd`).catch(() => "")));
   return pids.filter((_, index) => `${folders[index]}/`.startsWith(`${dir}/`));
 }
 
 /**
- * End a process left behind by a killed launcher, if the one with this id still is what `isOurs` recognises in
- * its command line: ask with `signal`, insist with SIGKILL after `graceMs`.
- *
- * @returns whether there was such a process.
+ * Ends a process that a killed launcher left, if `isOurs` accepts the command line of this pid: sends `signal`, and
+ * SIGKILL after `graceMs`. Returns whether there was such a process.
  */
 export async function endOrphan(
   pid: number,
@@ -80,17 +78,17 @@ export async function endOrphan(
   for (;;) {
     const line = await commandLine(pid);
     if (line === undefined || !isOurs(line)) return asked;
-    if (!asked) signalQuietly(pid, signal);
-    else if (Date.now() > deadline) signalQuietly(pid, "SIGKILL");
+    if (!asked) trySignal(pid, signal);
+    else if (Date.now() > deadline) trySignal(pid, "SIGKILL");
     asked = true;
     await delay(20);
   }
 }
 
-function signalQuietly(pid: number, signal: NodeJS.Signals): void {
+function trySignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // Gone between the look and the signal.
+    // Gone meanwhile.
   }
 }

@@ -12,7 +12,7 @@ export type ProgramOptions = {
   folder: string;
   env: Record<string, string>;
   port: number;
-  /** The data folder: the last argument of the process, by which its orphans are recognised. */
+  /** The data folder: the process's last argument, by which orphans are recognised. */
   data: string;
   log: string;
   /** For an orderly stop; SIGKILL after that. */
@@ -23,14 +23,14 @@ export type ProgramOptions = {
 const READY_MS = 60_000;
 
 /**
- * Start a program and wait until it answers /readyz with 200.
+ * Starts a program and waits until it answers /readyz with 200.
  *
- * @throws StartFailure `serviceFailed` with the last lines of its log when it ends or stays unready.
+ * @throws StartFailure `serviceFailed` with the last lines of its log when it exits or does not become ready.
  */
 export async function startProgram(options: ProgramOptions, signal: AbortSignal): Promise<Running> {
   const { name, folder, env, data, log, graceMs } = options;
-  const args = [...nodeFlags, join(projectDir, folder, "main.ts"), data];
-  const command = { file: process.execPath, args, env: { ...leanEnv, ...env }, cwd: projectDir };
+  const args = [...NODE_FLAGS, join(projectDir, folder, "main.ts"), data];
+  const command = { file: process.execPath, args, env: { ...LEAN_ENV, ...env }, cwd: projectDir };
   const child = await startChild(command, log, "SIGTERM");
   const stop = async () => void (await child.end("SIGTERM", graceMs));
   try {
@@ -45,10 +45,10 @@ export async function startProgram(options: ProgramOptions, signal: AbortSignal)
 }
 
 /** Each of these lowers the resident memory of a process by several MiB; none of them costs throughput. */
-const nodeFlags = ["--disable-warning=ExperimentalWarning", "--max-semi-space-size=4", "--v8-pool-size=1"];
-const leanEnv = {
+const NODE_FLAGS = ["--disable-warning=ExperimentalWarning", "--max-semi-space-size=4", "--v8-pool-size=1"];
+const LEAN_ENV = {
   MALLOC_ARENA_MAX: "1",
-  // Modules come compiled from the second start on: sooner ready, and the compiler of types is never loaded.
+  // From the second start on modules are cached: they load faster, and the type stripper is never loaded.
   NODE_COMPILE_CACHE: join(projectDir, ".cache/compile"),
 };
 
@@ -71,8 +71,8 @@ async function untilReady(child: Child, url: string, signal: AbortSignal): Promi
   throw new Error(`it was not ready after ${READY_MS / 1000} s (${last})`);
 }
 
-/** End the programs of this data folder that a killed launcher left running; `folders` as in the project. */
-export async function endLeftoverPrograms(folders: string[], data: string): Promise<void> {
+/** Stops the programs of this data folder that a killed launcher left; `folders` are relative to the project. */
+export async function endOrphanedPrograms(folders: string[], data: string): Promise<void> {
   const ends = folders.map((folder) => `/${folder}/main.ts ${data}`);
   const isOurs = (line: string) => ends.some((end) => line.endsWith(end));
   const pids = await findProcesses(isOurs);

@@ -1,8 +1,8 @@
 import type { Secrets } from "../data/secrets.ts";
 import { addonRole, database } from "../postgres/database.ts";
 
-/** What the programs need to know of each other and of the servers. */
-export type Surroundings = {
+/** What the environments of programs are made from. */
+export type PlatformContext = {
   secrets: Secrets;
   /** Port of each program, of the app router, and `<name>Grpc` of each service. */
   ports: Record<string, number>;
@@ -11,20 +11,20 @@ export type Surroundings = {
   natsUrl: string;
   databaseUrl(database: string, role: string, password: string): string;
   deployerDir: string;
-  /** Where programs are kept that were fetched. */
+  /** Where fetched programs are kept. */
   programsDir: string;
 };
 
 /** A process of the platform: `node <folder>/main.ts`, configured by its environment alone. */
 export type Program = {
   name: string;
-  /** In the project. */
+  /** Relative to the project. */
   folder: string;
   kind: "service" | "gateway";
-  env?(around: Surroundings): Record<string, string>;
+  env?(context: PlatformContext): Record<string, string>;
 };
 
-export const ownerEmail = "owner@berth.localhost";
+export const OWNER_EMAIL = "owner@berth.localhost";
 
 /** All processes of the platform. A new service is one more entry here. */
 export const programs: Program[] = [
@@ -33,7 +33,7 @@ export const programs: Program[] = [
     folder: "services/identity",
     kind: "service",
     env: ({ secrets, origin }) => ({
-      BOOTSTRAP_OWNER_EMAIL: ownerEmail,
+      BOOTSTRAP_OWNER_EMAIL: OWNER_EMAIL,
       BOOTSTRAP_OWNER_TOKEN: secrets.ownerToken,
       BOOTSTRAP_OWNER_PASSWORD: secrets.ownerPassword,
       PUBLIC_ORIGIN: origin,
@@ -68,12 +68,12 @@ export const programs: Program[] = [
   },
 ];
 
-/** The role of each program in the database: it has the program's name, and so has its schema. */
+/** The database role of each program: role and schema have the program's name. */
 export const roles = programs.map(({ name }) => name);
 
-/** The whole environment of a program: what the machine needs, what all programs share, what is its own. */
-export function environmentOf(program: Program, around: Surroundings): Record<string, string> {
-  const { secrets, ports, natsUrl, databaseUrl } = around;
+/** Returns a program's whole environment: the machine's, what all programs share, and its own. */
+export function environmentOf(program: Program, context: PlatformContext): Record<string, string> {
+  const { secrets, ports, natsUrl, databaseUrl } = context;
   const services = programs.filter(({ kind }) => kind === "service");
   const addresses = services.map(({ name }) => [
     `${name.toUpperCase()}_URL`,
@@ -88,11 +88,11 @@ export function environmentOf(program: Program, around: Surroundings): Record<st
     INTERNAL_KEYS: secrets.internalKeys,
     LOG_LEVEL: process.env.LOG_LEVEL || "info",
     ...Object.fromEntries(addresses),
-    ...program.env?.(around),
+    ...program.env?.(context),
   };
 }
 
-/** Of the launcher's own environment, for the one program that sends mail. */
+/** From the launcher's own environment, for identity, which sends mail. */
 function mailEnvironment(): Record<string, string> {
   const { SMTP_URL = "", MAIL_FROM = "" } = process.env;
   return { SMTP_URL, MAIL_FROM };

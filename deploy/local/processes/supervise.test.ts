@@ -8,11 +8,11 @@ import { until } from "../testing.ts";
 import { startChild } from "./child.ts";
 import { commandLine } from "./process-table.ts";
 import { startProgram } from "./program-process.ts";
-import { keepRunning, type Running } from "./supervise.ts";
+import { type Running, supervise } from "./supervise.ts";
 
 let dir: string;
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "berth-keep-"));
+  dir = await mkdtemp(join(tmpdir(), "berth-supervise-"));
   // Registered first and so called last: what a test started in the folder has ended by then.
   onTestFinished(() => rm(dir, { recursive: true, force: true }));
 });
@@ -31,43 +31,44 @@ function waiting(started: number[], script = "setInterval(() => {}, 1e6)") {
   };
 }
 
-test("a process that dies is started again, and a line says so", async () => {
+test("a process that dies is restarted, and a line says so", async () => {
   const started: number[] = [];
   const lines: string[] = [];
-  const kept = keepRunning(waiting(started), (line) => lines.push(line));
-  onTestFinished(() => kept.stop());
-  const { pid } = await kept.ready;
+  const supervised = supervise(waiting(started), (line) => lines.push(line));
+  onTestFinished(() => supervised.stop());
+  const { pid } = await supervised.ready;
   process.kill(pid, "SIGKILL");
   await until(() => lines.length === 2);
-  expect(lines).toEqual(["waiter was ended by SIGKILL; it is started again in 0.25 s", "waiter runs again"]);
+  expect(lines).toEqual(["waiter was killed by SIGKILL; restarting in 0.25 s", "waiter restarted"]);
   expect(await commandLine(started[1] as number)).toBeDefined();
 });
 
-test("the pause before another start grows while a process keeps dying", async () => {
+test("the backoff grows while a process keeps dying", async () => {
   const lines: string[] = [];
-  const kept = keepRunning(waiting([], "process.exit(3)"), (line) => lines.push(line));
-  onTestFinished(() => kept.stop());
-  const pauses = () => lines.flatMap((line) => line.match(/ended with code 3; .* in ([\d.]+) s/)?.[1] ?? []);
-  await until(() => pauses().length === 3);
-  expect(pauses()).toEqual(["0.25", "0.5", "1"]);
+  const supervised = supervise(waiting([], "process.exit(3)"), (line) => lines.push(line));
+  onTestFinished(() => supervised.stop());
+  const backoffs = () =>
+    lines.flatMap((line) => line.match(/exited with code 3; .* in ([\d.]+) s/)?.[1] ?? []);
+  await until(() => backoffs().length === 3);
+  expect(backoffs()).toEqual(["0.25", "0.5", "1"]);
 });
 
-test("what is stopped is not started again", async () => {
+test("what is stopped is not restarted", async () => {
   const started: number[] = [];
   const lines: string[] = [];
-  const kept = keepRunning(waiting(started), (line) => lines.push(line));
-  await kept.ready;
-  await kept.stop();
-  await kept.stop();
+  const supervised = supervise(waiting(started), (line) => lines.push(line));
+  await supervised.ready;
+  await supervised.stop();
+  await supervised.stop();
   expect(lines).toEqual([]);
   expect(await commandLine(started[0] as number)).toBeUndefined();
 });
 
 test("a stop during the first start ends what had begun", async () => {
   const started: number[] = [];
-  const kept = keepRunning(waiting(started), () => {});
-  await kept.stop();
-  await kept.ready;
+  const supervised = supervise(waiting(started), () => {});
+  await supervised.stop();
+  await supervised.ready;
   expect(started).toHaveLength(1);
   expect(await commandLine(started[0] as number)).toBeUndefined();
 });
@@ -85,6 +86,6 @@ test("a program that dies while starting is reported with the end of its log", a
   };
   await expect(startProgram(options, new AbortController().signal)).rejects.toMatchObject({
     kind: "serviceFailed",
-    message: expect.stringMatching(/thing did not start: it ended with code 4[\s\S]*the last words/),
+    message: expect.stringMatching(/thing did not start: it exited with code 4[\s\S]*the last words/),
   });
 });

@@ -1,23 +1,23 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Exit } from "./child.ts";
 
-/** Something that runs: a server, a service. */
+/** A process that runs: a server, a service. */
 export type Running = {
   pid: number;
   exited: Promise<Exit>;
-  /** An orderly stop. */
+  /** Stops it in order. */
   stop(): Promise<void>;
-  /** The end, now. */
+  /** Kills it at once. */
   kill(): void;
 };
 
-/** How a thing that shall run is started. `signal` tells a start under way that nobody waits any more. */
+/** How a process is started. `signal` aborts when the start under way is no longer wanted. */
 export type Part<R extends Running> = {
   name: string;
   start(signal: AbortSignal): Promise<R>;
 };
 
-export type Kept<R extends Running> = {
+export type Supervised<R extends Running> = {
   name: string;
   /** The first start's outcome. */
   ready: Promise<R>;
@@ -25,45 +25,55 @@ export type Kept<R extends Running> = {
   kill(): void;
 };
 
+const MAX_BACKOFF_S = 8;
+/** A process that ran this long starts over with the shortest backoff. */
+const STABLE_MS = 30_000;
+
 /**
- * Start a part and start it again whenever it ends by itself, after a delay that doubles from 0.25 s to 8 s and
- * is forgotten when the part has run for 30 s. The first start is not repeated: its failure is the caller's.
+ * Starts a part, and restarts it whenever it exits by itself, after a backoff that doubles from 0.25 s to 8 s. The
+ * first start is not repeated: its failure rejects `ready`.
  *
- * @param say told, in one line, of each unexpected end and each return.
+ * @param report called with one line for each unexpected exit and each restart.
  */
-export function keepRunning<R extends Running>(part: Part<R>, say: (line: string) => void): Kept<R> {
+export function supervise<R extends Running>(part: Part<R>, report: (line: string) => void): Supervised<R> {
   const stopping = new AbortController();
+  const { signal } = stopping;
   let running: R | undefined;
-  const ready = part.start(stopping.signal).then((first) => {
+  let failures = 0;
+  const ready = part.start(signal).then((first) => {
     running = first;
     return first;
   });
 
-  const watch = async () => {
-    await ready;
-    let failures = 0;
-    while (running !== undefined && !stopping.signal.aborted) {
-      const since = Date.now();
-      const exit = await running.exited;
-      if (stopping.signal.aborted) return;
-      running = undefined;
-      if (Date.now() - since > 30_000) failures = 0;
-      let what = describeExit(exit);
-      while (running === undefined) {
-        const seconds = Math.min(0.25 * 2 ** failures++, 8);
-        say(`${part.name} ${what}; it is started again in ${seconds} s`);
-        await delay(seconds * 1000, undefined, { signal: stopping.signal });
-        try {
-          running = await part.start(stopping.signal);
-          say(`${part.name} runs again`);
-        } catch (error) {
-          if (stopping.signal.aborted) return;
-          what = `did not start (${(error as Error).message.split("\n")[0]})`;
-        }
+  /** Tries until the part runs again; rejects when it is stopped meanwhile. */
+  async function restart(exit: Exit): Promise<R> {
+    let problem = describeExit(exit);
+    for (;;) {
+      const seconds = Math.min(0.25 * 2 ** failures++, MAX_BACKOFF_S);
+      report(`${part.name} ${problem}; restarting in ${seconds} s`);
+      await delay(seconds * 1000, undefined, { signal });
+      try {
+        return await part.start(signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        problem = `did not start (${(error as Error).message.split("\n")[0]})`;
       }
     }
-  };
-  const watched = watch().catch(() => {}); // An aborted delay, or the first start's failure: `ready` tells it.
+  }
+
+  async function watch(): Promise<void> {
+    for (let current = await ready; !signal.aborted; ) {
+      const since = Date.now();
+      const exit = await current.exited;
+      if (signal.aborted) return;
+      running = undefined;
+      if (Date.now() - since > STABLE_MS) failures = 0;
+      current = await restart(exit);
+      running = current;
+      report(`${part.name} restarted`);
+    }
+  }
+  const watched = watch().catch(() => {}); // Stopped, or the first start failed, which `ready` says.
 
   return {
     name: part.name,
@@ -72,7 +82,7 @@ export function keepRunning<R extends Running>(part: Part<R>, say: (line: string
       stopping.abort();
       await running?.stop();
       await watched;
-      await running?.stop(); // One that came up in the meantime.
+      await running?.stop(); // A start that was under way may have succeeded.
     },
     kill: () => {
       stopping.abort();
@@ -81,7 +91,7 @@ export function keepRunning<R extends Running>(part: Part<R>, say: (line: string
   };
 }
 
-/** `ended with code 1`, `was ended by SIGKILL`. */
+/** Returns `exited with code 1` or `was killed by SIGKILL`. */
 export function describeExit({ code, signal }: Exit): string {
-  return signal === null ? `ended with code ${code}` : `was ended by ${signal}`;
+  return signal === null ? `exited with code ${code}` : `was killed by ${signal}`;
 }

@@ -1,13 +1,13 @@
 /** Progress of a start: live lines in a terminal, one plain line per step elsewhere. */
 export type Display = {
-  /** A part begins to start. */
+  /** A part is starting. */
   begin(name: string): void;
-  /** What a part is doing, when it takes long. */
+  /** Says what a part is doing when it takes long. */
   note(name: string, text: string): void;
   ready(name: string): void;
-  /** A line of its own. */
+  /** Prints a line. */
   line(text: string): void;
-  /** No more progress: what is shown stays as it is. */
+  /** Ends the progress; what is shown stays. */
   close(): void;
 };
 
@@ -30,7 +30,7 @@ function plainDisplay(output: Output): Display {
   };
 }
 
-/** Rows that are drawn over again; each part has one. */
+/** One row for each part, redrawn in place. */
 function liveDisplay(output: Output): Display {
   const rows = new Map<string, Row>();
   let drawn = 0;
@@ -80,10 +80,10 @@ function liveDisplay(output: Output): Display {
   };
 }
 
-const frames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
+const FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
 
 function rowText(name: string, { began, took, note }: Row, frame: number): string {
-  const sign = took === undefined ? frames[frame % frames.length] : "✓";
+  const sign = took === undefined ? FRAMES[frame % FRAMES.length] : "✓";
   return `  ${sign} ${name.padEnd(14)} ${seconds(began, took)}  ${note}`.trimEnd();
 }
 

@@ -11,7 +11,7 @@ export const exitCodes = {
   serviceFailed: 9,
 } as const;
 
-/** A reason not to start that the reader can act on: one plain sentence and the exit code that goes with it. */
+/** Why the platform did not start, for the user to act on: one plain sentence, and the exit code it stands for. */
 export class StartFailure extends Error {
   readonly kind: keyof typeof exitCodes;
 

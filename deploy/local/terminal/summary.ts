@@ -10,7 +10,7 @@ export type LocalInfo = {
   pid: number;
 };
 
-/** What is printed when everything is ready: where things are, and three commands that deploy an example. */
+/** Returns what is printed when everything is ready: addresses, and commands that deploy an example. */
 export function summary(info: LocalInfo, about: { data: string; router: number; seconds: number }): string {
   const { data, router } = about;
   const folder = shortPath(data);
@@ -39,7 +39,7 @@ export function summary(info: LocalInfo, about: { data: string; router: number; 
   ].join("\n");
 }
 
-/** Make project, environment and service; upload the source; deploy it. Each is one paste of plain curl. */
+/** Commands of plain curl: make project, environment and service; upload the source; deploy it. */
 export function exampleCommands(info: LocalInfo, data: string): string[] {
   const token = `node -p 'require("${data}/local.json").ownerToken'`;
   const id = `node -p 'JSON.parse(require("fs").readFileSync(0)).id'`;
