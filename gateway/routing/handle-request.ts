@@ -1,9 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { clientNetwork } from "../../services/kit/client-network.ts";
 import type { Logger } from "../../services/kit/log.ts";
 import { signCaller } from "../../services/kit/rpc/caller-token.ts";
 import type { Auth } from "../auth/authorize.ts";
 import type { CallerCache } from "../auth/caller-cache.ts";
-import { clientAddress, networkOf } from "../http/client-address.ts";
+import { clientAddress } from "../http/client-address.ts";
 import { isProblem, type Problem, problem } from "../http/problem.ts";
 import { observer } from "../http/request-metrics.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
@@ -75,7 +76,7 @@ async function admit(
   const { route } = exchange;
   const ip = clientAddress(request);
   if (route.isPublic) {
-    const refusal = await limit(exchange, networkOf(ip), deps);
+    const refusal = await limit(exchange, clientNetwork(ip), deps);
     if (!refusal) exchange.callerHeader = signCaller(deps.keys, { kind: "anonymous", id: "", ip });
     return refusal;
   }

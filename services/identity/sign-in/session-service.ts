@@ -5,6 +5,7 @@ import { hashToken, lastFour, makeToken } from "../../kit/bearer-token.ts";
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
+import { createKeyedMutex } from "../../kit/keyed-mutex.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { capped, type RoleName } from "../../kit/rpc/caller-token.ts";
@@ -24,7 +25,7 @@ import { issueToken, revokeToken } from "../tokens/lifecycle.ts";
 import * as sql from "../tokens/sql.ts";
 import { permits } from "../tokens/token-scope.ts";
 import { findCredentials, findUser, type UserRow } from "../users/sql.ts";
-import { attemptKey, createTurns } from "./attempt-keys.ts";
+import { attemptKey } from "./attempt-keys.ts";
 import { type Attempt, admitSignIn, completeSignIn } from "./attempt-limits.ts";
 
 export type SessionDeps = { pool: Pool; cursors: Cursors; now: () => number; passwords: PasswordCheck };
@@ -37,12 +38,12 @@ const DEFAULT_TOKEN_DAYS = 90;
 /** Sign-in, the caller's own identity and personal tokens (docs/identity.md#sessions). */
 export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionService> {
   const { pool, cursors, now, passwords } = deps;
-  const inTurn = createTurns();
+  const attempts = createKeyedMutex();
   return {
     async signIn(req, ctx) {
       const email = req.email.trim().toLowerCase();
       const { ip } = who(ctx).caller;
-      return inTurn(attemptKey(email, ip).toString("hex"), async () => {
+      return attempts.run(attemptKey(email, ip).toString("hex"), async () => {
         const attempt = await admitSignIn(pool, email, ip, now());
         const user = await findCredentials(pool, email);
         const matches = await passwords(user?.passwordHash ?? undefined, req.password);

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { delimiter, dirname, join, relative, resolve, sep } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import { createKeyedMutex } from "../../../kit/keyed-mutex.ts";
 import { endProcesses, findProcessesOf } from "../../shared/process-tree.ts";
 import { keepAlive } from "../../usage/journal.ts";
 import { chooseLabel } from "../host-label.ts";
@@ -64,7 +65,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
   };
   const services = new Map<string, Service>();
   const listeners = new Set<(status: RuntimeStatus) => void>();
-  const queues = new Map<string, Promise<unknown>>();
+  const turns = createKeyedMutex();
   const root = join(options.folder, "services");
   let stopped = false;
   let alive: ReturnType<typeof keepAlive> | undefined;
@@ -84,14 +85,6 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
     folder: join(root, folderName(serviceId)),
     watchedUntil: alive?.before,
   });
-
-  /** One after the other for each service. */
-  function inTurn<Value>(serviceId: string, work: () => Promise<Value>): Promise<Value> {
-    const turn = (queues.get(serviceId) ?? Promise.resolve()).catch(() => {}).then(work);
-    queues.set(serviceId, turn);
-    void turn.catch(() => {}).finally(() => queues.get(serviceId) === turn && queues.delete(serviceId));
-    return turn;
-  }
 
   /** Workers have no address. A service keeps its label as long as its names stay. */
   function labelFor({ names, serviceId, type }: Release): string {
@@ -144,16 +137,16 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
       await endOrphans(root, new Set(services.keys()), shared.times.graceMs);
     },
     check: (release) => refuseUnrunnable(release, options.artifactsFolder),
-    apply: (release) => inTurn(release.serviceId, () => apply(release)),
+    apply: (release) => turns.run(release.serviceId, () => apply(release)),
     remove: (serviceId) =>
-      inTurn(serviceId, async () => {
+      turns.run(serviceId, async () => {
         await services.get(serviceId)?.stop(true);
         services.delete(serviceId);
       }),
     scale: (serviceId, version, wanted) =>
-      inTurn(serviceId, async () => services.get(serviceId)?.scale(version, wanted)),
+      turns.run(serviceId, async () => services.get(serviceId)?.scale(version, wanted)),
     roll: (serviceId, version, rolls) =>
-      inTurn(serviceId, async () => services.get(serviceId)?.roll(version, rolls)),
+      turns.run(serviceId, async () => services.get(serviceId)?.roll(version, rolls)),
     status: async (serviceId) => services.get(serviceId)?.status(),
     list: async () => [...services.values()].map((service) => service.status()),
     watch(listener) {
@@ -171,7 +164,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
       stopped = true;
       const stopServices = () => Promise.all([...services.values()].map((service) => service.stop(false)));
       await stopServices();
-      await Promise.all([...queues.values()].map((turn) => turn.catch(() => {})));
+      await turns.settled();
       await stopServices(); // one that was just being opened
       alive?.stop();
       unlockFolder(options.folder);
