@@ -5,7 +5,7 @@ import { parseToken } from "../services/kit/bearer-token.ts";
 import { every } from "../services/kit/every.ts";
 import type { Logger } from "../services/kit/log.ts";
 import type { Pool } from "../services/kit/postgres/db.ts";
-import { main } from "../services/kit/process/process.ts";
+import { main, type Running } from "../services/kit/process/process.ts";
 import { type ConnectClient, connectBackends } from "../services/kit/process/service.ts";
 import { createAuth } from "./auth/authorize.ts";
 import { createCallerCache } from "./auth/caller-cache.ts";
@@ -86,7 +86,7 @@ export async function start(config: GatewayConfig, log: Logger) {
   const metrics = await startMetrics(config);
   const address = await listen(app, config);
   log.info({ baseUrl: address.baseUrl, port: address.port }, "listening");
-  const stopSweep = startSweep(pool, log);
+  const sweep = startSweep(pool, log);
   return {
     ...address,
     metricsPort: metrics && (metrics.address() as AddressInfo).port,
@@ -95,7 +95,7 @@ export async function start(config: GatewayConfig, log: Logger) {
       await closeApp(app);
       metrics?.close();
       await Promise.all(Object.values(streamClients).map((upstream) => upstream.close()));
-      stopSweep();
+      await sweep.stop();
       await slots.stop();
       await limiter.stop();
       await Promise.all([...Object.values(pools), uploading].map((upstream) => upstream.close()));
@@ -137,13 +137,13 @@ async function listen(app: App, config: GatewayConfig) {
   return { port, origin, baseUrl: origin + config.apiPrefix };
 }
 
-function startSweep(pool: Pool, log: Logger): () => void {
+function startSweep(pool: Pool, log: Logger): Running {
   const sweep = async () => {
     await sweepRateCounts(pool);
     await sweepIdempotent(pool);
     await deleteExpiredSlots(pool);
   };
-  return every(SWEEP_MS, sweep, (error) => log.warn({ err: error }, "sweep failed"));
+  return every(SWEEP_MS, sweep, { failed: (error) => log.warn({ err: error }, "sweep failed") });
 }
 
 if (import.meta.main) await main("gateway", fields, start);

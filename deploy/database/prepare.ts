@@ -12,6 +12,7 @@ import {
   text,
   url,
 } from "../../services/kit/process/config.ts";
+import { retry } from "../../services/kit/retry.ts";
 import { isAway } from "../../services/kit/rpc/errors.ts";
 import { checkEncryptionKeys, type Login, prepareDatabase, WrongKey, within } from "./provision.ts";
 
@@ -65,8 +66,12 @@ export async function prepare(env: Record<string, string | undefined>, log: Logg
   };
   if (config.adminUser !== undefined) {
     const admin = login(config.adminUser, config.adminPassword);
-    const until = Date.now() + config.patience * 1_000;
-    await persist(until, log, () => prepareDatabase(within(admin, "postgres"), config.database, logins));
+    await retry(() => prepareDatabase(within(admin, "postgres"), config.database, logins), {
+      everyMs: 1_000,
+      forMs: config.patience * 1_000,
+      retryIf: isAway,
+      failed: (error) => log.info({ err: error }, "the database is away"),
+    });
     const inside = within(admin, config.database);
     if (config.encryptionKeys) await checkEncryptionKeys(inside, "installation", config.encryptionKeys);
   }
@@ -102,18 +107,6 @@ async function missingOf(pool: Pool, name: string): Promise<string> {
 
 function migrationsOf(name: string): string {
   return join(root, name === "gateway" ? name : join("services", name), "migrations");
-}
-
-async function persist(until: number, log: Logger, work: () => Promise<void>): Promise<void> {
-  for (;;) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!isAway(error) || Date.now() >= until) throw error;
-      log.info({ err: error }, "the database is away");
-      await delay(1_000);
-    }
-  }
 }
 
 if (import.meta.main) {

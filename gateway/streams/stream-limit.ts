@@ -1,3 +1,4 @@
+import { every } from "../../services/kit/every.ts";
 import { newId } from "../../services/kit/ids.ts";
 import type { Logger } from "../../services/kit/log.ts";
 import type { Pool } from "../../services/kit/postgres/db.ts";
@@ -52,7 +53,7 @@ export function createStreamSlots(options: { limit: number; pool: Pool; log: Log
     releases.add(done);
   }
 
-  const renewing = setInterval(() => void renew().catch(countAlone), RENEW_MS).unref();
+  const renewing = every(RENEW_MS, renew, { failed: countAlone });
 
   return {
     limit,
@@ -72,7 +73,7 @@ export function createStreamSlots(options: { limit: number; pool: Pool; log: Log
     },
     /** Releases what is held. */
     async stop(): Promise<void> {
-      clearInterval(renewing);
+      await renewing.stop();
       for (const slot of held) release(slot);
       await Promise.all(releases);
     },

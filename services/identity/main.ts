@@ -44,15 +44,12 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       background() {
         const compose = createMailContents({ pool, links, now });
         const mailer = mail && startMailer({ pool, log, settings: mail, compose });
-        const stopSweep = every(
-          SWEEP_MS,
-          () => sweep(pool, new Date(now())),
-          (error) => log.warn({ err: error }, "sweep failed"),
-        );
+        const sweeps = every(SWEEP_MS, () => sweep(pool, new Date(now())), {
+          failed: (error) => log.warn({ err: error }, "sweep failed"),
+        });
         return {
           stop: async () => {
-            stopSweep();
-            await mailer?.stop();
+            await Promise.all([sweeps.stop(), mailer?.stop()]);
           },
         };
       },

@@ -1,10 +1,7 @@
-import { setTimeout as delay } from "node:timers/promises";
-import type pg from "pg";
 import type { Logger } from "../../kit/log.ts";
-import { sessionOpener } from "../../kit/postgres/session.ts";
+import { keepSession } from "../../kit/postgres/session.ts";
 import { FOLLOW_CHANNEL } from "./streams-sql.ts";
 
-const RETRY_MS = 500;
 /** How late a follower looks when a notification was missed. */
 const FALLBACK_MS = 1_000;
 
@@ -24,41 +21,24 @@ export type Changes = Awaited<ReturnType<typeof listenForChanges>>;
 export async function listenForChanges(options: { url: string; log: Logger; fallbackMs?: number }) {
   const { url, log, fallbackMs = FALLBACK_MS } = options;
   const bells = new Map<string, Set<() => void>>();
-  let stopped = false;
-  const open = sessionOpener(url, "deployer-followers");
-  let client: pg.Client | undefined;
 
   const ring = (key: string) => {
     for (const wake of bells.get(key) ?? []) wake();
   };
 
-  async function connect(): Promise<void> {
-    const next = await open();
-    next.on("notification", ({ payload }) => ring(payload ?? ""));
-    try {
-      const { rows } = await next.query<{ channel: string }>(`select ${FOLLOW_CHANNEL} as channel`);
-      await next.query(`listen "${rows[0]!.channel}"`);
-    } catch (error) {
-      await next.end().catch(() => {});
-      throw error;
-    }
-    client = next.once("end", () => void again());
-    if (stopped) await next.end();
-    for (const key of bells.keys()) ring(key);
-  }
-
-  async function again(): Promise<void> {
-    for (let warned = false; !stopped; warned = true) {
-      try {
-        return await connect();
-      } catch (error) {
-        if (!warned) log.warn({ err: error }, "changes can not be heard; followers look by the clock");
-        await delay(RETRY_MS, undefined, { ref: false });
-      }
-    }
-  }
-
-  await connect();
+  const kept = await keepSession({
+    url,
+    name: "deployer-followers",
+    async prepare(session) {
+      session.on("notification", ({ payload }) => ring(payload ?? ""));
+      const { rows } = await session.query<{ channel: string }>(`select ${FOLLOW_CHANNEL} as channel`);
+      await session.query(`listen "${rows[0]!.channel}"`);
+      for (const key of bells.keys()) ring(key);
+    },
+    failed(error, failures) {
+      if (failures === 1) log.warn({ err: error }, "changes can not be heard; followers look by the clock");
+    },
+  });
   return {
     bell(key: string): Bell {
       let rung = false;
@@ -90,9 +70,6 @@ export async function listenForChanges(options: { url: string; log: Logger; fall
         },
       };
     },
-    stop: async () => {
-      stopped = true;
-      await client?.end().catch(() => {});
-    },
+    stop: kept.stop,
   };
 }

@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { setTimeout as delay } from "node:timers/promises";
+import { every } from "../../kit/every.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Addons } from "../addons/lifecycle.ts";
@@ -92,36 +92,24 @@ export async function startReconciler(deps: ReconcilerDeps) {
   queue = startWorkQueue({ pool, log, owner, step, background: builds.services });
   addonServers.watch((serviceId) => queue?.enqueue(serviceId));
   const unwatch = runtime.watch((status) => queue?.enqueue(status.serviceId));
+  const failed = (error: unknown) =>
+    log.warn({ err: error }, "could not look after the services; it is tried again");
   const timers = [
-    every(RENEW_MS, renew, stopping.signal, log),
-    every(RESYNC_MS, () => resync({ ...deps, wake }), stopping.signal, log),
-    every(SWEEP_MS, sweep, stopping.signal, log),
+    every(RENEW_MS, renew, { atOnce: true, failed }),
+    every(RESYNC_MS, () => resync({ ...deps, wake }), { atOnce: true, failed }),
+    every(SWEEP_MS, sweep, { atOnce: true, failed }),
   ];
   return {
     /** Ends what is under way without deciding it: the next process goes on from there. */
     stop: async () => {
       stopping.abort();
+      const ended = Promise.all(timers.map((timer) => timer.stop()));
       unwatch();
       await queue?.stop();
       await builds.handOverAll();
-      await Promise.all(timers);
+      await ended;
       await releaseAll(pool, owner).catch(() => {});
       await listener.stop();
     },
   };
-}
-
-/** Runs `task` now and then, beginning now, until the signal; a failure waits for the next time. */
-async function every(
-  ms: number,
-  task: () => Promise<unknown>,
-  signal: AbortSignal,
-  log: Logger,
-): Promise<void> {
-  while (!signal.aborted) {
-    await task().catch((error) =>
-      log.warn({ err: error }, "could not look after the services; it is tried again"),
-    );
-    await delay(ms, undefined, { signal, ref: false }).catch(() => {});
-  }
 }

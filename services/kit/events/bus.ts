@@ -8,6 +8,7 @@ import {
 } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import type { Logger } from "../log.ts";
+import { retry } from "../retry.ts";
 
 /** All events: `berth.<service>.v1.<Event>.<accountId>`. */
 export const STREAM = "BERTH";
@@ -15,6 +16,7 @@ export const STREAM = "BERTH";
 export const DEAD_STREAM = "BERTH_DEAD";
 
 const DAY_NS = 24 * 3600 * 1e9;
+const RETRY_MS = 250;
 
 export type Connected = { nc: NatsConnection; js: JetStreamClient; manager: JetStreamManager };
 export type Bus = {
@@ -24,44 +26,41 @@ export type Bus = {
 };
 
 /** Connects to NATS in the background: a process starts and writes also while NATS is away. */
-export function connectBus(url: string, name: string, log: Logger, replicas = 1): Bus {
+export function connectBus(url: string, name: string, log: Logger): Bus {
   const { protocol, host, username, password } = new URL(url);
-  let closed = false;
+  const closing = new AbortController();
   let nc: NatsConnection | undefined;
   const open = async (): Promise<Connected> => {
-    for (let warned = false; !closed; ) {
-      try {
-        nc ??= await connect({
-          servers: `${protocol}//${host}`,
-          ...(username && { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
-          name,
-          maxReconnectAttempts: -1,
-          reconnectTimeWait: 250,
-          ignoreAuthErrorAbort: true,
-        });
-        const manager = await jetstreamManager(nc);
-        await ensureStreams(manager, replicas);
-        return { nc, js: jetstream(nc), manager };
-      } catch (error) {
-        if (!warned) log.warn({ err: error }, "NATS is away; events wait in the outbox");
-        warned = true;
-        await new Promise((resolve) => setTimeout(resolve, 250));
-      }
-    }
-    return new Promise(() => {});
+    nc ??= await connect({
+      servers: `${protocol}//${host}`,
+      ...(username && { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
+      name,
+      maxReconnectAttempts: -1,
+      reconnectTimeWait: RETRY_MS,
+      ignoreAuthErrorAbort: true,
+    });
+    const manager = await jetstreamManager(nc);
+    await ensureStreams(manager);
+    return { nc, js: jetstream(nc), manager };
   };
-  const connected = open();
+  const failed = (error: unknown, failures: number) => {
+    if (failures === 1) log.warn({ err: error }, "NATS is away; events wait in the outbox");
+  };
+  const connected = retry(open, { everyMs: RETRY_MS, failed, signal: closing.signal })
+    // Closed before NATS was reached: what waits for it has no more to do.
+    .catch(() => new Promise<never>(() => {}));
   return {
     connected,
     close: async () => {
-      closed = true;
+      closing.abort();
       await nc?.drain().catch(() => nc?.close());
     },
   };
 }
 
-async function ensureStreams(manager: JetStreamManager, replicas: number): Promise<void> {
-  const base = { storage: StorageType.File, num_replicas: replicas, retention: RetentionPolicy.Limits };
+async function ensureStreams(manager: JetStreamManager): Promise<void> {
+  // One copy each, on as many nodes as NATS may have: events stay in the outbox until one has them on its disk.
+  const base = { storage: StorageType.File, num_replicas: 1, retention: RetentionPolicy.Limits };
   const streams = [
     { ...base, name: STREAM, subjects: ["berth.>"], max_age: 7 * DAY_NS, duplicate_window: 120e9 },
     { ...base, name: DEAD_STREAM, subjects: ["berth-dead.>"], max_age: 90 * DAY_NS },

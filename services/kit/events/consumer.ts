@@ -3,6 +3,7 @@ import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/proto
 import { AckPolicy, DeliverPolicy, type JsMsg } from "@nats-io/jetstream";
 import { headers as natsHeaders } from "@nats-io/transport-node";
 import { SpanKind } from "@opentelemetry/api";
+import { every } from "../every.ts";
 import type { Logger } from "../log.ts";
 import { type Db, execute, one, type Pool, type Tx, transaction } from "../postgres/db.ts";
 import { isAway, isPassing, isPassingReason } from "../rpc/errors.ts";
@@ -140,23 +141,22 @@ export function startConsumer(options: ConsumerOptions) {
       .then((sent) => sent > 0 && log.info({ consumer: name, sent }, "dead letters are sent again"))
       .catch((error) => log.warn({ err: error, consumer: name }, "dead letters wait"));
   }
-  const sweep = setInterval(() => {
-    for (const table of ["inbox", "inbox_tries"]) {
-      const text = `delete from ${table} where at < now() - make_interval(days => $1)`;
-      execute(pool, `${table}_sweep`, text, [INBOX_DAYS]).catch(() => {});
-    }
-    sweepDead();
-  }, SWEEP_MS);
-  sweep.unref();
+  const sweep = every(SWEEP_MS, async () => deleteOld(pool).finally(sweepDead), { failed: () => {} });
   return {
     /** Ends after the events that are under way; those not begun are given back. */
     stop: async () => {
       stopping.abort();
-      clearInterval(sweep);
       wake();
-      await flowing.catch(() => {});
+      await Promise.all([sweep.stop(), flowing.catch(() => {})]);
     },
   };
+}
+
+async function deleteOld(pool: Pool): Promise<void> {
+  for (const table of ["inbox", "inbox_tries"]) {
+    const text = `delete from ${table} where at < now() - make_interval(days => $1)`;
+    await execute(pool, `${table}_sweep`, text, [INBOX_DAYS]);
+  }
 }
 
 async function ensureConsumer({ manager }: Connected, name: string, from: string): Promise<void> {

@@ -5,7 +5,8 @@ import type pg from "pg";
 import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
 import { type Db, execute, many } from "../postgres/db.ts";
-import { sessionOpener } from "../postgres/session.ts";
+import { keepSession } from "../postgres/session.ts";
+import { retry } from "../retry.ts";
 import type { Bus } from "./bus.ts";
 
 /** Header with the id under which consumers remember that they have handled an event. */
@@ -44,79 +45,81 @@ const BATCH = 500;
 
 /**
  * Publishes what transactions left in the outbox, in order, then deletes it. One replica leads (an
- * advisory lock on a connection of its own, which also listens for new rows); the others wait. The
+ * advisory lock on a session of its own, which also listens for new rows); the others wait. The
  * outbox id is the message id, so a row that was published but not yet deleted is not stored twice.
  */
 export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
   const { url, bus, log } = options;
-  const stop = new AbortController();
+  const stopping = new AbortController();
+  const { signal } = stopping;
   let wake = () => {};
-  const open = sessionOpener(url, "outbox");
-  let leader: pg.Client | undefined;
+  let kept: Awaited<ReturnType<typeof keepSession>> | undefined;
+  const failed = (error: unknown) => log.warn({ err: error }, "events wait in the outbox");
 
-  const sleep = (ms: number) =>
+  const sleep = () =>
     new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
+      const timer = setTimeout(resolve, LEADER_RETRY_MS);
       wake = () => {
         clearTimeout(timer);
         resolve();
       };
-      if (stop.signal.aborted) wake();
+      if (signal.aborted) wake();
     });
 
-  async function lead(): Promise<void> {
-    leader = await open();
-    let lost = false;
-    const gone = () => {
-      lost = true;
-      wake();
-    };
+  /** Publishes over this session for as long as it lives; while another replica leads, it asks for the lock. */
+  async function lead(session: pg.Client): Promise<void> {
+    let ended = false;
     // A row may be committed after the outbox was read and before the sleep begins.
-    let news = false;
-    const notified = () => {
-      news = true;
+    let notified = false;
+    session.once("end", () => {
+      ended = true;
       wake();
-    };
-    leader.on("end", gone).on("notification", notified);
-    // A deletion that a crash undoes is made again: the row is published under the same id.
-    await leader.query("set synchronous_commit = off");
-    const lock =
-      "select pg_try_advisory_lock(hashtext('berth-outbox:' || current_schema())) as held, current_schema() as schema";
-    let held = false;
-    while (!lost && !stop.signal.aborted) {
-      if (!held) {
-        const { rows: found } = await leader.query<{ held: boolean; schema: string }>(lock);
-        held = found[0]!.held;
-        if (held) await leader.query(`listen "outbox:${found[0]!.schema}"`);
-      }
-      news = false;
-      if (held && (await publishBatch(leader, bus)) > 0) continue;
-      if (!news) await sleep(LEADER_RETRY_MS);
+    });
+    session.on("notification", () => {
+      notified = true;
+      wake();
+    });
+    let leads = false;
+    while (!ended && !signal.aborted) {
+      leads ||= await takeLead(session);
+      notified = false;
+      if (leads && (await publishBatch(session, bus)) > 0) continue;
+      if (!notified) await sleep();
     }
+  }
+
+  async function prepare(session: pg.Client): Promise<void> {
+    // A deletion that a crash undoes is made again: the row is published under the same id.
+    await session.query("set synchronous_commit = off");
+    lead(session).catch(async (error) => {
+      failed(error);
+      await sleep();
+      await session.end().catch(() => {});
+    });
   }
 
   async function run(): Promise<void> {
     await bus.connected;
-    while (!stop.signal.aborted) {
-      try {
-        await lead();
-      } catch (error) {
-        log.warn({ err: error }, "events wait in the outbox");
-        await sleep(LEADER_RETRY_MS);
-      } finally {
-        // Not waited for: a server that fell silent says no good-bye.
-        leader?.end().catch(() => {});
-      }
-    }
+    const keep = () => keepSession({ url, name: "outbox", prepare, failed });
+    kept = await retry(keep, { everyMs: LEADER_RETRY_MS, failed, signal });
+    if (signal.aborted) await kept.stop();
   }
-  void run();
+  run().catch(() => {});
   return {
     stop: async () => {
-      stop.abort();
+      stopping.abort();
       wake();
-      await leader?.end().catch(() => {});
+      await kept?.stop();
     },
   };
+}
+
+async function takeLead(session: pg.Client): Promise<boolean> {
+  const lock =
+    "select pg_try_advisory_lock(hashtext('berth-outbox:' || current_schema())) as held, current_schema() as schema";
+  const { held, schema } = (await session.query<{ held: boolean; schema: string }>(lock)).rows[0]!;
+  if (held) await session.query(`listen "outbox:${schema}"`);
+  return held;
 }
 
 type OutboxRow = { id: string; subject: string; payload: Buffer; headers: Record<string, string> };

@@ -1,7 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import type pg from "pg";
+import { retry } from "../retry.ts";
 import { isAway } from "../rpc/errors.ts";
 import { connectPatiently, type Pool } from "./db.ts";
 
@@ -45,7 +45,7 @@ create index if not exists kept_answers_at on kept_answers (at);
  * stays away for a minute.
  */
 export async function migrate(pool: Pool, dir?: string): Promise<string[]> {
-  const client = await connectWithin(pool, 60_000);
+  const client = await retry(() => connectPatiently(pool), { everyMs: 250, forMs: 60_000, retryIf: isAway });
   try {
     await client.query("select pg_advisory_lock(hashtext('berth-migrate:' || current_schema()))");
     await client.query(
@@ -55,17 +55,6 @@ export async function migrate(pool: Pool, dir?: string): Promise<string[]> {
     return dir === undefined ? [] : await applyMissing(client, dir);
   } finally {
     await client.end();
-  }
-}
-
-async function connectWithin(pool: Pool, ms: number): Promise<pg.Client> {
-  for (const until = Date.now() + ms; ; ) {
-    try {
-      return await connectPatiently(pool);
-    } catch (error) {
-      if (!isAway(error) || Date.now() >= until) throw error;
-      await delay(250);
-    }
   }
 }
 

@@ -1,44 +1,86 @@
 import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
+import { retry } from "../retry.ts";
 import { sessionOptions } from "./db.ts";
 
 /** How long a statement of a kept session may take, until the session is given up. */
 const SILENCE_MS = 10_000;
-const BEAT_MS = 2_000;
+const HEARTBEAT_MS = 2_000;
+const RETRY_MS = 500;
+
+export type SessionOptions = {
+  url: string;
+  /** Its name in `pg_stat_activity`. */
+  name: string;
+  /** Prepares each new session: takes its locks, listens. A session for which it fails is opened again. */
+  prepare: (session: pg.Client) => Promise<void>;
+  /** Called after each try to open a successor that failed, with their number. */
+  failed: (error: unknown, failures: number) => void;
+};
 
 /**
- * Opens sessions that are kept for what lives as long as they do: LISTEN and advisory locks. One that does not
- * answer a heartbeat ends, as does its predecessor at the server, so that no lock waits for a session that is dead.
- * Whoever opened a session opens the next one at its "end".
+ * Keeps a session for what lives as long as it does: LISTEN and advisory locks. One that does not answer a heartbeat
+ * ends, as does its predecessor at the server, so that no lock waits for a session that is dead; another one is opened
+ * at once. Fails when the first session cannot be opened.
  */
-export function sessionOpener(url: string, name: string) {
-  let before: { pid: number; since: string } | undefined;
-  return async function open(): Promise<pg.Client> {
-    const client = new pg.Client({ ...sessionOptions(url, name), query_timeout: SILENCE_MS });
-    client.on("error", () => {});
+export async function keepSession({ url, name, prepare, failed }: SessionOptions) {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const open = sessionOpener(url, name);
+  let current: pg.Client;
+
+  async function renew(): Promise<void> {
+    const session = await open();
     try {
-      await client.connect();
-      if (before) await client.query(END, [before.pid, before.since]);
-      before = (await client.query<{ pid: number; since: string }>(SELF)).rows[0];
+      await prepare(session);
     } catch (error) {
-      await client.end().catch(() => {});
+      await session.end().catch(() => {});
       throw error;
     }
-    void keepBeating(client);
-    return client;
+    current = session.once("end", () => {
+      if (!signal.aborted) retry(renew, { everyMs: RETRY_MS, failed, signal }).catch(() => {});
+    });
+    if (signal.aborted) await session.end();
+  }
+
+  await renew();
+  return {
+    stop: async () => {
+      stopping.abort();
+      await current.end().catch(() => {});
+    },
   };
 }
 
-async function keepBeating(client: pg.Client): Promise<void> {
+/** Returns what opens a session, and ends the one that it opened before should the server still hold it. */
+function sessionOpener(url: string, name: string) {
+  let before: { pid: number; since: string } | undefined;
+  return async function open(): Promise<pg.Client> {
+    const session = new pg.Client({ ...sessionOptions(url, name), query_timeout: SILENCE_MS });
+    session.on("error", () => {});
+    try {
+      await session.connect();
+      if (before) await session.query(END, [before.pid, before.since]);
+      before = (await session.query<{ pid: number; since: string }>(SELF)).rows[0];
+    } catch (error) {
+      await session.end().catch(() => {});
+      throw error;
+    }
+    void sendHeartbeats(session);
+    return session;
+  };
+}
+
+async function sendHeartbeats(session: pg.Client): Promise<void> {
   const ended = new AbortController();
-  client.once("end", () => ended.abort());
+  session.once("end", () => ended.abort());
   try {
     for (;;) {
-      await delay(BEAT_MS, undefined, { signal: ended.signal, ref: false });
-      await client.query("select 1");
+      await delay(HEARTBEAT_MS, undefined, { signal: ended.signal, ref: false });
+      await session.query("select 1");
     }
   } catch {
-    await client.end().catch(() => {});
+    await session.end().catch(() => {});
   }
 }
 

@@ -73,13 +73,12 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
   });
   const port = await listen(plain, options.port, options.host);
   const grpcPort = await listen(h2c, options.grpcPort, options.host);
-  const stopSweep = answers && sweepAnswers(answers, options.log);
+  const sweep = answers && sweepAnswers(answers, options.log);
   return {
     port,
     grpcPort,
     stop: async () => {
-      stopSweep?.();
-      const closed = Promise.all([close(plain), close(h2c)]);
+      const closed = Promise.all([close(plain), close(h2c), sweep?.stop()]);
       stopping.abort();
       // A keep-alive connection becomes idle only after the answer that is under way.
       const idle = setInterval(() => plain.closeIdleConnections(), 50);

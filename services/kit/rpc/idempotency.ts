@@ -122,12 +122,12 @@ export function idempotencyInterceptor(pool: Pool): Interceptor {
 
 const SWEEP_MS = 15 * 60_000;
 
-/** Forgets answers when their day is over, now and then. Gives what ends it. */
-export function sweepAnswers(pool: Pool, log: Logger): () => void {
+/** Deletes answers when their day is over, every 15 minutes until it is stopped. */
+export function sweepAnswers(pool: Pool, log: Logger) {
   const text = `delete from kept_answers where id in
     (select id from kept_answers where at <= now() - interval '24 hours' limit 10000 for update skip locked)`;
   const sweep = () => execute(pool, "answers_sweep", text);
-  return every(SWEEP_MS, sweep, (error) => log.warn({ err: error }, "sweep failed"));
+  return every(SWEEP_MS, sweep, { failed: (error) => log.warn({ err: error }, "sweep failed") });
 }
 
 // Nobody finds by the header what was kept for another caller: the id is the verified caller's own.

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { V1Deployment } from "@kubernetes/client-node";
+import { every } from "../../../kit/every.ts";
 import { isStatus } from "../../kube/client.ts";
 import { Deployment } from "../../kube/kinds.ts";
 import type { Runtime, RuntimeStatus } from "../port.ts";
@@ -161,22 +162,18 @@ export function createKubernetesRuntime(
     else altered.add(serviceId);
   }
 
-  /** Does it now and then until the end. */
-  async function every(ms: number, task: () => Promise<void>): Promise<void> {
-    while (!stopping.signal.aborted) {
-      await task().catch((err) => {
-        if (!stopping.signal.aborted)
-          log.warn({ err }, "the cluster could not be compared; it is tried again");
-      });
-      await delay(ms, undefined, { signal: stopping.signal, ref: false }).catch(() => {});
-    }
+  const periodic: ReturnType<typeof every>[] = [];
+  function repeat(ms: number, task: () => Promise<void>): void {
+    const failed = (err: unknown) =>
+      log.warn({ err }, "the cluster could not be compared; it is tried again");
+    periodic.push(every(ms, task, { atOnce: true, failed }));
   }
 
   return {
     async start() {
       await cache.start();
-      void every(options.compareMs, compareAll);
-      void every(ENVIRONMENTS_MS, environments.renew);
+      repeat(options.compareMs, compareAll);
+      repeat(ENVIRONMENTS_MS, environments.renew);
     },
     check: ({ artifact }) => void imageOf(artifact),
     async apply(release) {
@@ -228,6 +225,7 @@ export function createKubernetesRuntime(
     removeEnvironment: environments.remove,
     async stop() {
       stopping.abort();
+      for (const task of periodic) void task.stop();
       for (const timer of gathering.values()) clearTimeout(timer);
       await cache.stop();
     },

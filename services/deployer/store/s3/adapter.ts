@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { setTimeout as delay } from "node:timers/promises";
 import { Client, type ClientOptions } from "minio";
+import { retry } from "../../../kit/retry.ts";
 import { checkedKey } from "../key.ts";
 import { type ObjectStat, type ObjectStore, ObjectStoreError } from "../port.ts";
 
@@ -76,18 +76,12 @@ export function createS3Store(options: S3StoreOptions): S3Store {
   return {
     stat,
     async start() {
-      const until = Date.now() + START_MS;
-      for (;;) {
-        try {
-          await makeBucket();
-          break;
-        } catch (error) {
-          if (Date.now() > until || /AccessDenied|InvalidAccessKeyId|Signature/.test(codeOf(error)))
-            throw error;
-          log.warn({ err: error, bucket }, "the object store is not there yet");
-          await delay(1_000);
-        }
-      }
+      await retry(makeBucket, {
+        everyMs: 1_000,
+        forMs: START_MS,
+        retryIf: (error) => !/AccessDenied|InvalidAccessKeyId|Signature/.test(codeOf(error)),
+        failed: (error) => log.warn({ err: error, bucket }, "the object store is not there yet"),
+      });
       await allowBrowsers(inside, options).catch((error) =>
         log.info({ bucket, code: codeOf(error) }, "the object store takes no CORS rules"),
       );

@@ -1,5 +1,5 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { V1Namespace } from "@kubernetes/client-node";
+import { retry } from "../../../../kit/retry.ts";
 import { isStatus } from "../../../kube/client.ts";
 import { startInformer } from "../../../kube/informer.ts";
 import { Namespace, RoleBinding } from "../../../kube/kinds.ts";
@@ -54,18 +54,9 @@ export function createEnvironments(options: KubernetesRuntimeOptions) {
     await kube.apply(Namespace, namespace);
     const binding = bindingFor(environment, options);
     if (binding) await kube.apply(RoleBinding, binding);
-    const until = Date.now() + RIGHTS_MS;
-    for (const { kind, object } of environmentManifests(environment, options)) {
-      while (true) {
-        const refused = await kube.apply(kind, object).then(
-          () => undefined,
-          (error) => error,
-        );
-        if (!refused) break;
-        if (!binding || !isStatus(refused, 403) || Date.now() > until) throw refused;
-        await delay(100);
-      }
-    }
+    const retryIf = (error: unknown) => binding !== undefined && isStatus(error, 403);
+    for (const { kind, object } of environmentManifests(environment, options))
+      await retry(() => kube.apply(kind, object), { everyMs: 100, forMs: RIGHTS_MS, retryIf });
   }
 
   return {
