@@ -2,23 +2,32 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { endedUnwatched, noteUsage } from "../../../usage/journal.ts";
-import type { Logger, Release, RuntimeStatus, Scale } from "../../port.ts";
+import type { Logger, Release, RuntimeStatus, Scale, UsageChange } from "../../port.ts";
 import { outputPath } from "../logs/log-collector.ts";
 import { openLogStore } from "../logs/log-store.ts";
 import type { Router } from "../routing/router.ts";
 import { adoptInstance, type Instance, type InstanceContext, sweepInstances } from "./instance.ts";
+import { createRecordWriter } from "./record-writer.ts";
 import { type Replica, type RestartTimes, superviseReplica } from "./replica.ts";
+import { createRetirement } from "./retirement.ts";
 import {
+  addressesOf,
   countAvailable,
+  isComplete,
   needsProcesses,
+  nextRollout,
   type Rollout,
+  recordsOf,
   refuseOlder,
+  restoreRollouts,
   slotOf,
+  takesOver,
   toObservation,
 } from "./rollout.ts";
-import { type InstanceRecord, type ServiceRecord, writeServiceRecord } from "./service-record.ts";
+import type { ServiceRecord } from "./service-record.ts";
 import type { Sealer } from "./state-seal.ts";
 import { describeStatus, type StatusRules } from "./status.ts";
+import { createStatusReporter } from "./status-reporter.ts";
 
 /** Times in ms. */
 export type LocalTimes = RestartTimes &
@@ -42,69 +51,45 @@ export type ServiceContext = {
   emit(status: RuntimeStatus): void;
 };
 
-const NOTE_LATER_MS = 1_000;
+type ServiceState = {
+  /** The host label; empty for a worker. */
+  label: string;
+  usage: UsageChange[];
+  /** The release applied last. */
+  desired: Rollout;
+  /** The release that requests reach; `desired` itself once it has taken over. */
+  live?: Rollout;
+};
 
 export type Service = Awaited<ReturnType<typeof openService>>;
 
 /**
- * One service on this machine: its applied release (`desired`), the one that requests reach (`live`), and
- * the roll-over between them. Takes over the instances of `record` that still run, ends what is left of
- * others, starts what is missing.
+ * Runs one service on this machine: keeps the replicas of its releases, rolls over from one to the next. Takes over
+ * the instances of `record` that still run, ends what is left of others and starts what is missing.
  */
 export async function openService(context: ServiceContext, record: ServiceRecord) {
-  const { router, times, log } = context;
+  const { router, times } = context;
+  const { serviceId } = record;
   const logs = openLogStore(join(context.folder, "log"));
   const home: InstanceContext = { ...context, folder: join(context.folder, "instances"), logs };
-  let { label, usage = [] } = record;
+  const writer = createRecordWriter(context, () => toRecord());
+  // Not at once: until then the record names a process that has ended, which nothing takes over.
+  const retirement = createRetirement({ ...context, serviceId }, times, writer.writeLater);
+  const reporter = createStatusReporter(status, msUntilDeadline, context.emit);
   let stopping = false;
-  let lastStatus: RuntimeStatus | undefined;
-  let saved = "";
-  let later: NodeJS.Timeout | undefined;
-  let troubled = false;
-  let deadline: NodeJS.Timeout | undefined;
-  const retiring = new Map<Replica, Promise<void>>();
-  const failed = (message: string) => (error: unknown) => {
-    log.error({ err: error, serviceId: record.serviceId }, message);
-  };
-  let swept: Promise<void> | undefined;
 
-  const outputs = record.instances.flatMap(({ name }) =>
-    (["stdout", "stderr"] as const).map((stream) => outputPath(join(home.folder, name), stream)),
-  );
-  const endedAway = endedUnwatched(context.watchedUntil, outputs);
-  const adopted = await adoptAll();
-  let desired: Rollout = { record: record.desired, replicas: [] };
-  let live: Rollout | undefined = record.live && { record: record.live, replicas: [] };
-  if (live?.record.generation === desired.record.generation) live = desired;
-  if (live && live !== desired) scale(live);
-  scale(desired);
-  if (usage.length > 0) countUsage(endedAway);
+  const endedAt = endedUnwatched(context.watchedUntil, outputPaths(home, record));
+  const { adopted, swept } = await adoptInstances(home, record, context);
+  let state: ServiceState = { label: record.label, usage: record.usage ?? [], ...restoreRollouts(record) };
+  if (state.live && state.live !== state.desired) fillUp(state.live);
+  fillUp(state.desired);
+  if (state.usage.length > 0) countUsage(endedAt);
   changed();
 
-  async function adoptAll(): Promise<Map<string, Instance>> {
-    const wanted = record.instances.filter(
-      ({ generation, replica }) =>
-        (generation === record.desired.generation && replica < record.desired.release.replicas) ||
-        generation === record.live?.generation,
-    );
-    const found = new Map<string, Instance>();
-    for (const one of wanted) {
-      const instance = await adoptInstance(home, one);
-      if (instance) found.set(slotOf(one.generation, one.replica), instance);
-    }
-    const kept = new Set([...found.values()].map((instance) => instance.record.name));
-    swept = sweepInstances(home, record.instances, kept, times.graceMs).catch(
-      failed("leftovers could not be ended"),
-    );
-    if (kept.size > 0)
-      log.info({ serviceId: record.serviceId, instances: kept.size }, "took over running instances");
-    return found;
-  }
-
   /** Brings the number of replicas to what the release says. */
-  function scale(rollout: Rollout): void {
+  function fillUp(rollout: Rollout): void {
     const { release, generation } = rollout.record;
-    for (const replica of rollout.replicas.splice(release.replicas)) retire(replica);
+    for (const replica of rollout.replicas.splice(release.replicas)) retirement.retire(replica);
     while (rollout.replicas.length < release.replicas) {
       const index = rollout.replicas.length;
       const slot = slotOf(generation, index);
@@ -113,177 +98,167 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     }
   }
 
-  /** Requests that it has taken are answered first: by then none reaches it any more. */
-  function retire(replica: Replica): void {
-    const drained = async ({ host, port }: InstanceRecord) => {
-      if (host !== undefined) await router.drained({ host, port }, times.drainMs);
-    };
-    const ended = replica.retire(times.graceMs, drained).catch(failed("an instance could not be ended"));
-    retiring.set(
-      replica,
-      ended.finally(() => {
-        retiring.delete(replica);
-        // Not at once: until then the record names a process that has ended, which nothing takes over.
-        if (!stopping) noteLater();
-      }),
-    );
-  }
-
-  /** Everything that follows from a change: who serves, where requests go, what is on disk, who is told. */
+  /** Does all that follows from a change: who serves, where requests go, what is on disk, what is reported. */
   function changed(): void {
     if (stopping) return;
-    const ready = countAvailable(desired);
-    const whole = ready === desired.record.release.replicas;
-    if (whole && ready > 0) desired.record.availableAt ??= Date.now();
-    if (live !== desired && (whole || (ready > 0 && (live === undefined || countAvailable(live) === 0)))) {
-      const before = live;
-      live = desired;
-      route();
-      for (const replica of before?.replicas ?? []) retire(replica);
-    } else route();
+    const { desired, live } = state;
+    if (isComplete(desired)) desired.record.availableAt ??= Date.now();
+    const switches = takesOver(desired, live);
+    if (switches) state.live = desired;
+    route();
+    if (switches) for (const replica of live?.replicas ?? []) retirement.retire(replica);
     countUsage(Date.now());
-    note();
-    tell();
-  }
-
-  function countUsage(at: number): void {
-    const replicas = live && !stopping ? countAvailable(live) : 0;
-    usage = noteUsage(usage, { at, replicas, size: (live ?? desired).record.release.size });
+    writer.tryWrite();
+    reporter.report();
   }
 
   function route(): void {
-    if (label === "") return; // a worker
-    const targets = (live?.replicas ?? []).filter((one) => one.available()).map((one) => one.record());
-    router.route(
-      label,
-      targets.flatMap((one) => (one?.host ? [{ host: one.host, port: one.port }] : [])),
-    );
+    if (state.label !== "") router.route(state.label, addressesOf(state.live));
   }
 
-  /** As `save`; what the disk has no room for is written later. What happens does not wait for it. */
-  function note(removed?: true): void {
-    try {
-      save(removed);
-      troubled = false;
-    } catch (error) {
-      if (!troubled) failed("its state could not be written; it is tried again")(error);
-      troubled = true;
-      if (!stopping) noteLater();
-    }
+  function countUsage(at: number): void {
+    const { desired, live, usage } = state;
+    const replicas = live && !stopping ? countAvailable(live) : 0;
+    state.usage = noteUsage(usage, { at, replicas, size: (live ?? desired).record.release.size });
   }
 
-  function noteLater(): void {
-    later ??= setTimeout(() => {
-      later = undefined;
-      if (!stopping) note();
-    }, NOTE_LATER_MS).unref();
+  /** What is written to disk; `replaced` are replicas that are about to retire. */
+  function toRecord({
+    replaced = [],
+    removed,
+  }: {
+    replaced?: Replica[];
+    removed?: true;
+  } = {}): ServiceRecord {
+    const { label, usage, desired, live } = state;
+    const others = live === desired ? [] : (live?.replicas ?? []);
+    const instances = recordsOf([...desired.replicas, ...replaced, ...others, ...retirement.replicas()]);
+    return { serviceId, label, desired: desired.record, live: live?.record, instances, usage, removed };
   }
 
-  function save(removed?: true, replaced: Replica[] = []): void {
-    const all = [
-      ...desired.replicas,
-      ...replaced,
-      ...(live === desired ? [] : (live?.replicas ?? [])),
-      ...retiring.keys(),
-    ];
-    const instances = all.map((replica) => replica.record()).filter((one) => one !== undefined);
-    const { serviceId } = record;
-    const now = { serviceId, label, desired: desired.record, live: live?.record, instances, usage, removed };
-    const text = JSON.stringify(now);
-    if (text !== saved) writeServiceRecord(context.folder, now, context.sealer);
-    saved = text;
-    clearTimeout(later);
-    later = undefined;
-  }
-
-  function tell(): void {
-    const now = status();
-    clearTimeout(deadline);
-    const left = desired.record.appliedAt + times.rolloutDeadlineMs - Date.now();
-    if (desired.record.availableAt === undefined && left > 0) deadline = setTimeout(tell, left + 1).unref();
-    if (isDeepStrictEqual(now, lastStatus)) return;
-    lastStatus = now;
-    context.emit(now);
+  function msUntilDeadline(): number | undefined {
+    const { appliedAt, availableAt } = state.desired.record;
+    const left = appliedAt + times.rolloutDeadlineMs - Date.now();
+    return availableAt === undefined && left > 0 ? left : undefined;
   }
 
   function status(): RuntimeStatus {
+    const { label, usage, desired, live } = state;
     const { type, replicas, size, rolls } = desired.record.release;
-    const seen = {
-      serviceId: record.serviceId,
+    const observation = {
+      serviceId,
       url: type === "web" ? router.urlOf(label) : undefined,
       stopping,
       desired: toObservation(desired),
       live: live && toObservation(live),
     };
-    const status = describeStatus(seen, times, Date.now());
-    return { ...status, usage, scale: { replicas, size }, ...(rolls && { rolls }) };
+    const described = describeStatus(observation, times, Date.now());
+    return { ...described, usage, scale: { replicas, size }, ...(rolls && { rolls }) };
   }
 
-  /** Rolls over to the release, or only scales when nothing of its processes changes. */
-  function apply(release: Release, newLabel: string): void {
-    const current = desired.record.release;
-    if (isDeepStrictEqual(current, release) && label === newLabel) return;
+  /** Rolls over to the release, or only scales when its processes can stay. */
+  function apply(release: Release, label: string): void {
+    const before = state.label;
+    const current = state.desired.record.release;
+    if (isDeepStrictEqual(current, release) && before === label) return;
     refuseOlder(current, release);
-    const before = { label, desired };
-    label = newLabel;
-    if (!needsProcesses(current, release)) {
-      desired.record.release = release;
-      scale(desired);
-    } else {
-      const generation = desired.record.generation + 1;
-      desired = { record: { generation, release, appliedAt: Date.now(), restarts: 0 }, replicas: [] };
-      const replaced = live === before.desired ? [] : before.desired.replicas;
-      try {
-        save(undefined, replaced); // what is started next must belong to something after a hard kill
-      } catch (error) {
-        ({ label, desired } = before); // there is no room: nothing has been applied
-        throw error;
-      }
-      for (const replica of replaced) retire(replica);
-      scale(desired);
+    if (needsProcesses(current, release)) rollOver(release, label);
+    else {
+      state.label = label;
+      state.desired.record.release = release;
+      fillUp(state.desired);
     }
-    if (label !== before.label) router.forget(before.label);
+    if (label !== before) router.forget(before);
     changed();
+  }
+
+  function rollOver(release: Release, label: string): void {
+    const before = state;
+    const replaced = before.live === before.desired ? [] : before.desired.replicas;
+    state = { ...before, label, desired: nextRollout(before.desired, release, Date.now()) };
+    try {
+      writer.write(toRecord({ replaced })); // what is started next must belong to something after a hard kill
+    } catch (error) {
+      state = before; // there is no room: nothing has been applied
+      throw error;
+    }
+    for (const replica of replaced) retirement.retire(replica);
+    fillUp(state.desired);
   }
 
   return {
     logs,
     status,
-    label: () => label,
-    names: () => desired.record.release.names,
+    label: () => state.label,
+    names: () => state.desired.record.release.names,
     apply,
 
-    /** New processes for the same release. */
+    /** Starts new processes for the same release. */
     roll(version: number, rolls: number): void {
-      const { release } = desired.record;
+      const { release } = state.desired.record;
       if (release.version !== version || (release.rolls ?? 0) >= rolls || stopping) return;
-      apply({ ...release, rolls }, label);
+      apply({ ...release, rolls }, state.label);
     },
 
-    /** Other replicas or another size for the same processes. */
+    /** Sets the number of replicas and the size; replicas that stay keep their processes. */
     scale(version: number, wanted: Scale): void {
-      if (desired.record.release.version !== version || stopping) return;
-      desired.record.release = { ...desired.record.release, ...wanted };
-      scale(desired);
+      const { record: applied } = state.desired;
+      if (applied.release.version !== version || stopping) return;
+      applied.release = { ...applied.release, ...wanted };
+      fillUp(state.desired);
       changed();
     },
 
-    /** Ends every process; `forever` also forgets the service and its logs. */
+    /** Ends every process; `forever` also removes the service's record and logs. */
     async stop(forever: boolean): Promise<void> {
       const first = !stopping;
       stopping = true;
-      clearTimeout(deadline);
-      clearTimeout(later);
-      router.forget(label);
-      if (first && forever) note(true);
+      reporter.close();
+      writer.close();
+      router.forget(state.label);
+      if (first && forever) writer.tryWrite(toRecord({ removed: true }));
       const grace = forever ? times.graceMs : times.stopGraceMs;
-      const all = new Set([...desired.replicas, ...(live?.replicas ?? []), ...retiring.keys()]);
+      const { desired, live } = state;
+      const all = new Set([...desired.replicas, ...(live?.replicas ?? []), ...retirement.replicas()]);
       await Promise.all([...all].map((replica) => replica.retire(grace)));
-      await Promise.all([...retiring.values(), swept]);
+      await Promise.all([retirement.allEnded(), swept]);
       countUsage(Date.now());
-      if (first && !forever) note();
+      if (first && !forever) writer.tryWrite();
       logs.close();
       if (forever) await rm(context.folder, { recursive: true, force: true });
     },
   };
+}
+
+function outputPaths(home: InstanceContext, { instances }: ServiceRecord): string[] {
+  return instances.flatMap(({ name }) =>
+    (["stdout", "stderr"] as const).map((stream) => outputPath(join(home.folder, name), stream)),
+  );
+}
+
+/**
+ * Takes over the instances of the record that still run and belong to one of its releases, by their slots. `swept`
+ * resolves when what is left of all others has ended.
+ */
+async function adoptInstances(
+  home: InstanceContext,
+  { serviceId, instances, desired, live }: ServiceRecord,
+  { times, log }: ServiceContext,
+): Promise<{ adopted: Map<string, Instance>; swept: Promise<void> }> {
+  const wanted = instances.filter(
+    ({ generation, replica }) =>
+      (generation === desired.generation && replica < desired.release.replicas) ||
+      generation === live?.generation,
+  );
+  const adopted = new Map<string, Instance>();
+  for (const one of wanted) {
+    const instance = await adoptInstance(home, one);
+    if (instance) adopted.set(slotOf(one.generation, one.replica), instance);
+  }
+  const kept = new Set([...adopted.values()].map((instance) => instance.record.name));
+  const swept = sweepInstances(home, instances, kept, times.graceMs).catch((error) =>
+    log.error({ err: error, serviceId }, "could not end leftover instances"),
+  );
+  if (kept.size > 0) log.info({ serviceId, instances: kept.size }, "adopted running instances");
+  return { adopted, swept };
 }

@@ -1,0 +1,34 @@
+import type { Logger } from "../../port.ts";
+import type { Router } from "../routing/router.ts";
+import type { Replica } from "./replica.ts";
+import type { InstanceRecord } from "./service-record.ts";
+
+/** The replicas of a service that are on their way out. Calls `retired` after each one has ended. */
+export function createRetirement(
+  { router, log, serviceId }: { router: Router; log: Logger; serviceId: string },
+  { drainMs, graceMs }: { drainMs: number; graceMs: number },
+  retired: () => void,
+) {
+  const retiring = new Map<Replica, Promise<void>>();
+
+  const drained = async ({ host, port }: InstanceRecord) => {
+    if (host !== undefined) await router.drained({ host, port }, drainMs);
+  };
+
+  return {
+    /** Ends a replica that gets no new requests, once those it has are answered. */
+    retire(replica: Replica): void {
+      const ended = replica
+        .retire(graceMs, drained)
+        .catch((error) => log.error({ err: error, serviceId }, "could not end an instance"))
+        .finally(() => {
+          retiring.delete(replica);
+          retired();
+        });
+      retiring.set(replica, ended);
+    },
+    replicas: () => [...retiring.keys()],
+    /** Resolves when all that are retiring at this moment have ended. */
+    allEnded: () => Promise.all(retiring.values()),
+  };
+}
