@@ -80,7 +80,7 @@ export class Session {
   /** A statement that can be run again, with the same snapshot, after it was `Blocked`. */
   statement(name: string, values: unknown[]): () => { rows: Row[]; rowCount: number } {
     const statement = this.db.statements[name];
-    if (!statement) throw new Error(`the statement ${name} has no mirror: write it into model/statements.ts`);
+    if (!statement) throw new Error(`the statement ${name} has no mirror: write it into model/statements/`);
     const q = new Query(this);
     return () => {
       if (this.state !== "open") throw new DatabaseError("57P01", "the connection was terminated");

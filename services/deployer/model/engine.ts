@@ -2,7 +2,8 @@ import { type Builder, BuildFailure, BuildHandedOver } from "../builder/port.ts"
 import type { IsBuiltImage } from "../images/account-images.ts";
 import { VariablesUnavailable } from "../releases/variables-client.ts";
 import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "../runtime/port.ts";
-import type { Process, World } from "./world.ts";
+import type { Process } from "./process.ts";
+import type { World } from "./world.ts";
 
 /** What the simulated runtime runs for a service. */
 export type Run = Pick<Release, "version" | "revision" | "artifact" | "replicas" | "size"> & {

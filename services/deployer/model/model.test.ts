@@ -1,6 +1,6 @@
 import { expect, inject, test } from "vitest";
 import { describe, runModel } from "./run.ts";
-import type { Fence } from "./statements.ts";
+import type { Fence } from "./statements/fences.ts";
 
 const SCHEDULES = 2_000;
 /** A minute of one processor, and more than any of the fences needed. */

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { parseArgs } from "node:util";
 import { Worker } from "node:worker_threads";
-import type { Fence } from "./statements.ts";
+import type { Fence } from "./statements/fences.ts";
 
 export type Task = {
   seed: number;

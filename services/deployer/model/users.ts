@@ -14,7 +14,8 @@ import { accountImages } from "../images/account-images.ts";
 import { enqueue } from "../reconcile/sql.ts";
 import { markDirty } from "../releases/dirty-sql.ts";
 import { isBuiltImage } from "./engine.ts";
-import type { Process, World } from "./world.ts";
+import type { Process } from "./process.ts";
+import type { World } from "./world.ts";
 
 const by = { caller: { kind: "user" as const, id: "usr", ip: "" }, requestId: "req" };
 const images = accountImages(isBuiltImage);

@@ -2,9 +2,10 @@ import "./setup.ts";
 import { parentPort, workerData } from "node:worker_threads";
 import { Choices, seedOf, shrink } from "./choices.ts";
 import { virtualize } from "./clock.ts";
+import { LeaseConnection } from "./process.ts";
 import type { Failure, Progress, Task } from "./run.ts";
-import type { Fence } from "./statements.ts";
-import { LeaseConnection, Violation, World } from "./world.ts";
+import type { Fence } from "./statements/fences.ts";
+import { Violation, World } from "./world.ts";
 
 virtualize(LeaseConnection);
 const { seed, from, to, every, removed, shrinkMs } = workerData as Task;

@@ -1,12 +1,15 @@
 import { defaultTimeouts } from "../../kit/postgres/db.ts";
 import { startReconciler } from "../reconcile/reconciler.ts";
-import type { RuntimeStatus } from "../runtime/port.ts";
 import type { Choices } from "./choices.ts";
 import { allWait, Clock, restartIds, useClock } from "./clock.ts";
-import { Blocked, Database, DatabaseError, Session } from "./database.ts";
+import { Blocked, Database, type Session } from "./database.ts";
 import { Engine, isBuiltImage } from "./engine.ts";
+import { createSimulatedPool } from "./pool.ts";
+import { connectTo, never, Process } from "./process.ts";
 import { placeServices, Watcher } from "./rules.ts";
-import { BESIDES, type Fence, mirror } from "./statements.ts";
+import type { Fence } from "./statements/fences.ts";
+import { BESIDES, mirror } from "./statements/mirror.ts";
+import { showValue } from "./trace.ts";
 import { actions } from "./users.ts";
 
 /** A rule that a schedule broke. */
@@ -27,89 +30,9 @@ const REST_MS = 70 * 60_000;
 const LOOK_AGAIN_MS = 16_000;
 /** Ends of waiting that every connection of a pool has (kit/db.ts). */
 const { lockTimeoutMs: LOCK_MS, idleTransactionTimeoutMs: IDLE_MS } = defaultTimeouts;
-const never = new Promise<never>(() => {});
 const marks = Buffer.alloc(0);
 
 type Pending = { process: Process; label: string; ready: () => boolean; run: () => void };
-
-/** One process of the deployer: the real reconciler over simulated surroundings. */
-export class Process {
-  readonly name: string;
-  readonly sessions = new Set<Session>();
-  readonly watchers = new Set<(status: RuntimeStatus) => void>();
-  connection: LeaseConnection | undefined;
-  /** Builds that it follows. */
-  builds = 0;
-  dead = false;
-  standsStill = false;
-  // biome-ignore lint/suspicious/noExplicitAny: a stand-in of pg.Pool
-  pool: any;
-  reconciler: ReturnType<typeof startReconciler> | undefined;
-
-  constructor(name: string) {
-    this.name = name;
-  }
-}
-
-let world: World | undefined;
-
-/**
- * The connection by which a process holds its advisory lock and hears notifications: stands in for pg.Client. Its
- * heartbeat is not modelled: the first one is never answered, and none follows.
- */
-export class LeaseConnection {
-  readonly #process: Process;
-  readonly #world = world!;
-  readonly #listeners: { event: string; listener: () => void }[] = [];
-  #owner: number | undefined;
-  listens = false;
-
-  constructor({ connectionString }: { connectionString: string }) {
-    const name = new URL(connectionString).pathname;
-    this.#process = this.#world.processes.find((one) => one.name === name)!;
-  }
-
-  on(event: string, listener: () => void): this {
-    this.#listeners.push({ event, listener });
-    return this;
-  }
-
-  once = this.on;
-
-  connect(): Promise<void> {
-    return this.#world.op(this.#process, "lease connection", () => {
-      this.#process.connection = this;
-    });
-  }
-
-  query(text: string, values: number[] = []): Promise<{ rows: object[] }> {
-    if (text === "select 1") return never;
-    return this.#world.op(this.#process, text.split("(")[0]!, () => {
-      if (text.includes("pg_advisory_lock")) {
-        this.#owner = values[1]!;
-        this.#world.db.owners.add(this.#owner);
-      }
-      if (text.startsWith("listen")) this.listens = true;
-      return { rows: [{ channel: "deployer", pid: 1, since: "" }] };
-    });
-  }
-
-  tell(event: string): void {
-    for (const one of this.#listeners) if (one.event === event) one.listener();
-  }
-
-  close(): void {
-    this.listens = false;
-    if (this.#owner !== undefined) this.#world.db.owners.delete(this.#owner);
-    if (this.#process.connection === this) this.#process.connection = undefined;
-  }
-
-  /** Also when it breaks: the process hears of it. */
-  async end(): Promise<void> {
-    this.close();
-    this.tell("end");
-  }
-}
 
 /**
  * One schedule: processes over a simulated database and engine, users, and a scheduler that decides by `choices`
@@ -139,7 +62,7 @@ export class World {
   readonly #looksAgain: boolean;
 
   constructor(choices: Choices, removed: ReadonlySet<Fence>, traced: boolean) {
-    world = this;
+    connectTo(this);
     useClock(this.clock);
     restartIds();
     this.choices = choices;
@@ -197,7 +120,7 @@ export class World {
     if (fault === "fails before") return Promise.reject(failure());
     try {
       const value = effect();
-      if (this.trace && !fault) this.note(`${process.name} ${label} ${tellValue(value)}`);
+      if (this.trace && !fault) this.note(`${process.name} ${label} ${showValue(value)}`);
       if (fault === "killed after") return this.kill(process);
       return fault === "fails after" ? Promise.reject(failure()) : Promise.resolve(value);
     } catch (error) {
@@ -252,7 +175,7 @@ export class World {
     const process = new Process("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[this.#born++] ?? `P${this.#born}`);
     this.processes.push(process);
     this.note(`${process.name} starts`);
-    process.pool = this.#poolOf(process);
+    process.pool = createSimulatedPool(this, process);
     process.reconciler = startReconciler({
       databaseUrl: `sim:${process.name}`,
       pool: process.pool,
@@ -281,57 +204,8 @@ export class World {
     return { info: nothing, warn: nothing, error: nothing };
   }
 
-  #poolOf(process: Process) {
-    const lost = () => new DatabaseError("57P01", "the connection was terminated");
-    const statement = (session: Session, name: string, values: unknown[] = [], alone = false) => {
-      const run = session.statement(name, values);
-      const effect = () => {
-        try {
-          const result = run();
-          if (alone) this.#commit(session);
-          return result;
-        } catch (error) {
-          if (!(error instanceof Blocked)) session.abort();
-          throw error;
-        }
-      };
-      return this.op(process, this.trace ? `${name} ${tellValues(values)}` : name, effect, () => {
-        session.abort();
-        return lost();
-      });
-    };
-    const begin = () => {
-      for (const one of process.sessions) if (one.state !== "open") process.sessions.delete(one);
-      const session = new Session(this.db);
-      process.sessions.add(session);
-      return session;
-    };
-    return {
-      query: ({ name, values }: { name: string; values: unknown[] }) =>
-        statement(begin(), name, values, true),
-      connect: async () => {
-        let session: Session | undefined;
-        const query = async (text: string | { name: string; values: unknown[] }) => {
-          if (typeof text !== "string") return statement(session!, text.name, text.values);
-          if (text === "begin") session = begin();
-          if (text === "rollback") session!.abort();
-          if (text !== "commit") return { rows: [], rowCount: 0 };
-          return this.op(
-            process,
-            "commit",
-            () => this.#commit(session!),
-            () => {
-              session!.abort();
-              return lost();
-            },
-          );
-        };
-        return { query, release: () => {} };
-      },
-    };
-  }
-
-  #commit(session: Session): void {
+  /** Commits a transaction and notifies every process that listens. */
+  commit(session: Session): void {
     session.commit();
     if (!session.notifies) return;
     for (const process of this.processes)
@@ -480,19 +354,4 @@ export class World {
       this.clock.advance();
     }
   }
-}
-
-function tellValue(value: unknown): string {
-  if (value === undefined) return "";
-  if (typeof value !== "object" || value === null) return `→ ${value}`;
-  const rows = "rows" in value ? value.rows : value;
-  return `→ ${shorten(JSON.stringify(rows))}`;
-}
-
-function tellValues(values: unknown[]): string {
-  return values.map((one) => (ArrayBuffer.isView(one) ? "…" : shorten(JSON.stringify(one) ?? "-"))).join(" ");
-}
-
-function shorten(text: string): string {
-  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
 }

@@ -1,0 +1,133 @@
+import type { Row } from "../database.ts";
+import { isActive, least, type Statements } from "./rows.ts";
+
+/** The statements of catalog/services-sql.ts and deletion-sql.ts, and of releases/dirty-sql.ts. */
+export function catalog(): Statements {
+  return {
+    service_lock(q, accountId: string, projectId: string, environmentId: string, name: string) {
+      return q
+        .lock(
+          "services",
+          (s) =>
+            s.account_id === accountId &&
+            s.project_id === projectId &&
+            s.environment_id === environmentId &&
+            s.name === name &&
+            q.get("environments", s.environment_id)?.deleting_at === null,
+        )
+        .map((s) => ({
+          id: s.id,
+          accountId: s.account_id,
+          environmentId: s.environment_id,
+          name: s.name,
+          type: s.type,
+          source: s.source,
+          config: s.config,
+          staged: s.staged,
+          deleting: s.deleting_at !== null,
+          toDeploy: {},
+        }));
+    },
+    service_update(q, id: string, source: Row, config: Row) {
+      return q.update(
+        "services",
+        (s) => s.id === id,
+        () => ({ source, config }),
+      ).length;
+    },
+    service_rescale(q, id: string, scale: { replicas?: number; size: string }) {
+      const live = q.get("services", id)?.live_version;
+      return q.update(
+        "deployments",
+        (d) =>
+          d.service_id === id &&
+          (d.version === live || isActive(d)) &&
+          (d.config.replicas !== scale.replicas || d.config.size !== scale.size),
+        (d) => ({ config: { ...d.config, ...scale } }),
+      ).length;
+    },
+    service_roll(q, id: string) {
+      return q.update(
+        "services",
+        (s) => s.id === id && s.live_version !== null,
+        (s) => ({ rolls: s.rolls + 1 }),
+      ).length;
+    },
+    service_dirty_service(q, id: string) {
+      const dirty = q.update(
+        "services",
+        (s) =>
+          s.id === id && ["web", "worker"].includes(s.type) && s.deleting_at === null && s.next_version > 1,
+        (s) => ({ dirty_at: q.clock, dirty_since: s.dirty_since ?? q.clock }),
+      );
+      const ids = dirty.map((s) => s.id);
+      return q.update(
+        "work",
+        (w) => ids.includes(w.id),
+        (w) => ({ next_at: least(w.next_at, q.now + 2_000) }),
+      ).length;
+    },
+    service_mark_id(q, id: string) {
+      const marked = q.update(
+        "services",
+        (s) => s.id === id && s.deleting_at === null,
+        () => ({ deleting_at: q.now }),
+      );
+      const ids = marked.map((s) => s.id);
+      q.update(
+        "work",
+        (w) => ids.includes(w.id),
+        () => ({ next_at: q.now }),
+      );
+      return marked.map((s) => ({
+        id: s.id,
+        name: s.name,
+        environmentId: s.environment_id,
+        live: s.live_version !== null || s.addon_state === "ready",
+      }));
+    },
+    deployments_lock(q, serviceId: string) {
+      const held = q.lock("services", (s) => s.id === serviceId);
+      return q
+        .lock("deployments", (d) => held.length > 0 && d.service_id === serviceId)
+        .map((d) => ({ id: d.id }));
+    },
+    build_outputs(q, serviceId: string) {
+      const seen = new Set<string>();
+      return q
+        .rows("deployments", (d) => d.service_id === serviceId && (d.artifact !== null || d.leftover))
+        .filter((d) => !seen.has(`${d.build_id} ${d.artifact}`) && seen.add(`${d.build_id} ${d.artifact}`))
+        .map((d) => ({ buildId: d.build_id, artifact: d.artifact }));
+    },
+    service_remove(q, id: string) {
+      const removed = q.remove("services", (s) => s.id === id && s.deleting_at !== null);
+      q.remove("deployments", (d) => d.service_id === id);
+      if (removed.length > 0) q.remove("work", (w) => w.id === id);
+      return removed.map((s) => ({ projectId: s.project_id }));
+    },
+    project_lock(q, id: string) {
+      return q.lock("projects", (p) => p.id === id).map((p) => ({ id: p.id }));
+    },
+    environment_prune(q, projectId: string) {
+      return q.remove(
+        "environments",
+        (e) =>
+          e.project_id === projectId &&
+          e.deleting_at !== null &&
+          q.rows("services", (s) => s.environment_id === e.id).length === 0,
+      ).length;
+    },
+    project_prune(q, id: string) {
+      return q.remove(
+        "projects",
+        (p) =>
+          p.id === id &&
+          p.deleting_at !== null &&
+          q.rows("environments", (e) => e.project_id === p.id).length === 0,
+      ).length;
+    },
+    environments_gone(q, ids: string[]) {
+      return ids.filter((id) => !q.get("environments", id)).map((id) => ({ id }));
+    },
+  };
+}

@@ -1,0 +1,45 @@
+import { catalog } from "./catalog.ts";
+import { deployments } from "./deployments.ts";
+import type { Fence } from "./fences.ts";
+import { images } from "./images.ts";
+import { reconcile } from "./reconcile.ts";
+import { releases } from "./releases.ts";
+import { retention } from "./retention.ts";
+import type { Statements } from "./rows.ts";
+import { transitions } from "./transitions.ts";
+import { work } from "./work.ts";
+
+/**
+ * The deployer's statements once more, as functions under the same names, for the simulated database and without
+ * the `removed` fences. Each says what its SQL says, in its order; mirror.test.ts compares the two.
+ */
+export function mirror(removed: ReadonlySet<Fence> = new Set()): Statements {
+  const without = (fence: Fence) => removed.has(fence);
+  return {
+    ...work(without),
+    ...reconcile(),
+    ...releases(without),
+    ...transitions(without),
+    ...deployments(without),
+    ...retention(without),
+    ...images(),
+    ...catalog(),
+  };
+}
+
+/** What touches nothing that is modelled: accounts, logs, usage and addons. */
+export const BESIDES: Statements = {
+  account_provisioned: () => [{ id: "acc" }],
+  account_tier: () => [],
+  log_drop: () => 0,
+  log_append: () => 1,
+  usage_close: () => [],
+  usage_seen: () => 0,
+  usage_heartbeat: () => [],
+  addon_compare: () => 0,
+  outbox_insert(q, _id: string, subject: string, payload: Uint8Array) {
+    const text = Buffer.from(payload.buffer, payload.byteOffset, payload.length).toString("latin1");
+    q.tell({ kind: subject.split(".")[3]!, deploymentId: /dep_[0-9a-z]{26}/.exec(text)?.[0] });
+    return 1;
+  },
+};

@@ -1,0 +1,16 @@
+/** Returns what an operation answered, for people. */
+export function showValue(value: unknown): string {
+  if (value === undefined) return "";
+  if (typeof value !== "object" || value === null) return `→ ${value}`;
+  const rows = "rows" in value ? value.rows : value;
+  return `→ ${shorten(JSON.stringify(rows))}`;
+}
+
+/** Returns the parameters of a statement, for people. */
+export function showValues(values: unknown[]): string {
+  return values.map((one) => (ArrayBuffer.isView(one) ? "…" : shorten(JSON.stringify(one) ?? "-"))).join(" ");
+}
+
+function shorten(text: string): string {
+  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+}
