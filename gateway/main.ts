@@ -1,6 +1,6 @@
 import type { AddressInfo } from "node:net";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { SessionService } from "../proto/gen/berth/identity/v1/identity_pb.ts";
+import { InternalService } from "../proto/gen/berth/identity/v1/internal_pb.ts";
 import { parseToken } from "../services/kit/bearer-token.ts";
 import { every } from "../services/kit/every.ts";
 import type { Logger } from "../services/kit/log.ts";
@@ -105,7 +105,7 @@ export async function start(config: GatewayConfig, log: Logger) {
 }
 
 function findCallerAt(client: ConnectClient, identityUrl: string) {
-  const identity = client(SessionService, identityUrl);
+  const identity = client(InternalService, identityUrl);
   return async (tokenHash: Uint8Array) => {
     try {
       return await identity.lookupCaller({ tokenHash: Buffer.from(tokenHash) }, { timeoutMs: LOOKUP_MS });

@@ -5,7 +5,7 @@ import {
   MemberRoleChangedSchema,
   TokenRevokedSchema,
 } from "../../proto/gen/berth/identity/v1/events_pb.ts";
-import { type CallerRecord, CallerRecordSchema } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { type CallerRecord, CallerRecordSchema } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { makeToken, parseToken } from "../../services/kit/bearer-token.ts";
 import { connectBus } from "../../services/kit/events/bus.ts";
 import { createLog } from "../../services/kit/log.ts";

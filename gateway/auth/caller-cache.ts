@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { CallerRecord } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import type { CallerRecord } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { capped, type RoleName, signCaller } from "../../services/kit/rpc/caller-token.ts";
 
 /** A caller whose token identity has confirmed. */

@@ -12,6 +12,7 @@ import {
 } from "@bufbuild/protobuf";
 import { MethodOptionsSchema } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
+import { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { method as methodRules, Role } from "../../proto/gen/berth/options/v1/options_pb.ts";
 import { http } from "../../proto/gen/google/api/annotations_pb.ts";
 import { HttpRuleSchema } from "../../proto/gen/google/api/http_pb.ts";
@@ -25,15 +26,10 @@ const methods = published.flatMap(({ service }) => service.methods);
 const routes = allRoutes();
 const examples = readExamples(join(import.meta.dirname, "../../proto/examples"));
 const routesOf = (rpc: DescMethod) => routes.filter((route) => route.rpc === rpc);
-const isPublished = (rpc: DescMethod) => rulesOf(rpc).role !== Role.SERVICE;
 
 test.each(methods.map((rpc) => [`${rpc.parent.name}.${rpc.name}`, rpc]))("%s is complete", (_, rpc) => {
   const bindings = bindingsOf(rpc);
   expect(rulesOf(rpc).role).not.toBe(Role.UNSPECIFIED);
-  if (!isPublished(rpc)) {
-    expect(bindings).toEqual([]);
-    return;
-  }
   expect(routesOf(rpc).length).toBe(bindings.length);
   expect(bindings.length).toBeGreaterThan(0);
   for (const route of routesOf(rpc)) complete(route);
@@ -83,7 +79,7 @@ test("every example is of an RPC that has routes", () => {
   expect([...examples.keys()].filter((name) => !named.includes(name))).toEqual([]);
 });
 
-test("every service of the protos is published", async () => {
+test("every service of the protos is published, or internal: its methods are for services, and have no paths", async () => {
   const root = join(import.meta.dirname, "../../proto/gen/berth");
   const files = readdirSync(root, { recursive: true, encoding: "utf8" }).filter((name) =>
     name.endsWith("_pb.ts"),
@@ -94,9 +90,20 @@ test("every service of the protos is published", async () => {
     const file = Object.values(module).find(
       (value) => (value as DescFile | null)?.kind === "file",
     ) as DescFile;
-    services.push(...file.services.map((service) => service.typeName));
+    services.push(...file.services);
   }
-  expect(published.map(({ service }) => service.typeName).sort()).toEqual(services.sort());
+  const { internal = [], open = [] } = Object.groupBy(services, ({ name }) =>
+    name === "InternalService" ? "internal" : "open",
+  );
+  expect(published.map(({ service }) => service.typeName).sort()).toEqual(
+    open.map(({ typeName }) => typeName).sort(),
+  );
+  const internalMethods = internal.flatMap((service) => service.methods);
+  expect(internalMethods.length).toBeGreaterThan(0);
+  for (const rpc of internalMethods) {
+    expect(rulesOf(rpc).role).toBe(Role.SERVICE);
+    expect(bindingsOf(rpc)).toEqual([]);
+  }
 });
 
 test("a service is published by the process that owns its package", () => {
@@ -147,5 +154,6 @@ test("paths that do not fit their method end the start, each with a sentence", (
   const stream = "/accounts/{account_id}/{project_id}/{environment_id}/{service}/{version}";
   expect(bound("FollowDeployment", { pattern: { case: "post", value: stream } })).toThrow("is read by GET");
   expect(bound("CreateProject", {})).toThrow("has no route");
-  expect(bound("ResolveScope", get)).toThrow("must have no route");
+  const internal = { upstream: "identity", service: InternalService } as const;
+  expect(() => allRoutes([internal])).toThrow("is for services and can have no route");
 });

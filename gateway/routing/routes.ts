@@ -102,10 +102,7 @@ function namedBy(route: Route, routes: Route[]): Route | undefined {
 function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
   const rules = rulesOf(rpc);
   const bindings = bindingsOf(rpc);
-  if (rules.role === Role.SERVICE) {
-    if (bindings.length > 0) throw new Error(`${nameOf(rpc)} is for services and must have no route`);
-    return [];
-  }
+  if (rules.role === Role.SERVICE) throw new Error(`${nameOf(rpc)} is for services and can have no route`);
   if (bindings.length === 0) throw new Error(`${nameOf(rpc)} has no route`);
   // What one of the paths names is never a member of query or body, also where another path lacks it.
   const inPath = new Set(bindings.flatMap(({ path }) => pathMembersOf(rpc, path)).map(({ name }) => name));

@@ -1,6 +1,7 @@
 import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
-import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
+import { InternalService } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
+import { InternalService as VariablesInternal } from "../../proto/gen/berth/variables/v1/internal_pb.ts";
 import type { Logger } from "../kit/log.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
@@ -9,6 +10,7 @@ import { createAddons } from "./addons/lifecycle.ts";
 import { catalogService } from "./api/catalog-service.ts";
 import { listenForChanges } from "./api/change-feed.ts";
 import { deploymentService } from "./api/deployment-service.ts";
+import { internalService } from "./api/internal-service.ts";
 import { createAnnounce } from "./catalog/delete-services.ts";
 import { type Config, fields, kubernetesFields } from "./config.ts";
 import type { Engine } from "./engine/local.ts";
@@ -27,17 +29,18 @@ export async function start(config: Config, log: Logger, startEngine = chosenEng
     const engine = await startEngine(config, secrets, log);
     const { runtime, store, addonServers } = engine;
     const images = accountImages(engine.isBuiltImage);
-    const variables = client(VariablesService, config.variablesUrl);
+    const variables = client(VariablesInternal, config.variablesUrl);
     const announce = createAnnounce(variables);
     const resolve = createVariablesResolver(variables);
     const addons = createAddons({ pool, secrets, servers: addonServers, log });
     const changes = await listenForChanges({ url: databaseUrl, log });
-    const catalog = { pool, cursors, secrets, addonServers, images, announce };
+    const catalog = { pool, cursors, secrets, images, announce };
     const deployments = { pool, cursors, secrets, store, runtime, resolve, changes, images };
     return {
       routes(router) {
         router.service(CatalogService, catalogService(catalog));
         router.service(DeploymentService, deploymentService(deployments));
+        router.service(InternalService, internalService({ pool, secrets, addonServers }));
       },
       other: engine.other,
       consumers: [

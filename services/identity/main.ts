@@ -1,4 +1,5 @@
 import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { InvitationService } from "../../proto/gen/berth/identity/v1/invitations_pb.ts";
 import { PasswordService } from "../../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { every } from "../kit/every.ts";
@@ -17,6 +18,7 @@ import { passwordService } from "./passwords/password-service.ts";
 import { createPasswordCheck } from "./passwords/passwords.ts";
 import { sessionService } from "./sign-in/session-service.ts";
 import { sweep } from "./sweep.ts";
+import { internalService } from "./tokens/internal-service.ts";
 
 const SWEEP_MS = 15 * 60_000;
 
@@ -39,6 +41,7 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
         router.service(SessionService, sessionService({ pool, cursors, now, passwords }));
         router.service(InvitationService, invitationService({ pool, cursors, now, links, mails }));
         router.service(PasswordService, passwordService({ pool, now, passwords, mails }));
+        router.service(InternalService, internalService({ pool, now }));
       },
       consumers: [{ name: "identity-audit", from: "*", handlers: auditHandlers }],
       background() {

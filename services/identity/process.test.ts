@@ -4,6 +4,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { testNats } from "../../test/support/nats.ts";
 import { hashToken, makeToken } from "../kit/bearer-token.ts";
 import { freePort } from "../kit/process/free-port.ts";
@@ -56,7 +57,7 @@ const ready = (port: number) =>
   );
 
 async function lookup(port: number, token: string) {
-  const gateway = clientAs(SessionService, port, { kind: "service", id: "gateway" });
+  const gateway = clientAs(InternalService, port, { kind: "service", id: "gateway" });
   return gateway.lookupCaller({ tokenHash: hashToken(token) });
 }
 

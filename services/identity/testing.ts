@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { inspect } from "node:util";
 import { ConnectError } from "@connectrpc/connect";
 import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { InvitationService } from "../../proto/gen/berth/identity/v1/invitations_pb.ts";
 import { PasswordService } from "../../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
@@ -45,7 +46,7 @@ export async function startIdentity(more: Record<string, string> = {}) {
   const log = createLog("identity", "silent");
   const running = await start(readConfig(env, fields), log, () => clock.ms);
   const pool = createPool(database.url("identity"));
-  const gateway = clientAs(SessionService, running.port, { kind: "service", id: "gateway" });
+  const gateway = clientAs(InternalService, running.port, { kind: "service", id: "gateway" });
 
   const lookup = (token: string) => gateway.lookupCaller({ tokenHash: hashToken(token) });
 

@@ -1,9 +1,11 @@
-import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import { InternalService as DeployerInternal } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
+import { InternalService } from "../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Logger } from "../kit/log.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
 import { createAddons } from "./addons/addon-keys.ts";
+import { internalService } from "./api/internal-service.ts";
 import { variableService } from "./api/variable-service.ts";
 import { type Config, fields } from "./config.ts";
 import { deployerHandlers } from "./events.ts";
@@ -15,15 +17,16 @@ import { createDataKeys } from "./seal/data-keys.ts";
 export function start(config: Config, log: Logger) {
   const options = { name: "variables", folder: import.meta.dirname, config, log };
   return startService(options, ({ pool, cursors, client }) => {
-    const catalog = client(CatalogService, config.deployerUrl);
+    const deployer = client(DeployerInternal, config.deployerUrl);
     const keys = createDataKeys({ pool, keyring: config.encryptionKeys, log });
-    const addons = createAddons({ pool, catalog, keys, log });
-    const scopes = createScopes({ pool, catalog, onAddonDiscovered: addons.tryRefresh });
+    const addons = createAddons({ pool, deployer, keys, log });
+    const scopes = createScopes({ pool, deployer, onAddonDiscovered: addons.tryRefresh });
     const sets = createResolvedSets({ pool, keys });
     const handlers = deployerHandlers({ scopes, addons });
     return {
       routes(router) {
-        router.service(VariablesService, variableService({ pool, cursors, scopes, keys, addons, sets }));
+        router.service(VariablesService, variableService({ pool, cursors, scopes, keys, sets }));
+        router.service(InternalService, internalService({ pool, scopes, keys, addons, sets }));
       },
       consumers: [{ name: "variables-deployer", from: "deployer", handlers }],
     };

@@ -9,9 +9,10 @@ import {
 } from "@bufbuild/protobuf";
 import { ConnectError, type ServiceImpl } from "@connectrpc/connect";
 import { headers as natsHeaders } from "@nats-io/transport-node";
-import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import * as deployerEvents from "../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { InternalService as DeployerInternal } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { InternalService } from "../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
 import { testNats } from "../../test/support/nats.ts";
 import { connectBus, STREAM } from "../kit/events/bus.ts";
@@ -44,7 +45,7 @@ export async function startTree() {
   const chain = (node: Node): Node[] =>
     node.parentId ? [...chain(nodes.get(node.parentId)!), node] : [node];
   const childrenOf = (id: string) => [...nodes.values()].filter((node) => node.parentId === id);
-  const handlers: Partial<ServiceImpl<typeof CatalogService>> = {
+  const handlers: Partial<ServiceImpl<typeof DeployerInternal>> = {
     resolveScope({ accountId, projectId, environmentId, service, serviceId }) {
       asked.scopes++;
       const project = nodes.get(projectId ?? "");
@@ -86,7 +87,7 @@ export async function startTree() {
     grpcPort: 0,
     keys: testKeys,
     log: createLog("tree", "silent"),
-    routes: (router) => router.service(CatalogService, handlers),
+    routes: (router) => router.service(DeployerInternal, handlers),
     ready: async () => true,
   });
   const add = (prefix: string, node: Omit<Node, "id">) => {
@@ -161,7 +162,7 @@ export async function startVariables(more: Record<string, string> = {}) {
     as: (accountId: string, role: RoleName = "editor", port = running.port) =>
       clientAs(VariablesService, port, { accountId, role, id: "usr_test", ip: "203.0.113.7" }),
     service: (port = running.port) =>
-      clientAs(VariablesService, port, { kind: "service", id: "deployer", accountId: undefined }),
+      clientAs(InternalService, port, { kind: "service", id: "deployer", accountId: undefined }),
     /** A project with one environment and services in it, which variables has not heard of yet. */
     scene(services: Record<string, string> = { web: "web" }) {
       const accountId = `acc_${randomBytes(8).toString("hex")}`;

@@ -67,6 +67,9 @@ test("a gRPC client calls a service as a signed caller, is refused without, and 
   reflection.write(toBinary(ServerReflectionRequestSchema, request));
   reflection.end();
   for await (const { messageResponse } of reflection)
-    expect(messageResponse.value.service).toMatchObject([{ name: "berth.variables.v1.VariablesService" }]);
+    expect(messageResponse.value.service).toMatchObject([
+      { name: "berth.variables.v1.VariablesService" },
+      { name: "berth.variables.v1.InternalService" },
+    ]);
   client.close();
 });

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, expect, inject, onTestFinished, test } from "vitest";
-import { CatalogService } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { newId } from "../../kit/ids.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
 import { findProcessesOf, startedOf } from "../shared/process-tree.ts";
@@ -62,7 +62,7 @@ async function addon(type: string) {
 
 /** What an addon publishes, as the variables service asks for it. */
 async function keysOf(serviceId: string) {
-  const variables = clientAs(CatalogService, platform.port, { kind: "service", id: "variables" });
+  const variables = clientAs(InternalService, platform.port, { kind: "service", id: "variables" });
   const { ready, keys, revision } = await variables.getAddonKeys({ serviceId });
   return { ready, revision, ...Object.fromEntries(keys.map(({ key, value }) => [key, value])) } as {
     ready: boolean;

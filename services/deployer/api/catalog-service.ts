@@ -15,9 +15,7 @@ import type { Cursors } from "../../kit/postgres/paging.ts";
 import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
-import { addonKeys } from "../addons/keys.ts";
 import { newPassword } from "../addons/lifecycle.ts";
-import type { AddonServers } from "../addons/port.ts";
 import { beginRotation } from "../addons/sql.ts";
 import { type Announce, deleteServices } from "../catalog/delete-services.ts";
 import { markEnvironments, markProject, pruneProject } from "../catalog/deletion-sql.ts";
@@ -45,7 +43,6 @@ export type CatalogDeps = {
   pool: Pool;
   cursors: Cursors;
   secrets: Secrets;
-  addonServers: AddonServers;
   announce: Announce;
   images: AccountImages;
 };
@@ -229,33 +226,6 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         await enqueue(tx, applied);
         return { applied };
       });
-    },
-
-    async resolveScope({ accountId, projectId, environmentId, service, serviceId }) {
-      const scope = serviceId
-        ? await sql.findScopeByService(pool, serviceId)
-        : accountId && projectId
-          ? await sql.findScopeByPath(pool, { accountId, projectId, environmentId, service })
-          : undefined;
-      if (!scope) throw notFound(serviceId ? "service" : "project");
-      if (environmentId && !scope.environmentId) throw notFound("environment");
-      if (service && !scope.serviceId) throw notFound("service");
-      return scope;
-    },
-
-    async listScopeServices({ projectId, environmentId }) {
-      return { services: await sql.listScopeServices(pool, projectId, environmentId) };
-    },
-
-    async getAddonKeys({ serviceId }) {
-      const addon = await sql.findAddon(pool, serviceId);
-      if (!addon || isDeployable(addon.type)) throw notFound("addon");
-      const revision = BigInt(addon.revision);
-      if (addon.state !== "ready" || !addon.secret) return { ready: false, keys: [], revision };
-      const password = deps.secrets.open(addon.secret, addon.id);
-      const address = deps.addonServers.address({ ...addon, port: addon.port ?? undefined });
-      const keys = addonKeys(addon.type, address, addon.id, password);
-      return { ready: true, keys, revision };
     },
 
     async restartService(request, ctx) {

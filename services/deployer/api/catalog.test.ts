@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { newId } from "../../kit/ids.ts";
-import { eventually } from "../../kit/testing/testing.ts";
+import { clientAs, eventually } from "../../kit/testing/testing.ts";
 import { actAs, refusal, refused, startDeployer, type TestDeployer } from "../testing/testing.ts";
 
 let berth: TestDeployer;
@@ -253,7 +254,8 @@ test("other services find the scopes of a path and of a service, and nothing tha
   expect(await refused(asService.resolveScope({ accountId: newId("acc"), projectId }))).toBe("404 not_found");
   expect(await refused(asService.resolveScope(environment.at("none")))).toBe("404 not_found");
   expect(await refused(asService.getAddonKeys({ serviceId: made.id }))).toBe("404 not_found");
-  expect(await refused(catalog.resolveScope({ accountId, serviceId: made.id }))).toBe("403 forbidden");
+  const byUser = clientAs(InternalService, berth.port, { accountId, role: "owner" });
+  expect(await refused(byUser.resolveScope({ accountId, serviceId: made.id }))).toBe("403 forbidden");
   await catalog.deleteService(environment.at("web"));
   expect(await refused(asService.resolveScope({ serviceId: made.id }))).toBe("404 not_found");
 });

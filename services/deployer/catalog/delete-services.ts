@@ -1,6 +1,6 @@
 import { type Client, Code, ConnectError } from "@connectrpc/connect";
 import { ServiceDeletedSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
-import type { VariablesService } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
+import type { InternalService } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import { conflict, unavailable } from "../../kit/rpc/errors.ts";
@@ -24,7 +24,7 @@ export type Announce = (scopeId: string) => Promise<{
  * is read or written once the deletion is answered. Throws 503 when it cannot be told: nothing is deleted then.
  */
 export function createAnnounce(
-  variables: Pick<Client<typeof VariablesService>, "announceDeletion">,
+  variables: Pick<Client<typeof InternalService>, "announceDeletion">,
 ): Announce {
   return async (scopeId) => {
     const since = performance.now();

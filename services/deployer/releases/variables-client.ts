@@ -1,5 +1,5 @@
 import type { Client } from "@connectrpc/connect";
-import type { VariablesService } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
+import type { InternalService } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { newNotice } from "../deployments/fail-deployment.ts";
 import type { StoredNotice } from "../deployments/sql.ts";
 
@@ -37,7 +37,7 @@ export class VariablesUnavailable extends Error {
 
 /** Returns a function that asks the variables service. It throws `VariablesUnavailable`. */
 export function createVariablesResolver(
-  client: Pick<Client<typeof VariablesService>, "resolveRelease">,
+  client: Pick<Client<typeof InternalService>, "resolveRelease">,
 ): ResolveVariables {
   return async (serviceId) => {
     const release = await client.resolveRelease({ serviceId }).catch((error) => {

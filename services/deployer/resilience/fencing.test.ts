@@ -1,7 +1,7 @@
 import { utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { VariablesService } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
+import { InternalService } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { newId } from "../../kit/ids.ts";
 import { createLog } from "../../kit/log.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
@@ -48,7 +48,7 @@ beforeAll(async () => {
   secrets = createSecrets(config.secretKeys);
   engine = await startLocalEngine(config, secrets, log);
   const variables = { url: config.variablesUrl, keys: testKeys, name: "deployer" };
-  openResolve = createVariablesResolver(serviceClient(VariablesService, variables));
+  openResolve = createVariablesResolver(serviceClient(InternalService, variables));
   artifact = await buildExample();
 });
 afterAll(async () => {

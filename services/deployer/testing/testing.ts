@@ -16,9 +16,10 @@ import {
   type DeployResult,
   type DryRun,
 } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { ProblemSchema } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
-import { VariablesService } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
+import { InternalService as VariablesInternal } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { testNats } from "../../../test/support/nats.ts";
 import { connectBus, STREAM } from "../../kit/events/bus.ts";
 import { emit, startRelay } from "../../kit/events/outbox.ts";
@@ -59,7 +60,7 @@ async function startVariables(databaseUrl: string, natsUrl: string) {
     keys: testKeys,
     log,
     routes: (router) =>
-      router.service(VariablesService, {
+      router.service(VariablesInternal, {
         async resolveRelease({ serviceId }) {
           asked++;
           await gate;
@@ -283,8 +284,8 @@ export async function startDeployer(more: Record<string, string> = {}, engine?: 
       await bus.close();
       return Object.keys(state.subjects ?? {}).map((subject) => subject.split(".")[3]!);
     },
-    /** The catalog as another service of the platform sees it. */
-    asService: clientAs(CatalogService, platform.port, { kind: "service", id: "variables" }),
+    /** What the deployer tells other services of the platform. */
+    asService: clientAs(InternalService, platform.port, { kind: "service", id: "variables" }),
     stop: async () => {
       await running.stop();
       await platform.stop();

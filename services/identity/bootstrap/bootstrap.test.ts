@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { InternalService } from "../../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { testNats } from "../../../test/support/nats.ts";
 import { hashToken, makeToken } from "../../kit/bearer-token.ts";
 import { createLog } from "../../kit/log.ts";
@@ -47,7 +48,7 @@ const configOf = ({ email, password, token }: Owner) =>
 async function replica(owner: Owner, now?: () => number) {
   const running = await start(configOf(owner), log, now);
   stops.push(running.stop);
-  const gateway = clientAs(SessionService, running.port, { kind: "service", id: "gateway" });
+  const gateway = clientAs(InternalService, running.port, { kind: "service", id: "gateway" });
   const lookup = (token: string) => gateway.lookupCaller({ tokenHash: hashToken(token) });
   return {
     lookup,

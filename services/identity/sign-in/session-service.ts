@@ -130,14 +130,6 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
         return {};
       });
     },
-
-    async lookupCaller(req) {
-      const hash = Buffer.from(req.tokenHash);
-      const idleSeconds = SESSION_IDLE_SECONDS;
-      const found = await sql.findCallerByToken(pool, { hash, now: new Date(now()), idleSeconds });
-      if (!found) throw refuse(401, "unauthenticated", "The token is not known, or does not work any more.");
-      return found;
-    },
   };
 }
 

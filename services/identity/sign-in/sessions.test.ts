@@ -2,7 +2,9 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Code } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
+import { InternalService } from "../../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { hashToken, makeToken, parseToken } from "../../kit/bearer-token.ts";
+import type { Caller } from "../../kit/rpc/caller-token.ts";
 import { clientAs } from "../../kit/testing/testing.ts";
 import { sweep } from "../sweep.ts";
 import { OWNER_PASSWORD, refusal, refused, startIdentity, type TestIdentity } from "../testing.ts";
@@ -233,14 +235,15 @@ test("signing out with a personal token is a conflict and leaves the token", asy
 
 test("nobody but a service may ask who a token is", async () => {
   const ask = { tokenHash: hashToken(it.ownerToken) };
-  expect(await refused(it.anonymous().lookupCaller(ask))).toBe(WRONG);
-  const { sessions } = await it.as(it.ownerToken);
-  expect(await refused(sessions.lookupCaller(ask))).toBe("403 forbidden");
+  const { caller } = await it.as(it.ownerToken);
+  const nobody: Partial<Caller> = { kind: "anonymous", id: "" };
+  expect(await refused(clientAs(InternalService, it.port, nobody).lookupCaller(ask))).toBe(WRONG);
+  expect(await refused(clientAs(InternalService, it.port, caller).lookupCaller(ask))).toBe("403 forbidden");
 });
 
 test("an unknown token, a hash of another length, and tokens of a disabled user are not known", async () => {
   const { userId, token } = await it.member("editor");
-  const asService = clientAs(SessionService, it.port, { kind: "service", id: "gateway" });
+  const asService = clientAs(InternalService, it.port, { kind: "service", id: "gateway" });
   expect(await refused(it.lookup(makeToken("pat")))).toBe(WRONG);
   expect(await refused(asService.lookupCaller({ tokenHash: new Uint8Array(5) }))).toBe(WRONG);
   await it.pool.query("update users set disabled_at = now() where id = $1", [userId]);

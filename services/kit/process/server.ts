@@ -5,6 +5,7 @@ import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Logger } from "../log.ts";
 import type { Pool } from "../postgres/db.ts";
+import { presentPathsByFormer } from "../rpc/former-names.ts";
 import { idempotencyInterceptor, sweepAnswers } from "../rpc/idempotency.ts";
 import { rulesOf, serverInterceptor } from "../rpc/interceptor.ts";
 import { metricsText } from "../telemetry.ts";
@@ -40,6 +41,7 @@ const MAX_MESSAGE = 8 * 1024 * 1024;
 export async function serve(options: ServerOptions): Promise<RunningServer> {
   const { answers } = options;
   const stopping = new AbortController();
+  let presentPaths = new Map<string, string>();
   const rpc = connectNodeAdapter({
     routes: (router) => {
       options.routes(router);
@@ -47,6 +49,7 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
       const services = [...new Set(router.handlers.map(({ service }) => service))];
       health(router, services, options.ready);
       reflection(router, services);
+      presentPaths = presentPathsByFormer(services);
     },
     interceptors: [serverInterceptor(options), ...(answers ? [idempotencyInterceptor(answers)] : [])],
     jsonOptions: { ignoreUnknownFields: false, alwaysEmitImplicit: true },
@@ -61,11 +64,15 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
     },
   });
 
+  const answer: typeof rpc = (req, res) => {
+    req.url = presentPaths.get(req.url ?? "") ?? req.url;
+    rpc(req, res);
+  };
   const plain = http.createServer({ keepAliveTimeout: 75_000, requestTimeout: REQUEST_MS }, (req, res) => {
     closeConnectionsOnShutdown(res);
-    rpc(req, res);
+    answer(req, res);
   });
-  const h2c = http2.createServer({}, rpc);
+  const h2c = http2.createServer({}, answer);
   const sessions = new Set<http2.ServerHttp2Session>();
   h2c.on("session", (session) => {
     sessions.add(session);

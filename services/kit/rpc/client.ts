@@ -3,6 +3,7 @@ import { type Client, createClient, type Interceptor } from "@connectrpc/connect
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { context, propagation } from "@opentelemetry/api";
 import { CALLER_HEADER, signCaller } from "./caller-token.ts";
+import { tryFormerName } from "./former-names.ts";
 
 /**
  * A typed client of another service, acting as the named service. A call takes 10 s at most.
@@ -26,7 +27,7 @@ export function serviceClient<S extends DescService>(
     useBinaryFormat: true,
     acceptCompression: [],
     defaultTimeoutMs: 10_000,
-    interceptors: [sign],
+    interceptors: [sign, tryFormerName],
   });
   return createClient(service, transport);
 }

@@ -2,7 +2,7 @@ import type { Logger } from "../../kit/log.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import { isRefusal } from "../../kit/rpc/errors.ts";
 import type { ScopeIds } from "../scopes/scope.ts";
-import { type Catalog, ignoreNotFound } from "../scopes/scopes.ts";
+import { type Deployer, ignoreNotFound } from "../scopes/scopes.ts";
 import { bumpEnvironmentRevision, lockProject } from "../scopes/sql.ts";
 import { emitEnvironmentChanged } from "../scopes/tree.ts";
 import type { DataKeys } from "../seal/data-keys.ts";
@@ -14,17 +14,17 @@ export function addonKeyContext(accountId: string, serviceId: string, key: strin
   return { accountId, scope: "addon", scopeId: serviceId, name: key };
 }
 
-type Deps = { pool: Pool; catalog: Catalog; keys: DataKeys; log: Logger };
+type Deps = { pool: Pool; deployer: Deployer; keys: DataKeys; log: Logger };
 export type Addons = ReturnType<typeof createAddons>;
 /** What an addon publishes, sealed and not stored yet. */
 export type Publication = { addon: ScopeIds; ready: boolean; revision: number; keys: sql.NewAddonKey[] };
 
 /** Copies what managed addons publish: fetched from the deployer, sealed under the account's data key. */
-export function createAddons({ pool, catalog, keys, log }: Deps) {
+export function createAddons({ pool, deployer, keys, log }: Deps) {
   /** Returns what an addon publishes now; undefined when the deployer knows no such addon. */
   async function fetch(addon: ScopeIds): Promise<Publication | undefined> {
     const { accountId, serviceId } = addon as Required<ScopeIds>;
-    const published = await catalog.getAddonKeys({ serviceId }).catch(ignoreNotFound);
+    const published = await deployer.getAddonKeys({ serviceId }).catch(ignoreNotFound);
     if (!published) return undefined;
     const { ready, revision } = published;
     const vault = await keys.loadOrCreate(accountId);

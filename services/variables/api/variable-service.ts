@@ -7,13 +7,10 @@ import type { Cursors } from "../../kit/postgres/paging.ts";
 import { conflict, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
-import type { Addons } from "../addons/addon-keys.ts";
-import { resolveForRelease } from "../resolve/release.ts";
 import type { ResolvedSets } from "../resolve/resolved-sets.ts";
 import { reveal } from "../resolve/reveal.ts";
 import { isAddon } from "../scopes/scope.ts";
 import type { Scopes } from "../scopes/scopes.ts";
-import { insertDoubt } from "../scopes/sql.ts";
 import type { DataKeys } from "../seal/data-keys.ts";
 import * as sql from "../writes/sql.ts";
 import { applyPatch, isLiteral, tagOf, toRow } from "../writes/variable-row.ts";
@@ -29,7 +26,6 @@ export type VariableDeps = {
   cursors: Cursors;
   scopes: Scopes;
   keys: DataKeys;
-  addons: Addons;
   sets: ResolvedSets;
 };
 
@@ -185,22 +181,6 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
         throw refuse(404, "not_found", "A managed addon resolves no variables.");
       if (isNotModified(ctx, scope.tag)) return {};
       return sets.read(scope);
-    },
-
-    async announceDeletion({ scopeId }) {
-      await insertDoubt(pool, scopeId);
-      return {};
-    },
-
-    async resolveRelease({ serviceId }) {
-      const { scope, set } = await resolveForRelease(deps, serviceId);
-      const { data, dangling } = set;
-      const vault = await keys.loadOrCreate(scope.accountId);
-      return {
-        data: data.map(({ name, value, sensitive }) => ({ name, value: value!, sensitive })),
-        dangling,
-        fingerprint: vault.fingerprint(data),
-      };
     },
   };
 }

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { eventually } from "../../kit/testing/testing.ts";
+import { InternalService } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
+import { clientAs, eventually } from "../../kit/testing/testing.ts";
 import { deployerEvents, headers, refused, startVariables, type TestVariables } from "../testing.ts";
 
 let world: TestVariables;
@@ -138,7 +139,8 @@ describe("what a service resolves", () => {
     expect(await refused(editor.getResolvedVariables({ ...E, service: "db" }))).toBe("404 not_found");
     expect(await refused(world.service().resolveRelease({ serviceId: ids.db! }))).toBe("404 not_found");
     expect(await refused(world.service().resolveRelease({ serviceId: "svc_nobody" }))).toBe("404 not_found");
-    expect(await refused(editor.resolveRelease({ serviceId: ids.db! }))).toBe("403 forbidden");
+    const byUser = clientAs(InternalService, world.port, { accountId: E.accountId, role: "editor" });
+    expect(await refused(byUser.resolveRelease({ serviceId: ids.db! }))).toBe("403 forbidden");
   });
 });
 

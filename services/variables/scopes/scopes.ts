@@ -1,5 +1,5 @@
 import { type Client, Code, ConnectError } from "@connectrpc/connect";
-import type { CatalogService, ScopeChain } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import type { InternalService, ScopeChain } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { type Db, type Pool, transaction } from "../../kit/postgres/db.ts";
 import { notFound, unavailable } from "../../kit/rpc/errors.ts";
 import { chainOf, isAddon, type Scope, type ScopeKind, type ScopePath } from "./scope.ts";
@@ -7,8 +7,8 @@ import type { ScopeRow, ServiceRef } from "./sql.ts";
 import * as sql from "./sql.ts";
 import { insertChain } from "./tree.ts";
 
-export type Catalog = Pick<
-  Client<typeof CatalogService>,
+export type Deployer = Pick<
+  Client<typeof InternalService>,
   "resolveScope" | "getAddonKeys" | "listScopeServices"
 >;
 export type Scopes = ReturnType<typeof createScopes>;
@@ -28,7 +28,7 @@ export async function findKnownScope(db: Db, path: ScopePath): Promise<Scope | u
   return row && missingKind(path, row) === undefined ? toScope(path, row) : undefined;
 }
 
-type Lookup = Parameters<Catalog["resolveScope"]>[0];
+type Lookup = Parameters<Deployer["resolveScope"]>[0];
 
 /**
  * Finds scopes in the projection of the deployer's tree, and asks the deployer where it has no row yet.
@@ -36,20 +36,20 @@ type Lookup = Parameters<Catalog["resolveScope"]>[0];
  */
 export function createScopes(options: {
   pool: Pool;
-  catalog: Catalog;
+  deployer: Deployer;
   onAddonDiscovered: (scope: Scope) => Promise<void>;
 }) {
-  const { pool, catalog } = options;
+  const { pool, deployer } = options;
 
   async function readThrough(lookup: Lookup): Promise<ScopeChain | undefined> {
-    const chain = await catalog.resolveScope(lookup).catch(ignoreNotFound);
+    const chain = await deployer.resolveScope(lookup).catch(ignoreNotFound);
     if (chain) await transaction(pool, (tx) => insertChain(tx, chain));
     return chain;
   }
 
   /** Asks the deployer about a scope whose deletion was announced. Throws 404 when it is gone, and 503. */
   async function confirmExists(lookup: Lookup): Promise<ScopeChain> {
-    const chain = await catalog.resolveScope(lookup);
+    const chain = await deployer.resolveScope(lookup);
     await transaction(pool, (tx) => insertChain(tx, chain));
     await sql.deleteStaleDoubts(pool, chainOf(chain));
     return chain;
@@ -93,7 +93,7 @@ export function createScopes(options: {
      * Throws 503 while it does not answer.
      */
     async listServicesUnder({ projectId, environmentId }: Scope): Promise<ServiceRef[]> {
-      const { services } = await catalog.listScopeServices({ projectId, environmentId }).catch((error) => {
+      const { services } = await deployer.listScopeServices({ projectId, environmentId }).catch((error) => {
         throw error instanceof ConnectError ? unavailable() : error;
       });
       return services;

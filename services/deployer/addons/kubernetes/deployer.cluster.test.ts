@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { VariablesService } from "../../../../proto/gen/berth/variables/v1/variables_pb.ts";
+import { InternalService } from "../../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { newId } from "../../../kit/ids.ts";
 import { createLog } from "../../../kit/log.ts";
 import { transaction } from "../../../kit/postgres/db.ts";
@@ -63,7 +63,7 @@ async function startNext(): Promise<void> {
   const addonServers = cluster.open();
   const addons = createAddons({ pool, secrets, servers: addonServers, log });
   const variables = { url: platform.variables.url, keys: testKeys, name: "deployer" };
-  const resolve = createVariablesResolver(serviceClient(VariablesService, variables));
+  const resolve = createVariablesResolver(serviceClient(InternalService, variables));
   const databaseUrl = platform.env.DATABASE_URL!;
   reconciler = await startReconciler({
     ...{ ...engine, databaseUrl, pool, addons, addonServers, secrets, resolve, log },

@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenExtension, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, extDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { FieldOptions, MethodOptions } from "@bufbuild/protobuf/wkt";
+import type { FieldOptions, MethodOptions, ServiceOptions } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_descriptor, file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
 import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
 
@@ -12,7 +12,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file berth/options/v1/options.proto.
  */
 export const file_berth_options_v1_options: GenFile = /*@__PURE__*/
-  fileDesc("Ch5iZXJ0aC9vcHRpb25zL3YxL29wdGlvbnMucHJvdG8SEGJlcnRoLm9wdGlvbnMudjEiJwoHUmVmdXNhbBIOCgZzdGF0dXMYASABKAUSDAoEY29kZRgCIAEoCSL0AQoLTWV0aG9kUnVsZXMSJAoEcm9sZRgBIAEoDjIWLmJlcnRoLm9wdGlvbnMudjEuUm9sZRImCgVhY3RvchgCIAEoDjIXLmJlcnRoLm9wdGlvbnMudjEuQWN0b3ISDwoHc3VjY2VzcxgDIAEoBRIoCgZidWNrZXQYBCABKA4yGC5iZXJ0aC5vcHRpb25zLnYxLkJ1Y2tldBIMCgRldGFnGAUgASgIEhAKCG1heF9ib2R5GAYgASgFEisKCHJlZnVzYWxzGAcgAygLMhkuYmVydGgub3B0aW9ucy52MS5SZWZ1c2FsEg8KB3JlYXNvbnMYCCABKAkilAEKB1Byb2JsZW0SDgoGc3RhdHVzGAEgASgFEgwKBGNvZGUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIwCgdkZXRhaWxzGAQgAygLMh8uYmVydGgub3B0aW9ucy52MS5Qcm9ibGVtRGV0YWlsEigKB2NvbnRleHQYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ij4KDVByb2JsZW1EZXRhaWwSDAoEcGF0aBgBIAEoCRIOCgZyZWFzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCSqFAQoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9QVUJMSUMQARISCg5ST0xFX1NJR05FRF9JThACEg8KC1JPTEVfUkVBREVSEAMSDwoLUk9MRV9FRElUT1IQBBIOCgpST0xFX09XTkVSEAUSEAoMUk9MRV9TRVJWSUNFEAYqLgoFQWN0b3ISFQoRQUNUT1JfVU5TUEVDSUZJRUQQABIOCgpBQ1RPUl9VU0VSEAEqRQoGQnVja2V0EhYKEkJVQ0tFVF9VTlNQRUNJRklFRBAAEhEKDUJVQ0tFVF9SRVZFQUwQARIQCgxCVUNLRVRfQkFUQ0gQAjpXCgZtZXRob2QSHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxi0hwMgASgLMh0uYmVydGgub3B0aW9ucy52MS5NZXRob2RSdWxlc1IGbWV0aG9kOjkKB3N1Y2Nlc3MSHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGL6HAyABKAVSB3N1Y2Nlc3M6PAoJdG9vX2xhcmdlEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxi/hwMgASgJUgh0b29MYXJnZWIGcHJvdG8z", [file_google_protobuf_descriptor, file_google_protobuf_struct]);
+  fileDesc("Ch5iZXJ0aC9vcHRpb25zL3YxL29wdGlvbnMucHJvdG8SEGJlcnRoLm9wdGlvbnMudjEiJwoHUmVmdXNhbBIOCgZzdGF0dXMYASABKAUSDAoEY29kZRgCIAEoCSL0AQoLTWV0aG9kUnVsZXMSJAoEcm9sZRgBIAEoDjIWLmJlcnRoLm9wdGlvbnMudjEuUm9sZRImCgVhY3RvchgCIAEoDjIXLmJlcnRoLm9wdGlvbnMudjEuQWN0b3ISDwoHc3VjY2VzcxgDIAEoBRIoCgZidWNrZXQYBCABKA4yGC5iZXJ0aC5vcHRpb25zLnYxLkJ1Y2tldBIMCgRldGFnGAUgASgIEhAKCG1heF9ib2R5GAYgASgFEisKCHJlZnVzYWxzGAcgAygLMhkuYmVydGgub3B0aW9ucy52MS5SZWZ1c2FsEg8KB3JlYXNvbnMYCCABKAkilAEKB1Byb2JsZW0SDgoGc3RhdHVzGAEgASgFEgwKBGNvZGUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIwCgdkZXRhaWxzGAQgAygLMh8uYmVydGgub3B0aW9ucy52MS5Qcm9ibGVtRGV0YWlsEigKB2NvbnRleHQYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ij4KDVByb2JsZW1EZXRhaWwSDAoEcGF0aBgBIAEoCRIOCgZyZWFzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCSqFAQoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9QVUJMSUMQARISCg5ST0xFX1NJR05FRF9JThACEg8KC1JPTEVfUkVBREVSEAMSDwoLUk9MRV9FRElUT1IQBBIOCgpST0xFX09XTkVSEAUSEAoMUk9MRV9TRVJWSUNFEAYqLgoFQWN0b3ISFQoRQUNUT1JfVU5TUEVDSUZJRUQQABIOCgpBQ1RPUl9VU0VSEAEqRQoGQnVja2V0EhYKEkJVQ0tFVF9VTlNQRUNJRklFRBAAEhEKDUJVQ0tFVF9SRVZFQUwQARIQCgxCVUNLRVRfQkFUQ0gQAjpXCgZtZXRob2QSHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxi0hwMgASgLMh0uYmVydGgub3B0aW9ucy52MS5NZXRob2RSdWxlc1IGbWV0aG9kOj0KCGZvcm1lcmx5Eh8uZ29vZ2xlLnByb3RvYnVmLlNlcnZpY2VPcHRpb25zGMiHAyABKAlSCGZvcm1lcmx5OjkKB3N1Y2Nlc3MSHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGL6HAyABKAVSB3N1Y2Nlc3M6PAoJdG9vX2xhcmdlEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxi/hwMgASgJUgh0b29MYXJnZWIGcHJvdG8z", [file_google_protobuf_descriptor, file_google_protobuf_struct]);
 
 /**
  * A documented refusal beyond those that follow from the role, the binding and the members of a method.
@@ -215,7 +215,7 @@ export const Role = {
   OWNER: 5,
 
   /**
-   * Only Berth's own services; never routed by the gateway.
+   * Only Berth's own services: the methods of each InternalService. They have no REST paths.
    *
    * @generated from enum value: ROLE_SERVICE = 6;
    */
@@ -313,13 +313,22 @@ export const method: GenExtension<MethodOptions, MethodRules> = /*@__PURE__*/
   extDesc(file_berth_options_v1_options, 0);
 
 /**
+ * The service that had these methods in the release before: its name works too, so that replicas of both releases
+ * call each other while an upgrade rolls.
+ *
+ * @generated from extension: string formerly = 50120;
+ */
+export const formerly: GenExtension<ServiceOptions, string> = /*@__PURE__*/
+  extDesc(file_berth_options_v1_options, 1);
+
+/**
  * Of a member of an answer that is one oneof, of which the member that is set is the REST body: the status of an
  * answer that is this member, where it differs from the method's success.
  *
  * @generated from extension: int32 success = 50110;
  */
 export const success: GenExtension<FieldOptions, number> = /*@__PURE__*/
-  extDesc(file_berth_options_v1_options, 1);
+  extDesc(file_berth_options_v1_options, 2);
 
 /**
  * Of a number: the details[].reason for one that is larger than the member can hold, in place of out_of_range.
@@ -327,5 +336,5 @@ export const success: GenExtension<FieldOptions, number> = /*@__PURE__*/
  * @generated from extension: string too_large = 50111;
  */
 export const too_large: GenExtension<FieldOptions, string> = /*@__PURE__*/
-  extDesc(file_berth_options_v1_options, 2);
+  extDesc(file_berth_options_v1_options, 3);
 

@@ -1,0 +1,44 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import type { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
+import { notFound } from "../../kit/rpc/errors.ts";
+import { addonKeys } from "../addons/keys.ts";
+import type { AddonServers } from "../addons/port.ts";
+import { isDeployable } from "../catalog/service-config.ts";
+import * as sql from "../catalog/sql.ts";
+import type { Secrets } from "../secrets.ts";
+
+export type InternalDeps = { pool: Pool; secrets: Secrets; addonServers: AddonServers };
+
+/** What variables asks of the deployer. */
+export function internalService(deps: InternalDeps): ServiceImpl<typeof InternalService> {
+  const { pool, secrets, addonServers } = deps;
+  return {
+    async resolveScope({ accountId, projectId, environmentId, service, serviceId }) {
+      const scope = serviceId
+        ? await sql.findScopeByService(pool, serviceId)
+        : accountId && projectId
+          ? await sql.findScopeByPath(pool, { accountId, projectId, environmentId, service })
+          : undefined;
+      if (!scope) throw notFound(serviceId ? "service" : "project");
+      if (environmentId && !scope.environmentId) throw notFound("environment");
+      if (service && !scope.serviceId) throw notFound("service");
+      return scope;
+    },
+
+    async listScopeServices({ projectId, environmentId }) {
+      return { services: await sql.listScopeServices(pool, projectId, environmentId) };
+    },
+
+    async getAddonKeys({ serviceId }) {
+      const addon = await sql.findAddon(pool, serviceId);
+      if (!addon || isDeployable(addon.type)) throw notFound("addon");
+      const revision = BigInt(addon.revision);
+      if (addon.state !== "ready" || !addon.secret) return { ready: false, keys: [], revision };
+      const password = secrets.open(addon.secret, addon.id);
+      const address = addonServers.address({ ...addon, port: addon.port ?? undefined });
+      const keys = addonKeys(addon.type, address, addon.id, password);
+      return { ready: true, keys, revision };
+    },
+  };
+}
