@@ -6,13 +6,14 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../services/kit/testing/testing.ts";
-import { caller, type Surroundings, surroundings } from "./testing.ts";
+import { apiClient } from "./testing/api-client.ts";
+import { type TestPlatform, testPlatform } from "./testing/test-platform.ts";
 
-let around: Surroundings;
+let platform: TestPlatform;
 let traceparent: string | null;
 
 beforeAll(async () => {
-  around = await surroundings({
+  platform = await testPlatform({
     catalog: {
       listProjects: (_request, ctx) => {
         traceparent = ctx.requestHeader.get("traceparent");
@@ -22,11 +23,11 @@ beforeAll(async () => {
   });
 });
 
-afterAll(() => around.stop());
+afterAll(() => platform.stop());
 
 function run(env: Record<string, string>): ChildProcess {
   return spawn(process.execPath, [join(import.meta.dirname, "main.ts")], {
-    env: { PATH: process.env.PATH, ...around.gatewayEnv, LOG_LEVEL: "info", ...env },
+    env: { PATH: process.env.PATH, ...platform.gatewayEnv, LOG_LEVEL: "info", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
 }
@@ -52,7 +53,7 @@ test("a trace goes from the client through the gateway to the service, and the g
   await once(collector, "listening");
   const { port } = collector.address() as AddressInfo;
   const child = run({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });
-  const call = caller(await baseUrlOf(child), around.ownerToken);
+  const call = apiClient(await baseUrlOf(child), platform.ownerToken);
   const accounts = await call("GET", "/accounts");
   const id = (accounts.body.data as { id: string }[])[0]!.id;
   const trace = "0af7651916cd43dd8448eb211c80319c";
@@ -76,7 +77,7 @@ test("a process that leaves answers on, and every answer closes its connection",
   expect(await connection(`${origin}/healthz`)).toBe("keep-alive");
   child.kill("SIGTERM");
   await eventually("answers close", async () => (await connection(`${origin}/healthz`)) === "close");
-  const call = caller(`${origin}/v1`, around.ownerToken);
+  const call = apiClient(`${origin}/v1`, platform.ownerToken);
   const answer = await call("GET", "/accounts");
   expect([answer.status, answer.headers.get("connection")]).toEqual([200, "close"]);
   expect(await once(child, "exit")).toEqual([0, null]);

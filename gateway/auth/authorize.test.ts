@@ -13,26 +13,27 @@ import { eventually } from "../../services/kit/testing/testing.ts";
 import { bringIn } from "../../test/support/door.ts";
 import { testNats } from "../../test/support/nats.ts";
 import { allRoutes } from "../routing/routes.ts";
-import { anyName, refusalOf, type Surroundings, surroundings } from "../testing.ts";
+import { anyName, refusalOf } from "../testing/api-client.ts";
+import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
 import { createAuth } from "./authorize.ts";
 import { type CachedCaller, cacheKeyOf, createCallerCache } from "./caller-cache.ts";
 import { invalidateOnEvents } from "./invalidate-on-events.ts";
 
-let around: Surroundings;
-let one: Awaited<ReturnType<Surroundings["gateway"]>>;
+let platform: TestPlatform;
+let one: Awaited<ReturnType<TestPlatform["gateway"]>>;
 let other: typeof one;
 let A: string;
 
 beforeAll(async () => {
-  around = await surroundings({
+  platform = await testPlatform({
     catalog: { listProjects: () => ({}), createProject: () => ({ id: "prj_1" }) },
   });
-  [one, other] = await Promise.all([around.gateway(), around.gateway()]);
+  [one, other] = await Promise.all([platform.gateway(), platform.gateway()]);
   const accounts = await one.call("GET", "/accounts");
   A = `/accounts/${(accounts.body.data as { id: string }[])[0]!.id}`;
 });
 
-afterAll(() => around.stop());
+afterAll(() => platform.stop());
 
 const member = (role: "reader" | "editor" | "owner") => bringIn(one.call, A, role);
 

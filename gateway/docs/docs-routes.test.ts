@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Surroundings, surroundings } from "../testing.ts";
+import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
 
-let around: Surroundings;
-let gateway: Awaited<ReturnType<Surroundings["gateway"]>>;
+let platform: TestPlatform;
+let gateway: Awaited<ReturnType<TestPlatform["gateway"]>>;
 
 beforeAll(async () => {
-  around = await surroundings();
-  gateway = await around.gateway({ PUBLIC_ORIGIN: "https://berth.example.com", API_PREFIX: "/api/v9" });
+  platform = await testPlatform();
+  gateway = await platform.gateway({ PUBLIC_ORIGIN: "https://berth.example.com", API_PREFIX: "/api/v9" });
 });
 
-afterAll(() => around.stop());
+afterAll(() => platform.stop());
 
 const get = (path: string) => fetch(`http://127.0.0.1:${gateway.port}${path}`);
 

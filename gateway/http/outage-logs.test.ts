@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openProxy } from "../../services/kit/testing/proxy.ts";
-import { anyName, type Surroundings, surroundings } from "../testing.ts";
+import { anyName } from "../testing/api-client.ts";
+import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
 
-let around: Surroundings;
+let platform: TestPlatform;
 let A: string;
 
 /** An address where nobody listens. */
@@ -11,13 +12,13 @@ const NOWHERE = "http://127.0.0.1:1";
 type Line = { level: string; requestId?: string; status?: number; cause?: string };
 
 beforeAll(async () => {
-  around = await surroundings();
-  const { call } = await around.gateway();
+  platform = await testPlatform();
+  const { call } = await platform.gateway();
   const accounts = await call("GET", "/accounts");
   A = `/accounts/${(accounts.body.data as { id: string }[])[0]!.id}`;
 });
 
-afterAll(() => around.stop());
+afterAll(() => platform.stop());
 
 /** The lines of a log at warn and above, parsed; no line may hold a stack. */
 function warnings(log: string[]): Line[] {
@@ -30,7 +31,7 @@ function warnings(log: string[]): Line[] {
 test("a request that fails because a service is unreachable is one line, with its request id and the cause", async () => {
   const log: string[] = [];
   const services = { VARIABLES_URL: NOWHERE, DEPLOYER_URL: NOWHERE };
-  const { call, origin } = await around.gateway(services, log);
+  const { call, origin } = await platform.gateway(services, log);
   const S = `${A}/projects/prj_1/environments/env_1/services/web`;
   const events = { accept: "text/event-stream" };
   const requests: [upstream: string, send: (id: string) => Promise<{ status: number }>][] = [
@@ -66,7 +67,7 @@ test("a request that fails because a service is unreachable is one line, with it
 
 test("so is one that fails because identity is unreachable", async () => {
   const log: string[] = [];
-  const { call } = await around.gateway({ IDENTITY_URL: NOWHERE }, log);
+  const { call } = await platform.gateway({ IDENTITY_URL: NOWHERE }, log);
   const id = anyName("r");
   const answer = await call("GET", "/me", undefined, { headers: { "x-request-id": id } });
   expect(answer.status).toBe(503);
@@ -77,8 +78,8 @@ test("so is one that fails because identity is unreachable", async () => {
 
 test("and one whose Idempotency-Key cannot be kept because the database is unreachable", async () => {
   const log: string[] = [];
-  const proxy = await openProxy(new URL(around.database.url("gateway")));
-  const { call } = await around.gateway({ DATABASE_URL: proxy.of(around.database.url("gateway")) }, log);
+  const proxy = await openProxy(new URL(platform.database.url("gateway")));
+  const { call } = await platform.gateway({ DATABASE_URL: proxy.of(platform.database.url("gateway")) }, log);
   await call("GET", "/me");
   proxy.shut();
   const id = anyName("r");

@@ -1,7 +1,6 @@
 import { type DescMessage, fromJson } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { CreateVariableRequestSchema } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
-import { unwrap } from "../upstream/forward.ts";
 import { errorEnvelope, fromConnectError } from "./problem.ts";
 
 /** What a service answers when a message can not be decoded. */
@@ -33,12 +32,4 @@ test("what a service says without a problem of its own is internal, or unavailab
   expect(status("<html>")).toBe(500);
   const found = fromConnectError(Buffer.from('{"code":"unknown","message":"secret"}'), "r");
   expect(errorEnvelope(found, "r").toString()).not.toContain("secret");
-});
-
-test("one member is cut out of a message, however it is written", () => {
-  const cut = (text: string) => unwrap(Buffer.from(text))?.toString();
-  expect(cut('{"data":[{"a":"}"}]}')).toBe('[{"a":"}"}]');
-  expect(cut('{"deployment":{"id":"dep_1"}}')).toBe('{"id":"dep_1"}');
-  expect(cut('{ "data" : [ 1 ] }\n')).toBe("[1]");
-  expect(cut("{}")).toBeUndefined();
 });

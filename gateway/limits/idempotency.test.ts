@@ -9,12 +9,13 @@ import { invalid } from "../../services/kit/rpc/errors.ts";
 import { bringIn } from "../../test/support/door.ts";
 import type { Credentials } from "../auth/authorize.ts";
 import type { GatewayResponse } from "../http/response.ts";
-import { anyName, caller, refusalOf, type Surroundings, surroundings } from "../testing.ts";
+import { anyName, apiClient, refusalOf } from "../testing/api-client.ts";
+import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
 import { createIdempotency } from "./idempotency.ts";
 
-let around: Surroundings;
-let gateway: Awaited<ReturnType<Surroundings["gateway"]>>;
-let call: ReturnType<typeof caller>;
+let platform: TestPlatform;
+let gateway: Awaited<ReturnType<TestPlatform["gateway"]>>;
+let call: ReturnType<typeof apiClient>;
 let A: string;
 let db: pg.Client;
 let made = 0;
@@ -24,7 +25,7 @@ let failing = false;
 let refusing = false;
 
 beforeAll(async () => {
-  around = await surroundings({
+  platform = await testPlatform({
     catalog: {
       createProject: async (request) => {
         if (request.name === "refused" || refusing) throw invalid("name", "invalid_name", "must be another");
@@ -41,17 +42,17 @@ beforeAll(async () => {
     },
     deployments: { createUpload: () => ({ archiveRef: anyName("arc_") }) },
   });
-  gateway = await around.gateway();
+  gateway = await platform.gateway();
   call = gateway.call;
   const accounts = await call("GET", "/accounts");
   A = `/accounts/${(accounts.body.data as { id: string }[])[0]!.id}`;
-  db = new pg.Client({ connectionString: around.database.url("gateway") });
+  db = new pg.Client({ connectionString: platform.database.url("gateway") });
   await db.connect();
 });
 
 afterAll(async () => {
   await db.end();
-  await around.stop();
+  await platform.stop();
 });
 
 const post = (key: string, body: unknown, options: { token?: string; path?: string } = {}) =>
@@ -83,7 +84,7 @@ describe("the same key", () => {
     const before = made;
     const first = await post(key, { name: "one" });
     const again = await post(key, { name: "one" });
-    const second = await around.gateway();
+    const second = await platform.gateway();
     const elsewhere = await second.call(
       "POST",
       `${A}/projects`,
@@ -225,7 +226,7 @@ test("what is stored shows neither answers nor bodies, and opens with the caller
 
 test("a request whose gateway was killed can be made again when its lease ends, and not before", async () => {
   const child = spawn(process.execPath, [join(import.meta.dirname, "../main.ts")], {
-    env: { ...process.env, ...around.gatewayEnv, PORT: "0", LOG_LEVEL: "info", NODE_OPTIONS: "" },
+    env: { ...process.env, ...platform.gatewayEnv, PORT: "0", LOG_LEVEL: "info", NODE_OPTIONS: "" },
     stdio: ["ignore", "pipe", "inherit"],
   });
   const [line] = (await once(child.stdout, "data")) as [Buffer];
@@ -233,7 +234,7 @@ test("a request whose gateway was killed can be made again when its lease ends, 
   const key = anyName("k");
   const gate = hold();
   const headers = { "idempotency-key": key };
-  const lost = caller(baseUrl, around.ownerToken)(
+  const lost = apiClient(baseUrl, platform.ownerToken)(
     "POST",
     `${A}/projects`,
     { name: "lost" },
@@ -265,7 +266,7 @@ test("a day later the key is another one", async () => {
 
 test("an answer that an earlier version kept is given again", async () => {
   const stored = (text: string) => Buffer.from(text, "base64");
-  const pool = createPool(around.database.url("gateway"));
+  const pool = createPool(platform.database.url("gateway"));
   await pool.query(
     `insert into idempotency_keys (id, request, request_json, holder, lease_until, expires_at, status, answer)
      values ($1, $2, $3, 'run_1', now(), now() + interval '1 day', 201, $4)`,

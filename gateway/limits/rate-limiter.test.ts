@@ -1,37 +1,38 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createLog } from "../../services/kit/log.ts";
 import { createPool, type Pool } from "../../services/kit/postgres/db.ts";
-import { anyName, refusalOf, type Surroundings, surroundings } from "../testing.ts";
+import { anyName, refusalOf } from "../testing/api-client.ts";
+import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
 import { createRateLimiter, type Limits, type RateLimitState, slack } from "./rate-limiter.ts";
 import { addRateCounts } from "./sql.ts";
 
-let around: Surroundings;
+let platform: TestPlatform;
 let pool: Pool;
 
 beforeAll(async () => {
-  around = await surroundings({
+  platform = await testPlatform({
     catalog: { listProjects: () => ({}), createProject: () => ({}) },
     variables: { revealVariable: () => ({}), batchVariables: () => ({}) },
   });
-  pool = createPool(around.database.url("gateway"));
+  pool = createPool(platform.database.url("gateway"));
 });
 
 afterAll(async () => {
   await pool.end();
-  await around.stop();
+  await platform.stop();
 });
 
-const limited = (extra: Record<string, string>) => around.gateway({ RATE_LIMITS: "on", ...extra });
+const limited = (extra: Record<string, string>) => platform.gateway({ RATE_LIMITS: "on", ...extra });
 
 async function newToken(): Promise<string> {
-  const { call, stop } = await around.gateway();
+  const { call, stop } = await platform.gateway();
   const made = await call("POST", "/me/tokens", { name: anyName("t") });
   await stop();
   return String(made.body.token);
 }
 
 async function accountPath(): Promise<string> {
-  const { call, stop } = await around.gateway();
+  const { call, stop } = await platform.gateway();
   const accounts = await call("GET", "/accounts");
   await stop();
   return `/accounts/${(accounts.body.data as { id: string }[])[0]!.id}`;

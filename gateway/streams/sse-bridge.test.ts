@@ -4,16 +4,17 @@ import { createPool } from "../../services/kit/postgres/db.ts";
 import { notFound, unavailable } from "../../services/kit/rpc/errors.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { openEvents } from "../../test/support/events.ts";
-import { refusalOf, type Surroundings, surroundings } from "../testing.ts";
+import { refusalOf } from "../testing/api-client.ts";
+import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
 
-let around: Surroundings;
+let platform: TestPlatform;
 let S: string;
 
 /** The calls of FollowLogs under way at the deployer, by the service they follow. */
 const calls = new Map<string, { sent: number; next: () => void; break: (error: Error) => void }>();
 
 beforeAll(async () => {
-  around = await surroundings({
+  platform = await testPlatform({
     deployments: {
       async *followLogs({ service, lastEventId }, ctx) {
         if (service === "missing") throw notFound("service");
@@ -46,13 +47,13 @@ beforeAll(async () => {
       },
     },
   });
-  const gateway = await around.gateway();
+  const gateway = await platform.gateway();
   const accounts = await gateway.call("GET", "/accounts");
   const [account] = accounts.body.data as { id: string }[];
   S = `/accounts/${account!.id}/projects/prj_1/environments/env_1/services`;
 });
 
-afterAll(() => around.stop());
+afterAll(() => platform.stop());
 
 const running = (name: string) => eventually(`${name} is followed`, async () => calls.get(name));
 const gone = (name: string) => eventually(`the call for ${name} is over`, async () => !calls.has(name));
@@ -60,10 +61,10 @@ const open = (
   baseUrl: string,
   name: string,
   more: { token?: string; lastEventId?: string; method?: string } = {},
-) => openEvents(`${baseUrl}${S}/${name}/logs`, { token: around.ownerToken, ...more });
+) => openEvents(`${baseUrl}${S}/${name}/logs`, { token: platform.ownerToken, ...more });
 
 test("each message is one event with its position, and Last-Event-ID goes to the service", async () => {
-  const { baseUrl } = await around.gateway();
+  const { baseUrl } = await platform.gateway();
   const stream = await open(baseUrl, "plain", { lastEventId: "41" });
   (await running("plain")).next();
   const event = await stream.until("a line came", () => true);
@@ -78,7 +79,7 @@ test("each message is one event with its position, and Last-Event-ID goes to the
 });
 
 test("HEAD answers the headers of a stream and follows nothing", async () => {
-  const { baseUrl } = await around.gateway();
+  const { baseUrl } = await platform.gateway();
   const head = await open(baseUrl, "head", { method: "HEAD" });
   await head.ended();
   expect([head.status, head.headers["content-type"], head.text()]).toEqual([
@@ -91,13 +92,13 @@ test("HEAD answers the headers of a stream and follows nothing", async () => {
 
 describe("how many", () => {
   const limits = { RATE_LIMITS: "on" };
-  const refused = async (gateway: Awaited<ReturnType<Surroundings["gateway"]>>, name: string) => {
+  const refused = async (gateway: Awaited<ReturnType<TestPlatform["gateway"]>>, name: string) => {
     const headers = { accept: "text/event-stream" };
     return gateway.call("GET", `${S}/${name}/logs`, undefined, { headers });
   };
 
   test("a token has at most five streams at a time, over all gateways; each that ends makes room", async () => {
-    const [one, other] = [await around.gateway(limits), await around.gateway(limits)];
+    const [one, other] = [await platform.gateway(limits), await platform.gateway(limits)];
     const streams = await Promise.all(
       ["a", "b", "c", "d", "e"].map((name, n) => open([one, other][n % 2]!.baseUrl, name)),
     );
@@ -119,15 +120,15 @@ describe("how many", () => {
   });
 
   test("a refused stream takes no place", async () => {
-    const gateway = await around.gateway(limits);
+    const gateway = await platform.gateway(limits);
     for (let n = 0; n < 7; n++) expect(refusalOf(await refused(gateway, "missing"))).toBe("404 not_found");
   });
 
   test("the places of a gateway that was killed are free after a while", async () => {
-    const gateway = await around.gateway(limits);
+    const gateway = await platform.gateway(limits);
     const me = await gateway.call("GET", "/me/tokens");
     const [token] = me.body.data as { id: string }[];
-    const pool = createPool(around.database.url("gateway"));
+    const pool = createPool(platform.database.url("gateway"));
     const hold = (seconds: number) =>
       pool.query(
         `insert into streams (who, place, holder, held_until)
@@ -147,7 +148,7 @@ describe("how many", () => {
 });
 
 test("a quiet stream says now and then that it lives", async () => {
-  const { baseUrl } = await around.gateway({ STREAM_HEARTBEAT_SECONDS: "1" });
+  const { baseUrl } = await platform.gateway({ STREAM_HEARTBEAT_SECONDS: "1" });
   const stream = await open(baseUrl, "quiet");
   await eventually("two comments came", async () => stream.comments() >= 2);
   expect([stream.events, stream.isEnded()]).toEqual([[], false]);
@@ -156,11 +157,11 @@ test("a quiet stream says now and then that it lives", async () => {
 });
 
 test("a stream ends when its token expires", async () => {
-  const gateway = await around.gateway({ STREAM_HEARTBEAT_SECONDS: "1" });
+  const gateway = await platform.gateway({ STREAM_HEARTBEAT_SECONDS: "1" });
   const made = await gateway.call("POST", "/me/tokens", { name: "short" });
   const { id, token } = made.body as unknown as { id: string; token: string };
   const stream = await open(gateway.baseUrl, "expiring", { token });
-  const pool = createPool(around.database.url("identity"));
+  const pool = createPool(platform.database.url("identity"));
   const { rowCount } = await pool.query("update tokens set expires_at = now() where id = $1", [id]);
   await pool.end();
   expect(rowCount).toBe(1);
@@ -170,7 +171,7 @@ test("a stream ends when its token expires", async () => {
 });
 
 test("a client that does not read holds the service back, and gets everything when it reads", async () => {
-  const { baseUrl } = await around.gateway();
+  const { baseUrl } = await platform.gateway();
   const stream = await open(baseUrl, "flood");
   stream.pause();
   const call = await running("flood");
@@ -192,7 +193,7 @@ test("a client that does not read holds the service back, and gets everything wh
 });
 
 test("a gateway that stops ends its streams at once with a hint when to come back", async () => {
-  const gateway = await around.gateway();
+  const gateway = await platform.gateway();
   const stream = await open(gateway.baseUrl, "stopping");
   await running("stopping");
   await gateway.stop();
@@ -203,7 +204,10 @@ test("a gateway that stops ends its streams at once with a hint when to come bac
 });
 
 test("a token that is revoked at one gateway ends its streams at the others", async () => {
-  const [one, other] = [await around.gateway({ STREAM_HEARTBEAT_SECONDS: "120" }), await around.gateway()];
+  const [one, other] = [
+    await platform.gateway({ STREAM_HEARTBEAT_SECONDS: "120" }),
+    await platform.gateway(),
+  ];
   const made = await other.call("POST", "/me/tokens", { name: "elsewhere" });
   const { id, token } = made.body as unknown as { id: string; token: string };
   const stream = await open(one.baseUrl, "revoked", { token });
@@ -214,7 +218,7 @@ test("a token that is revoked at one gateway ends its streams at the others", as
 });
 
 test("a service that stops ends the stream with a hint to come back; what it did not foresee is not told", async () => {
-  const { baseUrl } = await around.gateway();
+  const { baseUrl } = await platform.gateway();
   const stream = await open(baseUrl, "broken");
   (await running("broken")).break(new Error("secret sentence"));
   await stream.ended();
@@ -225,7 +229,7 @@ test("a service that stops ends the stream with a hint to come back; what it did
   await other.ended();
   expect([other.events, other.retry()]).toEqual([[], expect.any(Number)]);
 
-  const lonely = await around.gateway({ DEPLOYER_URL: "http://127.0.0.1:1" });
+  const lonely = await platform.gateway({ DEPLOYER_URL: "http://127.0.0.1:1" });
   const headers = { accept: "text/event-stream" };
   const answer = await lonely.call("GET", `${S}/web/logs`, undefined, { headers });
   expect([refusalOf(answer), answer.headers.get("retry-after")]).toEqual(["503 unavailable", "1"]);

@@ -3,25 +3,26 @@ import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { eventually } from "../../services/kit/testing/testing.ts";
-import { type Surroundings, sendLarge, surroundings } from "../testing.ts";
+import { sendLarge } from "../testing/api-client.ts";
+import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
 
-let around: Surroundings;
-let gateway: Awaited<ReturnType<Surroundings["gateway"]>>;
+let platform: TestPlatform;
+let gateway: Awaited<ReturnType<TestPlatform["gateway"]>>;
 /** What the deployer's side does with an upload. */
 let take: (req: IncomingMessage, res: ServerResponse) => void | Promise<void>;
 
 beforeAll(async () => {
-  around = await surroundings({
+  platform = await testPlatform({
     uploads: (req, res) => {
       if (!req.url?.startsWith("/uploads/")) return false;
       void take(req, res);
       return true;
     },
   });
-  gateway = await around.gateway();
+  gateway = await platform.gateway();
 });
 
-afterAll(() => around.stop());
+afterAll(() => platform.stop());
 
 beforeEach(() => {
   take = (_req, res) => void res.writeHead(500).end();

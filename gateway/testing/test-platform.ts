@@ -1,0 +1,83 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
+import { createLog } from "../../services/kit/log.ts";
+import { readConfig } from "../../services/kit/process/config.ts";
+import { type ServerOptions, serve } from "../../services/kit/process/server.ts";
+import { testDatabase, testKeys } from "../../services/kit/testing/testing.ts";
+import { startIdentity } from "../../test/support/identity.ts";
+import { testNats } from "../../test/support/nats.ts";
+import { fields } from "../config.ts";
+import { start } from "../main.ts";
+import { apiClient } from "./api-client.ts";
+
+/** Handlers in place of the services that a test does not need whole. */
+export type Stubs = {
+  variables?: Partial<ServiceImpl<typeof VariablesService>>;
+  catalog?: Partial<ServiceImpl<typeof CatalogService>>;
+  deployments?: Partial<ServiceImpl<typeof DeploymentService>>;
+  /** Requests at the deployer that are not RPCs. */
+  uploads?: ServerOptions["other"];
+};
+
+export type TestPlatform = Awaited<ReturnType<typeof testPlatform>>;
+
+const log = createLog("test", "silent");
+
+/**
+ * A database, NATS, a real identity with one owner, and kit servers that answer the other services'
+ * RPCs by the given handlers; gateways are started on it.
+ */
+export async function testPlatform(stubs: Stubs = {}) {
+  const [database, nats] = await Promise.all([testDatabase(["identity", "gateway"]), testNats()]);
+  const identity = await startIdentity({ databaseUrl: database.url("identity"), natsUrl: nats.url });
+  const { ownerToken } = identity;
+  const kit = { host: "127.0.0.1", port: 0, grpcPort: 0, keys: testKeys, log, ready: async () => true };
+  const variables = await serve({
+    ...kit,
+    routes: (router) => router.service(VariablesService, stubs.variables ?? {}),
+  });
+  const deployer = await serve({
+    ...kit,
+    routes: (router) => {
+      router.service(CatalogService, stubs.catalog ?? {});
+      router.service(DeploymentService, stubs.deployments ?? {});
+    },
+    ...(stubs.uploads && { other: stubs.uploads }),
+  });
+  const gatewayEnv: Record<string, string> = {
+    NATS_URL: nats.url,
+    INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(),
+    LOG_LEVEL: "silent",
+    DATABASE_URL: database.url("gateway"),
+    IDENTITY_URL: `http://127.0.0.1:${identity.port}`,
+    VARIABLES_URL: `http://127.0.0.1:${variables.port}`,
+    DEPLOYER_URL: `http://127.0.0.1:${deployer.port}`,
+    RATE_LIMITS: "off",
+  };
+  const gateways = new Set<() => Promise<void>>();
+  return {
+    database,
+    nats,
+    ownerToken,
+    gatewayEnv,
+    /** A gateway of its own; `extra` adds environment variables. */
+    async gateway(extra: Record<string, string> = {}, lines?: string[]) {
+      const sink = lines && ((line: string) => void lines.push(line));
+      const toLog = lines ? createLog("gateway", "debug", sink) : log;
+      const running = await start(readConfig({ ...gatewayEnv, ...extra }, fields), toLog);
+      const stop = async () => {
+        if (gateways.delete(stop)) await running.stop();
+      };
+      gateways.add(stop);
+      return { ...running, stop, call: apiClient(running.baseUrl, ownerToken) };
+    },
+    stopIdentity: () => identity.stop(),
+    async stop() {
+      await Promise.all([...gateways].map((stop) => stop()));
+      await Promise.all([identity.stop(), variables.stop(), deployer.stop()]);
+      await Promise.all([database.drop(), nats.remove()]);
+    },
+  };
+}
