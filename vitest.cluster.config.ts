@@ -17,7 +17,7 @@ export default defineConfig({
     setupFiles: ["test/support/seed.ts", "test/contracts/documented.ts", "test/cluster/setup-file.ts"],
     include: [
       "**/*.cluster.test.ts",
-      "test/contracts/chart.test.ts",
+      "test/contracts/chart/*.test.ts",
       "test/api/scale.test.ts",
       "test/stories/{main-path,rollback,roll-over,addon-app}.test.ts",
     ],

@@ -11,7 +11,7 @@ import * as kinds from "../../services/deployer/kube/kinds.ts";
 import { managed } from "../../services/deployer/kube/names.ts";
 import { INSTALLATION } from "../../services/deployer/runtime/kubernetes/namespace/namespace-manifests.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
-import { chartFolder, helm } from "../contracts/chart.ts";
+import { chartFolder, helm } from "../contracts/chart/render.ts";
 import { type Door, openDoor } from "../support/door.ts";
 
 const platform = inject("platform")!;

@@ -6,7 +6,7 @@ import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
 import * as kinds from "../../services/deployer/kube/kinds.ts";
 import { managed } from "../../services/deployer/kube/names.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
-import { chartFolder, helm } from "../contracts/chart.ts";
+import { chartFolder, helm } from "../contracts/chart/render.ts";
 import { openPlatform, type Platform } from "../support/world.ts";
 
 const { namespace } = inject("platform")!;

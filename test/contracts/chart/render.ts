@@ -3,9 +3,14 @@ import { existsSync, readdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { type KubernetesObject, loadAllYaml, type V1PodSpec } from "@kubernetes/client-node";
+import {
+  type KubernetesObject,
+  loadAllYaml,
+  type V1ConfigMap,
+  type V1PodSpec,
+} from "@kubernetes/client-node";
 
-export const chartFolder = resolve(import.meta.dirname, "../../helm/berth");
+export const chartFolder = resolve(import.meta.dirname, "../../../helm/berth");
 export const ciValues = (name: string) => join(chartFolder, "ci", `${name}-values.yaml`);
 
 /** The helm program: `HELM`, the one on the path, or the one that `npm run cluster:up` has built. */
@@ -26,7 +31,7 @@ function findHelm(): string | undefined {
   }
 }
 
-/** Runs helm; rejects with what it said. */
+/** Runs helm and returns its output; rejects with what it printed to stderr. */
 export async function helm(...args: string[]): Promise<string> {
   const options = { maxBuffer: 64 * 1024 * 1024, timeout: 600_000 };
   return (await promisify(execFile)(helmProgram!, args, options)).stdout;
@@ -34,7 +39,7 @@ export async function helm(...args: string[]): Promise<string> {
 
 export type Manifest = KubernetesObject & Record<string, never>;
 
-/** What the chart makes of values: a file of `ci/`, and settings as `--set` takes them. */
+/** Renders the chart with values of a file in `ci/` and settings, as `--set-json` takes them. */
 export async function render(values: string, set: Record<string, string> = {}): Promise<Manifest[]> {
   const settings = Object.entries(set).flatMap(([key, value]) => ["--set-json", `${key}=${value}`]);
   const text = await helm(
@@ -44,12 +49,17 @@ export async function render(values: string, set: Record<string, string> = {}): 
   return (loadAllYaml(text) as Manifest[]).filter(Boolean);
 }
 
+/** Returns the data of a ConfigMap. */
+export function configOf(manifests: Manifest[], name: string): Record<string, string> {
+  return ofKind<V1ConfigMap>(manifests, "ConfigMap").find((one) => one.metadata!.name === name)!.data!;
+}
+
 /** Objects of a kind. */
 export function ofKind<T extends KubernetesObject>(manifests: Manifest[], kind: string): T[] {
   return manifests.filter((one) => one.kind === kind) as unknown as T[];
 }
 
-/** Every pod that the objects ask for, with the name of who asks. */
+/** Every pod that the objects make, with the name of the object. */
 export function podsOf(manifests: Manifest[]): { name: string; spec: V1PodSpec }[] {
   return manifests.flatMap((one) => {
     const { kind, metadata, spec } = one as unknown as {

@@ -1,0 +1,148 @@
+import type { V1Deployment, V1Secret } from "@kubernetes/client-node";
+import { beforeAll, describe, expect, test } from "vitest";
+import { helmProgram, type Manifest, ofKind, podsOf, render } from "./render.ts";
+
+describe.skipIf(!helmProgram)("the pods of the chart", () => {
+  let bundled: Manifest[];
+  let external: Manifest[];
+
+  beforeAll(async () => {
+    [bundled, external] = await Promise.all([render("bundled"), render("external")]);
+  });
+
+  test("every pod is restricted", () => {
+    const pods = podsOf([...bundled, ...external]);
+    expect(pods.length).toBeGreaterThan(12);
+    for (const { name, spec } of pods) {
+      const { runAsNonRoot, runAsUser, seccompProfile } = spec.securityContext ?? {};
+      expect({ name, runAsNonRoot, seccompProfile }).toEqual({
+        name,
+        runAsNonRoot: true,
+        seccompProfile: { type: "RuntimeDefault" },
+      });
+      expect(runAsUser).toBeGreaterThan(0);
+      expect([name, spec.hostNetwork, spec.hostPID, spec.hostIPC]).toEqual([
+        name,
+        undefined,
+        undefined,
+        undefined,
+      ]);
+      expect((spec.volumes ?? []).filter((volume) => volume.hostPath)).toEqual([]);
+      for (const container of [...(spec.initContainers ?? []), ...spec.containers]) {
+        expect([name, container.securityContext]).toEqual([
+          name,
+          { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ["ALL"] } },
+        ]);
+        expect([name, container.resources?.requests, container.resources?.limits?.memory]).toEqual([
+          name,
+          expect.objectContaining({ cpu: expect.anything(), memory: expect.anything() }),
+          expect.anything(),
+        ]);
+      }
+    }
+  });
+
+  test("the deployer alone has a token of the cluster", async () => {
+    const withToken = podsOf([...bundled, ...external]).filter(
+      ({ spec }) => spec.automountServiceAccountToken !== false,
+    );
+    expect(new Set(withToken.map(({ name }) => name))).toEqual(new Set(["Deployment/berth-deployer"]));
+    const removing = podsOf(await render("bundled", { "uninstall.removeApps": "true" }));
+    expect(removing.filter(({ spec }) => spec.serviceAccountName).map(({ name }) => name)).toEqual([
+      "Deployment/berth-deployer",
+      "Job/berth-remove-apps",
+    ]);
+    const roles = [...ofKind<Manifest>(bundled, "ClusterRole"), ...ofKind<Manifest>(bundled, "Role")];
+    for (const role of roles) expect(JSON.stringify(role)).not.toContain('"*"');
+  });
+
+  test("what is secret stands in Secrets only", () => {
+    const values = ofKind<V1Secret>(bundled, "Secret").flatMap((one) => Object.values(one.data ?? {}));
+    const secrets = values.flatMap((value) => [value, Buffer.from(value, "base64").toString()]);
+    expect(secrets.length).toBeGreaterThan(20);
+    const others = JSON.stringify(bundled.filter((one) => one.kind !== "Secret"));
+    for (const secret of secrets) expect(others.includes(secret)).toBe(false);
+  });
+
+  test("a release with Secrets of one's own makes none, and names only those", () => {
+    const made = ofKind<V1Secret>(external, "Secret").filter((one) => Object.keys(one.data ?? {}).length > 0);
+    expect(made).toEqual([]);
+    const named = [...JSON.stringify(external).matchAll(/"secretKeyRef":\{[^}]*"name":"([^"]+)"/g)].map(
+      (m) => m[1],
+    );
+    expect(new Set(named)).toEqual(
+      new Set(["my-owner", "my-mail", "my-keys", "my-roles", "my-admin", "my-nats", "my-s3"]),
+    );
+  });
+
+  test("Secrets that data needs are kept when the release goes", () => {
+    const kept = ofKind<V1Secret>(bundled, "Secret").filter(
+      (one) => one.metadata!.annotations?.["helm.sh/resource-policy"] === "keep",
+    );
+    expect(kept.map((one) => one.metadata!.name).sort()).toEqual([
+      "berth-database",
+      "berth-keys",
+      "berth-owner",
+    ]);
+  });
+
+  test("every image can be another", async () => {
+    const image = '{"repository":"mirror.test/x","tag":"1"}';
+    const set: Record<string, string> = { image, "builds.image": image };
+    for (const part of ["database", "nats", "objectStore", "registry"]) set[`${part}.server.image`] = image;
+    for (const name of ["postgresImage", "redisImage"]) set[`apps.addons.${name}`] = '"mirror.test/x:1"';
+    set["builds.baseImages"] =
+      '{"node":"mirror.test/n","python":"mirror.test/p","go":"mirror.test/g","static":"mirror.test/s"}';
+    const manifests = await render("bundled", set);
+    for (const { spec } of podsOf(manifests))
+      for (const container of [...(spec.initContainers ?? []), ...spec.containers])
+        expect(container.image).toBe("mirror.test/x:1");
+    expect(JSON.stringify(manifests)).not.toContain("docker.io");
+  });
+
+  test("a roll-out takes no pod away before another is ready, and lets requests end", () => {
+    for (const deployment of ofKind<V1Deployment>([...bundled, ...external], "Deployment")) {
+      expect(deployment.spec!.strategy!.rollingUpdate).toEqual({ maxUnavailable: 0, maxSurge: 1 });
+      const { containers, terminationGracePeriodSeconds } = deployment.spec!.template.spec!;
+      const drain = containers[0]!.lifecycle!.preStop!.sleep!.seconds;
+      expect(terminationGracePeriodSeconds).toBeGreaterThan(drain + 10);
+      expect(
+        containers[0]!.startupProbe && containers[0]!.readinessProbe && containers[0]!.livenessProbe,
+      ).toBeTruthy();
+      expect(Object.keys(deployment.spec!.template.metadata!.annotations!)).toEqual(
+        expect.arrayContaining(["checksum/config", "checksum/secrets"]),
+      );
+    }
+  });
+
+  test("another configuration rolls the process it concerns, and no other", async () => {
+    const checksums = (manifests: Manifest[]) =>
+      ofKind<V1Deployment>(manifests, "Deployment").map(
+        (one) => one.spec!.template.metadata!.annotations!["checksum/config"],
+      );
+    const before = checksums(bundled);
+    const after = checksums(await render("bundled", { "rateLimits.reads": "7" }));
+    expect(after.map((sum, i) => sum !== before[i])).toEqual(
+      ofKind<V1Deployment>(bundled, "Deployment").map((one) => one.metadata!.name === "berth-gateway"),
+    );
+  });
+
+  test("autoscaling takes the number of replicas out of the chart's hands", () => {
+    for (const deployment of ofKind<V1Deployment>(external, "Deployment"))
+      expect(deployment.spec!.replicas).toBeUndefined();
+    expect(ofKind(external, "HorizontalPodAutoscaler")).toHaveLength(4);
+    expect(JSON.stringify(ofKind(external, "HorizontalPodAutoscaler"))).toContain('"maxReplicas":12');
+  });
+
+  test("a database that is there is prepared before anything else, one that comes with it by a Job of the release", () => {
+    const job = (manifests: Manifest[]) => ofKind<Manifest>(manifests, "Job")[0]!.metadata!;
+    expect(job(external).annotations!["helm.sh/hook"]).toBe("pre-install,pre-upgrade");
+    expect(job(bundled).annotations).toBeUndefined();
+    const waits = (manifests: Manifest[]) =>
+      ofKind<V1Deployment>(manifests, "Deployment").map(
+        (one) => one.spec!.template.spec!.initContainers?.length ?? 0,
+      );
+    expect(waits(bundled)).toEqual([1, 1, 1, 1]);
+    expect(waits(external)).toEqual([0, 0, 0, 0]);
+  });
+});

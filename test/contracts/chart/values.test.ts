@@ -1,0 +1,119 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { V1Deployment } from "@kubernetes/client-node";
+import { beforeAll, describe, expect, test } from "vitest";
+import { programs } from "../../../deploy/local/processes/programs.ts";
+import { fields as gatewayFields } from "../../../gateway/config.ts";
+import { kubernetesFields } from "../../../services/deployer/config.ts";
+import { fields as identityFields } from "../../../services/identity/config.ts";
+import { readConfig } from "../../../services/kit/process/config.ts";
+import { fields as variablesFields } from "../../../services/variables/config.ts";
+import {
+  chartFolder,
+  ciValues,
+  configOf,
+  helm,
+  helmProgram,
+  type Manifest,
+  ofKind,
+  render,
+} from "./render.ts";
+
+if (!helmProgram) console.log("The chart is not tested: there is no helm on the PATH, in HELM, or built.");
+
+describe.skipIf(!helmProgram)("the values of the chart", () => {
+  let bundled: Manifest[];
+  let external: Manifest[];
+
+  beforeAll(async () => {
+    [bundled, external] = await Promise.all([render("bundled"), render("external")]);
+  });
+
+  test("helm lint passes for every set of example values", async () => {
+    for (const values of ["bundled", "external"])
+      expect(await helm("lint", chartFolder, "--kube-version", "1.36.0", "-f", ciValues(values))).toContain(
+        "0 chart(s) failed",
+      );
+  });
+
+  test("its version of the app is the project's", async () => {
+    const { version } = JSON.parse(await readFile(join(chartFolder, "../../package.json"), "utf8"));
+    expect(await readFile(join(chartFolder, "Chart.yaml"), "utf8")).toContain(`appVersion: ${version}\n`);
+  });
+
+  test("it starts the processes that npm start starts", () => {
+    const started = ofKind<V1Deployment>(bundled, "Deployment").map((one) => one.metadata!.name);
+    expect(started.sort()).toEqual(programs.map(({ name }) => `berth-${name}`).sort());
+  });
+
+  test("every process accepts the environment that it gets", () => {
+    const key = Buffer.alloc(32).toString("base64");
+    const secret: Record<string, string> = {
+      INTERNAL_KEYS: key,
+      SECRET_KEYS: key,
+      ENCRYPTION_KEYS: `k1:${key}`,
+      S3_ACCESS_KEY: "a",
+      S3_SECRET_KEY: "s",
+    };
+    const known = {
+      gateway: gatewayFields,
+      identity: identityFields,
+      variables: variablesFields,
+      deployer: kubernetesFields,
+    };
+    for (const manifests of [bundled, external])
+      for (const deployment of ofKind<V1Deployment>(manifests, "Deployment")) {
+        const { name, env, envFrom } = deployment.spec!.template.spec!.containers[0]!;
+        const environment = { ...configOf(manifests, envFrom![0]!.configMapRef!.name!) };
+        for (const { name, value } of env!) environment[name] = value ?? secret[name] ?? "";
+        expect(readConfig(environment, known[name as keyof typeof known])).toMatchObject({ port: 8080 });
+      }
+  });
+
+  test("what is missing is told at once, in sentences", async () => {
+    const failure = await helm("template", chartFolder, "--kube-version", "1.36.0").catch(String);
+    for (const name of [
+      "image.repository",
+      "builds.image.repository",
+      "publicUrl",
+      "apps.domain",
+      "owner.email",
+    ])
+      expect(failure).toMatch(new RegExp(`- ${name}: [^.]+\\.`));
+  });
+
+  test.each([
+    ["a member that does not exist", { "gateway.replicas": "2" }, "'gateway' not allowed"],
+    ["a member misspelled deep inside", { "database.server.storage.sise": '"1Gi"' }, "'sise' not allowed"],
+    ["a process that does not exist", { "processes.identiy": "{}" }, "there is no such process"],
+    ["no replica", { "processes.identity.replicas": "0" }, "minimum"],
+    ["a text for a number", { "database.port": '"5432"' }, "want integer"],
+    ["a word that is none of the choices", { logLevel: '"loud"' }, "must be one of"],
+    ["an origin with a path", { publicUrl: '"https://example.com/berth"' }, "/publicUrl"],
+    ["a domain in capitals", { "apps.domain": '"Example.com"' }, "/apps/domain"],
+    ["a size that is none", { "nats.server.storage.size": '"much"' }, "/nats/server/storage/size"],
+    ["a network without its width", { "networkPolicy.databaseCidrs": '["10.0.0.1"]' }, "databaseCidrs"],
+    ["a password in a URL", { "nats.bundled": "false", "nats.url": '"nats://a:b@c:1"' }, "/nats/url"],
+    ["a certificate that is none", { "builds.extraCaBundle": '"hello"' }, "/builds/extraCaBundle"],
+    ["no server of one's own", { "database.bundled": "false" }, "database.host: name your PostgreSQL"],
+    [
+      "an object store without keys",
+      { "objectStore.bundled": "false", "objectStore.endpoint": '"https://s3.example.com"' },
+      "objectStore.existingSecret",
+    ],
+    ["a registry without address", { "registry.bundled": "false" }, "registry.push: name your registry"],
+    ["a NATS without address", { "nats.bundled": "false" }, "nats.url: name your NATS"],
+    ["an address behind an ingress", { publicUrl: '"http://10.0.0.1"' }, "an ingress needs a name"],
+    ["mail without a server", { "smtp.from": '"a@example.com"' }, "smtp.existingSecret: name the Secret"],
+    ["mail from nobody", { "smtp.existingSecret": '"my-mail"' }, "smtp.from: say whom"],
+    ["two doors", { "httpRoute.enabled": "true" }, "choose ingress or httpRoute"],
+    ["an end before the drain is over", { "defaults.drainSeconds": "25" }, "must be more than drainSeconds"],
+    [
+      "bounds the wrong way round",
+      { "defaults.autoscaling": '{"enabled":true,"minReplicas":9}' },
+      "minReplicas is more",
+    ],
+  ])("%s is refused", async (_what, set, sentence) => {
+    await expect(render("bundled", set)).rejects.toThrow(sentence);
+  });
+});
