@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { LRUCache } from "lru-cache";
 import type { CallerRecord } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { capped, type RoleName, signCaller } from "../../services/kit/rpc/caller-token.ts";
 
@@ -44,7 +45,7 @@ const MAX_SIGNED_HEADERS = 1_000;
  */
 export function createCallerCache(options: Options) {
   const { findCaller, keys, ttlMs = 5_000, max = 10_000, now = Date.now } = options;
-  const cache = new Map<string, CacheEntry>();
+  const cache = new LRUCache<string, CacheEntry>({ max });
   const inFlight = new Map<string, { result: Promise<CacheEntry>; epoch: number }>();
   const listeners = new Set<(userId: string | undefined) => void>();
   // Grows with every invalidation: the answer to an older question may be what was just invalidated.
@@ -57,14 +58,8 @@ export function createCallerCache(options: Options) {
     const expires = record?.expiresAt ? Number(record.expiresAt.seconds) * 1000 : Number.POSITIVE_INFINITY;
     const caller = record && expires > now() ? toCaller(record, asOf) : undefined;
     const entry = { caller, until: Math.min(asOf + ttlMs, caller ? expires : asOf + ttlMs) };
-    if (startedIn === epoch) store(key, entry);
+    if (startedIn === epoch) cache.set(key, entry);
     return entry;
-  }
-
-  function store(key: string, entry: CacheEntry): void {
-    cache.delete(key);
-    if (cache.size >= max) cache.delete(cache.keys().next().value!);
-    cache.set(key, entry);
   }
 
   function coalescedLookup(key: string): Promise<CacheEntry> {
@@ -97,7 +92,7 @@ export function createCallerCache(options: Options) {
     /** Drops all tokens of a user. */
     invalidateUser(userId: string): void {
       epoch++;
-      for (const [key, entry] of cache) if (entry.caller?.userId === userId) cache.delete(key);
+      for (const [key, entry] of [...cache.entries()]) if (entry.caller?.userId === userId) cache.delete(key);
       notify(userId);
     },
     invalidateAll(): void {

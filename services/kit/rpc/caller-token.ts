@@ -1,4 +1,5 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
+import { LRUCache } from "lru-cache";
 
 export type RoleName = "reader" | "editor" | "owner";
 
@@ -57,7 +58,7 @@ const REMEMBERED = 5_000;
  * seconds, so genuine ones are remembered until they expire.
  */
 export function callerVerifier(keys: Buffer[]): (header: string) => Caller | undefined {
-  const known = new Map<string, { caller: Caller; until: number }>();
+  const known = new LRUCache<string, { caller: Caller; until: number }>({ max: REMEMBERED });
   return (header) => {
     const now = Date.now();
     const before = known.get(header);
@@ -65,7 +66,6 @@ export function callerVerifier(keys: Buffer[]): (header: string) => Caller | und
     const claims = genuineClaims(keys, header);
     if (!claims || claims.exp * 1000 < now) return undefined;
     const { exp, ...caller } = claims;
-    if (known.size >= REMEMBERED) known.clear();
     known.set(header, { caller: Object.freeze(caller), until: exp * 1000 });
     return caller;
   };

@@ -1,4 +1,5 @@
 import { create } from "@bufbuild/protobuf";
+import { LRUCache } from "lru-cache";
 import {
   type ResolvedVariables,
   ResolvedVariablesSchema,
@@ -36,41 +37,26 @@ const CACHE_BYTES = 32 * 1024 * 1024;
 
 /** Resolved sets of services, for reads and for releases. */
 export function createResolvedSets({ pool, keys }: { pool: Pool; keys: DataKeys }) {
-  // Answers to reads by service, the least recently used first. An entry is used only while the tag that
-  // the database returns is the one it was read under, so it is never stale; it holds no sensitive value.
-  const cache = new Map<string, { tag: string; message: ResolvedVariables; bytes: number }>();
-  let used = 0;
-
-  function remember(scope: Scope, message: ResolvedVariables): void {
-    let bytes = 500;
-    for (const entry of message.data) bytes += 500 + 2 * (entry.value?.length ?? 0);
-    used += bytes;
-    cache.set(scope.id, { tag: scope.tag, message, bytes });
-    for (const [id, entry] of cache) {
-      if (used <= CACHE_BYTES) break;
-      cache.delete(id);
-      used -= entry.bytes;
-    }
-  }
+  // Answers to reads by service. An entry is used only while the tag that the database returns is the one it
+  // was read under, so it is never stale; it holds no sensitive value.
+  const cache = new LRUCache<string, { tag: string; message: ResolvedVariables }>({ maxSize: CACHE_BYTES });
 
   return {
     /** Returns the set that a read answers: sensitive values withheld. The scope was read before: its tag may be older. */
     async read(scope: Scope): Promise<ResolvedVariables> {
       const kept = cache.get(scope.id);
-      if (kept) {
-        cache.delete(scope.id);
-        if (kept.tag === scope.tag) {
-          cache.set(scope.id, kept);
-          return kept.message;
-        }
-        used -= kept.bytes;
-      }
+      if (kept?.tag === scope.tag) return kept.message;
       const message = create(ResolvedVariablesSchema, await readSet(pool, keys, scope, false));
-      remember(scope, message);
+      cache.set(scope.id, { tag: scope.tag, message }, { size: bytesOf(message) });
       return message;
     },
 
     /** Returns the set that a release gets: everything in plaintext. */
     readForRelease: (scope: Scope) => readSet(pool, keys, scope, true),
   };
+}
+
+/** Returns about how much memory an answer takes. */
+function bytesOf({ data }: ResolvedVariables): number {
+  return data.reduce((bytes, { value }) => bytes + 500 + 2 * (value?.length ?? 0), 500);
 }

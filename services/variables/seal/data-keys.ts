@@ -1,4 +1,5 @@
 import { createHmac, type KeyObject } from "node:crypto";
+import { LRUCache } from "lru-cache";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { unavailable } from "../../kit/rpc/errors.ts";
@@ -33,7 +34,7 @@ const MAX_CACHED = 10_000;
  * A key that cannot be opened with the configured ones is 503, and the log says why.
  */
 export function createDataKeys({ pool, keyring, log }: { pool: Pool; keyring: Keyring; log: Logger }) {
-  const vaults = new Map<string, Vault>();
+  const vaults = new LRUCache<string, Vault>({ max: MAX_CACHED });
 
   const orUnavailable = <T>(work: () => T): T => {
     try {
@@ -65,7 +66,6 @@ export function createDataKeys({ pool, keyring, log }: { pool: Pool; keyring: Ke
       if (!row) throw new KeyUnavailable(`there are sealed values of ${accountId} but no data key`);
       return vaultOf(unwrapDataKey(keyring, accountId, row));
     });
-    if (vaults.size >= MAX_CACHED) vaults.delete(vaults.keys().next().value!);
     vaults.set(accountId, vault);
     return vault;
   }

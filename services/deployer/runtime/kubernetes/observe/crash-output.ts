@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import type { Kube } from "../../../kube/client.ts";
 import { Secret } from "../../../kube/kinds.ts";
 import { readPodLog } from "../../../kube/pod-log.ts";
@@ -13,7 +14,7 @@ const KEPT = 1_000;
 
 /** What crashed replicas said last, values of sensitive variables masked; each crash is asked about once. */
 export function createCrashOutput(kube: Kube) {
-  const known = new Map<string, Promise<string>>();
+  const known = new LRUCache<string, Promise<string>>({ max: KEPT });
 
   async function ask({ deployment, recorded }: Observation, pod: PodFacts): Promise<string> {
     const namespace = deployment.metadata?.namespace ?? "";
@@ -41,8 +42,6 @@ export function createCrashOutput(kube: Kube) {
       return "";
     });
     known.set(key, answer);
-    const oldest = known.keys().next().value;
-    if (known.size > KEPT && oldest !== undefined) known.delete(oldest);
     return answer;
   };
 }
