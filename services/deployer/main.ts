@@ -8,9 +8,9 @@ import { startService } from "../kit/process/service.ts";
 import { billingHandlers, identityHandlers } from "./accounts/provisioning.ts";
 import { createAddons } from "./addons/lifecycle.ts";
 import { catalogService } from "./api/catalog-service.ts";
-import { listenForChanges } from "./api/change-feed.ts";
 import { deploymentService } from "./api/deployment-service.ts";
 import { internalService } from "./api/internal-service.ts";
+import { startChangeFeed } from "./api/streams/change-feed.ts";
 import { createAnnounce } from "./catalog/delete-services.ts";
 import { type Config, fields, kubernetesFields } from "./config.ts";
 import type { Engine } from "./engine/local.ts";
@@ -33,7 +33,7 @@ export async function start(config: Config, log: Logger, startEngine = chosenEng
     const announce = createAnnounce(variables);
     const resolve = createVariablesResolver(variables);
     const addons = createAddons({ pool, secrets, servers: addonServers, log });
-    const changes = await listenForChanges({ url: databaseUrl, log });
+    const changes = await startChangeFeed({ url: databaseUrl, log });
     const catalog = { pool, cursors, secrets, images, announce };
     const deployments = { pool, cursors, secrets, store, runtime, resolve, changes, images };
     return {

@@ -26,7 +26,6 @@ import { imageArtifact, type Runtime, RuntimeRefusal } from "../runtime/port.ts"
 import { archiveKey, type Secrets } from "../secrets.ts";
 import { keepNewest } from "../shared/clip-log.ts";
 import type { ObjectStore } from "../store/port.ts";
-import { type FollowDeps, following, logList } from "./deployment-streams.ts";
 import {
   refuseAddon,
   requireDeployment,
@@ -35,6 +34,8 @@ import {
   serviceDeleting,
   serviceStaged,
 } from "./require.ts";
+import { deploymentStreams, type StreamDeps } from "./streams/deployment-streams.ts";
+import { runtimeLogList } from "./streams/runtime-log.ts";
 
 export type DeploymentDeps = {
   pool: Pool;
@@ -42,7 +43,7 @@ export type DeploymentDeps = {
   secrets: Secrets;
   store: ObjectStore;
   runtime: Pick<Runtime, "logs" | "followLogs" | "check">;
-  changes: FollowDeps["changes"];
+  changes: StreamDeps["changes"];
   resolve: ResolveVariables;
   images: AccountImages;
 };
@@ -155,7 +156,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         stream: request.stream as "stdout" | "stderr" | undefined,
         since: since && timestampDate(since),
       };
-      const list = logList(id);
+      const list = runtimeLogList(id);
       const before = cursors.decode(list, cursor);
       const { lines, nextCursor: next } = await runtime
         .logs({ ...query, limit, cursor: before })
@@ -198,7 +199,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         return (await sql.findDeployment(tx, service.id, version))!;
       });
     },
-    ...following(deps),
+    ...deploymentStreams(deps),
   };
 
   /**

@@ -7,7 +7,7 @@ import { createPool, type Pool } from "../../kit/postgres/db.ts";
 import { migrate } from "../../kit/postgres/migrate.ts";
 import { openProxy, type TcpProxy } from "../../kit/testing/proxy.ts";
 import { testDatabase } from "../../kit/testing/testing.ts";
-import { listenForChanges } from "../api/change-feed.ts";
+import { startChangeFeed } from "../api/streams/change-feed.ts";
 import { beOnlyDeployer } from "../engine/single-instance.ts";
 import { listenAsOwner } from "../reconcile/lease-session.ts";
 
@@ -51,7 +51,7 @@ test("kept sessions fall silent, and the server does not know: others take over 
   let woken = 0;
   const leases = await listenAsOwner({ url, owner: 7, wake: () => woken++, log });
   const place = await beOnlyDeployer({ url, log });
-  const changes = await listenForChanges({ url, log, fallbackMs: 600_000 });
+  const changes = await startChangeFeed({ url, log, fallbackMs: 600_000 });
   stops.push(() => bus.close(), ...[relay, leases, place, changes].map((one) => () => one.stop()));
 
   await patiently(async () => expect(await holders()).toHaveLength(3));
@@ -73,11 +73,11 @@ test("kept sessions fall silent, and the server does not know: others take over 
   await pool.query("select pg_notify('deployer:' || current_schema(), '')");
   await patiently(async () => expect(woken).toBeGreaterThan(before));
 
-  const bell = changes.bell("svc_1");
-  const hearing = bell.next(new AbortController().signal).then(() => true);
+  const signal = changes.signal("svc_1");
+  const hearing = signal.next(new AbortController().signal).then(() => true);
   await patiently(async () => {
     await pool.query("select pg_notify('deployer-follow:' || current_schema(), 'svc_1')");
     expect(await Promise.race([hearing, false])).toBe(true);
   });
-  bell.close();
+  signal.close();
 });

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { newId } from "../../kit/ids.ts";
-import { createLog } from "../../kit/log.ts";
-import { eventually } from "../../kit/testing/testing.ts";
-import { actAs, archiveOf, refused, startDeployer, type TestDeployer } from "../testing/testing.ts";
-import { listenForChanges } from "./change-feed.ts";
+import { newId } from "../../../kit/ids.ts";
+import { createLog } from "../../../kit/log.ts";
+import { eventually } from "../../../kit/testing/testing.ts";
+import { actAs, archiveOf, refused, startDeployer, type TestDeployer } from "../../testing/testing.ts";
+import { startChangeFeed } from "./change-feed.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -167,13 +167,13 @@ test("changes are heard by each process, also after its connection to the databa
   const log = createLog("test", "silent");
   // Without notifications it would wait for longer than a test may.
   const options = { url: berth.database.url("deployer"), log, fallbackMs: 600_000 };
-  const [one, other] = [await listenForChanges(options), await listenForChanges(options)];
+  const [one, other] = [await startChangeFeed(options), await startChangeFeed(options)];
   const never = new AbortController().signal;
   const ring = (key: string) => {
-    const bells = [one.bell(key), other.bell(key)];
+    const signals = [one.signal(key), other.signal(key)];
     return async () => {
-      await Promise.all(bells.map((bell) => bell.next(never)));
-      for (const bell of bells) bell.close();
+      await Promise.all(signals.map((signal) => signal.next(never)));
+      for (const signal of signals) signal.close();
     };
   };
   const accepted = ring(serviceId);

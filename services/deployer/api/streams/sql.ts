@@ -1,5 +1,5 @@
-import { type Db, many, one } from "../../kit/postgres/db.ts";
-import { DEPLOYMENT, type Stored, toMessage } from "../deployments/sql.ts";
+import { type Db, many, one } from "../../../kit/postgres/db.ts";
+import { DEPLOYMENT, type Stored, toMessage } from "../../deployments/sql.ts";
 
 /** Channel on which the triggers of this schema tell what changed. */
 export const FOLLOW_CHANNEL = "'deployer-follow:' || current_schema()";

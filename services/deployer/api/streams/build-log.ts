@@ -1,0 +1,53 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type {
+  BuildLogEventSchema,
+  FollowBuildLogsRequest,
+} from "../../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import type { Pool } from "../../../kit/postgres/db.ts";
+import { notFound } from "../../../kit/rpc/errors.ts";
+import { listLogPieces } from "../../builds/log-sql.ts";
+import { requireDeployment } from "../require.ts";
+import type { StreamDeps } from "./deployment-streams.ts";
+import { numbersOf } from "./event-id.ts";
+import { observeOutcome } from "./observe-outcome.ts";
+
+type Event = MessageInitShape<typeof BuildLogEventSchema>;
+/** The piece read last: its position in the table, and its number in its build. */
+type Position = { at: number; seq: number };
+
+/** Yields the pieces of a build's log as they are written, `restart` where the build began again, then its end. */
+export async function* streamBuildLog(
+  { pool, changes }: StreamDeps,
+  request: FollowBuildLogsRequest,
+  signal: AbortSignal,
+): AsyncGenerator<Event> {
+  const { id, buildId } = await requireDeployment(pool, request);
+  if (!buildId) throw notFound("build: the version was deployed from an image");
+  const [at, seq] = numbersOf(request.lastEventId, /^(\d{1,15})-(\d{1,9})$/);
+  const read: Position = { at: at ?? 0, seq: seq ?? -1 };
+  yield {};
+  for await (const { buildOutcome } of observeOutcome(pool, changes, id, id, signal)) {
+    yield* unreadPieces(pool, id, read);
+    if (buildOutcome) {
+      yield { event: { case: "end", value: { outcome: buildOutcome } } };
+      return;
+    }
+  }
+}
+
+async function* unreadPieces(pool: Pool, deploymentId: string, read: Position): AsyncGenerator<Event> {
+  for (;;) {
+    const pieces = await listLogPieces(pool, deploymentId, read.at);
+    if (pieces.length === 0) return;
+    for (const { position, seq, text } of pieces) {
+      if (seq <= read.seq) {
+        yield { event: { case: "restart", value: {} } };
+        read.seq = -1;
+      }
+      const value = { logs: text, truncated: seq > read.seq + 1 };
+      read.at = position;
+      read.seq = seq;
+      yield { id: `${position}-${seq}`, event: { case: "piece", value } };
+    }
+  }
+}

@@ -1,0 +1,30 @@
+import type { Pool } from "../../../kit/postgres/db.ts";
+import { notFound, unavailable } from "../../../kit/rpc/errors.ts";
+import type { ChangeFeed } from "./change-feed.ts";
+import { findOutcome } from "./sql.ts";
+
+/**
+ * Yields the outcome of a deployment as far as it is known, now and at each change under `key`. Throws 404 when
+ * the deployment is deleted and 503 when `signal` aborts.
+ */
+export async function* observeOutcome(
+  pool: Pool,
+  changes: Pick<ChangeFeed, "signal">,
+  key: string,
+  deploymentId: string,
+  signal: AbortSignal,
+) {
+  const changed = changes.signal(key);
+  try {
+    while (!signal.aborted) {
+      // Read before what it ends: nothing comes after an end that is seen here.
+      const outcome = await findOutcome(pool, deploymentId);
+      if (!outcome) throw notFound("version");
+      yield outcome;
+      await changed.next(signal);
+    }
+  } finally {
+    changed.close();
+  }
+  throw unavailable();
+}

@@ -1,0 +1,70 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type {
+  FollowLogsRequest,
+  LogEventSchema,
+} from "../../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import type { Cursors } from "../../../kit/postgres/paging.ts";
+import { unavailable } from "../../../kit/rpc/errors.ts";
+import { type LogStream, type Runtime, RuntimeRefusal } from "../../runtime/port.ts";
+import { requireService } from "../require.ts";
+import { pause } from "./change-feed.ts";
+import type { StreamDeps } from "./deployment-streams.ts";
+import { foreignEventId } from "./event-id.ts";
+
+const UNAPPLIED_MS = 500;
+/** More lines than a log holds. */
+const ALL = Number.MAX_SAFE_INTEGER;
+
+/** What cursors into a service's runtime log are bound to: its pages' and its streams'. */
+export const runtimeLogList = (serviceId: string) => `logs ${serviceId}`;
+
+/** Yields the lines of a service's log, the newest `limit` first or all after `lastEventId`, then each new one. */
+export async function* streamRuntimeLog(
+  { pool, cursors, runtime }: StreamDeps,
+  request: FollowLogsRequest,
+  signal: AbortSignal,
+): AsyncGenerator<MessageInitShape<typeof LogEventSchema>> {
+  const { version, since, limit = 200, lastEventId } = request;
+  const { id: serviceId } = await requireService(pool, request);
+  const stream = request.stream as LogStream | undefined;
+  const query = { serviceId, version, stream, since: since && timestampDate(since) };
+  const after = cursorIn(cursors, serviceId, lastEventId);
+  if (after) await runtime.logs({ serviceId, limit: 1, cursor: after }).catch(refuseCursor);
+  let from: { after: string } | { tail: number } = after ? { after } : { tail: limit };
+  yield {};
+  for (;;) {
+    for await (const line of readLines(runtime, { ...query, ...from }, signal)) {
+      const { cursor, ...rest } = line;
+      from = { after: cursor };
+      const value = { ...rest, timestamp: timestampFromMs(Date.parse(line.timestamp)) };
+      yield { id: cursors.encode(runtimeLogList(serviceId), cursor), event: { case: "line", value } };
+    }
+    if (signal.aborted) throw unavailable();
+    // The runtime does not know the service yet: whatever it will write is new.
+    if ("tail" in from) from = { tail: ALL };
+    await pause(UNAPPLIED_MS, signal);
+    await requireService(pool, request);
+  }
+}
+
+async function* readLines(runtime: StreamDeps["runtime"], ...query: Parameters<Runtime["followLogs"]>) {
+  try {
+    yield* runtime.followLogs(...query);
+  } catch (error) {
+    refuseCursor(error);
+  }
+}
+
+function cursorIn(cursors: Cursors, serviceId: string, eventId: string | undefined): string | undefined {
+  try {
+    return cursors.decode(runtimeLogList(serviceId), eventId);
+  } catch {
+    throw foreignEventId();
+  }
+}
+
+function refuseCursor(error: unknown): never {
+  if (error instanceof RuntimeRefusal && error.code === "invalid_cursor") throw foreignEventId();
+  throw error;
+}
