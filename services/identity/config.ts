@@ -3,7 +3,7 @@ import { mailFields, mailOf } from "../kit/mail/mail.ts";
 import { ConfigError, type ConfigOf, checked, optionalUrl, serviceFields } from "../kit/process/config.ts";
 import { isWeak } from "./passwords/passwords.ts";
 
-/** The first owner, as the operator configured it. */
+/** The first owner of the installation, as configured. */
 export type FirstOwner = { email: string; password?: string | undefined; token?: string | undefined };
 
 export const fields = {
@@ -31,8 +31,8 @@ export const fields = {
 export type Config = ConfigOf<typeof fields>;
 
 /**
- * The first owner to make, or undefined when the configuration names none. Throws ConfigError when
- * only half of it is given.
+ * Returns the first owner to create, or undefined when the configuration names none. Throws ConfigError when
+ * only half of it is there.
  */
 export function firstOwnerOf(config: Config): FirstOwner | undefined {
   const { bootstrapEmail: email, bootstrapPassword: password, bootstrapToken: token } = config;
@@ -47,7 +47,7 @@ export function firstOwnerOf(config: Config): FirstOwner | undefined {
 
 const NPM_START = "http://127.0.0.1:4000";
 
-/** Where links lead, and how mail is sent, if it is. Mail to others needs to know where they can open a link. */
+/** Returns where links lead, and how mail is sent if it is. Throws ConfigError when links in mails would lead nowhere. */
 export function linkSettings(config: Config) {
   const mail = mailOf(config);
   if (mail && config.publicOrigin === undefined)

@@ -39,7 +39,9 @@ if (import.meta.main) {
   await pool.end();
   process.stdout.write(`${rewrapped} data keys are now under ${config.encryptionKeys.currentId}\n`);
   if (locked.length > 0) {
-    process.stderr.write(`No configured key opens the data keys of ${locked.join(", ")}; they are left.\n`);
+    process.stderr.write(
+      `No configured key opens the data keys of ${locked.join(", ")}; they were left as they are.\n`,
+    );
     process.exitCode = 1;
   }
 }

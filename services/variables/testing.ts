@@ -37,7 +37,7 @@ type Published = {
   keys: { key: string; value: string; sensitive: boolean }[];
 };
 
-/** The deployer as variables sees it: a real server that tells scopes and addon keys from memory. */
+/** The deployer as variables sees it: a real server that answers scopes and addon keys from memory. */
 export async function startTree() {
   const nodes = new Map<string, Node>();
   const keys = new Map<string, Published>();

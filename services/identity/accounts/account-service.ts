@@ -23,7 +23,7 @@ import * as sql from "./sql.ts";
 export type AccountDeps = { pool: Pool; cursors: Cursors; now: () => number };
 
 const DEFAULT_LIMIT = 20;
-// An id and the time in its record come from the same moment; this covers more than any pause between.
+// An id and the time of its record come from the same moment; this covers more than any pause in between.
 const ID_SLACK_MS = 60_000;
 
 /** Accounts, their members and their audit log (docs/identity.md#accounts). */
@@ -140,7 +140,7 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
 
 type Who = ReturnType<typeof who>;
 
-/** Events and audit record of a new account whose first owner is `userId`. */
+/** Writes the events and the audit record of a new account whose first owner is `userId`. */
 export async function recordAccountCreated(
   tx: Tx,
   by: Who,
@@ -165,10 +165,13 @@ function auditMember(
   return audit(tx, who(ctx), { service: "identity", accountId, action, target: userId, metadata });
 }
 
-/** Refuses to take the role of the only owner. The caller holds the account's lock. */
+/** Throws 409 last_owner when the member is the only owner. The caller holds the account's lock. */
 async function requireAnotherOwner(tx: Tx, accountId: string, member: sql.MemberRow): Promise<void> {
   if (member.role !== "owner" || (await sql.countOtherOwners(tx, accountId, member.userId)) > 0) return;
-  throw conflict("last_owner", "An account keeps at least one owner. Make somebody else owner first.");
+  throw conflict(
+    "last_owner",
+    "An account must keep at least one owner. Make another member an owner first.",
+  );
 }
 
 function handleTaken() {

@@ -17,7 +17,7 @@ export type MemberRow = {
 
 const ACCOUNT = `id, handle, display_name as "displayName", created_at as "createdAt"`;
 
-/** Undefined when the handle is taken. */
+/** Returns undefined when the handle is taken. */
 export function insertAccount(db: Db, account: { id: string; handle: string; displayName: string }) {
   return one<AccountRow>(
     db,
@@ -29,7 +29,7 @@ export function insertAccount(db: Db, account: { id: string; handle: string; dis
 }
 
 export function findAccount(db: Db, id: string) {
-  return one<AccountRow>(db, "account_by_id", `select ${ACCOUNT} from accounts where id = $1`, [id]);
+  return one<AccountRow>(db, "account_find", `select ${ACCOUNT} from accounts where id = $1`, [id]);
 }
 
 /** Throws the violation of `accounts_handle_key` when the handle is taken. */
@@ -47,7 +47,7 @@ export function updateAccount(
   );
 }
 
-/** Accounts of a user, newest first; only `accountId` when that is given, all when there is no limit. */
+/** Lists the accounts of a user, newest first: only `accountId` if there is one, all if there is no limit. */
 export function listAccountsByUser(
   db: Db,
   user: { userId: string; accountId: string | undefined },
@@ -55,7 +55,7 @@ export function listAccountsByUser(
 ) {
   return many<MyAccountRow>(
     db,
-    "accounts_of",
+    "accounts_list_by_user",
     `select a.id, a.handle, a.display_name as "displayName", m.role as "myRole", a.created_at as "createdAt"
      from memberships m join accounts a on a.id = m.account_id
      where m.user_id = $1 and ($2::text is null or m.account_id = $2) and ($3::text is null or m.account_id < $3)
@@ -64,12 +64,12 @@ export function listAccountsByUser(
   );
 }
 
-/** Holds everybody else who changes owners of this account until the transaction ends. */
+/** Makes other transactions that change owners of this account wait until this one ends. */
 export function lockAccount(db: Db, id: string) {
   return execute(db, "account_lock", "select 1 from accounts where id = $1 for no key update", [id]);
 }
 
-/** 0 when the user is a member already. */
+/** Returns 0 when the user is already a member. */
 export function insertMembership(
   db: Db,
   member: { id: string; accountId: string; userId: string; role: string },
@@ -87,30 +87,30 @@ const MEMBER = `select m.id, m.user_id as "userId", u.email, u.display_name as "
   m.created_at as "createdAt" from memberships m join users u on u.id = m.user_id`;
 
 export function findMember(db: Db, accountId: string, userId: string) {
-  return one<MemberRow>(db, "member_of", `${MEMBER} where m.account_id = $1 and m.user_id = $2`, [
+  return one<MemberRow>(db, "member_find", `${MEMBER} where m.account_id = $1 and m.user_id = $2`, [
     accountId,
     userId,
   ]);
 }
 
 export function findMemberByEmail(db: Db, accountId: string, email: string) {
-  return one<MemberRow>(db, "member_by_email", `${MEMBER} where m.account_id = $1 and u.email = $2`, [
+  return one<MemberRow>(db, "member_find_by_email", `${MEMBER} where m.account_id = $1 and u.email = $2`, [
     accountId,
     email,
   ]);
 }
 
-/** Members of an account, newest first. */
+/** Lists the members of an account, newest first. */
 export function listMembers(db: Db, accountId: string, page: { before: string | undefined; limit: number }) {
   return many<MemberRow>(
     db,
-    "members_of",
+    "members_list",
     `${MEMBER} where m.account_id = $1 and ($2::text is null or m.id < $2) order by m.id desc limit $3`,
     [accountId, page.before, page.limit],
   );
 }
 
-/** How many users other than this one own the account and can sign in. */
+/** Returns how many users other than this one own the account and can sign in. */
 export async function countOtherOwners(db: Db, accountId: string, userId: string): Promise<number> {
   const row = await one<{ n: number }>(
     db,
@@ -125,7 +125,7 @@ export async function countOtherOwners(db: Db, accountId: string, userId: string
 export function updateRole(db: Db, accountId: string, userId: string, role: string) {
   return execute(
     db,
-    "membership_set_role",
+    "membership_update_role",
     "update memberships set role = $3 where account_id = $1 and user_id = $2",
     [accountId, userId, role],
   );

@@ -2,7 +2,7 @@ import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events
 import { type Handler, on } from "../../kit/events/consumer.ts";
 import { insertAuditEvent } from "./sql.ts";
 
-/** What identity does with the events of every service: audit records are kept, once each. */
+/** Handlers of the events of every service: audit records are stored, once each. */
 export const auditHandlers: Handler[] = [
   on(AuditRecordedSchema, async (tx, record) => {
     await insertAuditEvent(tx, record);

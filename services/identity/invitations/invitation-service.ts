@@ -29,7 +29,7 @@ export type InvitationDeps = {
   cursors: Cursors;
   now: () => number;
   links: Links;
-  /** Whether mails are sent. Without, operators hand links over themselves. */
+  /** Whether mails are sent. If not, operators hand links over themselves. */
   mails: boolean;
 };
 
@@ -38,11 +38,11 @@ type Who = ReturnType<typeof who>;
 const DEFAULT_LIMIT = 20;
 const INVITATION_DAYS = 7;
 const MAX_OPEN = 100;
-// Nobody sends mail to the whole world by us, and nobody fills the mailbox of one.
+// Berth does not mail the whole world for one user, nor flood one mailbox.
 const PER_INVITER = { max: 200, seconds: 86_400 };
 const PER_RECIPIENT = { max: 10, seconds: 86_400 };
 
-/** Invitations, which are how people come into an account (docs/identity.md#invitations). */
+/** Invitations, the only way into an account (docs/identity.md#invitations). */
 export function invitationService(deps: InvitationDeps): ServiceImpl<typeof InvitationService> {
   const { pool, cursors, now, links } = deps;
   return {
@@ -53,8 +53,8 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
       return effect(pool, ctx, async (tx) => {
         await lockAccount(tx, accountId);
         if (await findMemberByEmail(tx, accountId, email))
-          throw conflict("already_member", "This user is a member of the account already.");
-        await requireRoom(tx, accountId, new Date(now()));
+          throw conflict("already_member", "This user is already a member of the account.");
+        await requireQuota(tx, accountId, new Date(now()));
         const { url, ...link } = newLink(id);
         const invitedBy = who(ctx).caller.id;
         const createdAt = new Date(now());
@@ -62,10 +62,10 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
         if (!(await sql.insertInvitation(tx, row)))
           throw conflict(
             "already_invited",
-            "This e-mail is invited already. Resend or withdraw that invitation.",
+            "This e-mail is already invited. Resend or withdraw that invitation.",
           );
         await auditInvitation(tx, who(ctx), "invitation.create", { id, accountId, email, role });
-        return sent(tx, ctx, { id, accountId, email, url });
+        return sendInvitation(tx, ctx, { id, accountId, email, url });
       });
     },
 
@@ -77,21 +77,21 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
     },
 
     async getInvitation({ accountId, invitationId }) {
-      return (await sql.findInvitation(pool, accountId, invitationId)) ?? gone();
+      return (await sql.findInvitation(pool, accountId, invitationId)) ?? throwNotFound();
     },
 
     async resendInvitation({ accountId, invitationId: id }, ctx) {
       return effect(pool, ctx, async (tx) => {
         const { url, ...link } = newLink(id);
-        const { email } = (await sql.renewInvitation(tx, { ...link, id, accountId })) ?? gone();
+        const { email } = (await sql.renewInvitation(tx, { ...link, id, accountId })) ?? throwNotFound();
         await auditInvitation(tx, who(ctx), "invitation.resend", { id, accountId, email });
-        return sent(tx, ctx, { id, accountId, email, url });
+        return sendInvitation(tx, ctx, { id, accountId, email, url });
       });
     },
 
     async withdrawInvitation({ accountId, invitationId: id }, ctx) {
       return transaction(pool, async (tx) => {
-        const withdrawn = (await sql.deleteInvitation(tx, accountId, id)) ?? gone();
+        const withdrawn = (await sql.deleteInvitation(tx, accountId, id)) ?? throwNotFound();
         await auditInvitation(tx, who(ctx), "invitation.withdraw", { id, accountId, ...withdrawn });
         return {};
       });
@@ -109,37 +109,42 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
     async acceptInvitation(req, ctx) {
       const { userId } = await authenticateUnlimited(pool, ctx, now(), "accept an invitation");
       return effect(pool, ctx, async (tx) => {
-        const taken = (await sql.consumeInvitation(tx, userId, req.invitationId, new Date(now()))) ?? gone();
-        return join(tx, who(ctx), taken, userId);
+        const invitation =
+          (await sql.consumeInvitation(tx, userId, req.invitationId, new Date(now()))) ?? throwNotFound();
+        return addMember(tx, who(ctx), invitation, userId);
       });
     },
 
     async declineInvitation(req, ctx) {
       const { userId } = await authenticateUnlimited(pool, ctx, now(), "decline an invitation");
       return effect(pool, ctx, async (tx) => {
-        const taken = (await sql.consumeInvitation(tx, userId, req.invitationId, new Date(now()))) ?? gone();
-        await auditInvitation(tx, who(ctx), "invitation.decline", taken);
+        const invitation =
+          (await sql.consumeInvitation(tx, userId, req.invitationId, new Date(now()))) ?? throwNotFound();
+        await auditInvitation(tx, who(ctx), "invitation.decline", invitation);
         return {};
       });
     },
 
     async openInvitation(req) {
-      return (await sql.findInvitationByLink(pool, hashToken(req.token), new Date(now()))) ?? expired();
+      return (
+        (await sql.findInvitationByLink(pool, hashToken(req.token), new Date(now()))) ?? throwLinkExpired()
+      );
     },
 
     async joinByInvitation(req, ctx) {
       const hash = hashToken(req.token);
-      const found = (await sql.findInvitationByLink(pool, hash, new Date(now()))) ?? expired();
+      const found = (await sql.findInvitationByLink(pool, hash, new Date(now()))) ?? throwLinkExpired();
       if (found.known) throw userExists();
       requireStrong("password", req.password);
       const passwordHash = await hashPassword(req.password);
       const { displayName } = req;
       return transaction(pool, async (tx) => {
-        const taken = (await sql.consumeInvitationByLink(tx, hash, new Date(now()))) ?? expired();
-        const person = { email: taken.email, displayName, passwordHash, now: new Date(now()) };
-        const userId = await makeUser(tx, person);
+        const invitation =
+          (await sql.consumeInvitationByLink(tx, hash, new Date(now()))) ?? throwLinkExpired();
+        const user = { email: invitation.email, displayName, passwordHash, now: new Date(now()) };
+        const userId = await createUser(tx, user);
         const caller = { ...who(ctx).caller, kind: "user" as const, id: userId };
-        const account = await join(tx, { ...who(ctx), caller }, taken, userId);
+        const account = await addMember(tx, { ...who(ctx), caller }, invitation, userId);
         return { user: await findUser(tx, userId), account };
       });
     },
@@ -151,8 +156,8 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
     return { url, nonce, hash, expiresAt: new Date(now() + INVITATION_DAYS * DAY_MS) };
   }
 
-  /** The answer to who invited, and the mail. None of it depends on whether the e-mail has a user. */
-  async function sent(
+  /** Queues the mail and returns the answer to the inviter. Neither depends on whether the e-mail has a user. */
+  async function sendInvitation(
     tx: Tx,
     ctx: HandlerContext,
     { id, accountId, email, url }: { id: string; accountId: string; email: string; url: string },
@@ -164,7 +169,7 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
       inviter,
       PER_INVITER,
       at,
-      "You have sent as many invitations as one day takes. Go on tomorrow.",
+      "You have sent as many invitations as a day allows. Try again tomorrow.",
     );
     if (deps.mails && (await countWithin(tx, windowKey("invited", email), PER_RECIPIENT, at)))
       await queueMail(tx, { kind: "invitation", address: email, data: { invitationId: id } });
@@ -180,36 +185,36 @@ async function isOperator(db: Db, ctx: HandlerContext, ms: number): Promise<bool
   return account !== undefined && permits(scope, account);
 }
 
-async function requireRoom(tx: Tx, accountId: string, now: Date): Promise<void> {
+async function requireQuota(tx: Tx, accountId: string, now: Date): Promise<void> {
   if ((await sql.countOpenInvitations(tx, accountId, now)) < MAX_OPEN) return;
   const message = `An account has at most ${MAX_OPEN} open invitations. Withdraw one first.`;
   throw refuse(403, "quota_exceeded", message, { context: { limit: MAX_OPEN } });
 }
 
-/** The user of an e-mail whose owner opened the link: a new one, or one whom somebody made in advance. */
-async function makeUser(
+/** Returns the user of an e-mail whose owner opened the link: a new one, or one whom an owner created in advance. */
+async function createUser(
   tx: Tx,
-  person: { email: string; displayName: string | undefined; passwordHash: string; now: Date },
+  user: { email: string; displayName: string | undefined; passwordHash: string; now: Date },
 ): Promise<string> {
-  const { email, displayName, passwordHash, now } = person;
+  const { email, displayName, passwordHash, now } = user;
   const id = newId("usr");
   const name = displayName ?? email.split("@")[0]!.slice(0, 80);
-  const made = await insertUser(tx, { id, email, displayName: name, passwordHash, verifiedAt: now });
-  if (made) return made.id;
+  const created = await insertUser(tx, { id, email, displayName: name, passwordHash, verifiedAt: now });
+  if (created) return created.id;
   const known = (await findUserByEmail(tx, email))!;
-  const proven = await claimEmail(tx, { id: known.id, passwordHash, displayName, now });
-  if (!proven?.first) throw userExists();
+  const claimed = await claimEmail(tx, { id: known.id, passwordHash, displayName, now });
+  if (!claimed?.first) throw userExists();
   await revokeAllTokens(tx, { userId: known.id, except: undefined, personalToo: true, now });
   return known.id;
 }
 
-/** Makes the member that an invitation promised, and answers the account as the member sees it. */
-async function join(tx: Tx, by: Who, taken: sql.ConsumedInvitation, userId: string) {
-  const { accountId, role } = taken;
-  const fresh = await insertMembership(tx, { id: newId("mem"), accountId, userId, role });
-  if (fresh === 0) throw conflict("already_member", "You are a member of this account already.");
+/** Adds the member that an invitation promised, and returns the account as the member sees it. */
+async function addMember(tx: Tx, by: Who, invitation: sql.ConsumedInvitation, userId: string) {
+  const { accountId, role } = invitation;
+  const inserted = await insertMembership(tx, { id: newId("mem"), accountId, userId, role });
+  if (inserted === 0) throw conflict("already_member", "You are already a member of this account.");
   await emit(tx, MemberAddedSchema, accountId, { accountId, userId, role });
-  await auditInvitation(tx, by, "invitation.accept", taken);
+  await auditInvitation(tx, by, "invitation.accept", invitation);
   return { ...(await findAccount(tx, accountId))!, myRole: role };
 }
 
@@ -223,16 +228,16 @@ function auditInvitation(
   return audit(tx, by, { service: "identity", accountId, action, target: id, metadata });
 }
 
-function gone(): never {
+function throwNotFound(): never {
   throw notFound("invitation");
 }
 
-function expired(): never {
-  const message = "This link was used or withdrawn, or is too old. Ask for another invitation.";
+function throwLinkExpired(): never {
+  const message = "This link was used or withdrawn, or has expired. Ask for another invitation.";
   throw invalid("token", "link_expired", message);
 }
 
 function userExists() {
-  const message = "This e-mail has a user already. Sign in, and accept the invitation at /me/invitations.";
+  const message = "This e-mail already has a user. Sign in and accept the invitation at /me/invitations.";
   return conflict("user_exists", message);
 }

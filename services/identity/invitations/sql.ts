@@ -1,4 +1,4 @@
-// Statements on invitations: they are there until they are answered, withdrawn or long past.
+// Statements on invitations, which are stored until they are answered, withdrawn or long expired.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
@@ -25,7 +25,7 @@ export type NewInvitation = {
   expiresAt: Date;
 };
 
-/** Undefined when the e-mail has an invitation to this account that is still good. */
+/** Returns undefined when the e-mail has a valid invitation to this account. */
 export function insertInvitation(db: Db, invitation: NewInvitation) {
   return one<{ id: string }>(
     db,
@@ -56,10 +56,10 @@ const INVITATION = `select i.id, i.email, i.role, 'invited' as status, u.email a
 
 export function findInvitation(db: Db, accountId: string, id: string) {
   const text = `${INVITATION} where i.account_id = $1 and i.id = $2`;
-  return one<InvitationRow>(db, "invitation_by_id", text, [accountId, id]);
+  return one<InvitationRow>(db, "invitation_find", text, [accountId, id]);
 }
 
-/** Invitations of an account, newest first. */
+/** Lists the invitations of an account, newest first. */
 export function listInvitations(
   db: Db,
   accountId: string,
@@ -67,19 +67,19 @@ export function listInvitations(
 ) {
   return many<InvitationRow>(
     db,
-    "invitations_of",
+    "invitations_list",
     `${INVITATION} where i.account_id = $1 and ($2::text is null or i.id < $2) order by i.id desc limit $3`,
     [accountId, page.before, page.limit],
   );
 }
 
-/** How many invitations of an account are still good. */
+/** Returns how many invitations of an account are still valid. */
 export async function countOpenInvitations(db: Db, accountId: string, now: Date): Promise<number> {
   const text = "select count(*) as n from invitations where account_id = $1 and expires_at > $2";
-  return (await one<{ n: number }>(db, "invitations_open", text, [accountId, now]))!.n;
+  return (await one<{ n: number }>(db, "invitations_count_open", text, [accountId, now]))!.n;
 }
 
-/** Puts another link in the place of the one before; the e-mail, or undefined when the invitation is gone. */
+/** Replaces the link of an invitation. Returns undefined when there is no such invitation. */
 export function renewInvitation(
   db: Db,
   invitation: Pick<NewInvitation, "id" | "accountId" | "nonce" | "hash" | "expiresAt">,
@@ -98,7 +98,7 @@ export function deleteInvitation(db: Db, accountId: string, id: string) {
   return one<{ email: string; role: RoleName }>(db, "invitation_delete", text, [accountId, id]);
 }
 
-/** What the mail of an invitation says; undefined when it is answered, withdrawn or past. */
+/** Returns what the mail of an invitation says; undefined when it was answered, withdrawn or has expired. */
 export function findInvitationForMail(db: Db, id: string, now: Date) {
   return one<{
     nonce: string;
@@ -133,7 +133,7 @@ const FOR_INVITED = `select i.id, i.email, i.account_id as "accountId", a.handle
   i.expires_at as "expiresAt"
   from invitations i join accounts a on a.id = i.account_id join users u on u.id = i.invited_by`;
 
-/** Invitations to the e-mail of a user, newest first; none while nobody vouched for the e-mail. */
+/** Lists the invitations to the e-mail of a user, newest first; none while the e-mail is not verified. */
 export function listInvitationsToUser(
   db: Db,
   userId: string,
@@ -141,7 +141,7 @@ export function listInvitationsToUser(
 ) {
   return many<MyInvitationRow>(
     db,
-    "invitations_to",
+    "invitations_list_to_user",
     `${FOR_INVITED} where i.email = (select email from users where id = $1 and email_verified_at is not null)
        and i.expires_at > $2 and ($3::text is null or i.id < $3)
      order by i.id desc limit $4`,
@@ -149,11 +149,11 @@ export function listInvitationsToUser(
   );
 }
 
-/** The invitation behind a link that still works, and whether its e-mail has a user for certain. */
+/** Returns the invitation of a valid link, and whether its e-mail certainly has a user. */
 export function findInvitationByLink(db: Db, hash: Buffer, now: Date) {
   return one<MyInvitationRow & { email: string; known: boolean }>(
     db,
-    "invitation_by_link",
+    "invitation_find_by_link",
     `select f.*, exists (select from users k where k.email = f.email
        and (k.email_verified_at is not null or k.disabled_at is not null)) as known
      from (${FOR_INVITED} where i.token_hash = $1 and i.expires_at > $2) f`,
@@ -165,11 +165,11 @@ export type ConsumedInvitation = { id: string; accountId: string; email: string;
 
 const CONSUMED = `i.id, i.account_id as "accountId", i.email, i.role`;
 
-/** Takes an invitation to the e-mail of a user, which is then gone; undefined when there is none to take. */
+/** Deletes and returns an invitation to the e-mail of a user; undefined when there is none. */
 export function consumeInvitation(db: Db, userId: string, id: string, now: Date) {
   return one<ConsumedInvitation>(
     db,
-    "invitation_take",
+    "invitation_consume",
     `delete from invitations i using users u
      where i.id = $1 and i.expires_at > $2 and u.id = $3 and u.email = i.email and u.email_verified_at is not null
      returning ${CONSUMED}`,
@@ -177,10 +177,10 @@ export function consumeInvitation(db: Db, userId: string, id: string, now: Date)
   );
 }
 
-/** Takes the invitation behind a link, which then works no more. */
+/** Deletes and returns the invitation of a valid link; undefined when there is none. */
 export function consumeInvitationByLink(db: Db, hash: Buffer, now: Date) {
   const text = `delete from invitations i where i.token_hash = $1 and i.expires_at > $2 returning ${CONSUMED}`;
-  return one<ConsumedInvitation>(db, "invitation_take_link", text, [hash, now]);
+  return one<ConsumedInvitation>(db, "invitation_consume_by_link", text, [hash, now]);
 }
 
 /** Deletes invitations 30 days after they expired. */

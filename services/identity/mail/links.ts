@@ -9,9 +9,9 @@ const PATHS: Record<LinkKind, string> = { inv: "/invitation", rst: "/password-re
 export type Links = ReturnType<typeof createLinks>;
 
 /**
- * One-time links. Their token is made of a seed that is stored and a key that is not, so that a mail can be
- * composed when it is sent, and the database alone opens nothing. It stands behind the #, which browsers send
- * to nobody.
+ * One-time links. Their token is derived from a seed that is stored and a key that is not, so that a mail can be
+ * composed when it is sent, and the database alone opens nothing. It is in the fragment of the URL, which
+ * browsers send to no server.
  */
 export function createLinks(keys: Buffer[], origin: string) {
   const secrets = keys.map((key) => Buffer.from(hkdfSync("sha256", key, "", "berth links", 32)));
@@ -20,12 +20,12 @@ export function createLinks(keys: Buffer[], origin: string) {
   const urlOf = (kind: LinkKind, token: string) => `${origin}${PATHS[kind]}#${token}`;
   return {
     origin,
-    /** A link of this seed, and the hash by which its token is known. */
+    /** Returns the link of a seed, and the hash of its token. */
     make(kind: LinkKind, seed: string) {
       const token = tokenOf(secrets[0]!, kind, seed);
       return { url: urlOf(kind, token), hash: hashToken(token) };
     },
-    /** The link that was made of this seed, also under a key that signs no more; undefined when none fits. */
+    /** Returns the link of a seed whose token has this hash, also under a retired key; undefined when none does. */
     find(kind: LinkKind, seed: string, hash: Buffer): string | undefined {
       const tokens = secrets.map((secret) => tokenOf(secret, kind, seed));
       const token = tokens.find((candidate) => hashToken(candidate).equals(hash));

@@ -6,23 +6,23 @@ import { upsertReset } from "../passwords/sql.ts";
 import { findCredentials } from "../users/sql.ts";
 import type { Links } from "./links.ts";
 
-export const RESET_SECONDS = 3600;
+const RESET_SECONDS = 3600;
 
 type Deps = { pool: Pool; links: Links; now: () => number };
 
-/** The texts of identity's mails, made when they are sent: only then are their links known outside the database. */
+/** Returns what composes identity's mails when they are sent: their links exist nowhere before. */
 export function createMailContents(deps: Deps): (mail: Mail) => Promise<Letter | undefined> {
   return async (mail) => {
     if (mail.kind === "invitation") return invitation(deps, mail);
     if (mail.kind === "password_reset") return passwordReset(deps, mail);
-    throw new Error(`There is no letter of kind ${mail.kind}`);
+    throw new Error(`There is no mail of kind ${mail.kind}`);
   };
 }
 
-/** The seed of an invitation's link. */
+/** Returns the seed of an invitation's link. */
 export const invitationSeed = (id: string, nonce: string) => `${id}\n${nonce}`;
 
-// An account is named by its handle: a display name can be made to read as a link of somebody else's.
+// An account is named by its handle: a display name can be made to read like a link.
 async function invitation({ pool, links, now }: Deps, mail: Mail): Promise<Letter | undefined> {
   const id = mail.data.invitationId!;
   const found = await findInvitationForMail(pool, id, new Date(now()));
@@ -37,12 +37,12 @@ To accept, open this link. It works once, until ${minute(timestampDate(expiresAt
 
 ${link}
 
-If you do not know what this is about, leave it: nothing happens then.
+If you did not expect this invitation, ignore this mail: nothing will happen.
 `,
   };
 }
 
-/** Of an e-mail that nobody has, nothing is sent: who asked for the reset cannot tell. */
+// Nothing is sent to an e-mail without a user: who requested the reset cannot tell the difference.
 async function passwordReset({ pool, links, now }: Deps, mail: Mail): Promise<Letter | undefined> {
   if (mail.ageSeconds > RESET_SECONDS) return undefined;
   const user = await findCredentials(pool, mail.address);
@@ -52,13 +52,13 @@ async function passwordReset({ pool, links, now }: Deps, mail: Mail): Promise<Le
   if ((await upsertReset(pool, { id: mail.id, userId: user.id, hash, expiresAt })) === 0) return undefined;
   return {
     subject: "Set a new password",
-    text: `Somebody asked to set a new password for ${mail.address} at ${links.origin}.
+    text: `Someone asked to set a new password for ${mail.address} at ${links.origin}.
 
 To set one, open this link. It works once, until ${minute(expiresAt)}, and ends all your sessions:
 
 ${url}
 
-If it was not you, leave it: your password stays as it is.
+If this was not you, ignore this mail: your password stays as it is.
 `,
   };
 }

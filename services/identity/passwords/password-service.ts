@@ -21,7 +21,7 @@ type Who = ReturnType<typeof who>;
 
 const RESETS_PER_EMAIL = { max: 3, seconds: 3600 };
 
-/** Passwords: changed, or set anew by a mailed link (docs/identity.md#passwords). */
+/** Passwords: changed, or reset by a mailed link (docs/identity.md#passwords). */
 export function passwordService(deps: PasswordDeps): ServiceImpl<typeof PasswordService> {
   const { pool, now, passwords } = deps;
   return {
@@ -43,7 +43,7 @@ export function passwordService(deps: PasswordDeps): ServiceImpl<typeof Password
       const hash = await hashPassword(req.new);
       return transaction(pool, async (tx) => {
         if ((await replacePassword(tx, userId, passwordHash!, hash)) === 0)
-          throw conflict("conflict", "The password was changed in this moment by another request.");
+          throw conflict("conflict", "The password was just changed by another request.");
         await clearAttempts(tx, key);
         const end = { userId, except: id, personalToo: false, now: new Date(now()) };
         await auditPassword(tx, who(ctx), "auth.password_change", userId, await revokeAllTokens(tx, end));
@@ -64,20 +64,20 @@ export function passwordService(deps: PasswordDeps): ServiceImpl<typeof Password
 
     async completePasswordReset(req, ctx) {
       const hash = hashToken(req.token);
-      if (!(await sql.findReset(pool, hash, new Date(now())))) throw expired();
+      if (!(await sql.findReset(pool, hash, new Date(now())))) throw linkExpired();
       requireStrong("password", req.password);
       const passwordHash = await hashPassword(req.password);
       return transaction(pool, async (tx) => {
-        const taken = await sql.consumeReset(tx, hash, new Date(now()));
+        const reset = await sql.consumeReset(tx, hash, new Date(now()));
         const at = new Date(now());
-        const proven = taken && (await claimEmail(tx, { id: taken.userId, passwordHash, now: at }));
-        if (!proven) throw expired();
-        const { userId } = taken;
+        const claimed = reset && (await claimEmail(tx, { id: reset.userId, passwordHash, now: at }));
+        if (!claimed) throw linkExpired();
+        const { userId } = reset;
         const caller = { ...who(ctx).caller, kind: "user" as const, id: userId };
         const by = { ...who(ctx), caller };
-        const end = { userId, except: undefined, personalToo: proven.first, now: at };
+        const end = { userId, except: undefined, personalToo: claimed.first, now: at };
         await auditPassword(tx, by, "auth.password_reset", userId, await revokeAllTokens(tx, end));
-        await rememberNetworkOf(tx, proven.email, caller.ip, at);
+        await rememberNetworkOf(tx, claimed.email, caller.ip, at);
         return {};
       });
     },
@@ -89,6 +89,6 @@ function auditPassword(tx: Tx, by: Who, action: string, userId: string, ended: n
   return audit(tx, by, { service: "identity", accountId: "", action, target: userId, metadata });
 }
 
-function expired() {
-  return invalid("token", "link_expired", "This link was used or is too old. Ask for another one.");
+function linkExpired() {
+  return invalid("token", "link_expired", "This link was used or has expired. Request another one.");
 }

@@ -8,34 +8,34 @@ const MIN_LENGTH = 12;
 
 /** Whether a password is shorter than 12 characters. */
 export function isWeak(password: string): boolean {
-  return [...normal(password)].length < MIN_LENGTH;
+  return [...normalize(password)].length < MIN_LENGTH;
 }
 
-/** Refuses a new password that is too short. `path` names the member that holds it. */
+/** Throws 422 for a new password that is too short. `path` names its member of the request. */
 export function requireStrong(path: string, password: string): void {
-  if (isWeak(password)) throw invalid(path, "weak_password", "A password has 12 characters or more.");
+  if (isWeak(password)) throw invalid(path, "weak_password", "A password must have at least 12 characters.");
 }
 
-/** The argon2id hash of a password, with salt and parameters, as text. */
+/** Returns the argon2id hash of a password, with salt and parameters, as text. */
 export function hashPassword(password: string): Promise<string> {
-  return hash(normal(password), COST);
+  return hash(normalize(password), COST);
 }
 
 export type PasswordCheck = (stored: string | undefined, password: string) => Promise<boolean>;
 
 /**
- * A check that takes equally long whether there is a stored hash or not, so that its time does not
- * tell which e-mails are known.
+ * Returns a check that takes equally long whether there is a stored hash or not, so that its time does not
+ * reveal which e-mails have a user.
  */
 export async function createPasswordCheck(): Promise<PasswordCheck> {
-  const nobodys = await hashPassword(randomBytes(24).toString("hex"));
+  const dummyHash = await hashPassword(randomBytes(24).toString("hex"));
   return async (stored, password) => {
-    const matches = await verify(stored ?? nobodys, normal(password));
+    const matches = await verify(stored ?? dummyHash, normalize(password));
     return matches && stored !== undefined;
   };
 }
 
 // Keyboards compose accents differently; the same characters are the same password.
-function normal(password: string): string {
+function normalize(password: string): string {
   return password.normalize("NFKC");
 }

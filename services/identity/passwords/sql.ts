@@ -1,11 +1,11 @@
 // Statements on links that reset a password.
 import { type Db, execute, one } from "../../kit/postgres/db.ts";
 
-/** Keeps a link that sets a password, or makes it good for longer; 0 when it was used. */
+/** Stores a link that resets a password, or extends it. Returns 0 when it was used. */
 export function upsertReset(db: Db, reset: { id: string; userId: string; hash: Buffer; expiresAt: Date }) {
   return execute(
     db,
-    "reset_keep",
+    "reset_upsert",
     `insert into password_resets as r (id, user_id, token_hash, expires_at) values ($1, $2, $3, $4)
      on conflict (id) do update set token_hash = excluded.token_hash, expires_at = excluded.expires_at
      where r.used_at is null`,
@@ -16,22 +16,22 @@ export function upsertReset(db: Db, reset: { id: string; userId: string; hash: B
 export function findReset(db: Db, hash: Buffer, now: Date) {
   const text =
     "select user_id as id from password_resets where token_hash = $1 and used_at is null and expires_at > $2";
-  return one<{ id: string }>(db, "reset_by_link", text, [hash, now]);
+  return one<{ id: string }>(db, "reset_find", text, [hash, now]);
 }
 
-/** Uses a link, and with it all others of its user; undefined when it does not work any more. */
+/** Uses up a link, and with it all others of its user. Returns undefined when it is no longer valid. */
 export function consumeReset(db: Db, hash: Buffer, now: Date) {
   return one<{ userId: string }>(
     db,
-    "reset_take",
-    `with taken as (
+    "reset_consume",
+    `with consumed as (
        update password_resets set used_at = $2 where token_hash = $1 and used_at is null and expires_at > $2
        returning id, user_id
      ), others as (
-       update password_resets r set used_at = $2 from taken t
-       where r.user_id = t.user_id and r.id <> t.id and r.used_at is null
+       update password_resets r set used_at = $2 from consumed c
+       where r.user_id = c.user_id and r.id <> c.id and r.used_at is null
      )
-     select user_id as "userId" from taken`,
+     select user_id as "userId" from consumed`,
     [hash, now],
   );
 }

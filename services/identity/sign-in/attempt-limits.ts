@@ -3,22 +3,22 @@ import { refuse } from "../../kit/rpc/errors.ts";
 import { attemptKey, windowKey } from "./attempt-keys.ts";
 import * as sql from "./sql.ts";
 
-/** How many tries, mails or the like a window takes. */
+/** How many attempts, mails or the like fit into a window. */
 export type Limit = { max: number; seconds: number };
 
 const WINDOW_SECONDS = 15 * 60;
 /** Failed sign-ins of one e-mail from one network (docs/identity.md#sign-in-limits). */
 export const PER_NETWORK: Limit = { max: 10, seconds: WINDOW_SECONDS };
-/** Failed sign-ins of one e-mail from all networks from which it was never let in, together. */
+/** Failed sign-ins of one e-mail from all networks together from which it has not signed in before. */
 const PER_EMAIL: Limit = { max: 50, seconds: WINDOW_SECONDS };
 const KNOWN_DAYS = 30;
 
-/** A sign-in that was admitted: its windows count it as a failure until it turns out to be none. */
+/** A sign-in that was admitted: its windows count it as a failure until it succeeds. */
 export type Attempt = { own: Buffer; shared: Buffer | undefined; at: Date };
 
 /**
- * Admits a try to sign in with this e-mail, or refuses it with 429. A network from which the e-mail signed in
- * within 30 days has only tries of its own, so nobody can close an e-mail to the one who uses it.
+ * Admits an attempt to sign in with this e-mail, or throws 429. A network from which the e-mail signed in within
+ * 30 days has only its own limit, so nobody can lock a user out by guessing.
  */
 export async function admitSignIn(pool: Pool, email: string, ip: string, ms: number): Promise<Attempt> {
   const own = attemptKey(email, ip);
@@ -32,34 +32,34 @@ export async function admitSignIn(pool: Pool, email: string, ip: string, ms: num
       shared,
       PER_EMAIL,
       at,
-      "Too many failed sign-ins of this e-mail. Wait, then try again.",
+      "Too many failed sign-ins for this e-mail. Wait, then try again.",
     );
   } catch (error) {
-    // It was not looked at, so it is no failure of this network.
+    // The password was not checked, so it is no failure of this network.
     await sql.uncountAttempt(pool, own, at);
     throw error;
   }
   return { own, shared, at };
 }
 
-/** The sign-in succeeded: its network starts anew, and is known from now on. */
+/** Records that the sign-in succeeded: its network has no failures, and is a known one for 30 days. */
 export async function completeSignIn(db: Db, attempt: Attempt): Promise<void> {
   await sql.clearAttempts(db, attempt.own);
   if (attempt.shared) await sql.uncountAttempt(db, attempt.shared, attempt.at);
   await sql.rememberNetwork(db, attempt.own, attempt.at, KNOWN_DAYS);
 }
 
-/** From now on the e-mail has tries of its own from this address. */
+/** Makes the network of an address a known one for this e-mail. */
 export function rememberNetworkOf(db: Db, email: string, ip: string, now: Date): Promise<number> {
   return sql.rememberNetwork(db, attemptKey(email, ip), now, KNOWN_DAYS);
 }
 
-/** Counts one under a key, if its window has room; false when it is full. */
+/** Counts one under a key. Returns false when its window is full. */
 export async function countWithin(db: Db, key: Buffer, limit: Limit, now: Date): Promise<boolean> {
   return (await sql.countAttempt(db, { key, now, windowSeconds: limit.seconds, max: limit.max })) === 1;
 }
 
-/** Counts one try under a key; 429 rate_limited with the seconds to wait when its window is full. */
+/** Counts one under a key. Throws 429 rate_limited with the seconds to wait when its window is full. */
 export async function countOrRefuse(
   db: Db,
   key: Buffer,

@@ -101,7 +101,7 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
         throw refuse(
           403,
           "forbidden",
-          "A limited token makes only tokens with its own account and at most its own role.",
+          "A limited token can only create tokens for its own account, with at most its own role.",
         );
       if (accountId !== undefined && !(await findMember(pool, accountId, userId)))
         throw refuse(403, "forbidden", "The caller is not a member of this account.");
@@ -126,7 +126,7 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
         const ended = await revokeToken(tx, who(ctx), token);
         if (!ended) throw notFound("token");
         if (!permits(scope, ended))
-          throw refuse(403, "forbidden", "A limited token cannot revoke one that reaches further.");
+          throw refuse(403, "forbidden", "A limited token cannot revoke a token that reaches further.");
         return {};
       });
     },

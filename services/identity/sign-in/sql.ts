@@ -1,9 +1,9 @@
-// Statements on windows of tries, and on networks from which somebody signed in.
+// Statements on windows of attempts, and on networks from which users signed in.
 import { type Db, execute, one } from "../../kit/postgres/db.ts";
 
 /**
- * Counts one failure against the key; 0 when the window is full already. Taken before the password
- * is looked at and given back on success, so that parallel guesses cannot pass the limit.
+ * Counts one failure against a key. Returns 0 when its window is full. Counted before the password is checked and
+ * uncounted on success, so that parallel guesses cannot pass the limit.
  */
 export function countAttempt(
   db: Db,
@@ -12,7 +12,7 @@ export function countAttempt(
   const recent = "from unnest(a.failed_at) t where t > $2::timestamptz - make_interval(secs => $3)";
   return execute(
     db,
-    "attempt_take",
+    "attempt_count",
     `insert into sign_in_attempts as a (key, failed_at, expires_at)
      values ($1, array[$2::timestamptz], $2::timestamptz + make_interval(secs => $3))
      on conflict (key) do update
@@ -22,7 +22,7 @@ export function countAttempt(
   );
 }
 
-/** Seconds until a full window takes another attempt, at least 1. */
+/** Returns the seconds until a full window has room for another attempt, at least 1. */
 export async function secondsUntilAttempt(
   db: Db,
   attempt: { key: Buffer; now: Date; windowSeconds: number },
@@ -42,11 +42,11 @@ export function clearAttempts(db: Db, key: Buffer) {
   return execute(db, "attempts_clear", "delete from sign_in_attempts where key = $1", [key]);
 }
 
-/** Takes one try of this time out of the window again. */
+/** Removes one attempt of this time from the window. */
 export function uncountAttempt(db: Db, key: Buffer, at: Date) {
   return execute(
     db,
-    "attempt_give_back",
+    "attempt_uncount",
     `update sign_in_attempts
      set failed_at = failed_at[:array_position(failed_at, $2) - 1] || failed_at[array_position(failed_at, $2) + 1:]
      where key = $1 and $2::timestamptz = any(failed_at)`,
@@ -54,7 +54,7 @@ export function uncountAttempt(db: Db, key: Buffer, at: Date) {
   );
 }
 
-/** Whether somebody signed in under this key lately. */
+/** Whether a user signed in from this network within 30 days. */
 export async function isKnownNetwork(db: Db, key: Buffer, now: Date): Promise<boolean> {
   const text = "select from known_networks where key = $1 and expires_at > $2";
   return (await execute(db, "network_known", text, [key, now])) === 1;
@@ -63,7 +63,7 @@ export async function isKnownNetwork(db: Db, key: Buffer, now: Date): Promise<bo
 export function rememberNetwork(db: Db, key: Buffer, now: Date, days: number) {
   return execute(
     db,
-    "network_know",
+    "network_remember",
     `insert into known_networks (key, expires_at) values ($1, $2::timestamptz + make_interval(days => $3))
      on conflict (key) do update set expires_at = excluded.expires_at`,
     [key, now, days],

@@ -13,8 +13,8 @@ export const DAY_MS = 24 * 3600 * 1000;
 export type AuthenticatedToken = { id: string; userId: string; kind: "session" | "token"; scope: TokenScope };
 
 /**
- * The session or token that the request carries, read now: what its owner may do beyond one account
- * hangs on its scope. 401 when it has ended since the gateway looked.
+ * Returns the session or token of the request as it is now: what its user may do beyond one account depends on
+ * its scope. Throws 401 when it ended since the gateway checked it.
  */
 export async function authenticate(db: Db, ctx: HandlerContext, now: number): Promise<AuthenticatedToken> {
   const { caller } = who(ctx);
@@ -27,11 +27,11 @@ export async function authenticate(db: Db, ctx: HandlerContext, now: number): Pr
           now: new Date(now),
           idleSeconds: SESSION_IDLE_SECONDS,
         });
-  if (!row) throw refuse(401, "unauthenticated", "The token is not valid any more.");
+  if (!row) throw refuse(401, "unauthenticated", "The token is no longer valid.");
   return { id: row.id, userId: caller.id, kind: row.kind, scope: row };
 }
 
-/** As `authenticate`, and 403 for a token that is limited: what follows concerns the user as a whole. */
+/** As `authenticate`. Throws 403 for a limited token: what follows concerns the user as a whole. */
 export async function authenticateUnlimited(
   db: Db,
   ctx: HandlerContext,

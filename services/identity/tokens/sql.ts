@@ -3,7 +3,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 
-/** What is absent arrives as null, which a message takes as absent. */
+/** Absent members arrive as null, which a message treats as absent. */
 export type TokenRow = {
   id: string;
   name: string;
@@ -32,7 +32,7 @@ export type NewToken = {
 const TOKEN = `id, name, last_four as "lastFour", role_cap as "roleCap", account_id as "accountId",
   created_at as "createdAt", expires_at as "expiresAt", last_used_at as "lastUsedAt"`;
 
-/** Undefined when a token of this very text was made before. A session counts as used when it is made. */
+/** Returns undefined when a token of this very text exists. A session counts as used when it is created. */
 export function insertToken(db: Db, token: NewToken) {
   return one<TokenRow>(
     db,
@@ -57,7 +57,7 @@ export function insertToken(db: Db, token: NewToken) {
   );
 }
 
-/** Personal tokens of a user that still work, newest first. */
+/** Lists the valid personal tokens of a user, newest first. */
 export function listTokens(
   db: Db,
   userId: string,
@@ -65,7 +65,7 @@ export function listTokens(
 ) {
   return many<TokenRow>(
     db,
-    "tokens_of",
+    "tokens_list",
     `select ${TOKEN} from tokens
      where user_id = $1 and kind = 'token' and revoked_at is null and expires_at > $2
        and ($3::text is null or id < $3)
@@ -82,7 +82,7 @@ export type SessionRow = {
   expiresAt: Timestamp;
 };
 
-/** Sessions of a user that still work, newest first; `expiresAt` is when one ends if it is not used again. */
+/** Lists the valid sessions of a user, newest first; `expiresAt` is when one ends if it is not used again. */
 export function listSessions(
   db: Db,
   userId: string,
@@ -91,7 +91,7 @@ export function listSessions(
   const idleEnd = "last_used_at + make_interval(secs => $3)";
   return many<SessionRow>(
     db,
-    "sessions_of",
+    "sessions_list",
     `select id, ip, created_at as "createdAt", last_used_at as "lastUsedAt", least(expires_at, ${idleEnd}) as "expiresAt"
      from tokens
      where user_id = $1 and kind = 'session' and revoked_at is null and expires_at > $2 and ${idleEnd} > $2
@@ -101,7 +101,7 @@ export function listSessions(
   );
 }
 
-/** Ends a session or token of a user; undefined when there is none of this kind that could end. */
+/** Revokes a session or token of a user. Returns undefined when none of this kind could be revoked. */
 export function revokeToken(
   db: Db,
   token: { id: string; userId: string; kind: "session" | "token"; now: Date },
@@ -115,14 +115,14 @@ export function revokeToken(
   );
 }
 
-/** Ends sessions of a user, all but `except`, and personal tokens too when asked; how many. */
+/** Revokes the sessions of a user but `except`, personal tokens too when asked. Returns how many. */
 export function revokeTokens(
   db: Db,
   end: { userId: string; except: string | undefined; personalToo: boolean; now: Date },
 ) {
   return execute(
     db,
-    "tokens_end",
+    "tokens_revoke",
     `update tokens set revoked_at = $4
      where user_id = $1 and revoked_at is null and id is distinct from $2 and (kind = 'session' or $3)
        and expires_at > $4`,
@@ -135,7 +135,7 @@ const LIVE = `t.revoked_at is null and t.expires_at > $1::timestamptz
   and (t.kind = 'token' or t.last_used_at > $1::timestamptz - make_interval(secs => $2))
   and exists (select from users u where u.id = t.user_id and u.disabled_at is null)`;
 
-/** The session or token under an id, while it works. */
+/** Returns the session or token of an id while it is valid. */
 export function findLiveToken(db: Db, token: { id: string; userId: string; now: Date; idleSeconds: number }) {
   return one<{ id: string; kind: "session" | "token"; roleCap?: RoleName; accountId?: string }>(
     db,
@@ -157,9 +157,9 @@ export type CallerRow = {
 };
 
 /**
- * Who a token is, while it works, and notes its use unless that was noted within the last minute.
- * `expiresAt` of a session is when it ends if it is not used again; a token that is bound to an
- * account shows no other membership.
+ * Returns whose token this is while it is valid, and records its use unless that was recorded within a minute.
+ * `expiresAt` of a session is when it ends if it is not used again; a token bound to an account
+ * has no other membership.
  */
 export function findCallerByToken(db: Db, lookup: { hash: Buffer; now: Date; idleSeconds: number }) {
   return one<CallerRow>(

@@ -6,7 +6,7 @@ export type UserRow = { id: string; email: string; displayName: string; createdA
 
 const USER = `id, email, display_name as "displayName", created_at as "createdAt"`;
 
-/** Undefined when the e-mail is known already. `email` is in lower case. */
+/** Returns undefined when the e-mail already has a user. `email` is in lower case. */
 export function insertUser(
   db: Db,
   user: {
@@ -29,36 +29,36 @@ export function insertUser(
 export function findUser(db: Db, id: string) {
   return one<UserRow & { emailVerified: boolean }>(
     db,
-    "user_by_id",
+    "user_find",
     `select ${USER}, email_verified_at is not null as "emailVerified" from users where id = $1`,
     [id],
   );
 }
 
 export function findUserByEmail(db: Db, email: string) {
-  return one<UserRow>(db, "user_by_email", `select ${USER} from users where email = $1`, [email]);
+  return one<UserRow>(db, "user_find_by_email", `select ${USER} from users where email = $1`, [email]);
 }
 
-/** What signing in compares with. */
+/** Returns the user of an e-mail with what signing in compares. */
 export function findCredentials(db: Db, email: string) {
   return one<UserRow & { passwordHash: string | null; disabled: boolean }>(
     db,
-    "user_credentials",
+    "credentials_find",
     `select ${USER}, password_hash as "passwordHash", disabled_at is not null as disabled
      from users where email = $1`,
     [email],
   );
 }
 
-/** Sets a password; 0 when it is not any more the one that was looked at. */
+/** Replaces a password that was checked. Returns 0 when it was changed since. */
 export function replacePassword(db: Db, userId: string, before: string, hash: string) {
   const text = "update users set password_hash = $3 where id = $1 and password_hash = $2";
   return execute(db, "password_replace", text, [userId, before, hash]);
 }
 
 /**
- * Gives an e-mail to who proved that it is his, with a password of his own. `first` when nobody had vouched for
- * it before: whoever used it until then may have been somebody else.
+ * Sets the password of a user who proved to own the e-mail, and marks the e-mail as verified. `first` when it was
+ * not verified before: whoever used the e-mail until then may have been someone else. Undefined for a disabled user.
  */
 export function claimEmail(
   db: Db,
@@ -66,7 +66,7 @@ export function claimEmail(
 ) {
   return one<{ email: string; first: boolean }>(
     db,
-    "email_prove",
+    "email_claim",
     `update users u set password_hash = $2, display_name = coalesce($3, u.display_name),
        email_verified_at = coalesce(u.email_verified_at, $4)
      from (select id, email_verified_at is null as first from users where id = $1 for update) o

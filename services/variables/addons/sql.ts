@@ -1,14 +1,14 @@
 // Statements on the keys that managed addons publish.
 import { type Db, execute, many } from "../../kit/postgres/db.ts";
 
-/** Remembers that an addon published this revision; false when it is not newer than what is known. */
+/** Records that an addon published this revision. Returns false when it is not newer than what is known. */
 export async function recordPublication(
   db: Db,
   addon: { serviceId: string; ready: boolean; revision: number },
 ): Promise<boolean> {
   const changed = await execute(
     db,
-    "addon_published",
+    "addon_record_publication",
     `update scopes set ready = $2, keys_revision = $3
      where id = $1 and deleted_at is null and (keys_revision < $3 or (keys_revision = $3 and ready <> $2))`,
     [addon.serviceId, addon.ready, addon.revision],
@@ -51,11 +51,11 @@ export type AddonKeyRow = {
   sealed: Buffer | null;
 };
 
-/** The named services of environments, with their keys. */
+/** Lists the named services of environments, with their keys. */
 export function listAddonKeys(db: Db, environmentIds: string[], names: string[]) {
   return many<AddonKeyRow>(
     db,
-    "addon_rows",
+    "addon_keys_list",
     `select s.parent_id as "environmentId", s.name, s.id as "serviceId", s.type, s.ready,
        k.key, k.sensitive, k.size, k.sealed
      from scopes s left join addon_keys k on k.service_id = s.id

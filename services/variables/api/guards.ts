@@ -56,7 +56,7 @@ export async function impactGuard(
     const impact = await findImpact(db, scope, names, services, MAX_IMPACT_SHOWN);
     throw conflict(
       "impact_confirmation_required",
-      "Services lose the value or fall back to a wider scope. Repeat with confirmImpact: true.",
+      "Services would lose the value or fall back to a wider scope. Repeat the request with confirmImpact: true.",
       { impact },
     );
   };

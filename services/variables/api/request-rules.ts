@@ -33,11 +33,12 @@ export function parsePatch(name: string, given: Given): { source?: Source; sensi
 /** Returns the sources of a batch, in its order. Throws 422 with every entry that is wrong. */
 export function parseBatch(set: (Given & { name: string })[], unset: string[]): Source[] {
   if (set.length + unset.length > MAX_BATCH_NAMES)
-    throw invalid("set", "batch_too_large", `A batch names at most ${MAX_BATCH_NAMES} variables.`);
+    throw invalid("set", "batch_too_large", `A batch may name at most ${MAX_BATCH_NAMES} variables.`);
   const problems: Detail[] = [];
   const seen = new Set<string>();
   const refuseRepeated = (name: string, path: string) => {
-    if (seen.has(name)) problems.push({ path, reason: "duplicate_name", message: `${name} is named twice.` });
+    if (seen.has(name))
+      problems.push({ path, reason: "duplicate_name", message: `${name} is named more than once.` });
   };
   const sources = set.map((entry, index) => {
     refuseRepeated(entry.name, `set[${index}].name`);
@@ -61,7 +62,7 @@ function checkSource(name: string, given: Given, prefix: string): { source?: Sou
   if (sources.length !== 1)
     return wrong("value", "exactly_one_source", "Give exactly one of value, connection and aliasTarget.");
   if (sensitive !== undefined && value === undefined)
-    return wrong("sensitive", "sensitive_requires_literal", "Only a variable with a value has sensitive.");
+    return wrong("sensitive", "sensitive_requires_literal", "Only a variable with a value can be sensitive.");
   if (aliasTarget === name)
     return wrong("aliasTarget", "alias_self_reference", "An alias cannot point to itself.");
   if (aliasTarget !== undefined) return { source: { kind: "alias", target: aliasTarget } };
@@ -70,6 +71,6 @@ function checkSource(name: string, given: Given, prefix: string): { source?: Sou
   if (value!.includes("\0") || !value!.isWellFormed())
     return wrong("value", "value_invalid", "A value is Unicode text without the character U+0000.");
   if (Buffer.byteLength(value!) > MAX_VALUE_BYTES)
-    return wrong("value", "value_too_large", `A value has at most ${MAX_VALUE_BYTES} bytes of UTF-8.`);
+    return wrong("value", "value_too_large", `A value may have at most ${MAX_VALUE_BYTES} bytes of UTF-8.`);
   return { source: { kind: "literal", value: value! } };
 }

@@ -59,7 +59,7 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
         async (tx) => {
           const replaced = await sql.listReplaced(tx, scope.id, [req.name]);
           if (replaced.length > 0)
-            throw conflict("variable_exists", `${req.name} exists in this ${scope.kind} already.`);
+            throw conflict("variable_exists", `${req.name} already exists in this ${scope.kind}.`);
           return { action: "variable.create", target: req.name, set: [row], unset: [], replaced };
         },
         async (tx, { warnings }) => {

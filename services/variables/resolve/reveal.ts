@@ -28,6 +28,6 @@ export async function reveal(db: Db, vault: Vault, scope: Scope, name: string): 
   const { context, sealed } = entry.value!;
   // The keys of addons came with their sealed value, the chain without.
   const value = sealed ?? (await findVariable(db, context.scopeId, context.name))?.sealed;
-  if (!value) throw invalid("", "alias_target_not_found", "The target was removed just now.");
+  if (!value) throw invalid("", "alias_target_not_found", "The target of the alias was just removed.");
   return vault.open(context, value);
 }

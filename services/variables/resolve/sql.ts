@@ -16,13 +16,13 @@ export type ChainRow = {
 const CHAIN = `id, name, scope_id as "scopeId", sensitive, size, connection_service as "connectionService",
   connection_key as "connectionKey", alias_target as "aliasTarget"`;
 
-/** All rows of scopes, without values. */
+/** Lists all rows of scopes, without values. */
 export function listChainRows(db: Db, scopeIds: string[]) {
   const text = `select ${CHAIN} from variables where scope_id = any($1)`;
   return many<ChainRow>(db, "chain_rows", text, [scopeIds]);
 }
 
-/** All rows of scopes with their sealed values; those of sensitive rows only when `sensitive`. */
+/** Lists all rows of scopes with their sealed values; those of sensitive rows only when `sensitive`. */
 export function listSealedChainRows(db: Db, scopeIds: string[], sensitive: boolean) {
   return many<ChainRow & { sealed: Buffer | null }>(
     db,

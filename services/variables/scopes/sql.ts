@@ -2,7 +2,7 @@
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { ScopeIds, ScopePath } from "./scope.ts";
 
-/** The scopes of a path as far as they exist. */
+/** The scopes of a path, as far as they exist. */
 export type ScopeRow = {
   accountId: string;
   projectId: string;
@@ -12,7 +12,7 @@ export type ScopeRow = {
   serviceId: string | null;
   serviceRevision: number | null;
   serviceType: string | null;
-  /** A deletion of one of them was announced. */
+  /** The deletion of one of them was announced. */
   doubted: boolean;
 };
 
@@ -24,7 +24,7 @@ const PATH = `p.account_id as "accountId", p.id as "projectId", p.revision as "p
 export function findScopeRow(db: Db, path: ScopePath) {
   return one<ScopeRow>(
     db,
-    "scopes_of_path",
+    "scope_find",
     `select ${PATH} from scopes p
      left join scopes e on e.id = $3 and e.parent_id = p.id and e.deleted_at is null
      left join scopes s on s.parent_id = e.id and s.name = $4 and s.deleted_at is null
@@ -36,7 +36,7 @@ export function findScopeRow(db: Db, path: ScopePath) {
 export function findServiceRow(db: Db, serviceId: string) {
   return one<ScopeRow>(
     db,
-    "scopes_of_service",
+    "scope_find_service",
     `select ${PATH} from scopes s
      join scopes e on e.id = s.parent_id and e.deleted_at is null
      join scopes p on p.id = e.parent_id and p.deleted_at is null
@@ -48,21 +48,24 @@ export function findServiceRow(db: Db, serviceId: string) {
 /** How long after its announcement a deletion may still be under way. */
 const DOUBT = "interval '2 minutes'";
 
-/** Notes that a scope may be deleted from now on, whoever has heard of it. */
+/** Records that the deletion of a scope was announced, also of one that is not known. */
 export function insertDoubt(db: Db, scopeId: string) {
   return execute(
     db,
-    "doubt",
+    "doubt_insert",
     "insert into doubts (scope_id) values ($1) on conflict (scope_id) do update set at = now()",
     [scopeId],
   );
 }
 
-/** Forgets announcements of deletions that did not happen: the scopes are there, long after. */
+/** Deletes announcements of deletions that did not happen: the scopes still exist long after. */
 export function deleteStaleDoubts(db: Db, scopeIds: string[]) {
-  return execute(db, "doubts_end", `delete from doubts where scope_id = any($1) and at < now() - ${DOUBT}`, [
-    scopeIds,
-  ]);
+  return execute(
+    db,
+    "doubts_delete_stale",
+    `delete from doubts where scope_id = any($1) and at < now() - ${DOUBT}`,
+    [scopeIds],
+  );
 }
 
 /**
@@ -107,7 +110,7 @@ function innermost({ projectId, environmentId, serviceId }: ScopeIds) {
   return { id, kind, parentId };
 }
 
-/** Services that held a name before the given one was made. */
+/** Lists the services that had a name before the given one was created. */
 export async function listOlderNamesakes(
   db: Db,
   service: { id: string; environmentId: string; name: string },
@@ -133,17 +136,17 @@ export function insertDeleted(db: Db, ids: ScopeIds) {
   );
 }
 
-/** Deletes a scope and all below it with their variables and keys; gives how many addon keys went. */
+/** Marks a scope and all below it deleted, with their variables and keys. Returns how many addon keys were deleted. */
 export async function softDeleteTree(db: Db, id: string): Promise<number> {
   const gone = await one<{ keys: number }>(
     db,
-    "scope_bury",
+    "scope_soft_delete",
     `with tree as (
        select $1::text as id
        union all select id from scopes where parent_id = $1 and deleted_at is null
        union all select c.id from scopes m join scopes c on c.parent_id = m.id and c.deleted_at is null
          where m.parent_id = $1 and m.deleted_at is null
-     ), buried as (
+     ), marked as (
        update scopes set deleted_at = coalesce(deleted_at, now()), ready = false where id in (select id from tree)
      ), emptied as (
        delete from variables where scope_id in (select id from tree)
@@ -157,11 +160,11 @@ export async function softDeleteTree(db: Db, id: string): Promise<number> {
   return gone?.keys ?? 0;
 }
 
-/** Raises the revision of an environment whose services or addon keys changed; undefined when it is gone. */
+/** Raises the revision of an environment whose services or addon keys changed. Returns undefined when it is deleted. */
 export async function bumpEnvironmentRevision(db: Db, id: string): Promise<number | undefined> {
   const touched = await one<{ revision: number }>(
     db,
-    "environment_touch",
+    "environment_bump_revision",
     `update scopes set revision = revision + 1, widest_key = (
        select coalesce(max(k.size), 0) from scopes s join addon_keys k on k.service_id = s.id
        where s.parent_id = $1 and s.deleted_at is null)
@@ -171,7 +174,7 @@ export async function bumpEnvironmentRevision(db: Db, id: string): Promise<numbe
   return touched?.revision;
 }
 
-/** Which of the names are services of the environment. */
+/** Returns which of the names are services of the environment. */
 export async function findServiceNames(db: Db, environmentId: string, names: string[]): Promise<Set<string>> {
   const found = await many<{ name: string }>(
     db,
@@ -182,5 +185,5 @@ export async function findServiceNames(db: Db, environmentId: string, names: str
   return new Set(found.map(({ name }) => name));
 }
 
-/** A web or worker service, as the deployer tells it. */
+/** A web or worker service, as the deployer lists it. */
 export type ServiceRef = { id: string; name: string; environmentId: string };

@@ -3,7 +3,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { ScopeRow, ServiceRef } from "../scopes/sql.ts";
 
-/** A variable without its place and value. */
+/** A variable without its scope and value. */
 export type StoredVariable = {
   id: string;
   name: string;
@@ -22,7 +22,7 @@ const STORED = `id, name, revision, sensitive, connection_service as "connection
   connection_key as "connectionKey", alias_target as "aliasTarget",
   created_at as "createdAt", updated_at as "updatedAt"`;
 
-/** Variables of a scope, newest first, with the sealed values of those that are not sensitive. */
+/** Lists the variables of a scope, newest first, with the sealed values of those that are not sensitive. */
 export function listVariables(db: Db, scopeId: string, page: { before?: string | undefined; limit: number }) {
   return many<SealedVariable>(
     db,
@@ -36,13 +36,13 @@ export function listVariables(db: Db, scopeId: string, page: { before?: string |
 export function findVariable(db: Db, scopeId: string, name: string) {
   return one<SealedVariable>(
     db,
-    "variable_by_name",
+    "variable_find",
     `select ${STORED}, size, sealed from variables where scope_id = $1 and name = $2`,
     [scopeId, name],
   );
 }
 
-/** What a write has to know of a row that it replaces. */
+/** What a write needs to know of a row that it replaces. */
 export type Replaced = { id: string; name: string; size: number; sensitive: boolean; literal: boolean };
 
 export function listReplaced(db: Db, scopeId: string, names: string[]) {
@@ -106,11 +106,11 @@ export function deleteVariables(db: Db, scopeId: string, names: string[]) {
   ]);
 }
 
-/** Sets the revision of a scope and counts its rows again; gives how many there are. */
+/** Sets the revision of a scope and recomputes its totals. Returns how many variables it has. */
 export async function updateScopeTotals(db: Db, scopeId: string, revision: number): Promise<number> {
   const found = await one<{ variables: number }>(
     db,
-    "scope_finish",
+    "scope_update_totals",
     `update scopes set revision = $2, (variables, bytes, refs, widest) = (
        select count(*), coalesce(sum(length(name) + size), 0), count(*) - count(sealed), coalesce(max(size), 0)
        from variables where scope_id = $1)
@@ -120,18 +120,18 @@ export async function updateScopeTotals(db: Db, scopeId: string, revision: numbe
   return found!.variables;
 }
 
-/** What a write adds at most to each resolved set below its scope. */
+/** The most that a write adds to each resolved set below its scope. */
 export type Growth = { bytes: number; refs: number; widest: number };
 
 /**
- * The resolved sets below a scope that may be larger than `limit` bytes after a write: those of its
+ * Lists the resolved sets below a scope that may be larger than `limit` bytes after a write: those of its
  * services, and those that a new service of each environment or project would get. The bound counts every
  * row as if nothing shadowed it, and every alias and connection as the largest value in reach.
  */
 export function listSetsOver(db: Db, scopeId: string, growth: Growth, limit: number) {
   return many<Pick<ScopeRow, "projectId" | "environmentId" | "serviceId"> & { serviceName: string | null }>(
     db,
-    "leaves_over",
+    "sets_over",
     `with leaf as (
        select * from scopes where id = $1
        union all select * from scopes where parent_id = $1 and deleted_at is null
@@ -151,8 +151,8 @@ export function listSetsOver(db: Db, scopeId: string, growth: Growth, limit: num
 }
 
 /**
- * Those of the services below a scope that resolve one of the names to its variable, as no nearer scope has the
- * name. At most `limit` of them, newest first; `total` counts all.
+ * Lists which of the services below a scope resolve one of the names to its variable, because no nearer scope has
+ * the name. At most `limit` of them, newest first; `total` counts all.
  */
 export function listImpact(
   db: Db,

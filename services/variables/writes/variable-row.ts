@@ -64,7 +64,11 @@ export function applyPatch(
       `${old.name} is of kind ${kind}; the kind of a variable never changes.`,
     );
   if (patch.sensitive !== undefined && kind !== "literal")
-    throw invalid("sensitive", "sensitive_requires_literal", "Only a variable with a value has sensitive.");
+    throw invalid(
+      "sensitive",
+      "sensitive_requires_literal",
+      "Only a variable with a value can be sensitive.",
+    );
   const { id, name } = old;
   const row = source ? toRow(vault, scope, { id, name, sensitive }, source) : { ...old, sensitive };
   const unsealed = old.sensitive && !sensitive && !source;
