@@ -71,46 +71,6 @@ describe("changing the password", () => {
   });
 });
 
-describe("sessions", () => {
-  test("are listed newest first, page by page, with the one that asks marked, until they end", async () => {
-    const { email, password, token } = await it.member("reader");
-    await signIn(email, password, "198.51.100.3");
-    await signIn(email, password, "198.51.100.4");
-    const { sessions, caller } = await it.as(token);
-    const { data } = await sessions.listSessions({});
-    expect(data.map(({ ip, current }) => [ip, current])).toEqual([
-      ["198.51.100.4", false],
-      ["198.51.100.3", false],
-      ["203.0.113.7", true],
-    ]);
-    expect(data[2]!.id).toBe(caller.tokenId);
-    const { data: first, page } = await sessions.listSessions({ limit: 2 });
-    const { data: rest } = await sessions.listSessions({ limit: 2, cursor: page!.nextCursor });
-    expect([...first, ...rest].map(({ id }) => id)).toEqual(data.map(({ id }) => id));
-    it.clock.ms += 11 * 60 * MINUTE;
-    await it.lookup(token);
-    it.clock.ms += 2 * 60 * MINUTE;
-    expect((await sessions.listSessions({})).data.map(({ id }) => id)).toEqual([caller.tokenId]);
-  });
-
-  test("end one by one, by their user alone and by no limited token", async () => {
-    const { email, password, token } = await it.member("reader");
-    const other = await signIn(email, password);
-    const id = (await it.lookup(other.token)).tokenId;
-    const { sessions } = await it.as(token);
-    const stranger = (await it.as((await it.member("reader")).token)).sessions;
-    expect(await refused(stranger.endSession({ sessionId: id }))).toBe("404 not_found");
-    const limited = await sessions.createToken({ name: "ci", roleCap: "reader" });
-    const capped = (await it.as(limited.token)).sessions;
-    expect(await refused(capped.endSession({ sessionId: id }))).toBe("403 forbidden");
-    expect(await refused(sessions.endSession({ sessionId: limited.id }))).toBe("404 not_found");
-    await sessions.endSession({ sessionId: id });
-    expect(await refused(it.lookup(other.token))).toBe(WRONG);
-    expect(await refused(sessions.endSession({ sessionId: id }))).toBe("404 not_found");
-    await it.lookup(token);
-  });
-});
-
 test("an installation without mail says that it cannot mail a link, of every e-mail", async () => {
   const { email } = await it.member("reader");
   for (const each of [email, "nobody@example.com"])

@@ -1,8 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
-import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
-import { eventually } from "../../kit/testing/testing.ts";
-import { headers, refusal, refused, startVariables, type TestVariables } from "../testing.ts";
+import { headers, refused, startVariables, type TestVariables } from "../testing.ts";
 
 let world: TestVariables;
 
@@ -230,48 +227,6 @@ test("an alias and a connection are told to be sensitive when what they point to
   expect(told).toMatchObject({ TO_URL: true, TO_NOTHING: false, SECRET: false, C_HOST: false });
 });
 
-test("deleting at project and environment scope needs confirmation and tells who is concerned", async () => {
-  const { P, E, S, editor, reader } = scene({ web: "web", api: "worker", db: "postgres" });
-  for (const name of ["web", "api", "db"]) await reader.listVariables({ ...E, service: name });
-  await editor.createVariable({ ...P, name: "X", value: "p" });
-  await editor.createVariable({ ...E, service: "api", name: "X", value: "own" });
-  const { status, code, context } = await refusal(editor.deleteVariable({ ...P, variableName: "X" }));
-  expect([status, code]).toEqual([409, "impact_confirmation_required"]);
-  const impact = await reader.getVariableImpact({ ...P, variableName: "X" });
-  expect(impact).toMatchObject({ total: 1, services: [{ name: "web", environmentId: E.environmentId }] });
-  expect(context!.impact).toEqual({
-    total: 1,
-    services: impact.services.map(({ id, name, environmentId }) => ({ id, name, environmentId })),
-  });
-  await editor.createVariable({ ...E, name: "X", value: "e" });
-  expect(await reader.getVariableImpact({ ...P, variableName: "X" })).toMatchObject({
-    total: 0,
-    services: [],
-  });
-  expect(await reader.getVariableImpact({ ...E, variableName: "X" })).toMatchObject({ total: 1 });
-  expect(await refused(editor.deleteVariable({ ...P, variableName: "X" }))).toBe(
-    "409 impact_confirmation_required",
-  );
-  expect(await refused(editor.deleteVariable({ ...E, variableName: "X", confirmImpact: false }))).toBe(
-    "409 impact_confirmation_required",
-  );
-  await editor.createVariable({ ...S, name: "X", value: "s" });
-  await editor.deleteVariable({ ...S, variableName: "X" });
-  await editor.deleteVariable({ ...P, variableName: "X", confirmImpact: true });
-  expect(await refused(reader.getVariableImpact({ ...P, variableName: "X" }))).toBe("404 not_found");
-});
-
-test("the impact tells 20 services and counts all", async () => {
-  const many = Object.fromEntries(Array.from({ length: 23 }, (_, i) => [`s${i}`, "web"]));
-  const { P, E, editor, reader } = scene(many);
-  for (const service of Object.keys(many)) await reader.listVariables({ ...E, service });
-  await editor.createVariable({ ...P, name: "X", value: "p" });
-  const { context } = await refusal(editor.deleteVariable({ ...P, variableName: "X" }));
-  const told = context!.impact as { services: unknown[]; total: number };
-  expect([told.services.length, told.total]).toEqual([20, 23]);
-  expect((await reader.getVariableImpact({ ...P, variableName: "X" })).services).toHaveLength(23);
-});
-
 test("a scope of another account or project, or of nobody, is 404", async () => {
   const [mine, other] = [scene(), scene()];
   const foreign = { ...mine.P, projectId: other.projectId };
@@ -302,61 +257,4 @@ test("a write that waits too long for another one is refused as unavailable, and
   blocker.release();
   await impatient.stop();
   expect((await reader.listVariables(P)).data.map(({ name }) => name)).toEqual(["KEPT"]);
-});
-
-test("each change is recorded once and told once, without a value; a reveal is recorded before it answers", async () => {
-  const { P, accountId, editor, reader } = scene();
-  const at = { ...P, variableName: "PIN" };
-  await editor.createVariable({ ...P, name: "PIN", value: "marker-1", sensitive: true });
-  await editor.updateVariable({ ...at, value: "marker-2" });
-  await editor.updateVariable({ ...at, sensitive: false });
-  const blocker = await world.pool.connect();
-  await blocker.query("begin; lock table outbox in access exclusive mode");
-  let told = false;
-  const revealing = reader.revealVariable(at).finally(() => {
-    told = true;
-  });
-  // Reads that begin later end, the reveal cannot.
-  for (let i = 0; i < 20; i++) await reader.getVariable(at);
-  expect(told).toBe(false);
-  await blocker.query("rollback");
-  blocker.release();
-  expect((await revealing).value).toBe("marker-2");
-  await editor.batchVariables({
-    ...P,
-    set: [
-      { name: "A", value: "a" },
-      { name: "B", value: "b" },
-    ],
-    unset: ["PIN"],
-    confirmImpact: true,
-  });
-  await editor.deleteVariable({ ...P, variableName: "A", confirmImpact: true });
-  await refused(reader.revealVariable(at));
-  const records = await eventually("all records", async () => {
-    const found = world.published(AuditRecordedSchema, accountId);
-    return found.length >= 6 && found;
-  });
-  expect(records.map((record) => [record.action, record.target])).toEqual([
-    ["variable.create", "PIN"],
-    ["variable.update", "PIN"],
-    ["variable.unseal", "PIN"],
-    ["variable.reveal", "PIN"],
-    ["variable.batch", P.projectId],
-    ["variable.delete", "A"],
-  ]);
-  for (const record of records) {
-    expect(record).toMatchObject({ accountId, ip: "203.0.113.7", actor: { kind: "user", id: "usr_test" } });
-    expect(record.requestId).not.toBe("");
-    expect(record.metadata).toMatchObject({ scope: "project", scopeId: P.projectId });
-  }
-  expect(records[4]!.metadata).toMatchObject({ set: "A,B", unset: "PIN" });
-  const changes = world.published(VariablesChangedSchema, accountId);
-  expect(changes.map((change) => [change.names, Number(change.revision)])).toEqual([
-    [["PIN"], 1],
-    [["PIN"], 2],
-    [["PIN"], 3],
-    [["A", "B", "PIN"], 4],
-    [["A"], 5],
-  ]);
 });

@@ -1,0 +1,57 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { refusal, refused, startVariables, type TestVariables } from "../testing.ts";
+
+let world: TestVariables;
+
+beforeAll(async () => {
+  world = await startVariables();
+});
+
+afterAll(() => world.stop());
+
+function scene(services?: Record<string, string>) {
+  const made = world.scene(services);
+  return { ...made, editor: world.as(made.accountId), reader: world.as(made.accountId, "reader") };
+}
+
+test("deleting at project and environment scope needs confirmation and tells who is concerned", async () => {
+  const { P, E, S, editor, reader } = scene({ web: "web", api: "worker", db: "postgres" });
+  for (const name of ["web", "api", "db"]) await reader.listVariables({ ...E, service: name });
+  await editor.createVariable({ ...P, name: "X", value: "p" });
+  await editor.createVariable({ ...E, service: "api", name: "X", value: "own" });
+  const { status, code, context } = await refusal(editor.deleteVariable({ ...P, variableName: "X" }));
+  expect([status, code]).toEqual([409, "impact_confirmation_required"]);
+  const impact = await reader.getVariableImpact({ ...P, variableName: "X" });
+  expect(impact).toMatchObject({ total: 1, services: [{ name: "web", environmentId: E.environmentId }] });
+  expect(context!.impact).toEqual({
+    total: 1,
+    services: impact.services.map(({ id, name, environmentId }) => ({ id, name, environmentId })),
+  });
+  await editor.createVariable({ ...E, name: "X", value: "e" });
+  expect(await reader.getVariableImpact({ ...P, variableName: "X" })).toMatchObject({
+    total: 0,
+    services: [],
+  });
+  expect(await reader.getVariableImpact({ ...E, variableName: "X" })).toMatchObject({ total: 1 });
+  expect(await refused(editor.deleteVariable({ ...P, variableName: "X" }))).toBe(
+    "409 impact_confirmation_required",
+  );
+  expect(await refused(editor.deleteVariable({ ...E, variableName: "X", confirmImpact: false }))).toBe(
+    "409 impact_confirmation_required",
+  );
+  await editor.createVariable({ ...S, name: "X", value: "s" });
+  await editor.deleteVariable({ ...S, variableName: "X" });
+  await editor.deleteVariable({ ...P, variableName: "X", confirmImpact: true });
+  expect(await refused(reader.getVariableImpact({ ...P, variableName: "X" }))).toBe("404 not_found");
+});
+
+test("the impact tells 20 services and counts all", async () => {
+  const many = Object.fromEntries(Array.from({ length: 23 }, (_, i) => [`s${i}`, "web"]));
+  const { P, E, editor, reader } = scene(many);
+  for (const service of Object.keys(many)) await reader.listVariables({ ...E, service });
+  await editor.createVariable({ ...P, name: "X", value: "p" });
+  const { context } = await refusal(editor.deleteVariable({ ...P, variableName: "X" }));
+  const told = context!.impact as { services: unknown[]; total: number };
+  expect([told.services.length, told.total]).toEqual([20, 23]);
+  expect((await reader.getVariableImpact({ ...P, variableName: "X" })).services).toHaveLength(23);
+});
