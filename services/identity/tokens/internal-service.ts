@@ -5,7 +5,7 @@ import { refuse } from "../../kit/rpc/errors.ts";
 import { SESSION_IDLE_SECONDS } from "./authenticate.ts";
 import { findCallerByToken } from "./sql.ts";
 
-/** What gateways ask of identity. */
+/** RPCs that gateways call. */
 export function internalService(deps: {
   pool: Pool;
   now: () => number;
@@ -16,7 +16,7 @@ export function internalService(deps: {
       const hash = Buffer.from(req.tokenHash);
       const idleSeconds = SESSION_IDLE_SECONDS;
       const found = await findCallerByToken(pool, { hash, now: new Date(now()), idleSeconds });
-      if (!found) throw refuse(401, "unauthenticated", "The token is not known, or does not work any more.");
+      if (!found) throw refuse(401, "unauthenticated", "The token is unknown or no longer valid.");
       return found;
     },
   };

@@ -10,7 +10,7 @@ import type { DataKeys } from "../seal/data-keys.ts";
 
 export type InternalDeps = { pool: Pool; scopes: Scopes; keys: DataKeys; addons: Addons; sets: ResolvedSets };
 
-/** What the deployer asks of variables. */
+/** RPCs that the deployer calls. */
 export function internalService(deps: InternalDeps): ServiceImpl<typeof InternalService> {
   const { pool, keys } = deps;
   return {
