@@ -25,7 +25,7 @@ import * as services from "../catalog/services-sql.ts";
 import * as sql from "../catalog/sql.ts";
 import { accept, type DeploymentInput } from "../deployments/accept.ts";
 import type { AccountImages } from "../images/account-images.ts";
-import { enqueue, notifyReconcilers } from "../reconcile/sql.ts";
+import { enqueue, notifyReconcilers } from "../reconcile/queue/sql.ts";
 import { imageArtifact } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";
 import { resizeUsage } from "../usage/intervals.ts";

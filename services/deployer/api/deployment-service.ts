@@ -20,7 +20,7 @@ import { cancelDeployment } from "../deployments/fail-deployment.ts";
 import { findRestorable } from "../deployments/rollback.ts";
 import * as sql from "../deployments/sql.ts";
 import type { AccountImages } from "../images/account-images.ts";
-import { enqueue } from "../reconcile/sql.ts";
+import { enqueue } from "../reconcile/queue/sql.ts";
 import type { ResolveVariables } from "../releases/variables-client.ts";
 import { imageArtifact, type Runtime, RuntimeRefusal } from "../runtime/port.ts";
 import { archiveKey, type Secrets } from "../secrets.ts";

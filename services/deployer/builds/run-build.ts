@@ -16,7 +16,7 @@ import {
 } from "../builder/port.ts";
 import { failDeployment, newNotice } from "../deployments/fail-deployment.ts";
 import * as transitions from "../deployments/transitions-sql.ts";
-import { enqueue } from "../reconcile/sql.ts";
+import { enqueue } from "../reconcile/queue/sql.ts";
 import { findRelease, type ReleaseRow } from "../releases/sql.ts";
 import type { ResolvedVariables, ResolveVariables } from "../releases/variables-client.ts";
 import { imageRef } from "../runtime/port.ts";

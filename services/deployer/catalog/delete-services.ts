@@ -4,7 +4,7 @@ import type { InternalService } from "../../../proto/gen/berth/variables/v1/inte
 import { emit } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import { conflict, unavailable } from "../../kit/rpc/errors.ts";
-import { notifyReconcilers } from "../reconcile/sql.ts";
+import { notifyReconcilers } from "../reconcile/queue/sql.ts";
 import { stopUsage } from "../usage/intervals.ts";
 import { type Deletable, markServices } from "./deletion-sql.ts";
 

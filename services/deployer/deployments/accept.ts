@@ -9,7 +9,7 @@ import type { Tx } from "../../kit/postgres/db.ts";
 import type { Caller } from "../../kit/rpc/caller-token.ts";
 import { requireProvisioned } from "../accounts/provisioning.ts";
 import type { LockedService } from "../catalog/services-sql.ts";
-import { enqueue } from "../reconcile/sql.ts";
+import { enqueue } from "../reconcile/queue/sql.ts";
 import { insertRestored, type RetainedVersion } from "./retention-sql.ts";
 import { type DeploymentRow, insertDeployment, supersede, takeVersion } from "./sql.ts";
 

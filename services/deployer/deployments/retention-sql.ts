@@ -2,7 +2,7 @@ import { type Db, many, one, type Pool, transaction } from "../../kit/postgres/d
 import { TIERS } from "../accounts/plans.ts";
 import type { StoredConfig } from "../catalog/service-config.ts";
 import { digestOf } from "../images/sql.ts";
-import { enqueue } from "../reconcile/sql.ts";
+import { enqueue } from "../reconcile/queue/sql.ts";
 import { DEPLOYMENT, type DeploymentRow, type Stored, toMessage } from "./sql.ts";
 
 // Versions that can be rolled back to, and the end of their artifacts.

@@ -1,5 +1,5 @@
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
-import { enqueue, RELAXED } from "../reconcile/sql.ts";
+import { enqueue, RELAXED } from "../reconcile/queue/sql.ts";
 import type { StoredNotice } from "./sql.ts";
 
 // How deployments move: each statement compares the state it leaves, so a late one moves nothing.

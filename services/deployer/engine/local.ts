@@ -16,7 +16,7 @@ import type { Secrets } from "../secrets.ts";
 import { createDiskStore } from "../store/disk/adapter.ts";
 import { defaultUploadLimits } from "../store/disk/upload-limits.ts";
 import type { ObjectStore } from "../store/port.ts";
-import { beOnlyDeployer } from "./single-instance.ts";
+import { requireSingleInstance } from "./single-instance.ts";
 
 /** Adapters of the ports, chosen by configuration. */
 export type Engine = {
@@ -40,7 +40,7 @@ export type Engine = {
  * another deployer does the same for this database, or in this folder.
  */
 export async function startLocalEngine(config: LocalConfig, secrets: Secrets, log: Logger): Promise<Engine> {
-  const only = await beOnlyDeployer({ url: config.databaseUrl, log });
+  const only = await requireSingleInstance({ url: config.databaseUrl, log });
   const folder = (name: string) => join(config.dataDir, name);
   const store = createDiskStore({
     folder: folder("store"),

@@ -12,7 +12,7 @@ const PATIENCE_MS = 5_000;
  * a folder of its own, would start all of them a second time. Throws when there is one. When the connection
  * is lost the place is taken again as soon as the database answers.
  */
-export async function beOnlyDeployer(options: { url: string; log: Logger; patienceMs?: number }) {
+export async function requireSingleInstance(options: { url: string; log: Logger; patienceMs?: number }) {
   const { url, log, patienceMs = PATIENCE_MS } = options;
   let warned = false;
   const take = () =>

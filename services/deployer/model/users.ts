@@ -11,7 +11,7 @@ import { accept, type DeploymentInput } from "../deployments/accept.ts";
 import { cancelDeployment } from "../deployments/fail-deployment.ts";
 import { findRestorable } from "../deployments/rollback.ts";
 import { accountImages } from "../images/account-images.ts";
-import { enqueue } from "../reconcile/sql.ts";
+import { enqueue } from "../reconcile/queue/sql.ts";
 import { markDirty } from "../releases/dirty-sql.ts";
 import { isBuiltImage } from "./engine.ts";
 import type { Process } from "./process.ts";

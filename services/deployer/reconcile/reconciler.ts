@@ -13,13 +13,13 @@ import type { ResolveVariables } from "../releases/variables-client.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { type Secrets, UPLOADS } from "../secrets.ts";
 import type { ObjectStore } from "../store/port.ts";
-import { listenAsOwner } from "./lease-session.ts";
 import { perform } from "./perform.ts";
 import type { Action } from "./plan.ts";
+import { startLeaseSession } from "./queue/lease-session.ts";
+import { releaseAll } from "./queue/sql.ts";
+import { startWorkQueue, type WorkQueue } from "./queue/work-queue.ts";
 import { reconcileService } from "./reconcile-service.ts";
 import { resync } from "./resync.ts";
-import { releaseAll } from "./sql.ts";
-import { startWorkQueue, type WorkQueue } from "./work-queue.ts";
 
 export type ReconcilerDeps = {
   databaseUrl: string;
@@ -82,7 +82,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
     await store.sweep(new Date(Date.now() - UPLOAD_SWEEP_MS), UPLOADS);
     await expireAllArtifacts(pool);
   }
-  const listener = await listenAsOwner({
+  const listener = await startLeaseSession({
     url: deps.databaseUrl,
     owner,
     wake,

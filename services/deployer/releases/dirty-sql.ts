@@ -1,5 +1,5 @@
 import { type Db, execute } from "../../kit/postgres/db.ts";
-import { notifyReconcilers } from "../reconcile/sql.ts";
+import { notifyReconcilers } from "../reconcile/queue/sql.ts";
 import { TIMEOUTS } from "../reconcile/timeouts.ts";
 
 const SCOPE_COLUMNS = { project: "project_id", environment: "environment_id", service: "id" };

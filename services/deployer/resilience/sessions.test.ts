@@ -8,8 +8,8 @@ import { migrate } from "../../kit/postgres/migrate.ts";
 import { openProxy, type TcpProxy } from "../../kit/testing/proxy.ts";
 import { testDatabase } from "../../kit/testing/testing.ts";
 import { startChangeFeed } from "../api/streams/change-feed.ts";
-import { beOnlyDeployer } from "../engine/single-instance.ts";
-import { listenAsOwner } from "../reconcile/lease-session.ts";
+import { requireSingleInstance } from "../engine/single-instance.ts";
+import { startLeaseSession } from "../reconcile/queue/lease-session.ts";
 
 const log = createLog("test", "silent");
 let database: Awaited<ReturnType<typeof testDatabase>>;
@@ -49,8 +49,8 @@ test("kept sessions fall silent, and the server does not know: others take over 
   const bus = connectBus(nats.url, "test", log);
   const relay = startRelay({ url, bus, log });
   let woken = 0;
-  const leases = await listenAsOwner({ url, owner: 7, wake: () => woken++, log });
-  const place = await beOnlyDeployer({ url, log });
+  const leases = await startLeaseSession({ url, owner: 7, wake: () => woken++, log });
+  const place = await requireSingleInstance({ url, log });
   const changes = await startChangeFeed({ url, log, fallbackMs: 600_000 });
   stops.push(() => bus.close(), ...[relay, leases, place, changes].map((one) => () => one.stop()));
 

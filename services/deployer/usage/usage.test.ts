@@ -20,7 +20,7 @@ import { eventually } from "../../kit/testing/testing.ts";
 import type { UsageChange } from "../runtime/port.ts";
 import { actAs, archiveOf, startTestPlatform, type TestPlatform, visit } from "../testing/testing.ts";
 import { recordHeartbeats, usageSteps } from "./intervals.ts";
-import { noteUsage } from "./journal.ts";
+import { appendUsage } from "./journal.ts";
 
 type Told = {
   kind: string;
@@ -335,7 +335,7 @@ test("taken in any portions, however often, the changes give the same seconds", 
       let clock = 0;
       for (const { wait, replicas } of [{ wait: 0, replicas: 0 }, ...all]) {
         clock += wait;
-        journal = noteUsage(journal, { at: clock, replicas, ...nano });
+        journal = appendUsage(journal, { at: clock, replicas, ...nano });
         prefixes.push(journal);
       }
       const until = journal.at(-1)!.at + 10;

@@ -15,6 +15,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../../kit/log.ts";
 import { findFreePort, isFree } from "../../runtime/local/service/instance.ts";
 import type { ServiceSize, UsageChange } from "../../runtime/port.ts";
+import { endedUnwatched, startAliveMark } from "../../shared/alive-mark.ts";
 import {
   endProcesses,
   findProcessesOf,
@@ -22,7 +23,7 @@ import {
   type ProcessRef,
   startedOf,
 } from "../../shared/process-tree.ts";
-import { endedUnwatched, keepAlive, noteUsage } from "../../usage/journal.ts";
+import { appendUsage } from "../../usage/journal.ts";
 import { RedisRefusal, sendCommands } from "./redis-client.ts";
 
 /** What an addon's server should be. The password is never an argument of a process. */
@@ -54,7 +55,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
   const servers = new Map<string, Record>();
   /** Those of which the disk has an older record. */
   const unsaved = new Set<string>();
-  let alive: ReturnType<typeof keepAlive> | undefined;
+  let alive: ReturnType<typeof startAliveMark> | undefined;
   let watching: NodeJS.Timeout | undefined;
   let stopping = false;
   const folderOf = (serviceId: string) => join(root, serviceId);
@@ -72,7 +73,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
   }
 
   function note(serviceId: string, record: Record, replicas: number, at: number): void {
-    save(serviceId, { ...record, usage: noteUsage(record.usage, { at, replicas }) });
+    save(serviceId, { ...record, usage: appendUsage(record.usage, { at, replicas }) });
   }
 
   function watch(): void {
@@ -161,7 +162,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
   return {
     /** Takes over what runs since an earlier process was killed, and ends what belongs to nothing. */
     async start(): Promise<void> {
-      alive = keepAlive(root);
+      alive = startAliveMark(root);
       const found = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
       await Promise.all(found.map(({ name }) => adopt(name)));
       const known = new Set(found.map(({ name }) => folderOf(name)));

@@ -3,8 +3,8 @@ import { rm } from "node:fs/promises";
 import { delimiter, dirname, join, relative, resolve, sep } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { createKeyedMutex } from "../../../kit/keyed-mutex.ts";
+import { startAliveMark } from "../../shared/alive-mark.ts";
 import { endProcesses, findProcessesOf } from "../../shared/process-tree.ts";
-import { keepAlive } from "../../usage/journal.ts";
 import { chooseLabel } from "../host-label.ts";
 import {
   imageRef,
@@ -68,7 +68,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
   const turns = createKeyedMutex();
   const root = join(options.folder, "services");
   let stopped = false;
-  let alive: ReturnType<typeof keepAlive> | undefined;
+  let alive: ReturnType<typeof startAliveMark> | undefined;
   const shared = {
     artifactsFolder: options.artifactsFolder,
     toolFolders: findToolFolders(),
@@ -126,7 +126,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
     async start() {
       mkdirSync(options.folder, { recursive: true, mode: 0o700 });
       lockFolder(options.folder);
-      alive = keepAlive(options.folder);
+      alive = startAliveMark(options.folder);
       const failed = (folder: string) => (error: unknown) => {
         options.log.error(
           { err: error, folder },

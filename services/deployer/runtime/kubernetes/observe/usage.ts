@@ -1,4 +1,4 @@
-import { noteUsage } from "../../../usage/journal.ts";
+import { appendUsage } from "../../../usage/journal.ts";
 import type { ServiceSize, UsageChange } from "../../port.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { availableAt, isAvailable, type Observation, replicasOf, servingOf } from "./status.ts";
@@ -31,12 +31,12 @@ export function usageNow(seen: Observation, now: number): UsageChange[] {
     count += by;
     const replicas = Math.min(wanted, count);
     // Until now it was the size of before, unless this is where something begins to run.
-    journal = noteUsage(journal, { at, replicas, size: sizeBefore(journal) ?? size });
+    journal = appendUsage(journal, { at, replicas, size: sizeBefore(journal) ?? size });
   }
   const replicas = Math.min(wanted, up.length);
   if (journal.length === 0 && replicas === 0) return journal;
   const resized = Math.max(0, ...up.filter((pod) => pod.size === size).map(upAt));
-  return noteUsage(journal, { at: replicas > 0 ? resized : now, replicas, size });
+  return appendUsage(journal, { at: replicas > 0 ? resized : now, replicas, size });
 }
 
 /** When replicas of before left, as far as the cluster remembers: oldest first. */
@@ -61,5 +61,5 @@ function sizeBefore(journal: UsageChange[]): ServiceSize | undefined {
 /** The journal when the wish changes: fewer replicas count from the moment they are wanted. */
 export function usageWanted(usage: UsageChange[], replicas: number, now: number): UsageChange[] {
   const last = usage.at(-1);
-  return last && last.replicas > replicas ? noteUsage(usage, { ...last, at: now, replicas }) : usage;
+  return last && last.replicas > replicas ? appendUsage(usage, { ...last, at: now, replicas }) : usage;
 }

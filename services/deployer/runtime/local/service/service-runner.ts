@@ -1,7 +1,8 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { endedUnwatched, noteUsage } from "../../../usage/journal.ts";
+import { endedUnwatched } from "../../../shared/alive-mark.ts";
+import { appendUsage } from "../../../usage/journal.ts";
 import type { Logger, Release, RuntimeStatus, Scale, UsageChange } from "../../port.ts";
 import { outputPath } from "../logs/log-collector.ts";
 import { openLogStore } from "../logs/log-store.ts";
@@ -119,7 +120,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
   function countUsage(at: number): void {
     const { desired, live, usage } = state;
     const replicas = live && !stopping ? countAvailable(live) : 0;
-    state.usage = noteUsage(usage, { at, replicas, size: (live ?? desired).record.release.size });
+    state.usage = appendUsage(usage, { at, replicas, size: (live ?? desired).record.release.size });
   }
 
   /** What is written to disk; `replaced` are replicas that are about to retire. */

@@ -1,5 +1,5 @@
-import type { Logger } from "../../kit/log.ts";
-import { keepSession } from "../../kit/postgres/session.ts";
+import type { Logger } from "../../../kit/log.ts";
+import { keepSession } from "../../../kit/postgres/session.ts";
 import { CHANNEL, OWNER_CLASS } from "./sql.ts";
 
 /**
@@ -7,7 +7,7 @@ import { CHANNEL, OWNER_CLASS } from "./sql.ts";
  * owner of its leases lives, and calls `wake` when something is to be done. While it is lost, others may
  * take the leases.
  */
-export function listenAsOwner(options: { url: string; owner: number; wake: () => void; log: Logger }) {
+export function startLeaseSession(options: { url: string; owner: number; wake: () => void; log: Logger }) {
   const { url, owner, wake, log } = options;
   return keepSession({
     url,

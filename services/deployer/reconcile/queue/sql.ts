@@ -1,4 +1,4 @@
-import { type Db, execute, many } from "../../kit/postgres/db.ts";
+import { type Db, execute, many } from "../../../kit/postgres/db.ts";
 
 /** Advisory locks of this class, one per process, tell which lease owners live. */
 export const OWNER_CLASS = 1_111_839_316;

@@ -1,21 +1,21 @@
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { newId } from "../../kit/ids.ts";
-import { createLog } from "../../kit/log.ts";
-import { createPool, type Pool } from "../../kit/postgres/db.ts";
-import { migrate } from "../../kit/postgres/migrate.ts";
-import { eventually, testDatabase } from "../../kit/testing/testing.ts";
-import { mergeConfig } from "../catalog/service-config.ts";
-import { insertService } from "../catalog/services-sql.ts";
-import { insertEnvironment, insertProject } from "../catalog/sql.ts";
+import { newId } from "../../../kit/ids.ts";
+import { createLog } from "../../../kit/log.ts";
+import { createPool, type Pool } from "../../../kit/postgres/db.ts";
+import { migrate } from "../../../kit/postgres/migrate.ts";
+import { eventually, testDatabase } from "../../../kit/testing/testing.ts";
+import { mergeConfig } from "../../catalog/service-config.ts";
+import { insertService } from "../../catalog/services-sql.ts";
+import { insertEnvironment, insertProject } from "../../catalog/sql.ts";
 import { enqueue } from "./sql.ts";
 import { startWorkQueue } from "./work-queue.ts";
 
 test("a service is looked at again when its background work ends just after a step", async () => {
   const database = await testDatabase(["deployer"]);
   const pool = createPool(database.url("deployer"));
-  await migrate(pool, join(import.meta.dirname, "../migrations"));
+  await migrate(pool, join(import.meta.dirname, "../../migrations"));
   const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
   const [accountId, projectId, environmentId, id] = ["acc_work", newId("prj"), newId("env"), newId("svc")];
   await insertProject(pool, projectId, accountId, "work");

@@ -1,7 +1,7 @@
 import { AsyncResource } from "node:async_hooks";
 import { setTimeout as delay } from "node:timers/promises";
-import type { Logger } from "../../kit/log.ts";
-import type { Pool } from "../../kit/postgres/db.ts";
+import type { Logger } from "../../../kit/log.ts";
+import type { Pool } from "../../../kit/postgres/db.ts";
 import * as sql from "./sql.ts";
 
 export type WorkQueueDeps = {
