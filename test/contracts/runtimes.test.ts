@@ -1,8 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Deployment, deployArchive, open, settled } from "../support/apps.ts";
+import { archiveOf } from "../support/archives.ts";
 import { startWorld, type World } from "../support/world.ts";
-import { archiveOf } from "./ports/builder.ts";
 
 let world: World;
 beforeAll(async () => {

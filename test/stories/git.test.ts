@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../services/kit/testing/testing.ts";
-import { exampleFiles } from "../contracts/ports/builder.ts";
 import { type Deployment, open, settled } from "../support/apps.ts";
+import { exampleFiles } from "../support/archives.ts";
 import { refusal } from "../support/door.ts";
 import { type GitServer, startGitServer } from "../support/git-server.ts";
 import { startWorld, type World } from "../support/world.ts";

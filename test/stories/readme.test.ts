@@ -5,8 +5,8 @@ import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../services/kit/testing/testing.ts";
-import { exampleFiles } from "../contracts/ports/builder.ts";
 import { open } from "../support/apps.ts";
+import { exampleFiles } from "../support/archives.ts";
 import { type GitServer, startGitServer } from "../support/git-server.ts";
 import { type Launched, launch } from "../support/launched.ts";
 

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { eventually } from "../../services/kit/testing/testing.ts";
-import { archiveOf as packed } from "../contracts/ports/builder.ts";
 import { archiveOf, type Deployment, deployArchive, open, settled } from "../support/apps.ts";
+import { archiveOf as packed } from "../support/archives.ts";
 import { refusal } from "../support/door.ts";
 import { openPlatform, type Platform } from "../support/world.ts";
 

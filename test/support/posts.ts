@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { allRoutes } from "../../gateway/routing/routes.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
-import { archiveOf } from "../contracts/ports/builder.ts";
 import { type Deployment, deployArchive, settled } from "./apps.ts";
+import { archiveOf } from "./archives.ts";
 import type { Door } from "./door.ts";
 
 /** The REST routes that take an Idempotency-Key, one of each RPC. */

@@ -7,15 +7,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  type ArchiveEntry,
-  type BuilderHarness,
-  builderContract,
-  exampleApp,
-  never,
-  requestOf,
-} from "../../../../test/contracts/ports/builder.ts";
-import { isRunning, releaseOf, statusOf } from "../../../../test/contracts/ports/runtime.ts";
+import { builderContract } from "../../../../test/contracts/ports/builder/contract.ts";
+import { type BuilderHarness, never, requestOf } from "../../../../test/contracts/ports/builder/harness.ts";
+import { isRunning, releaseOf, statusOf } from "../../../../test/contracts/ports/runtime/harness.ts";
+import { type ArchiveEntry, exampleApp } from "../../../../test/support/archives.ts";
 import { startGitServer } from "../../../../test/support/git-server.ts";
 import { artifactFolders } from "../../runtime/local/artifact.ts";
 import { startRouter } from "../../runtime/local/routing/router.ts";
@@ -217,7 +212,7 @@ func main() { http.ListenAndServe("127.0.0.1:" + os.Getenv("PORT"), http.Handler
       require("node:fs").appendFileSync("runs.txt", "x");`;
     const pkg = { scripts: { build: "node build.js", start: "node server.js" } };
     const request = await requestOf(local.store, [file("package.json", pkg), file("build.js", script)]);
-    const program = join(import.meta.dirname, "../../../../test/contracts/ports/local-builder-process.ts");
+    const program = join(import.meta.dirname, "../../../../test/contracts/ports/builder/local-process.ts");
     const child = fork(program, [local.root, JSON.stringify(request)]);
     let pid = 0;
     child.on("message", (line) => {
@@ -244,7 +239,7 @@ func main() { http.ListenAndServe("127.0.0.1:" + os.Getenv("PORT"), http.Handler
     const asked = new Promise<void>((resolve) =>
       local.git.watch(({ url }) => url.includes("/hangs/") && resolve()),
     );
-    const program = join(import.meta.dirname, "../../../../test/contracts/ports/local-builder-process.ts");
+    const program = join(import.meta.dirname, "../../../../test/contracts/ports/builder/local-process.ts");
     const child = fork(program, [local.root, JSON.stringify(request)]);
     await asked;
     child.kill("SIGKILL");

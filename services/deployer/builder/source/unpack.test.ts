@@ -16,12 +16,8 @@ import { Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import {
-  type ArchiveEntry,
-  archiveOf,
-  badArchives,
-  tarOf,
-} from "../../../../test/contracts/ports/builder.ts";
+import { badArchives } from "../../../../test/contracts/ports/builder/bad-archives.ts";
+import { type ArchiveEntry, archiveOf, tarOf } from "../../../../test/support/archives.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import { findProcessesOf } from "../../shared/process-tree.ts";
 import { defaultBuildLimits } from "../port.ts";

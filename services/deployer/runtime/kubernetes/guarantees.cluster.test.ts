@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { answeringApp, isRunning, releaseOf, statusOf } from "../../../../test/contracts/ports/runtime.ts";
+import { answeringApp } from "../../../../test/contracts/ports/runtime/apps.ts";
+import { isRunning, releaseOf, statusOf } from "../../../../test/contracts/ports/runtime/harness.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import { Deployment, Ingress, Namespace, Pod, Secret, Service } from "../../kube/kinds.ts";
 import { namespaceOf } from "../../kube/names.ts";

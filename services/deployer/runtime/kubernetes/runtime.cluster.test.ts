@@ -1,4 +1,4 @@
-import { runtimeContract } from "../../../../test/contracts/ports/runtime.ts";
+import { runtimeContract } from "../../../../test/contracts/ports/runtime/contract.ts";
 import { openCluster } from "./testing.ts";
 
 runtimeContract("kubernetes", () => openCluster("contract"));

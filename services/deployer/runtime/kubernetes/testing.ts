@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { KubeConfig } from "@kubernetes/client-node";
-import type { RuntimeHarness } from "../../../../test/contracts/ports/runtime.ts";
+import type { RuntimeHarness } from "../../../../test/contracts/ports/runtime/harness.ts";
 import { readRun } from "../../../../test/support/cluster-run.ts";
 import { connectKube, isStatus, type Kube } from "../../kube/client.ts";
 import { Namespace } from "../../kube/kinds.ts";

@@ -7,15 +7,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
+import { answeringApp } from "../../../../test/contracts/ports/runtime/apps.ts";
+import { imageRefusalContract, runtimeContract } from "../../../../test/contracts/ports/runtime/contract.ts";
 import {
-  answeringApp,
-  imageRefusalContract,
   isRunning,
   type RuntimeHarness,
   releaseOf,
-  runtimeContract,
   statusOf,
-} from "../../../../test/contracts/ports/runtime.ts";
+} from "../../../../test/contracts/ports/runtime/harness.ts";
 import { findProcessesOf, startedOf } from "../../shared/process-tree.ts";
 import type { Release, Runtime } from "../port.ts";
 import { artifactFolders, directoryArtifact } from "./artifact.ts";
@@ -88,7 +87,7 @@ function fetchByHost(port: number, host: string, path: string): Promise<{ status
 
 /** A runtime in a process of its own. */
 async function forkRuntime(options: { folder: string; artifactsFolder: string; secret?: string }) {
-  const program = join(import.meta.dirname, "../../../../test/contracts/ports/local-runtime-process.ts");
+  const program = join(import.meta.dirname, "../../../../test/contracts/ports/runtime/local-process.ts");
   const child = fork(program, [JSON.stringify({ secret, ...options })], { stdio: "inherit" });
   const exited = once(child, "exit");
   let count = 0;

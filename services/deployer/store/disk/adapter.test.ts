@@ -14,7 +14,7 @@ import {
   objectStoreContract,
   send,
   textOf,
-} from "../../../../test/contracts/ports/object-store.ts";
+} from "../../../../test/contracts/ports/object-store/contract.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import { createDiskStore, type DiskStore } from "./adapter.ts";
 import { signGrant } from "./signed-url.ts";
@@ -154,7 +154,10 @@ describe("the disk store", () => {
   test("keeps nothing of an upload during which its process was killed, and spares those of living ones", async () => {
     const folder = mkdtempSync(join(tmpdir(), "berth-store-"));
     cleanups.push(() => rm(folder, { recursive: true }));
-    const program = join(import.meta.dirname, "../../../../test/contracts/ports/disk-store-process.ts");
+    const program = join(
+      import.meta.dirname,
+      "../../../../test/contracts/ports/object-store/disk-process.ts",
+    );
     const child = fork(program, [folder]);
     const incoming = () => readdirSync(join(folder, "incoming"));
     const [message] = await once(child, "message");

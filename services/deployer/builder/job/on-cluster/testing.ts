@@ -2,22 +2,22 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
-import type { V1NetworkPolicy, V1Pod } from "@kubernetes/client-node";
+import type { V1NetworkPolicy } from "@kubernetes/client-node";
 import { inject } from "vitest";
-import type { BuilderHarness } from "../../../../test/contracts/ports/builder.ts";
-import { startGitServer } from "../../../../test/support/git-server.ts";
-import { findS3Server, startS3Server } from "../../../../test/support/s3-server.ts";
-import { connectKube } from "../../kube/client.ts";
-import { Job, Namespace, NetworkPolicy, Pod, Secret } from "../../kube/kinds.ts";
-import { managed, selector } from "../../kube/names.ts";
-import { imageRef } from "../../runtime/port.ts";
-import { createS3Store } from "../../store/s3/adapter.ts";
-import { createJobBuilder, type JobBuilderOptions } from "./adapter.ts";
-import { buildLabels } from "./job-manifest.ts";
-import { imageTag } from "./job-request.ts";
-import { connectRegistry } from "./registry/registry.ts";
+import type { BuilderHarness } from "../../../../../test/contracts/ports/builder/harness.ts";
+import { startGitServer } from "../../../../../test/support/git-server.ts";
+import { findS3Server, startS3Server } from "../../../../../test/support/s3-server.ts";
+import { connectKube } from "../../../kube/client.ts";
+import { Job, Namespace, NetworkPolicy, Pod, Secret } from "../../../kube/kinds.ts";
+import { managed, selector } from "../../../kube/names.ts";
+import { imageRef } from "../../../runtime/port.ts";
+import { createS3Store } from "../../../store/s3/adapter.ts";
+import { createJobBuilder, type JobBuilderOptions } from "../adapter.ts";
+import { buildLabels } from "../job-manifest.ts";
+import { imageTag } from "../job-request.ts";
+import { connectRegistry } from "../registry/registry.ts";
+import { addressOf, get, PORT, podOf } from "./testing-pods.ts";
 
 /** A seccomp profile of the throw-away cluster's node. */
 const PROFILE = "build.json";
@@ -151,47 +151,6 @@ async function addressTowards(server: string): Promise<string> {
 function packageRegistries(): Record<string, string> {
   const names = ["npm_config_registry", "PIP_INDEX_URL", "GOPROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
   return Object.fromEntries(names.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])));
-}
-
-const PORT = 8080;
-
-/** As the runtime runs releases. */
-function podOf(namespace: string, name: string, image: string, given: Record<string, string>) {
-  const env = Object.entries({ ...given, PORT: String(PORT) }).map(([key, value]) => ({ name: key, value }));
-  const securityContext = { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } };
-  return {
-    metadata: { name, namespace, labels: { ask: "yes" } },
-    spec: {
-      automountServiceAccountToken: false,
-      terminationGracePeriodSeconds: 0,
-      restartPolicy: "Never",
-      securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
-      containers: [{ name: "app", image, env, securityContext }],
-    },
-  };
-}
-
-async function addressOf(read: () => Promise<V1Pod | undefined>): Promise<string> {
-  for (;;) {
-    const pod = await read();
-    const state = pod?.status?.containerStatuses?.[0]?.state;
-    if (state?.running && pod?.status?.podIP) return pod.status.podIP;
-    if (state?.terminated) throw new Error(`the app ended: ${JSON.stringify(state.terminated)}`);
-    if (/Err|BackOff/.test(state?.waiting?.reason ?? "")) throw new Error(JSON.stringify(state));
-    await delay(100);
-  }
-}
-
-async function get(url: string): Promise<{ status: number; body: string }> {
-  for (const until = Date.now() + 20_000; ; ) {
-    try {
-      const response = await fetch(url, { signal: AbortSignal.timeout(5_000) });
-      return { status: response.status, body: await response.text() };
-    } catch (error) {
-      if (Date.now() > until) throw error;
-      await delay(100);
-    }
-  }
 }
 
 /** Out of builds only to this machine's servers, the registry, DNS, and addresses outside the cluster. */

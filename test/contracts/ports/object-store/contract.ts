@@ -2,7 +2,7 @@ import { request } from "node:http";
 import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ObjectStore, ObjectStoreError } from "../../../services/deployer/store/port.ts";
+import { type ObjectStore, ObjectStoreError } from "../../../../services/deployer/store/port.ts";
 
 export type ObjectStoreHarness = {
   store: ObjectStore;

@@ -1,5 +1,5 @@
 import { Readable } from "node:stream";
-import { createDiskStore } from "../../../services/deployer/store/disk/adapter.ts";
+import { createDiskStore } from "../../../../services/deployer/store/disk/adapter.ts";
 
 /** A process of its own that is in the middle of a put, for tests that kill it: forked with its folder. */
 const store = createDiskStore({

@@ -1,5 +1,5 @@
-import { startRouter } from "../../../services/deployer/runtime/local/routing/router.ts";
-import { createLocalRuntime } from "../../../services/deployer/runtime/local/runtime.ts";
+import { startRouter } from "../../../../services/deployer/runtime/local/routing/router.ts";
+import { createLocalRuntime } from "../../../../services/deployer/runtime/local/runtime.ts";
 
 /**
  * A process of its own that holds a local runtime, so that a test can kill it for real: forked with its

@@ -1,0 +1,155 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { gzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { BuildFailure, type BuildRequest } from "../../../../services/deployer/builder/port.ts";
+import { archiveOf, exampleApp } from "../../../support/archives.ts";
+import { badArchives } from "./bad-archives.ts";
+import { gitContract } from "./git.ts";
+import { type BuilderHarness, never, requestOf } from "./harness.ts";
+
+/** What every builder guarantees. The Kubernetes adapter passes the same. */
+export function builderContract(name: string, open: () => Promise<BuilderHarness>): void {
+  describe(`builder ${name}`, () => {
+    let harness: BuilderHarness;
+    beforeAll(async () => {
+      harness = await open();
+    });
+    afterAll(() => harness.close());
+    const failureOf = async (request: BuildRequest) => {
+      const failure = await harness.builder.build(request, never).catch((error) => error);
+      expect(failure).toBeInstanceOf(BuildFailure);
+      expect(await harness.remains(request.buildId)).toEqual([]);
+      return failure as BuildFailure;
+    };
+
+    for (const [app, runtime, answer] of [
+      ["node", "node", "Ahoy"],
+      ["python", "python", "Ahoy"],
+      ["static", "static", "<h1>Hello!</h1>"],
+    ] as const) {
+      test(`the ${app} example app is detected, built and answers`, async () => {
+        const request = await requestOf(harness.store, exampleApp(app));
+        const result = await harness.builder.build(request, never);
+        expect(result.runtime).toBe(runtime);
+        expect(request.stages.slice(0, 3)).toEqual([
+          "Fetching source",
+          "Detecting runtime",
+          "Building image",
+        ]);
+        expect(request.lines.join("\n")).not.toBe("");
+        const { status, body } = await harness.ask(result, "/", { GREETING: "Ahoy" });
+        expect(status).toBe(200);
+        expect(body).toContain(answer);
+        await harness.builder.removeArtifact(result.artifact, request.serviceId);
+        expect(await harness.remains(request.buildId)).toEqual([]);
+        await harness.builder.removeArtifact(result.artifact, request.serviceId);
+      });
+    }
+
+    test("the same build again gives the same result", async () => {
+      const request = await requestOf(harness.store, exampleApp("node"));
+      const first = await harness.builder.build(request, never);
+      expect(await harness.builder.build(request, never)).toEqual(first);
+    });
+
+    test("a cancelled build ends at once and leaves nothing", async () => {
+      const script = `const { spawn } = require("node:child_process");
+        const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { detached: true, stdio: "ignore" });
+        child.unref(); console.log("compiling"); setInterval(() => {}, 1000);`;
+      const pkg = { scripts: { build: "node build.js", start: "node server.js" } };
+      const entries = [
+        { name: "package.json", content: JSON.stringify(pkg) },
+        { name: "build.js", content: script },
+      ];
+      const request = await requestOf(harness.store, entries);
+      const cancel = new AbortController();
+      const building = harness.builder.build(request, cancel.signal).catch((error) => error);
+      while (!request.lines.includes("compiling")) await delay(20);
+      expect(await harness.remains(request.buildId)).not.toEqual([]);
+      const reason = new Error("a newer deployment came");
+      cancel.abort(reason);
+      expect(await building).toBe(reason);
+      expect(await harness.remains(request.buildId)).toEqual([]);
+    });
+
+    test("a discarded build leaves nothing, begun or finished or never heard of", async () => {
+      await harness.builder.discard("dep_never");
+      const request = await requestOf(harness.store, exampleApp("node"));
+      await harness.builder.build(request, never);
+      await harness.builder.discard(request.buildId);
+      await harness.builder.discard(request.buildId);
+      expect(await harness.remains(request.buildId)).toEqual([]);
+    });
+
+    test("a build that takes too long fails with build_timeout", async () => {
+      const pkg = { scripts: { build: "node -e 'setInterval(() => {}, 1000)'", start: "node ." } };
+      const entries = [{ name: "package.json", content: JSON.stringify(pkg) }];
+      const request = await requestOf(harness.store, entries, { timeoutMs: 1500 });
+      expect(await failureOf(request)).toMatchObject({ stage: "build", code: "build_timeout" });
+    });
+
+    test("a failing build says which command failed, and its output is in the log", async () => {
+      const pkg = { scripts: { build: "echo missing the frobnicator && exit 3", start: "node ." } };
+      const request = await requestOf(harness.store, [
+        { name: "package.json", content: JSON.stringify(pkg) },
+      ]);
+      const failure = await failureOf(request);
+      expect(failure).toMatchObject({ stage: "build", code: "compile_failed" });
+      expect(failure.message).toContain("npm run build");
+      expect(request.lines).toContain("missing the frobnicator");
+    });
+
+    test("an archive that is not there fails at stage source", async () => {
+      const request = await requestOf(harness.store, [], {
+        source: { kind: "archive", key: "uploads/gone.tgz" },
+      });
+      expect(await failureOf(request)).toMatchObject({ stage: "source", code: "archive_missing" });
+    });
+
+    test("source in which nothing is detected fails and says what was looked for", async () => {
+      const request = await requestOf(harness.store, [{ name: "notes.txt", content: "hello" }]);
+      const failure = await failureOf(request);
+      expect(failure).toMatchObject({ stage: "detect", code: "runtime_not_detected" });
+      for (const looked of ["Procfile", "package.json", "requirements.txt", "index.html"]) {
+        expect(failure.message).toContain(looked);
+      }
+    });
+
+    test("every trick that an archive can play is refused by its code, and leaves nothing", async () => {
+      for (const [what, code, archive] of await badArchives()) {
+        const failure = await failureOf(await requestOf(harness.store, archive));
+        expect([what, failure.stage, failure.code]).toEqual([what, "source", code]);
+        expect(failure.message).toMatch(/\.$/);
+      }
+    });
+
+    gitContract(() => harness);
+    cacheContract(() => harness);
+
+    test("an archive over the limits is refused while it is unpacked", async () => {
+      const bomb = await archiveOf([{ name: "zeros", content: Buffer.alloc(20_000_000) }]);
+      expect(bomb.length).toBeLessThan(100_000);
+      const small = { unpackedBytes: 1_000_000, entries: 100 };
+      const large = await requestOf(harness.store, bomb, { limits: small });
+      expect(await failureOf(large)).toMatchObject({ stage: "source", code: "archive_too_large" });
+      const padding = await requestOf(harness.store, gzipSync(Buffer.alloc(20_000_000)), { limits: small });
+      expect(await failureOf(padding)).toMatchObject({ stage: "source", code: "archive_too_large" });
+      const entries = Array.from({ length: 101 }, (_, n) => ({ name: `f${n}`, content: "" }));
+      const many = await requestOf(harness.store, entries, { limits: small });
+      expect(await failureOf(many)).toMatchObject({ stage: "source", code: "archive_too_many_entries" });
+    });
+  });
+}
+
+/** What every builder keeps between the builds of a service. */
+function cacheContract(harness: () => BuilderHarness): void {
+  test("what is kept for a service can be removed, whether there is anything or not", async () => {
+    const { builder, store } = harness();
+    await builder.removeCaches("svc_never");
+    const request = await requestOf(store, exampleApp("node"), { serviceId: "svc_caches" });
+    const { artifact } = await builder.build(request, never);
+    await builder.removeCaches("svc_caches");
+    await builder.removeCaches("svc_caches");
+    expect(await builder.build(request, never)).toMatchObject({ artifact });
+  });
+}

@@ -1,0 +1,55 @@
+import {
+  type Builder,
+  type BuildRequest,
+  type BuildResult,
+  defaultBuildLimits,
+} from "../../../../services/deployer/builder/port.ts";
+import type { ObjectStore } from "../../../../services/deployer/store/port.ts";
+import { type ArchiveEntry, archiveOf } from "../../../support/archives.ts";
+import type { GitServer } from "../../../support/git-server.ts";
+
+export type BuilderHarness = {
+  builder: Builder;
+  store: ObjectStore;
+  /** A git server that builds can reach. */
+  git: GitServer;
+  /** What a build of this id has left anywhere: processes and files, by a name that helps to find them. */
+  remains(buildId: string): Promise<string[]>;
+  /** Starts what was built, asks `path` of it, stops it. */
+  ask(
+    result: BuildResult,
+    path: string,
+    env: Record<string, string>,
+  ): Promise<{ status: number; body: string }>;
+  close(): Promise<void>;
+};
+
+let builds = 0;
+
+export async function requestOf(
+  store: ObjectStore,
+  archive: Buffer | ArchiveEntry[],
+  changes: Partial<BuildRequest> = {},
+): Promise<BuildRequest & { stages: string[]; lines: string[] }> {
+  builds++;
+  const key = `uploads/svc_1/${builds}.tgz`;
+  await store.put(key, Array.isArray(archive) ? await archiveOf(archive) : archive, "application/gzip");
+  const stages: string[] = [];
+  const lines: string[] = [];
+  return {
+    buildId: `dep_${process.pid}x${builds}`,
+    serviceId: "svc_1",
+    type: "web",
+    source: { kind: "archive", key },
+    limits: defaultBuildLimits,
+    port: 8080,
+    timeoutMs: 120_000,
+    onStage: (stage) => stages.push(stage),
+    log: (line) => lines.push(line),
+    ...changes,
+    stages,
+    lines,
+  };
+}
+
+export const never = new AbortController().signal;
