@@ -13,7 +13,7 @@ export const file_berth_billing_v1_events: GenFile = /*@__PURE__*/
   fileDesc("Ch1iZXJ0aC9iaWxsaW5nL3YxL2V2ZW50cy5wcm90bxIQYmVydGguYmlsbGluZy52MSIvCgtUaWVyQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEgwKBHRpZXIYAiABKAliBnByb3RvMw");
 
 /**
- * The account's plan is another one: free, pro, team or enterprise.
+ * The account's plan changed: free, pro, team or enterprise.
  *
  * @generated from message berth.billing.v1.TierChanged
  */

@@ -366,7 +366,7 @@ export const DeleteEnvironmentRequestSchema: GenMessage<DeleteEnvironmentRequest
   messageDesc(file_berth_deployer_v1_catalog, 12);
 
 /**
- * What a deploy without an image runs: at most one of the two. A git source is built from its branch.
+ * What a deployment without an image runs: at most one of the two. A git source is built from its branch.
  *
  * @generated from message berth.deployer.v1.ServiceSource
  */
@@ -404,15 +404,15 @@ export type GitSource = Message<"berth.deployer.v1.GitSource"> & {
   branch: string;
 
   /**
-   * Folder of the repository that is the source; without it the whole repository.
+   * The folder of the repository to build; by default the whole repository.
    *
    * @generated from field: optional string context_dir = 3;
    */
   contextDir?: string | undefined;
 
   /**
-   * Name of the service's sensitive variable that holds an access token: for a private repository. Its
-   * value is a token, or user:token.
+   * The name of a sensitive variable of the service that holds an access token for a private repository. Its value is
+   * a token, or user:token.
    *
    * @generated from field: optional string token_variable = 120;
    */
@@ -427,20 +427,20 @@ export const GitSourceSchema: GenMessage<GitSource> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_catalog, 14);
 
 /**
- * How a release runs. In answers every member with a default is present.
+ * How a release runs. In responses every member that has a default is present.
  *
  * @generated from message berth.deployer.v1.ServiceConfig
  */
 export type ServiceConfig = Message<"berth.deployer.v1.ServiceConfig"> & {
   /**
-   * Given to the process as PORT; 8080 unless set.
+   * The port that a container listens on, passed to the process as PORT. 8080 by default.
    *
    * @generated from field: optional int32 port = 1;
    */
   port?: number | undefined;
 
   /**
-   * Run by a shell in place of the detected start command.
+   * Run by a shell instead of the detected start command.
    *
    * @generated from field: optional string command = 2;
    */
@@ -459,35 +459,35 @@ export type ServiceConfig = Message<"berth.deployer.v1.ServiceConfig"> & {
   size?: string | undefined;
 
   /**
-   * Must answer 2xx or 3xx before a release counts as healthy.
+   * A path that must answer 2xx or 3xx before a release counts as healthy.
    *
    * @generated from field: optional string health_check_path = 5;
    */
   healthCheckPath?: string | undefined;
 
   /**
-   * Further environment of the process; a variable of the same name wins.
+   * Further environment variables of the process. A variable of the same name wins.
    *
    * @generated from field: map<string, string> env = 6;
    */
   env: { [key: string]: string };
 
   /**
-   * Re-apply when the resolved variables change; true unless set.
+   * Whether the live release is applied again when its resolved variables change. True by default.
    *
    * @generated from field: optional bool auto_apply = 7;
    */
   autoApply?: boolean | undefined;
 
   /**
-   * Seconds a release must have been available before it counts as healthy.
+   * How many seconds a release must be available before it counts as healthy.
    *
    * @generated from field: optional int32 min_ready_seconds = 8;
    */
   minReadySeconds?: number | undefined;
 
   /**
-   * Dockerfile to build from, relative to the archive's root.
+   * The path of the Dockerfile in the source.
    *
    * @generated from field: optional string dockerfile = 9;
    */
@@ -536,14 +536,14 @@ export type Service = Message<"berth.deployer.v1.Service"> & {
   config?: ServiceConfig | undefined;
 
   /**
-   * Where a web service answers.
+   * The address of a web service.
    *
    * @generated from field: optional string url = 7;
    */
   url?: string | undefined;
 
   /**
-   * Deployment version that serves.
+   * The version of the live release.
    *
    * @generated from field: optional int32 live_version = 8;
    */
@@ -565,14 +565,14 @@ export type Service = Message<"berth.deployer.v1.Service"> & {
   createdAt?: Timestamp | undefined;
 
   /**
-   * Why it is failed, crashed or degraded.
+   * Why the service is failed, crashed or degraded.
    *
    * @generated from field: optional string status_message = 12;
    */
   statusMessage?: string | undefined;
 
   /**
-   * When an addon's password was rotated last.
+   * When the addon's password was last rotated.
    *
    * @generated from field: optional google.protobuf.Timestamp credentials_rotated_at = 160;
    */
@@ -761,7 +761,7 @@ export type UpdateServiceRequest = Message<"berth.deployer.v1.UpdateServiceReque
   source?: ServiceSource | undefined;
 
   /**
-   * Members that are not given stay; an empty command, healthCheckPath or dockerfile removes it; env is
+   * Omitted members keep their values. An empty `command`, `health_check_path` or `dockerfile` removes it. `env` is
    * merged by name.
    *
    * @generated from field: optional berth.deployer.v1.ServiceConfig config = 6;
@@ -852,6 +852,8 @@ export const ApplyEnvironmentRequestSchema: GenMessage<ApplyEnvironmentRequest> 
  */
 export type ApplyResult = Message<"berth.deployer.v1.ApplyResult"> & {
   /**
+   * The ids of the services that were applied.
+   *
    * @generated from field: repeated string applied = 1;
    */
   applied: string[];
@@ -935,6 +937,8 @@ export const RestartServiceRequestSchema: GenMessage<RestartServiceRequest> = /*
  */
 export const CatalogService: GenService<{
   /**
+   * Creates a project.
+   *
    * @generated from rpc berth.deployer.v1.CatalogService.CreateProject
    */
   createProject: {
@@ -943,6 +947,8 @@ export const CatalogService: GenService<{
     output: typeof ProjectSchema;
   },
   /**
+   * Lists the projects of an account, newest first.
+   *
    * @generated from rpc berth.deployer.v1.CatalogService.ListProjects
    */
   listProjects: {
@@ -951,6 +957,8 @@ export const CatalogService: GenService<{
     output: typeof ProjectsPageSchema;
   },
   /**
+   * Returns a project.
+   *
    * @generated from rpc berth.deployer.v1.CatalogService.GetProject
    */
   getProject: {
@@ -969,7 +977,7 @@ export const CatalogService: GenService<{
     output: typeof ProjectSchema;
   },
   /**
-   * Deletes a project with all it holds. With live services it needs confirmImpact.
+   * Deletes a project and everything in it. If it has live services, `confirm_impact` is required.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.DeleteProject
    */
@@ -979,6 +987,8 @@ export const CatalogService: GenService<{
     output: typeof EmptySchema;
   },
   /**
+   * Creates an environment in a project.
+   *
    * @generated from rpc berth.deployer.v1.CatalogService.CreateEnvironment
    */
   createEnvironment: {
@@ -987,6 +997,8 @@ export const CatalogService: GenService<{
     output: typeof EnvironmentSchema;
   },
   /**
+   * Lists the environments of a project, newest first.
+   *
    * @generated from rpc berth.deployer.v1.CatalogService.ListEnvironments
    */
   listEnvironments: {
@@ -995,6 +1007,8 @@ export const CatalogService: GenService<{
     output: typeof EnvironmentsPageSchema;
   },
   /**
+   * Returns an environment.
+   *
    * @generated from rpc berth.deployer.v1.CatalogService.GetEnvironment
    */
   getEnvironment: {
@@ -1003,7 +1017,7 @@ export const CatalogService: GenService<{
     output: typeof EnvironmentSchema;
   },
   /**
-   * Deletes an environment with all it holds. With live services it needs confirmImpact.
+   * Deletes an environment and everything in it. If it has live services, `confirm_impact` is required.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.DeleteEnvironment
    */
@@ -1013,7 +1027,8 @@ export const CatalogService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Creates a service. An addon (postgres) is provisioned at once; web and worker wait for a deploy.
+   * Creates a service. An addon (postgres or redis) is provisioned at once; a web or worker service waits for its first
+   * deployment.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.CreateService
    */
@@ -1023,6 +1038,8 @@ export const CatalogService: GenService<{
     output: typeof ServiceSchema;
   },
   /**
+   * Lists the services of an environment, newest first.
+   *
    * @generated from rpc berth.deployer.v1.CatalogService.ListServices
    */
   listServices: {
@@ -1031,6 +1048,8 @@ export const CatalogService: GenService<{
     output: typeof ServicesPageSchema;
   },
   /**
+   * Returns a service.
+   *
    * @generated from rpc berth.deployer.v1.CatalogService.GetService
    */
   getService: {
@@ -1039,9 +1058,9 @@ export const CatalogService: GenService<{
     output: typeof ServiceSchema;
   },
   /**
-   * Changes source or configuration. Members of config that are not given keep their value, and env is
-   * merged by name. Replicas and size of what runs change at once; everything else changes with the next
-   * deploy, and until then pendingChanges is true.
+   * Changes the source or the configuration of a service. Omitted members of `config` keep their values, and `env` is
+   * merged by name. Replicas and size change at once; everything else takes effect with the next deployment, and until
+   * then `pending_changes` is true.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.UpdateService
    */
@@ -1051,7 +1070,7 @@ export const CatalogService: GenService<{
     output: typeof ServiceSchema;
   },
   /**
-   * Deletes a service with its history, variables and data. When it is live it needs confirmImpact.
+   * Deletes a service with its history, variables and data. If it is live, `confirm_impact` is required.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.DeleteService
    */
@@ -1061,7 +1080,7 @@ export const CatalogService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Applies what is staged on the environment's canvas.
+   * Applies everything staged in an environment: provisions its addons and deploys its services.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.ApplyEnvironment
    */
@@ -1071,8 +1090,8 @@ export const CatalogService: GenService<{
     output: typeof ApplyResultSchema;
   },
   /**
-   * Rolls the live release: new replicas take over from the ones that run, with the same image, configuration and
-   * variables. There is no new version. Asked for again while it rolls, it rolls again.
+   * Restarts the live release: new replicas with the same image, configuration and variables replace the running ones.
+   * There is no new version. A restart during a restart starts over.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.RestartService
    */
@@ -1082,8 +1101,8 @@ export const CatalogService: GenService<{
     output: typeof ServiceSchema;
   },
   /**
-   * Gives an addon a new password. Its keys are published again and connected services take them by
-   * themselves; credentialsRotatedAt tells when it is done. A rotation under way is not begun twice.
+   * Rotates the password of an addon. Its keys are published again, and connected services pick them up automatically;
+   * `credentials_rotated_at` changes when the rotation is complete. A request during a rotation starts no second one.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.RotateCredentials
    */

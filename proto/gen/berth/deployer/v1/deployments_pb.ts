@@ -66,7 +66,7 @@ export type Deployment = Message<"berth.deployer.v1.Deployment"> & {
   serviceId: string;
 
   /**
-   * Monotonic per service.
+   * Grows with each deployment of the service.
    *
    * @generated from field: int32 version = 3;
    */
@@ -78,14 +78,14 @@ export type Deployment = Message<"berth.deployer.v1.Deployment"> & {
   image?: string | undefined;
 
   /**
-   * Source builds only.
+   * Present only on deployments built from source.
    *
    * @generated from field: optional string build_id = 5;
    */
   buildId?: string | undefined;
 
   /**
-   * Git-source builds only.
+   * Present only on deployments built from git, as is `commit`.
    *
    * @generated from field: optional string branch = 6;
    */
@@ -97,7 +97,7 @@ export type Deployment = Message<"berth.deployer.v1.Deployment"> & {
   commit?: string | undefined;
 
   /**
-   * Archive builds only.
+   * Present only on deployments built from an archive.
    *
    * @generated from field: optional string archive_ref = 8;
    */
@@ -109,7 +109,7 @@ export type Deployment = Message<"berth.deployer.v1.Deployment"> & {
   status: string;
 
   /**
-   * Caption of the live builder while building.
+   * What the builder is doing, while the status is building.
    *
    * @generated from field: optional string build_stage = 10;
    */
@@ -146,14 +146,14 @@ export type Deployment = Message<"berth.deployer.v1.Deployment"> & {
   appliedAt?: Timestamp | undefined;
 
   /**
-   * First observed running; absent while rolling out and for releases that never became healthy.
+   * When the release was first observed healthy. Absent while it is rolling out, and if it never became healthy.
    *
    * @generated from field: optional google.protobuf.Timestamp healthy_at = 17;
    */
   healthyAt?: Timestamp | undefined;
 
   /**
-   * Failure or supersession.
+   * When the deployment failed or was superseded.
    *
    * @generated from field: optional google.protobuf.Timestamp finished_at = 18;
    */
@@ -256,7 +256,7 @@ export type CreateUploadRequest = Message<"berth.deployer.v1.CreateUploadRequest
   service: string;
 
   /**
-   * Gzipped size, advisory; over the cap it is refused at once.
+   * The size of the gzipped archive, if known. One over the plan's limit is refused at once.
    *
    * @generated from field: optional int32 size_bytes = 5;
    */
@@ -290,7 +290,7 @@ export type UploadTarget = Message<"berth.deployer.v1.UploadTarget"> & {
   method: string;
 
   /**
-   * The exact Content-Type the upload must send.
+   * The exact Content-Type that the upload must send.
    *
    * @generated from field: string content_type = 4;
    */
@@ -536,21 +536,21 @@ export type BuildLogsResponse = Message<"berth.deployer.v1.BuildLogsResponse"> &
   version: number;
 
   /**
-   * Empty when there is no output yet.
+   * Empty while there is no output.
    *
    * @generated from field: string logs = 2;
    */
   logs: string;
 
   /**
-   * True when only the newest output is kept.
+   * Whether older output was dropped.
    *
    * @generated from field: bool truncated = 3;
    */
   truncated: boolean;
 
   /**
-   * True when it comes from a builder that still runs.
+   * Whether the log comes from a build that is still running.
    *
    * @generated from field: bool live = 4;
    */
@@ -594,7 +594,7 @@ export type ListLogsRequest = Message<"berth.deployer.v1.ListLogsRequest"> & {
   service: string;
 
   /**
-   * Only of this deployment version.
+   * Only lines of this deployment version.
    *
    * @generated from field: optional int32 version = 5;
    */
@@ -606,7 +606,7 @@ export type ListLogsRequest = Message<"berth.deployer.v1.ListLogsRequest"> & {
   stream?: string | undefined;
 
   /**
-   * Only at or after this time.
+   * Only lines at or after this time.
    *
    * @generated from field: optional google.protobuf.Timestamp since = 7;
    */
@@ -776,14 +776,14 @@ export const BuildLogEventSchema: GenMessage<BuildLogEvent> = /*@__PURE__*/
  */
 export type BuildLogPiece = Message<"berth.deployer.v1.BuildLogPiece"> & {
   /**
-   * Whole lines, each with its line end.
+   * Whole lines, each with its line break.
    *
    * @generated from field: string logs = 1;
    */
   logs: string;
 
   /**
-   * True when output before this is not kept.
+   * Whether output before this piece was dropped.
    *
    * @generated from field: bool truncated = 2;
    */
@@ -798,7 +798,7 @@ export const BuildLogPieceSchema: GenMessage<BuildLogPiece> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_deployments, 18);
 
 /**
- * What came before is of an attempt that broke off; the log begins anew.
+ * The build started over: what came before belongs to an attempt that was interrupted.
  *
  * @generated from message berth.deployer.v1.BuildLogRestart
  */
@@ -813,13 +813,13 @@ export const BuildLogRestartSchema: GenMessage<BuildLogRestart> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_deployments, 19);
 
 /**
- * Nothing comes after this.
+ * The last event of a stream.
  *
  * @generated from message berth.deployer.v1.FollowEnd
  */
 export type FollowEnd = Message<"berth.deployer.v1.FollowEnd"> & {
   /**
-   * A deployment's: healthy, failed or superseded. A build's: built, failed or superseded.
+   * Of a deployment: healthy, failed or superseded. Of a build: built, failed or superseded.
    *
    * @generated from field: string outcome = 1;
    */
@@ -858,7 +858,7 @@ export type FollowLogsRequest = Message<"berth.deployer.v1.FollowLogsRequest"> &
   service: string;
 
   /**
-   * Only of this deployment version.
+   * Only lines of this deployment version.
    *
    * @generated from field: optional int32 version = 5;
    */
@@ -870,14 +870,14 @@ export type FollowLogsRequest = Message<"berth.deployer.v1.FollowLogsRequest"> &
   stream?: string | undefined;
 
   /**
-   * Only at or after this time.
+   * Only lines at or after this time.
    *
    * @generated from field: optional google.protobuf.Timestamp since = 7;
    */
   since?: Timestamp | undefined;
 
   /**
-   * How many lines that were written before come first.
+   * How many existing lines come first.
    *
    * @generated from field: optional int32 limit = 8;
    */
@@ -901,7 +901,7 @@ export const FollowLogsRequestSchema: GenMessage<FollowLogsRequest> = /*@__PURE_
  */
 export type LogEvent = Message<"berth.deployer.v1.LogEvent"> & {
   /**
-   * The position after the line.
+   * The position after the line, for Last-Event-ID.
    *
    * @generated from field: string id = 1;
    */
@@ -982,7 +982,7 @@ export type DeploymentEvent = Message<"berth.deployer.v1.DeploymentEvent"> & {
    */
   event: {
     /**
-     * It entered a state, or was first observed healthy.
+     * The deployment entered a state, or was first observed healthy.
      *
      * @generated from field: berth.deployer.v1.Deployment state = 2;
      */
@@ -990,7 +990,7 @@ export type DeploymentEvent = Message<"berth.deployer.v1.DeploymentEvent"> & {
     case: "state";
   } | {
     /**
-     * Something else changed, such as its build stage or a warning.
+     * Something else changed, such as the build stage or a warning.
      *
      * @generated from field: berth.deployer.v1.Deployment progress = 3;
      */
@@ -1090,20 +1090,20 @@ export const DeployResultSchema: GenMessage<DeployResult> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_deployments, 26);
 
 /**
- * What a deployment would do. Of variables names only, never values.
+ * What a deployment would change. Variables are listed by name, never with values.
  *
  * @generated from message berth.deployer.v1.DryRun
  */
 export type DryRun = Message<"berth.deployer.v1.DryRun"> & {
   /**
-   * Whether it would be accepted, and could run here: on one machine an image cannot (image_needs_cluster).
+   * Whether the deployment would be accepted and could run here. On one machine an image cannot (image_needs_cluster).
    *
    * @generated from field: bool eligible = 1;
    */
   eligible: boolean;
 
   /**
-   * What it would be answered, or why it would fail.
+   * The refusal that the deployment would be answered with, or why it would fail.
    *
    * @generated from field: optional berth.deployer.v1.DryRunRefusal refusal = 2;
    */
@@ -1164,7 +1164,7 @@ export const DryRunRefusalSchema: GenMessage<DryRunRefusal> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_deployments, 28);
 
 /**
- * Against the live release; without one, everything is new.
+ * The differences from the live release. Without one, everything is new.
  *
  * @generated from message berth.deployer.v1.DryRunDiff
  */
@@ -1175,7 +1175,7 @@ export type DryRunDiff = Message<"berth.deployer.v1.DryRunDiff"> & {
   image?: DryRunImage | undefined;
 
   /**
-   * Members of the configuration that differ, as in "port" or "env.LOG_LEVEL".
+   * The members of the configuration that differ, such as "port" or "env.LOG_LEVEL".
    *
    * @generated from field: repeated string config = 2;
    */
@@ -1204,14 +1204,14 @@ export type DryRunImage = Message<"berth.deployer.v1.DryRunImage"> & {
   changed: boolean;
 
   /**
-   * The live image, or archiveRef of the live source.
+   * The live image, or the archiveRef of the live source.
    *
    * @generated from field: optional string from = 2;
    */
   from?: string | undefined;
 
   /**
-   * The image that would run, archiveRef of the source, or "branch NAME" of a git source.
+   * The image that would run, the archiveRef of the source, or "branch NAME" for a git source.
    *
    * @generated from field: optional string to = 3;
    */
@@ -1318,10 +1318,10 @@ export const CancelDeploymentRequestSchema: GenMessage<CancelDeploymentRequest> 
  */
 export const DeploymentService: GenService<{
   /**
-   * Deploys an image: the given ref, else the service's configured one, else the live one. A service with a
-   * git source and no given ref builds the newest commit of its branch. A service still staged answers a staged
-   * acknowledgement, and deploys when its environment is applied. With dryRun nothing changes: the answer says
-   * what would.
+   * Deploys an image: the given one, else the one that the service is configured with, else the live one. Without a
+   * given image, a service with a git source builds the newest commit of its branch. A staged service answers a staged
+   * acknowledgement and is deployed when its environment is applied. With `dry_run` nothing changes: the answer
+   * describes what would.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.Deploy
    */
@@ -1331,7 +1331,7 @@ export const DeploymentService: GenService<{
     output: typeof DeployResultSchema;
   },
   /**
-   * A short-lived URL for one upload of the gzipped working directory.
+   * Creates a short-lived URL for one upload of a gzipped tar archive of the source.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.CreateUpload
    */
@@ -1341,8 +1341,8 @@ export const DeploymentService: GenService<{
     output: typeof UploadTargetSchema;
   },
   /**
-   * Builds and deploys an uploaded archive. A service still staged answers a staged acknowledgement, and deploys
-   * when its environment is applied. With dryRun nothing changes: the answer says what would.
+   * Builds and deploys an uploaded archive. A staged service answers a staged acknowledgement and is deployed when its
+   * environment is applied. With `dry_run` nothing changes: the answer describes what would.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.DeployFromArchive
    */
@@ -1352,7 +1352,7 @@ export const DeploymentService: GenService<{
     output: typeof DeployFromArchiveResultSchema;
   },
   /**
-   * The service's deployments, newest first.
+   * Lists the deployments of a service, newest first.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.ListDeployments
    */
@@ -1362,7 +1362,7 @@ export const DeploymentService: GenService<{
     output: typeof DeploymentsPageSchema;
   },
   /**
-   * One deployment by its version.
+   * Returns one deployment by its version.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.GetDeployment
    */
@@ -1372,7 +1372,7 @@ export const DeploymentService: GenService<{
     output: typeof DeploymentSchema;
   },
   /**
-   * The build's log: a live tail while it builds, the kept snapshot after.
+   * Returns the log of a build: what there is so far while the build runs, the stored log afterwards.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.GetBuildLogs
    */
@@ -1382,7 +1382,7 @@ export const DeploymentService: GenService<{
     output: typeof BuildLogsResponseSchema;
   },
   /**
-   * What the service's processes wrote, newest first.
+   * Lists the lines that the service's processes wrote, newest first.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.ListLogs
    */
@@ -1392,8 +1392,9 @@ export const DeploymentService: GenService<{
     output: typeof LogsPageSchema;
   },
   /**
-   * The build's log as it grows: what is kept of it, then each piece at most two seconds after it was written;
-   * `end` when the build is over. Begins anew, with `restart` first, when the build had to begin anew.
+   * Follows the log of a build: first what is stored, then each piece at most two seconds after it was written, and
+   * `end` when the build is over. If the build had to start over, `restart` comes first and the log follows from its
+   * beginning.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.FollowBuildLogs
    */
@@ -1403,8 +1404,9 @@ export const DeploymentService: GenService<{
     output: typeof BuildLogEventSchema;
   },
   /**
-   * What the service's processes write, oldest first: the newest `limit` lines (200 unless given), or all after
-   * the one in Last-Event-ID, then each new line as it comes. Goes on over deployments until it is closed.
+   * Follows the lines that the service's processes write, oldest first: the newest `limit` lines (200 by default), or
+   * all after the one in Last-Event-ID, then each new line. The stream continues across deployments until the client
+   * closes it.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.FollowLogs
    */
@@ -1414,8 +1416,8 @@ export const DeploymentService: GenService<{
     output: typeof LogEventSchema;
   },
   /**
-   * A deployment as it moves: a `state` event for each state it entered, the first ones included, and `progress`
-   * for anything else that changed; `end` when it is healthy, failed or superseded. Resumes after Last-Event-ID.
+   * Follows a deployment: a `state` event for each state that it entered, from the first on, `progress` for any other
+   * change, and `end` when it is healthy, failed or superseded. Resumes after Last-Event-ID.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.FollowDeployment
    */
@@ -1425,9 +1427,9 @@ export const DeploymentService: GenService<{
     output: typeof DeploymentEventSchema;
   },
   /**
-   * Deploys image and service configuration of an earlier version again, as a new deployment with the variables
-   * of now. The version must have been live and be one of those that the plan retains. With dryRun nothing
-   * changes: the answer says what would.
+   * Deploys the image and service configuration of an earlier version again, as a new deployment with the current
+   * variables. The version must have been live, and be among those that the plan retains. With `dry_run` nothing
+   * changes: the answer describes what would.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.Rollback
    */
@@ -1437,8 +1439,8 @@ export const DeploymentService: GenService<{
     output: typeof DeployResultSchema;
   },
   /**
-   * Ends a deployment that has not applied: its build is stopped, and it is failed with the error code `canceled`.
-   * What is live stays.
+   * Cancels a deployment that is not applied yet: its build is stopped, and it fails with the error code `canceled`.
+   * The live release is not affected.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.CancelDeployment
    */

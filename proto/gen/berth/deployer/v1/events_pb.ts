@@ -187,7 +187,7 @@ export const ServiceDeletedSchema: GenMessage<ServiceDeleted> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 5);
 
 /**
- * An addon's keys changed. The values are asked for, never sent around.
+ * An addon's keys changed. Events carry no values: consumers ask for them.
  *
  * @generated from message berth.deployer.v1.AddonKeysPublished
  */
@@ -477,8 +477,8 @@ export const ReleaseUnhealthySchema: GenMessage<ReleaseUnhealthy> = /*@__PURE__*
   messageDesc(file_berth_deployer_v1_events, 14);
 
 /**
- * A service began to run something that is paid for. An interval lasts until UsageStopped; interval_id and
- * seq together name one event of it for good, however often it is delivered, and seq gives their order.
+ * A service began to run something billable. An interval lasts until UsageStopped. interval_id and seq together
+ * identify one event of it, however often it is delivered; seq is their order.
  *
  * @generated from message berth.deployer.v1.UsageStarted
  */
@@ -533,7 +533,7 @@ export type UsageStarted = Message<"berth.deployer.v1.UsageStarted"> & {
   seq: number;
 
   /**
-   * When it happened, which may be earlier than it was found out.
+   * When it happened, which may be earlier than when it was observed.
    *
    * @generated from field: google.protobuf.Timestamp at = 10;
    */
@@ -548,7 +548,7 @@ export const UsageStartedSchema: GenMessage<UsageStarted> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 15);
 
 /**
- * Size or replicas changed; the members tell what holds from `at` on.
+ * Size or replicas changed. The members are the state from `at` on.
  *
  * @generated from message berth.deployer.v1.UsageResized
  */
@@ -612,7 +612,7 @@ export const UsageResizedSchema: GenMessage<UsageResized> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 16);
 
 /**
- * Nothing of the service runs from `at` on; size and replicas tell what ran until then.
+ * Nothing of the service runs from `at` on. Size and replicas are what ran until then.
  *
  * @generated from message berth.deployer.v1.UsageStopped
  */
@@ -676,7 +676,7 @@ export const UsageStoppedSchema: GenMessage<UsageStopped> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 17);
 
 /**
- * It still ran so at `at`. Every five minutes.
+ * The interval was still running, unchanged, at `at`. Sent every five minutes.
  *
  * @generated from message berth.deployer.v1.UsageHeartbeat
  */
@@ -740,7 +740,7 @@ export const UsageHeartbeatSchema: GenMessage<UsageHeartbeat> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 18);
 
 /**
- * What the account's services need is there: they can be deployed.
+ * The account is provisioned: its services can be deployed.
  *
  * @generated from message berth.deployer.v1.AccountProvisioned
  */

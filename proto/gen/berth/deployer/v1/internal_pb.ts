@@ -53,7 +53,7 @@ export const ResolveScopeRequestSchema: GenMessage<ResolveScopeRequest> = /*@__P
   messageDesc(file_berth_deployer_v1_internal, 0);
 
 /**
- * A project, the environment in it and the service in that, as far as asked for.
+ * A project, an environment in it and a service in that, as deep as the request goes.
  *
  * @generated from message berth.deployer.v1.ScopeChain
  */
@@ -236,13 +236,13 @@ export const AddonKeySchema: GenMessage<AddonKey> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_internal, 7);
 
 /**
- * What variables asks of the deployer.
+ * RPCs that variables calls.
  *
  * @generated from service berth.deployer.v1.InternalService
  */
 export const InternalService: GenService<{
   /**
-   * The scopes of a path, or of a service id, for services that keep a projection of the tree.
+   * Returns the ids of the scopes of a path, or of a service id.
    *
    * @generated from rpc berth.deployer.v1.InternalService.ResolveScope
    */
@@ -252,7 +252,7 @@ export const InternalService: GenService<{
     output: typeof ScopeChainSchema;
   },
   /**
-   * The web and worker services of a project, or of an environment in it, that are not being deleted.
+   * Lists the web and worker services of a project, or of one of its environments, that are not being deleted.
    *
    * @generated from rpc berth.deployer.v1.InternalService.ListScopeServices
    */
@@ -262,7 +262,7 @@ export const InternalService: GenService<{
     output: typeof ScopeServicesSchema;
   },
   /**
-   * What a managed addon publishes, secrets included.
+   * Returns the keys that a managed addon publishes, secrets included.
    *
    * @generated from rpc berth.deployer.v1.InternalService.GetAddonKeys
    */

@@ -17,7 +17,7 @@ export const file_berth_identity_v1_events: GenFile = /*@__PURE__*/
   fileDesc("Ch5iZXJ0aC9pZGVudGl0eS92MS9ldmVudHMucHJvdG8SEWJlcnRoLmlkZW50aXR5LnYxIrgCCg1BdWRpdFJlY29yZGVkEgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEiwKBWFjdG9yGAQgASgLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRBY3RvchIOCgZ0YXJnZXQYBSABKAkSQAoIbWV0YWRhdGEYBiADKAsyLi5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdFJlY29yZGVkLk1ldGFkYXRhRW50cnkSEgoKcmVxdWVzdF9pZBgHIAEoCRIKCgJpcBgIIAEoCRImCgJhdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIksKDkFjY291bnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhUKDW93bmVyX3VzZXJfaWQYAyABKAkiQAoLTWVtYmVyQWRkZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkiXQoRTWVtYmVyUm9sZUNoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkSFQoNcHJldmlvdXNfcm9sZRgEIAEoCSI0Cg1NZW1iZXJSZW1vdmVkEhIKCmFjY291bnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCSI/CgxUb2tlbkNyZWF0ZWQSDwoHdXNlcl9pZBgBIAEoCRIQCgh0b2tlbl9pZBgCIAEoCRIMCgRuYW1lGAMgASgJIjEKDFRva2VuUmV2b2tlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJIisKDFVzZXJTaWduZWRJbhIPCgd1c2VyX2lkGAEgASgJEgoKAmlwGAIgASgJYgZwcm90bzM", [file_berth_identity_v1_identity, file_google_protobuf_timestamp]);
 
 /**
- * One row of an account's audit log; every service sends its own in the transaction of the change.
+ * A record for the audit log. Every service sends its own, in the transaction of the change.
  *
  * @generated from message berth.identity.v1.AuditRecorded
  */
@@ -211,7 +211,7 @@ export const TokenCreatedSchema: GenMessage<TokenCreated> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_events, 5);
 
 /**
- * A personal token was revoked or a session ended: gateways forget it.
+ * A personal token was revoked or a session ended; gateways drop it from their caches.
  *
  * @generated from message berth.identity.v1.TokenRevoked
  */
@@ -222,7 +222,7 @@ export type TokenRevoked = Message<"berth.identity.v1.TokenRevoked"> & {
   userId: string;
 
   /**
-   * Empty when several of the user's ended at once.
+   * Empty when several tokens of the user ended at once.
    *
    * @generated from field: string token_id = 2;
    */

@@ -29,7 +29,7 @@ export type Account = Message<"berth.identity.v1.Account"> & {
   id: string;
 
   /**
-   * 3-39 chars of [a-z0-9-], unique.
+   * 3-39 characters of a-z, 0-9 and -, unique in the installation.
    *
    * @generated from field: string handle = 2;
    */
@@ -41,7 +41,7 @@ export type Account = Message<"berth.identity.v1.Account"> & {
   displayName: string;
 
   /**
-   * The caller's role.
+   * The caller's role in the account.
    *
    * @generated from field: string my_role = 4;
    */
@@ -364,7 +364,7 @@ export type AuditEvent = Message<"berth.identity.v1.AuditEvent"> & {
   id: string;
 
   /**
-   * resource.verb, such as variable.reveal.
+   * What was done, as resource.verb: variable.reveal.
    *
    * @generated from field: string action = 2;
    */
@@ -376,7 +376,7 @@ export type AuditEvent = Message<"berth.identity.v1.AuditEvent"> & {
   actor?: AuditActor | undefined;
 
   /**
-   * What it was done to: a name or an id.
+   * The name or id of what it was done to.
    *
    * @generated from field: string target = 4;
    */
@@ -452,21 +452,21 @@ export type ListAuditEventsRequest = Message<"berth.identity.v1.ListAuditEventsR
   cursor?: string | undefined;
 
   /**
-   * Only this action.
+   * Lists only records of this action.
    *
    * @generated from field: optional string action = 4;
    */
   action?: string | undefined;
 
   /**
-   * Only this actor id.
+   * Lists only records of the actor with this id.
    *
    * @generated from field: optional string actor = 5;
    */
   actor?: string | undefined;
 
   /**
-   * Only at or after this time.
+   * Lists only records at or after this time.
    *
    * @generated from field: optional google.protobuf.Timestamp since = 6;
    */
@@ -542,7 +542,7 @@ export type Me = Message<"berth.identity.v1.Me"> & {
   createdAt?: Timestamp | undefined;
 
   /**
-   * Whether the e-mail is the user's for certain. If not, a mailed link that is opened makes it so.
+   * Whether the e-mail is known to be the user's. Opening a mailed link verifies it.
    *
    * @generated from field: bool email_verified = 6;
    */
@@ -641,14 +641,14 @@ export type ActiveSession = Message<"berth.identity.v1.ActiveSession"> & {
   id: string;
 
   /**
-   * Whether this request carries it.
+   * Whether this request carries the session's token.
    *
    * @generated from field: bool current = 2;
    */
   current: boolean;
 
   /**
-   * The address from which it was signed in.
+   * The address from which the user signed in.
    *
    * @generated from field: optional string ip = 3;
    */
@@ -665,7 +665,7 @@ export type ActiveSession = Message<"berth.identity.v1.ActiveSession"> & {
   lastUsedAt?: Timestamp | undefined;
 
   /**
-   * When it ends if it is not used again.
+   * When the session ends if it is not used again.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 6;
    */
@@ -832,7 +832,7 @@ export type CreatedToken = Message<"berth.identity.v1.CreatedToken"> & {
   expiresAt?: Timestamp | undefined;
 
   /**
-   * The token itself, shown this once.
+   * The text of the token, shown only in this answer.
    *
    * @generated from field: string token = 8;
    */
@@ -883,14 +883,14 @@ export type CreateTokenRequest = Message<"berth.identity.v1.CreateTokenRequest">
   expiresInDays?: number | undefined;
 
   /**
-   * The most the token may do, below the user's own role.
+   * The highest role of the token. It acts with the lower of this and the user's role.
    *
    * @generated from field: optional string role_cap = 3;
    */
   roleCap?: string | undefined;
 
   /**
-   * Binds the token to one account.
+   * Limits the token to one account.
    *
    * @generated from field: optional string account_id = 4;
    */
@@ -960,7 +960,7 @@ export const AccountService: GenService<{
     output: typeof AccountSchema;
   },
   /**
-   * The caller's accounts, newest first.
+   * Lists the caller's accounts, newest first.
    *
    * @generated from rpc berth.identity.v1.AccountService.ListAccounts
    */
@@ -970,6 +970,8 @@ export const AccountService: GenService<{
     output: typeof AccountsPageSchema;
   },
   /**
+   * Returns an account, with the caller's role in it.
+   *
    * @generated from rpc berth.identity.v1.AccountService.GetAccount
    */
   getAccount: {
@@ -978,7 +980,7 @@ export const AccountService: GenService<{
     output: typeof AccountSchema;
   },
   /**
-   * Changes handle or display name.
+   * Changes the handle or the display name of an account.
    *
    * @generated from rpc berth.identity.v1.AccountService.UpdateAccount
    */
@@ -988,7 +990,7 @@ export const AccountService: GenService<{
     output: typeof AccountSchema;
   },
   /**
-   * Members of an account, newest first.
+   * Lists the members of an account, newest first.
    *
    * @generated from rpc berth.identity.v1.AccountService.ListMembers
    */
@@ -998,6 +1000,8 @@ export const AccountService: GenService<{
     output: typeof MembersPageSchema;
   },
   /**
+   * Returns a member of an account.
+   *
    * @generated from rpc berth.identity.v1.AccountService.GetMember
    */
   getMember: {
@@ -1006,7 +1010,7 @@ export const AccountService: GenService<{
     output: typeof MemberSchema;
   },
   /**
-   * Changes a member's role. The last owner stays one: 409 last_owner.
+   * Changes a member's role. An account keeps at least one owner: 409 last_owner.
    *
    * @generated from rpc berth.identity.v1.AccountService.UpdateMember
    */
@@ -1016,7 +1020,8 @@ export const AccountService: GenService<{
     output: typeof MemberSchema;
   },
   /**
-   * Removes a member; requests with the member's tokens are refused at once. Last owner: 409 last_owner.
+   * Removes a member, whose tokens are refused in the account at once. An account keeps at least one owner:
+   * 409 last_owner.
    *
    * @generated from rpc berth.identity.v1.AccountService.RemoveMember
    */
@@ -1026,7 +1031,7 @@ export const AccountService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * The account's audit log, newest first: what was done, by whom, from where.
+   * Lists the account's audit log, newest first: what was done, by whom and from which address.
    *
    * @generated from rpc berth.identity.v1.AccountService.ListAuditEvents
    */
@@ -1045,8 +1050,8 @@ export const AccountService: GenService<{
  */
 export const SessionService: GenService<{
   /**
-   * E-mail and password against a bearer token: idle 12 h, absolute 7 d. One answer for a wrong
-   * password and an unknown e-mail.
+   * Exchanges e-mail and password for a session token. The session ends 7 days after signing in, or after 12 hours
+   * without use. A wrong password and an unknown e-mail get the same answer.
    *
    * @generated from rpc berth.identity.v1.SessionService.SignIn
    */
@@ -1066,6 +1071,8 @@ export const SessionService: GenService<{
     output: typeof EmptySchema;
   },
   /**
+   * Returns the caller's user and accounts.
+   *
    * @generated from rpc berth.identity.v1.SessionService.GetMe
    */
   getMe: {
@@ -1074,7 +1081,7 @@ export const SessionService: GenService<{
     output: typeof MeSchema;
   },
   /**
-   * The caller's sessions that still work, newest first.
+   * Lists the caller's sessions that are still valid, newest first.
    *
    * @generated from rpc berth.identity.v1.SessionService.ListSessions
    */
@@ -1084,7 +1091,7 @@ export const SessionService: GenService<{
     output: typeof SessionsPageSchema;
   },
   /**
-   * Ends one of the caller's sessions: its token is refused at once on every gateway.
+   * Ends one of the caller's sessions. Its token is refused at once.
    *
    * @generated from rpc berth.identity.v1.SessionService.EndSession
    */
@@ -1094,7 +1101,8 @@ export const SessionService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Makes a personal token: 90 days unless said otherwise, 365 at most. Its text is shown once.
+   * Creates a personal token, valid for 90 days unless `expires_in_days` says otherwise. Its text is shown only in this
+   * answer.
    *
    * @generated from rpc berth.identity.v1.SessionService.CreateToken
    */
@@ -1104,7 +1112,7 @@ export const SessionService: GenService<{
     output: typeof CreatedTokenSchema;
   },
   /**
-   * The caller's personal tokens that still work, newest first; never their text.
+   * Lists the caller's personal tokens that are still valid, newest first, without their text.
    *
    * @generated from rpc berth.identity.v1.SessionService.ListTokens
    */
@@ -1114,7 +1122,7 @@ export const SessionService: GenService<{
     output: typeof TokensPageSchema;
   },
   /**
-   * Revokes one of the caller's tokens: refused at once on every gateway.
+   * Revokes one of the caller's personal tokens. It is refused at once.
    *
    * @generated from rpc berth.identity.v1.SessionService.RevokeToken
    */

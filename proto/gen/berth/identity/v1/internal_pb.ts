@@ -108,13 +108,13 @@ export const MembershipSchema: GenMessage<Membership> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_internal, 2);
 
 /**
- * What gateways ask of identity.
+ * RPCs that gateways call.
  *
  * @generated from service berth.identity.v1.InternalService
  */
 export const InternalService: GenService<{
   /**
-   * Who a bearer token is. Only gateways ask; an unknown, expired or revoked token: 401 unauthenticated.
+   * Returns the user of a bearer token, with memberships. An unknown, expired or revoked token is 401 unauthenticated.
    *
    * @generated from rpc berth.identity.v1.InternalService.LookupCaller
    */

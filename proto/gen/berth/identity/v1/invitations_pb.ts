@@ -73,7 +73,7 @@ export type Invitation = Message<"berth.identity.v1.Invitation"> & {
   status: string;
 
   /**
-   * E-mail of the owner who invited.
+   * The e-mail of the owner who sent the invitation.
    *
    * @generated from field: string invited_by = 5;
    */
@@ -90,7 +90,7 @@ export type Invitation = Message<"berth.identity.v1.Invitation"> & {
   expiresAt?: Timestamp | undefined;
 
   /**
-   * Works once, until expires_at. For operators of an installation without mail, shown this once.
+   * Works once, until `expires_at`. Only for operators of an installation that sends no mail, and only in this answer.
    *
    * @generated from field: optional string link = 8;
    */
@@ -249,7 +249,7 @@ export type MyInvitation = Message<"berth.identity.v1.MyInvitation"> & {
   role: string;
 
   /**
-   * E-mail of the owner who invited.
+   * The e-mail of the owner who sent the invitation.
    *
    * @generated from field: string invited_by = 6;
    */
@@ -356,7 +356,7 @@ export const DeclineInvitationRequestSchema: GenMessage<DeclineInvitationRequest
  */
 export type OpenInvitationRequest = Message<"berth.identity.v1.OpenInvitationRequest"> & {
   /**
-   * What stands behind the # of the link.
+   * The part of the link after the #.
    *
    * @generated from field: string token = 1;
    */
@@ -405,7 +405,7 @@ export type OpenedInvitation = Message<"berth.identity.v1.OpenedInvitation"> & {
   expiresAt?: Timestamp | undefined;
 
   /**
-   * Whether the e-mail has a user, who signs in to accept.
+   * Whether the e-mail already has a user, who accepts by signing in.
    *
    * @generated from field: bool known = 7;
    */
@@ -434,14 +434,14 @@ export type JoinByInvitationRequest = Message<"berth.identity.v1.JoinByInvitatio
   token: string;
 
   /**
-   * The part of the e-mail before the @ unless given.
+   * By default the part of the e-mail before the @.
    *
    * @generated from field: optional string display_name = 2;
    */
   displayName?: string | undefined;
 
   /**
-   * 12 characters or more.
+   * At least 12 characters.
    *
    * @generated from field: string password = 3;
    */
@@ -478,15 +478,15 @@ export const JoinedSchema: GenMessage<Joined> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_invitations, 15);
 
 /**
- * How people come into an account: they are invited, and accept (docs/identity.md#invitations).
+ * Invitations, the only way to become a member of an account (docs/identity.md#invitations).
  *
  * @generated from service berth.identity.v1.InvitationService
  */
 export const InvitationService: GenService<{
   /**
-   * Invites somebody by e-mail: the same answer whether the e-mail has a user or not, and nobody is a member before
-   * accepting. With mail set up a link goes to the e-mail. Without, `link` is in the answer for an operator, and for
-   * nobody else: one of the owners of the account that the installation began with.
+   * Invites someone by e-mail. The answer is the same whether the e-mail has a user or not, and nobody becomes a member
+   * without accepting. If the installation sends mail, a link is mailed to the e-mail. If not, the answer has the
+   * `link`, but only for operators: the owners of the installation's first account.
    *
    * @generated from rpc berth.identity.v1.InvitationService.InviteMember
    */
@@ -496,7 +496,8 @@ export const InvitationService: GenService<{
     output: typeof InvitationSchema;
   },
   /**
-   * Invitations of an account that were not answered, newest first. Those past `expiresAt` can be sent again for 30 days.
+   * Lists the unanswered invitations of an account, newest first. Expired ones are listed, and can be resent, for 30
+   * days.
    *
    * @generated from rpc berth.identity.v1.InvitationService.ListInvitations
    */
@@ -506,6 +507,8 @@ export const InvitationService: GenService<{
     output: typeof InvitationsPageSchema;
   },
   /**
+   * Returns an unanswered invitation of an account.
+   *
    * @generated from rpc berth.identity.v1.InvitationService.GetInvitation
    */
   getInvitation: {
@@ -514,7 +517,7 @@ export const InvitationService: GenService<{
     output: typeof InvitationSchema;
   },
   /**
-   * Makes a new link, good for another 7 days, and mails it; the link before does not work any more.
+   * Creates a new link, valid for 7 days, and mails it. The previous link stops working.
    *
    * @generated from rpc berth.identity.v1.InvitationService.ResendInvitation
    */
@@ -524,7 +527,7 @@ export const InvitationService: GenService<{
     output: typeof InvitationSchema;
   },
   /**
-   * Takes an invitation back: its link does not work any more.
+   * Withdraws an invitation. Its link stops working.
    *
    * @generated from rpc berth.identity.v1.InvitationService.WithdrawInvitation
    */
@@ -534,7 +537,7 @@ export const InvitationService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Invitations to the caller's e-mail, newest first. Of a user whose e-mail nobody vouched for: none.
+   * Lists the invitations to the caller's e-mail, newest first. A user whose e-mail is not verified sees none.
    *
    * @generated from rpc berth.identity.v1.InvitationService.ListMyInvitations
    */
@@ -544,7 +547,7 @@ export const InvitationService: GenService<{
     output: typeof MyInvitationsPageSchema;
   },
   /**
-   * Makes the caller a member; answers the account.
+   * Accepts an invitation: the caller becomes a member. Returns the account.
    *
    * @generated from rpc berth.identity.v1.InvitationService.AcceptInvitation
    */
@@ -554,6 +557,8 @@ export const InvitationService: GenService<{
     output: typeof AccountSchema;
   },
   /**
+   * Declines an invitation.
+   *
    * @generated from rpc berth.identity.v1.InvitationService.DeclineInvitation
    */
   declineInvitation: {
@@ -562,7 +567,7 @@ export const InvitationService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * What the link of an invitation leads to. It stays as good as it was.
+   * Returns the invitation that a link belongs to, without using the link up.
    *
    * @generated from rpc berth.identity.v1.InvitationService.OpenInvitation
    */
@@ -572,8 +577,8 @@ export const InvitationService: GenService<{
     output: typeof OpenedInvitationSchema;
   },
   /**
-   * Uses the link of an invitation: makes the user, with a password of their own, and the membership. An e-mail that
-   * has a user already: 409 user_exists; that user signs in and accepts at /me/invitations.
+   * Creates a user by the link of an invitation, and makes the user a member. If the e-mail already has a user:
+   * 409 user_exists; that user signs in and accepts the invitation at /me/invitations.
    *
    * @generated from rpc berth.identity.v1.InvitationService.JoinByInvitation
    */

@@ -27,7 +27,7 @@ export type ChangePasswordRequest = Message<"berth.identity.v1.ChangePasswordReq
   current: string;
 
   /**
-   * 12 characters or more.
+   * At least 12 characters.
    *
    * @generated from field: string new = 2;
    */
@@ -63,14 +63,14 @@ export const RequestPasswordResetRequestSchema: GenMessage<RequestPasswordResetR
  */
 export type CompletePasswordResetRequest = Message<"berth.identity.v1.CompletePasswordResetRequest"> & {
   /**
-   * What stands behind the # of the link.
+   * The part of the link after the #.
    *
    * @generated from field: string token = 1;
    */
   token: string;
 
   /**
-   * 12 characters or more.
+   * At least 12 characters.
    *
    * @generated from field: string password = 2;
    */
@@ -85,13 +85,13 @@ export const CompletePasswordResetRequestSchema: GenMessage<CompletePasswordRese
   messageDesc(file_berth_identity_v1_passwords, 2);
 
 /**
- * Passwords: changed by those who know them, set anew by a mailed link (docs/identity.md#passwords).
+ * Changing a password, and resetting it by a mailed link (docs/identity.md#passwords).
  *
  * @generated from service berth.identity.v1.PasswordService
  */
 export const PasswordService: GenService<{
   /**
-   * Changes the password, and ends all other sessions of the caller. Personal tokens stay.
+   * Changes the caller's password and ends all other sessions. Personal tokens stay valid.
    *
    * @generated from rpc berth.identity.v1.PasswordService.ChangePassword
    */
@@ -101,8 +101,8 @@ export const PasswordService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Mails a link that sets a new password to a user with this e-mail. The same answer whether there is one or not.
-   * An installation without mail: 409 mail_not_configured.
+   * Mails a link that sets a new password to the user of an e-mail. The answer is the same whether there is one or
+   * not. An installation that sends no mail: 409 mail_not_configured.
    *
    * @generated from rpc berth.identity.v1.PasswordService.RequestPasswordReset
    */
@@ -112,7 +112,7 @@ export const PasswordService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Sets a new password by a mailed link, and ends all sessions of its user. A link works once, for an hour.
+   * Sets a new password by a mailed link, and ends all sessions of the user. A link works once, for an hour.
    *
    * @generated from rpc berth.identity.v1.PasswordService.CompletePasswordReset
    */

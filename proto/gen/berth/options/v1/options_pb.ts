@@ -39,10 +39,10 @@ export const RefusalSchema: GenMessage<Refusal> = /*@__PURE__*/
   messageDesc(file_berth_options_v1_options, 0);
 
 /**
- * What holds for a method, beside its REST paths in google.api.http. A server-streaming method is answered as
+ * The rules of a method, in addition to its REST paths in google.api.http. A server-streaming method is answered as
  * server-sent events (text/event-stream). Its response has a string `id` and one oneof: the member that is set names
- * the event and is its data; a message without one only says that the stream is open, and has to come first. A request
- * member `last_event_id` takes Last-Event-ID. It may share its path with a unary method: then Accept decides.
+ * the event and is its data. The first message has none and only says that the stream is open. A request member
+ * `last_event_id` takes Last-Event-ID. The method may share its path with a unary one: then Accept decides.
  *
  * @generated from message berth.options.v1.MethodRules
  */
@@ -58,7 +58,7 @@ export type MethodRules = Message<"berth.options.v1.MethodRules"> & {
   actor: Actor;
 
   /**
-   * Success status. Unless set, 200, or 204 for google.protobuf.Empty. 204 answers no body.
+   * The status of success: 200 unless set, or 204, without a body, for google.protobuf.Empty.
    *
    * @generated from field: int32 success = 3;
    */
@@ -70,14 +70,14 @@ export type MethodRules = Message<"berth.options.v1.MethodRules"> & {
   bucket: Bucket;
 
   /**
-   * Answers 304 to a matching If-None-Match, and carries an ETag.
+   * The response carries an ETag; a matching If-None-Match is answered with 304.
    *
    * @generated from field: bool etag = 5;
    */
   etag: boolean;
 
   /**
-   * Largest request body in bytes; 1 MiB when unset.
+   * The largest request body in bytes; 1 MiB unless set.
    *
    * @generated from field: int32 max_body = 6;
    */
@@ -89,8 +89,8 @@ export type MethodRules = Message<"berth.options.v1.MethodRules"> & {
   refusals: Refusal[];
 
   /**
-   * Comma-separated details[].reason values of 422 validation_failed, beyond those that types and rules of the
-   * members give.
+   * Comma-separated details[].reason values of 422 validation_failed, beyond those that follow from the types and rules
+   * of the members.
    *
    * @generated from field: string reasons = 8;
    */
@@ -105,7 +105,7 @@ export const MethodRulesSchema: GenMessage<MethodRules> = /*@__PURE__*/
   messageDesc(file_berth_options_v1_options, 1);
 
 /**
- * Detail of every error that a service answers; the gateway turns it into the error envelope.
+ * The detail of every error of a service, from which the gateway makes the error envelope.
  *
  * @generated from message berth.options.v1.Problem
  */
@@ -184,21 +184,21 @@ export const Role = {
   UNSPECIFIED: 0,
 
   /**
-   * Anybody; a presented bearer token is ignored.
+   * Anyone. A bearer token is ignored.
    *
    * @generated from enum value: ROLE_PUBLIC = 1;
    */
   PUBLIC: 1,
 
   /**
-   * Any authenticated caller; the method itself limits what is seen to the caller's own.
+   * Any authenticated caller. The handler restricts what is visible to the caller's own.
    *
    * @generated from enum value: ROLE_SIGNED_IN = 2;
    */
   SIGNED_IN: 2,
 
   /**
-   * Member of the account in the path, at this role or above.
+   * A member of the account in the path, with at least this role.
    *
    * @generated from enum value: ROLE_READER = 3;
    */
@@ -276,7 +276,7 @@ export const ActorSchema: GenEnum<Actor> = /*@__PURE__*/
  */
 export const Bucket = {
   /**
-   * GET counts as read, everything else as write, and what anybody may call per address.
+   * GET counts as a read, everything else as a write. Public methods are counted by address.
    *
    * @generated from enum value: BUCKET_UNSPECIFIED = 0;
    */
@@ -313,8 +313,8 @@ export const method: GenExtension<MethodOptions, MethodRules> = /*@__PURE__*/
   extDesc(file_berth_options_v1_options, 0);
 
 /**
- * The service that had these methods in the release before: its name works too, so that replicas of both releases
- * call each other while an upgrade rolls.
+ * The service that had these methods in the previous release. Its name works too, so that replicas of both releases
+ * can call each other during an upgrade.
  *
  * @generated from extension: string formerly = 50120;
  */
@@ -322,8 +322,8 @@ export const formerly: GenExtension<ServiceOptions, string> = /*@__PURE__*/
   extDesc(file_berth_options_v1_options, 1);
 
 /**
- * Of a member of an answer that is one oneof, of which the member that is set is the REST body: the status of an
- * answer that is this member, where it differs from the method's success.
+ * For a response that is one oneof, whose set member is the REST body: the status when it is this member, if that
+ * differs from the method's success.
  *
  * @generated from extension: int32 success = 50110;
  */
@@ -331,7 +331,7 @@ export const success: GenExtension<FieldOptions, number> = /*@__PURE__*/
   extDesc(file_berth_options_v1_options, 2);
 
 /**
- * Of a number: the details[].reason for one that is larger than the member can hold, in place of out_of_range.
+ * For a number: the details[].reason of a value larger than the member can hold, instead of out_of_range.
  *
  * @generated from extension: string too_large = 50111;
  */

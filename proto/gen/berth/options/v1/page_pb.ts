@@ -13,7 +13,7 @@ export const file_berth_options_v1_page: GenFile = /*@__PURE__*/
   fileDesc("ChtiZXJ0aC9vcHRpb25zL3YxL3BhZ2UucHJvdG8SEGJlcnRoLm9wdGlvbnMudjEiLQoEUGFnZRITCgtuZXh0X2N1cnNvchgBIAEoCRIQCghoYXNfbW9yZRgCIAEoCGIGcHJvdG8z");
 
 /**
- * Where a list goes on. `next_cursor` is opaque, and empty when `has_more` is false.
+ * How to continue a list. `next_cursor` is opaque, and empty when `has_more` is false.
  *
  * @generated from message berth.options.v1.Page
  */

@@ -67,7 +67,7 @@ export type ReleaseVariables = Message<"berth.variables.v1.ReleaseVariables"> & 
   dangling: DanglingVariable[];
 
   /**
-   * Changes exactly when a name or a value of the set changes; reveals nothing of them.
+   * Changes exactly when a name or a value of the set changes. Reveals neither.
    *
    * @generated from field: string fingerprint = 3;
    */
@@ -109,15 +109,15 @@ export const ReleaseVariableSchema: GenMessage<ReleaseVariable> = /*@__PURE__*/
   messageDesc(file_berth_variables_v1_internal, 3);
 
 /**
- * What the deployer asks of variables.
+ * RPCs that the deployer calls.
  *
  * @generated from service berth.variables.v1.InternalService
  */
 export const InternalService: GenService<{
   /**
-   * Told before a project, environment or service is deleted. From its answer on, the deployer is asked before
-   * anything of the scope or below it is answered, whenever the event of the deletion arrives. A deletion that has
-   * not ended a minute later must not happen.
+   * Announces the deletion of a project, environment or service before it is committed. From then on variables asks
+   * the deployer before it answers anything about the scope or below it, until the event of the deletion arrives. A
+   * deletion that is not committed within a minute must be given up.
    *
    * @generated from rpc berth.variables.v1.InternalService.AnnounceDeletion
    */
@@ -127,7 +127,7 @@ export const InternalService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * What a release of a service gets, in plaintext. Only the deployer asks.
+   * Returns the resolved set of a service for a release, in plaintext.
    *
    * @generated from rpc berth.variables.v1.InternalService.ResolveRelease
    */

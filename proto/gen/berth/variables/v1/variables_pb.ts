@@ -49,7 +49,7 @@ export type Variable = Message<"berth.variables.v1.Variable"> & {
   sensitive: boolean;
 
   /**
-   * Only of a literal that is not sensitive.
+   * Present only on a literal that is not sensitive.
    *
    * @generated from field: optional string value = 6;
    */
@@ -84,7 +84,7 @@ export const VariableSchema: GenMessage<Variable> = /*@__PURE__*/
   messageDesc(file_berth_variables_v1_variables, 0);
 
 /**
- * A variable as a write answers it.
+ * A variable after a write.
  *
  * @generated from message berth.variables.v1.WrittenVariable
  */
@@ -115,7 +115,7 @@ export type WrittenVariable = Message<"berth.variables.v1.WrittenVariable"> & {
   sensitive: boolean;
 
   /**
-   * Only of a literal that is not sensitive.
+   * Present only on a literal that is not sensitive.
    *
    * @generated from field: optional string value = 6;
    */
@@ -142,7 +142,8 @@ export type WrittenVariable = Message<"berth.variables.v1.WrittenVariable"> & {
   updatedAt?: Timestamp | undefined;
 
   /**
-   * Services, 20 at most, for which the alias leads in a circle by their own or their environment's variables.
+   * The services, at most 20, in which the alias is part of a cycle that their own or their environment's variables
+   * close.
    *
    * @generated from field: repeated berth.variables.v1.AliasWarning warnings = 11;
    */
@@ -157,7 +158,7 @@ export const WrittenVariableSchema: GenMessage<WrittenVariable> = /*@__PURE__*/
   messageDesc(file_berth_variables_v1_variables, 1);
 
 /**
- * A service to which a written alias gives nothing: the name is in its `dangling`.
+ * A service in which an alias that was just written does not resolve: the name is in `dangling` of its resolved set.
  *
  * @generated from message berth.variables.v1.AliasWarning
  */
@@ -185,7 +186,7 @@ export type AliasWarning = Message<"berth.variables.v1.AliasWarning"> & {
   environmentId: string;
 
   /**
-   * The names that lead to each other, the last to the first.
+   * The names of the cycle: each points to the next, the last to the first.
    *
    * @generated from field: repeated string cycle = 5;
    */
@@ -206,7 +207,7 @@ export const AliasWarningSchema: GenMessage<AliasWarning> = /*@__PURE__*/
  */
 export type Connection = Message<"berth.variables.v1.Connection"> & {
   /**
-   * Name of the addon's service.
+   * The name of the addon.
    *
    * @generated from field: string service = 1;
    */
@@ -439,7 +440,7 @@ export const BatchVariablesRequestSchema: GenMessage<BatchVariablesRequest> = /*
  */
 export type BatchVariablesResult = Message<"berth.variables.v1.BatchVariablesResult"> & {
   /**
-   * The created or overwritten rows, metadata only.
+   * The created or overwritten variables, without values.
    *
    * @generated from field: repeated berth.variables.v1.Variable data = 1;
    */
@@ -456,7 +457,8 @@ export type BatchVariablesResult = Message<"berth.variables.v1.BatchVariablesRes
   removed: number;
 
   /**
-   * Services, 20 at most, for which an alias leads in a circle by their own or their environment's variables.
+   * The services, at most 20, in which an alias is part of a cycle that their own or their environment's variables
+   * close.
    *
    * @generated from field: repeated berth.variables.v1.AliasWarning warnings = 4;
    */
@@ -815,14 +817,14 @@ export type ResolvedVariable = Message<"berth.variables.v1.ResolvedVariable"> & 
   sensitive: boolean;
 
   /**
-   * Withheld when sensitive.
+   * Absent when the entry is sensitive.
    *
    * @generated from field: optional string value = 3;
    */
   value?: string | undefined;
 
   /**
-   * The scope the entry came from.
+   * The scope that the entry came from.
    *
    * @generated from field: string source = 4;
    */
@@ -849,7 +851,7 @@ export type ResolvedVariable = Message<"berth.variables.v1.ResolvedVariable"> & 
   aliasTarget?: string | undefined;
 
   /**
-   * The wider variables of the same name that the entry overrides.
+   * The variables of wider scopes that the entry overrides.
    *
    * @generated from field: repeated berth.variables.v1.Shadow shadows = 9;
    */
@@ -930,7 +932,7 @@ export const DanglingVariableSchema: GenMessage<DanglingVariable> = /*@__PURE__*
  */
 export const VariablesService: GenService<{
   /**
-   * One page of a scope's variables, newest first. Values of sensitive variables are withheld.
+   * Lists the variables of a scope, newest first. Values of sensitive variables are withheld.
    *
    * @generated from rpc berth.variables.v1.VariablesService.ListVariables
    */
@@ -950,8 +952,8 @@ export const VariablesService: GenService<{
     output: typeof WrittenVariableSchema;
   },
   /**
-   * Creates or overwrites every entry of `set` and removes every name of `unset`, all or nothing:
-   * one revision, one audit record, one event.
+   * Creates or overwrites every entry of `set` and deletes every name in `unset`, all or nothing: one revision, one
+   * audit record, one event.
    *
    * @generated from rpc berth.variables.v1.VariablesService.BatchVariables
    */
@@ -961,7 +963,7 @@ export const VariablesService: GenService<{
     output: typeof BatchVariablesResultSchema;
   },
   /**
-   * One variable of a scope by name.
+   * Returns one variable of a scope by name.
    *
    * @generated from rpc berth.variables.v1.VariablesService.GetVariable
    */
@@ -971,8 +973,8 @@ export const VariablesService: GenService<{
     output: typeof VariableSchema;
   },
   /**
-   * Replaces a literal, re-points a connection or an alias, or flips withholding of a literal.
-   * The kind of a variable never changes.
+   * Replaces the value of a literal, points a connection or an alias elsewhere, or changes whether a literal is
+   * sensitive. The kind of a variable never changes.
    *
    * @generated from rpc berth.variables.v1.VariablesService.UpdateVariable
    */
@@ -982,7 +984,7 @@ export const VariablesService: GenService<{
     output: typeof WrittenVariableSchema;
   },
   /**
-   * Deletes a variable. At project and environment scope it needs confirmImpact.
+   * Deletes a variable. At project and environment scope `confirm_impact` is required.
    *
    * @generated from rpc berth.variables.v1.VariablesService.DeleteVariable
    */
@@ -992,8 +994,8 @@ export const VariablesService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * The services that resolve the variable at this scope, without those that shadow its name and
-   * without managed addons. The delete guard asks the same query.
+   * Lists the services that resolve the variable at this scope, except services that shadow its name and managed
+   * addons. Deleting the variable affects the same services.
    *
    * @generated from rpc berth.variables.v1.VariablesService.GetVariableImpact
    */
@@ -1003,7 +1005,7 @@ export const VariablesService: GenService<{
     output: typeof VariableImpactSchema;
   },
   /**
-   * The plaintext of one variable. The audit event variable.reveal is committed before it leaves.
+   * Returns the plaintext of one variable. The audit record variable.reveal is committed before the answer is sent.
    *
    * @generated from rpc berth.variables.v1.VariablesService.RevealVariable
    */
@@ -1013,8 +1015,8 @@ export const VariablesService: GenService<{
     output: typeof RevealedVariableSchema;
   },
   /**
-   * The effective set of a service: the union of the three scopes, the nearest winning, with
-   * connections and aliases materialised. Sensitive values are withheld.
+   * Returns the effective set of a service: the union of its three scopes, in which the nearest scope wins, with
+   * connections and aliases resolved. Sensitive values are withheld.
    *
    * @generated from rpc berth.variables.v1.VariablesService.GetResolvedVariables
    */
