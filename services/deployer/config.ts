@@ -19,31 +19,36 @@ import { s3Fields } from "./store/s3/config.ts";
 const common = {
   ...serviceFields,
   variablesUrl: url("VARIABLES_URL", ["http", "https"]),
-  /** Seal addon passwords and bind archive refs. */
+  /** Seal addon passwords, sign archive refs. */
   secretKeys: keys("SECRET_KEYS"),
 };
 
-/** What the deployer reads from its environment where it runs everything on this machine (ENGINE=local). */
+/** The environment of a deployer that runs everything on this machine (ENGINE=local). */
 export const fields = {
   ...common,
   engine: engine("local"),
   /** Folder of uploads, builds, artifacts and running apps. */
   dataDir: text("DATA_DIR"),
-  /** Port under which all apps answer, told apart by host name; 0 takes a free one. */
+  /** Port of all apps, which differ by host name; 0 takes a free one. */
   routerPort: port("ROUTER_PORT", 0),
-  /** Origin at which users reach the gateway; upload URLs begin with it. */
+  /** Public origin of the gateway; upload URLs begin with it. */
   publicOrigin: url("PUBLIC_ORIGIN", ["http", "https"]),
-  /** Administrator's URL of the server in which postgres addons get their databases. */
+  /** Administrator's URL of the PostgreSQL server for the databases of addons. */
   addonPostgresUrl: url("ADDON_POSTGRES_URL", ["postgres", "postgresql"]),
-  /** Folder into which programs are fetched that are not on the PATH; without one none is. */
+  /** Folder for programs that are fetched because they are not on the PATH; without it none is fetched. */
   programsDir: optionalText("PROGRAMS_DIR"),
   /** Sign upload URLs. */
   uploadKeys: keys("UPLOAD_KEYS"),
-  /** Those of `defaultUploadLimits` that are other. */
-  uploadLimits: json<Partial<UploadLimits>>("UPLOAD_LIMITS", {}, isLimits, "an object of positive numbers"),
+  /** Overrides of `defaultUploadLimits`. */
+  uploadLimits: json<Partial<UploadLimits>>(
+    "UPLOAD_LIMITS",
+    {},
+    isUploadLimits,
+    "an object of positive numbers",
+  ),
 };
 
-/** What it reads where it runs everything on a cluster (ENGINE=kubernetes). */
+/** The environment of a deployer that runs everything on a cluster (ENGINE=kubernetes). */
 export const kubernetesFields = {
   ...common,
   engine: engine("kubernetes"),
@@ -53,7 +58,7 @@ export const kubernetesFields = {
   ...kubernetesAddonFields,
 };
 
-function isLimits(value: unknown): boolean {
+function isUploadLimits(value: unknown): boolean {
   const isLimit = ([name, limit]: [string, unknown]) =>
     name in defaultUploadLimits && typeof limit === "number" && limit > 0;
   return isObject(value) && Object.entries(value).every(isLimit);
@@ -63,7 +68,7 @@ export type LocalConfig = ConfigOf<typeof fields>;
 export type KubernetesConfig = ConfigOf<typeof kubernetesFields>;
 export type Config = LocalConfig | KubernetesConfig;
 
-/** On what everything runs: `local`, unless ENGINE says otherwise. */
+/** The engine that the other fields are for: `local` unless ENGINE is set. */
 function engine<T extends "local" | "kubernetes">(own: T): Field<T> {
   return {
     name: "ENGINE",

@@ -2,7 +2,7 @@ import { VariablesChangedSchema } from "../../proto/gen/berth/variables/v1/event
 import { type Handler, on } from "../kit/events/consumer.ts";
 import { isScope, markDirty } from "./releases/dirty-sql.ts";
 
-/** What the deployer does with the events of the variables service. */
+/** Handlers of the variables service's events. */
 export function variableHandlers(): Handler[] {
   return [
     on(VariablesChangedSchema, async (tx, { scope, scopeId }) => {

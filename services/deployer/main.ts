@@ -11,7 +11,7 @@ import { catalogService } from "./api/catalog-service.ts";
 import { deploymentService } from "./api/deployment-service.ts";
 import { internalService } from "./api/internal-service.ts";
 import { startChangeFeed } from "./api/streams/change-feed.ts";
-import { createAnnounce } from "./catalog/delete-services.ts";
+import { createAnnounceDeletion } from "./catalog/announce-deletion.ts";
 import { type Config, fields, kubernetesFields } from "./config.ts";
 import type { Engine } from "./engine/local.ts";
 import { variableHandlers } from "./events.ts";
@@ -20,8 +20,8 @@ import { startReconciler } from "./reconcile/reconciler.ts";
 import { createVariablesResolver } from "./releases/variables-client.ts";
 import { createSecrets, type Secrets } from "./secrets.ts";
 
-/** Starts the deployer: database, what runs already, then the server and the reconciler. */
-export async function start(config: Config, log: Logger, startEngine = chosenEngine) {
+/** Starts the deployer: the database, the engine with what already runs, then the server and the reconciler. */
+export async function start(config: Config, log: Logger, startEngine = startChosenEngine) {
   const { databaseUrl } = config;
   const options = { name: "deployer", folder: import.meta.dirname, config, log, maxConnections: 16 };
   return startService(options, async ({ pool, cursors, client }) => {
@@ -30,11 +30,11 @@ export async function start(config: Config, log: Logger, startEngine = chosenEng
     const { runtime, store, addonServers } = engine;
     const images = accountImages(engine.isBuiltImage);
     const variables = client(VariablesInternal, config.variablesUrl);
-    const announce = createAnnounce(variables);
+    const announceDeletion = createAnnounceDeletion(variables);
     const resolve = createVariablesResolver(variables);
     const addons = createAddons({ pool, secrets, servers: addonServers, log });
     const changes = await startChangeFeed({ url: databaseUrl, log });
-    const catalog = { pool, cursors, secrets, images, announce };
+    const catalog = { pool, cursors, secrets, images, announceDeletion };
     const deployments = { pool, cursors, secrets, store, runtime, resolve, changes, images };
     return {
       routes(router) {
@@ -63,8 +63,8 @@ export async function start(config: Config, log: Logger, startEngine = chosenEng
   });
 }
 
-/** Only the chosen one is loaded: the Kubernetes client takes as much memory as all the rest. */
-async function chosenEngine(config: Config, secrets: Secrets, log: Logger): Promise<Engine> {
+/** Loads the chosen engine only: the Kubernetes client takes as much memory as everything else. */
+async function startChosenEngine(config: Config, secrets: Secrets, log: Logger): Promise<Engine> {
   if (config.engine === "kubernetes")
     return (await import("./engine/kubernetes.ts")).startKubernetesEngine(config, log);
   return (await import("./engine/local.ts")).startLocalEngine(config, secrets, log);

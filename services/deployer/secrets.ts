@@ -6,10 +6,7 @@ export type Secrets = ReturnType<typeof createSecrets>;
 
 const ARCHIVE_REF = /^arc_([0-9a-hjkmnp-tv-z]{26})_([A-Za-z0-9_-]{22})$/;
 
-/**
- * What the deployer does with SECRET_KEYS: the first key seals and signs, all open and verify. Each use
- * has a key of its own, derived from it.
- */
+/** All uses of SECRET_KEYS, each with a derived key of its own: the first key seals and signs, all open and verify. */
 export function createSecrets(secretKeys: Buffer[]) {
   const derive = (use: string) => secretKeys.map((key) => Buffer.from(hkdfSync("sha256", key, "", use, 32)));
   const sealing = derive("berth deployer addon");
@@ -17,20 +14,20 @@ export function createSecrets(secretKeys: Buffer[]) {
   const mac = (key: Buffer, serviceId: string, id: string) =>
     createHmac("sha256", key).update(`${serviceId}\n${id}`).digest().subarray(0, 16);
   return {
-    /** Seals a text under the first key. It opens only with the same `bound` string. */
+    /** Seals a text, which opens only with the same `bound` string. */
     seal: (plain: string, bound: string) => seal(sealing[0]!, Buffer.from(bound), Buffer.from(plain)),
-    /** Opens what `seal` made; 503 when no key opens it. */
+    /** Opens what `seal` returned. Throws 503 when no key opens it. */
     open(sealed: Buffer, bound: string): string {
       for (const key of sealing) {
         const plain = open(key, Buffer.from(bound), sealed);
         if (plain) return plain.toString();
       }
-      throw unavailable("What is stored sealed does not open with the configured SECRET_KEYS.");
+      throw unavailable("A stored secret cannot be opened with the configured SECRET_KEYS.");
     },
-    /** The opaque reference of an upload, valid for this service only. `id` is an `arc_` id. */
+    /** Returns the signed reference of an upload, valid for this service only. `id` is an `arc_` id. */
     archiveRef: (serviceId: string, id: string) =>
       `${id}_${mac(signing[0]!, serviceId, id.slice(4)).toString("base64url")}`,
-    /** The object key of a reference, or undefined when it is not this service's. */
+    /** Returns the object key of a reference, or undefined when it is not one of this service. */
     archiveKey(serviceId: string, ref: string): string | undefined {
       const [, id, signature] = ARCHIVE_REF.exec(ref) ?? [];
       if (!id || !signature) return undefined;
@@ -38,12 +35,12 @@ export function createSecrets(secretKeys: Buffer[]) {
       const genuine = signing.some((key) => timingSafeEqual(mac(key, serviceId, id), given));
       return genuine ? archiveKey(serviceId, `arc_${id}`) : undefined;
     },
-    /** A secret for the runtime's own sealing. */
+    /** The runtime derives its own keys from this. */
     runtimeSecret: derive("berth deployer runtime")[0]!.toString("hex"),
   };
 }
 
-/** Everything a service uploaded lies under this prefix of the object store. */
+/** Returns the prefix of the object store under which all uploads of a service are. */
 export function archivePrefix(serviceId: string): string {
   return `${UPLOADS}${serviceId}/`;
 }
@@ -51,7 +48,7 @@ export function archivePrefix(serviceId: string): string {
 /** Prefix of all uploads. */
 export const UPLOADS = "archives/";
 
-/** Where the upload with this `arc_` id lies. */
+/** Returns the object key of the upload with an `arc_` id. */
 export function archiveKey(serviceId: string, id: string): string {
   return archivePrefix(serviceId) + id;
 }

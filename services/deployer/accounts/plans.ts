@@ -1,8 +1,8 @@
-/** What an account may use by its plan. */
+/** What an account's plan allows. */
 export type Entitlements = {
   uploadBytes: number;
   buildMs: number;
-  /** How many of the versions that were live are retained, the newest of them. */
+  /** How many versions that were live are retained. */
   historyDepth: number;
 };
 
@@ -17,7 +17,7 @@ export const TIERS: Record<string, Entitlements> = {
   enterprise: { ...PAID, historyDepth: 500 },
 };
 
-/** What a plan gives; the free one's where none is known. */
+/** Returns what a plan allows; without one, what the free plan allows. */
 export function entitlementsOf(tier: string | null | undefined): Entitlements {
   return TIERS[tier ?? "free"] ?? FREE;
 }

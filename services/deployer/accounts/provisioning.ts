@@ -8,23 +8,23 @@ import { refuse } from "../../kit/rpc/errors.ts";
 import { type Entitlements, entitlementsOf, TIERS } from "./plans.ts";
 import { findTier, isProvisioned, markProvisioned, setTier } from "./sql.ts";
 
-/** How long a deployment waits for another process that provisions its account at this moment. */
-const WAIT = "3s";
+/** How long a deployment waits for another process that is provisioning its account. */
+const LOCK_TIMEOUT = "3s";
 const LOCK_NOT_AVAILABLE = "55P03";
 
-/** Provisions an account once; on this runtime its record is all that there is to make. */
+/** Provisions an account once. Its record is all that has to be made. */
 async function provision(tx: Tx, accountId: string): Promise<void> {
   if ((await markProvisioned(tx, accountId)) === 0) return;
   await emit(tx, AccountProvisionedSchema, accountId, { accountId });
 }
 
 /**
- * Lets an account deploy: provisions it here when its AccountCreated has not arrived yet. While another
- * process is at it for longer than a moment: 412 account_not_provisioned (docs/deployments.md#provisioning).
+ * Provisions the account unless it is, as its AccountCreated may not have arrived yet. Throws 412
+ * account_not_provisioned when another process is provisioning it for too long (docs/deployments.md#provisioning).
  */
 export async function requireProvisioned(tx: Tx, accountId: string): Promise<void> {
   if (await isProvisioned(tx, accountId)) return;
-  await tx.query(`set local lock_timeout = '${WAIT}'`);
+  await tx.query(`set local lock_timeout = '${LOCK_TIMEOUT}'`);
   await provision(tx, accountId).catch((error) => {
     if ((error as { code?: string }).code !== LOCK_NOT_AVAILABLE) throw error;
     throw refuse(
@@ -36,21 +36,21 @@ export async function requireProvisioned(tx: Tx, accountId: string): Promise<voi
   await tx.query("set local lock_timeout to default");
 }
 
-/** What the account's plan gives it: the free one until billing tells of another. */
+/** Returns what the account's plan allows: the free one until billing reports another. */
 export async function findEntitlements(db: Db, accountId: string): Promise<Entitlements> {
   return entitlementsOf(await findTier(db, accountId));
 }
 
-/** What the deployer does with the events of the identity service. */
+/** Handlers of the identity service's events. */
 export function identityHandlers(): Handler[] {
   return [on(AccountCreatedSchema, (tx, { accountId }) => provision(tx, accountId))];
 }
 
-/** What the deployer does with the events of the billing service. */
+/** Handlers of the billing service's events. */
 export function billingHandlers(): Handler[] {
   return [
     on(TierChangedSchema, async (tx, { accountId, tier }) => {
-      if (!Object.hasOwn(TIERS, tier)) throw new Error(`there is no plan ${tier}`);
+      if (!Object.hasOwn(TIERS, tier)) throw new Error(`unknown plan ${tier}`);
       await setTier(tx, accountId, tier);
     }),
   ];

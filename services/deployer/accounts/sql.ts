@@ -5,7 +5,7 @@ export async function isProvisioned(db: Db, accountId: string): Promise<boolean>
   return (await one(db, "account_provisioned", text, [accountId])) !== undefined;
 }
 
-/** 1 when it was not provisioned before. Waits for another transaction that does the same. */
+/** Returns 0 when the account was provisioned before. Waits for another transaction that does the same. */
 export function markProvisioned(db: Db, accountId: string) {
   return execute(
     db,

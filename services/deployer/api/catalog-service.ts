@@ -17,7 +17,8 @@ import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { newPassword } from "../addons/lifecycle.ts";
 import { beginRotation } from "../addons/sql.ts";
-import { type Announce, deleteServices } from "../catalog/delete-services.ts";
+import type { AnnounceDeletion } from "../catalog/announce-deletion.ts";
+import { deleteServices } from "../catalog/delete-services.ts";
 import { markEnvironments, markProject, pruneProject } from "../catalog/deletion-sql.ts";
 import { checkSource, isDeployable, mergeConfig } from "../catalog/service-config.ts";
 import { serviceStatus } from "../catalog/service-status.ts";
@@ -43,20 +44,20 @@ export type CatalogDeps = {
   pool: Pool;
   cursors: Cursors;
   secrets: Secrets;
-  announce: Announce;
+  announceDeletion: AnnounceDeletion;
   images: AccountImages;
 };
 
 /** Projects, environments and services (docs/catalog.md#services). */
 export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogService> {
-  const { pool, cursors, announce, images } = deps;
+  const { pool, cursors, secrets, announceDeletion, images } = deps;
   return {
     async createProject({ accountId, name }, ctx) {
       return effect(pool, ctx, async (tx) => {
         const project = await sql.insertProject(tx, newId("prj"), accountId, name);
         if (!project) throw nameTaken("project");
         await emit(tx, ProjectCreatedSchema, accountId, { accountId, projectId: project.id });
-        await record(tx, ctx, accountId, "project.create", project);
+        await auditWrite(tx, ctx, accountId, "project.create", project);
         return project;
       });
     },
@@ -77,14 +78,14 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
           throw isDuplicate(error, "projects_name") ? nameTaken("project") : error;
         });
         if (!project) throw notFound("project");
-        await record(tx, ctx, accountId, "project.update", project);
+        await auditWrite(tx, ctx, accountId, "project.update", project);
         return project;
       });
     },
 
     async deleteProject({ accountId, projectId, confirmImpact }, ctx) {
       const project = await requireProject(pool, accountId, projectId);
-      const announced = await announce(projectId);
+      const announcement = await announceDeletion(projectId);
       return transaction(pool, async (tx) => {
         if ((await markProject(tx, projectId)) === 0) throw notFound("project");
         const environments = await markEnvironments(tx, "project_id", projectId);
@@ -92,9 +93,9 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         for (const { id } of environments)
           await emit(tx, EnvironmentDeletedSchema, accountId, { accountId, projectId, environmentId: id });
         await emit(tx, ProjectDeletedSchema, accountId, { accountId, projectId });
-        await record(tx, ctx, accountId, "project.delete", project);
+        await auditWrite(tx, ctx, accountId, "project.delete", project);
         await pruneProject(tx, projectId);
-        announced.stillHolds();
+        announcement.requireValid();
         return {};
       });
     },
@@ -106,7 +107,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         if (!environment) throw nameTaken("environment");
         const event = { accountId, projectId, environmentId: environment.id };
         await emit(tx, EnvironmentCreatedSchema, accountId, event);
-        await record(tx, ctx, accountId, "environment.create", environment);
+        await auditWrite(tx, ctx, accountId, "environment.create", environment);
         return environment;
       });
     },
@@ -124,14 +125,14 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
 
     async deleteEnvironment({ accountId, projectId, environmentId, confirmImpact }, ctx) {
       const environment = await requireEnvironment(pool, { accountId, projectId, environmentId });
-      const announced = await announce(environmentId);
+      const announcement = await announceDeletion(environmentId);
       return transaction(pool, async (tx) => {
         if ((await markEnvironments(tx, "id", environmentId)).length === 0) throw notFound("environment");
         await deleteServices(tx, "environment_id", environmentId, confirmImpact, { accountId, projectId });
         await emit(tx, EnvironmentDeletedSchema, accountId, { accountId, projectId, environmentId });
-        await record(tx, ctx, accountId, "environment.delete", environment);
+        await auditWrite(tx, ctx, accountId, "environment.delete", environment);
         await pruneProject(tx, projectId);
-        announced.stillHolds();
+        announcement.requireValid();
         return {};
       });
     },
@@ -149,12 +150,12 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         if (!(await sql.holdEnvironment(tx, accountId, projectId, environmentId)))
           throw notFound("environment");
         await images.require(tx, accountId, "source.image", source.image);
-        const added = { id, ...path, name, type, source, config, staged, addonState } as const;
-        if (!(await services.insertService(tx, added))) throw nameTaken("service");
+        const service = { id, ...path, name, type, source, config, staged, addonState } as const;
+        if (!(await services.insertService(tx, service))) throw nameTaken("service");
         await emit(tx, ServiceCreatedSchema, accountId, { ...path, serviceId: id, name, type });
-        await record(tx, ctx, accountId, "service.create", { id, name });
+        await auditWrite(tx, ctx, accountId, "service.create", { id, name });
         await notifyReconcilers(tx);
-        return toMessage(await requireService(tx, { ...path, service: name }));
+        return toService(await requireService(tx, { ...path, service: name }));
       });
     },
 
@@ -163,11 +164,11 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const list = `services ${environmentId}`;
       const found = await services.listServices(pool, environmentId, cursors.decode(list, cursor), limit + 1);
       const { data, page } = cursors.page(list, found, limit, (row) => row.id);
-      return { data: data.map(toMessage), page };
+      return { data: data.map(toService), page };
     },
 
     async getService(path) {
-      return toMessage(await requireService(pool, path));
+      return toService(await requireService(pool, path));
     },
 
     async updateService(request, ctx) {
@@ -175,7 +176,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       await transaction(pool, async (tx) => {
         const service = await requireLocked(tx, request);
         if (!source && !config && unsetEnv.length === 0)
-          throw invalid("", "empty_patch", "Give source, config or unsetEnv.");
+          throw invalid("", "empty_patch", "Send source, config or unsetEnv.");
         const newSource = source ? checkSource(service.type, source) : service.source;
         const newConfig = mergeConfig(service.type, service.config, config, unsetEnv);
         if (source) await images.require(tx, request.accountId, "source.image", newSource.image);
@@ -185,23 +186,23 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
           await resizeUsage(tx, service.id, newConfig.size);
           await enqueue(tx, [service.id]);
         } else if ((await services.rescale(tx, service.id, newConfig)) > 0) await enqueue(tx, [service.id]);
-        await record(tx, ctx, request.accountId, "service.update", service);
+        await auditWrite(tx, ctx, request.accountId, "service.update", service);
       });
-      return toMessage(await requireService(pool, request));
+      return toService(await requireService(pool, request));
     },
 
     async deleteService(request, ctx) {
       const { accountId, projectId, confirmImpact } = request;
       const { id } = await requireService(pool, request);
-      const announced = await announce(id);
+      const announcement = await announceDeletion(id);
       return transaction(pool, async (tx) => {
         const service = await requireLocked(tx, request);
-        // One that was made meanwhile under its name is not the one that was meant.
+        // A service that was created meanwhile under the same name is another one.
         if (service.id !== id) throw notFound("service");
         if (service.deleting) return {};
         await deleteServices(tx, "id", id, confirmImpact, { accountId, projectId });
-        await record(tx, ctx, accountId, "service.delete", service);
-        announced.stillHolds();
+        await auditWrite(tx, ctx, accountId, "service.delete", service);
+        announcement.requireValid();
         return {};
       });
     },
@@ -215,14 +216,14 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         const applied = staged.map((service) => service.id);
         await services.unstage(tx, applied);
         for (const service of staged) {
-          const wanted = stagedInput(service);
-          if (!wanted) continue;
-          if ("image" in wanted)
-            await images.require(tx, path.accountId, `${service.name}.source.image`, wanted.image);
-          await accept(tx, who(ctx), service, wanted);
+          const input = stagedInput(service);
+          if (!input) continue;
+          if ("image" in input)
+            await images.require(tx, path.accountId, `${service.name}.source.image`, input.image);
+          await accept(tx, who(ctx), service, input);
         }
         const { environmentId: id } = path;
-        if (applied.length > 0) await record(tx, ctx, path.accountId, "environment.apply", { id });
+        if (applied.length > 0) await auditWrite(tx, ctx, path.accountId, "environment.apply", { id });
         await enqueue(tx, applied);
         return { applied };
       });
@@ -235,10 +236,10 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         if (service.deleting) throw serviceDeleting();
         if (service.staged) throw serviceStaged();
         if ((await services.rollLive(tx, service.id)) === 0)
-          throw conflict("service_not_live", "Nothing of the service is live yet: deploy it first.");
-        await record(tx, ctx, request.accountId, "service.restart", service);
+          throw conflict("service_not_live", "The service has no live release. Deploy it first.");
+        await auditWrite(tx, ctx, request.accountId, "service.restart", service);
         await enqueue(tx, [service.id]);
-        return toMessage(await requireService(tx, request));
+        return toService(await requireService(tx, request));
       });
     },
 
@@ -248,18 +249,18 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         if (isDeployable(service.type))
           throw invalid("service", "not_addon", `A ${service.type} service has no credentials.`);
         if (service.deleting) throw serviceDeleting();
-        const offered = deps.secrets.seal(newPassword(), service.id);
-        if (!(await beginRotation(tx, service.id, offered)))
+        const sealed = secrets.seal(newPassword(), service.id);
+        if (!(await beginRotation(tx, service.id, sealed)))
           throw conflict("service_not_ready", "The addon has no credentials yet.");
-        await record(tx, ctx, request.accountId, "service.rotate_credentials", service);
+        await auditWrite(tx, ctx, request.accountId, "service.rotate_credentials", service);
         await enqueue(tx, [service.id]);
-        return toMessage(await requireService(tx, request));
+        return toService(await requireService(tx, request));
       });
     },
   };
 }
 
-/** What a service that leaves the canvas deploys: what was staged, else what its source says. */
+/** Returns what a staged service deploys when it is applied: what was staged, else its source. */
 function stagedInput({ toDeploy, source }: services.LockedService): DeploymentInput | undefined {
   const { archiveRef, archiveDigest, image = source.git ? undefined : source.image } = toDeploy;
   if (archiveRef) return { archiveRef, archiveDigest };
@@ -267,11 +268,11 @@ function stagedInput({ toDeploy, source }: services.LockedService): DeploymentIn
   return source.git && { branch: source.git.branch };
 }
 
-function toMessage(row: services.ServiceRow) {
+function toService(row: services.ServiceRow) {
   return { ...row, ...serviceStatus(row) };
 }
 
-function record(
+function auditWrite(
   tx: Tx,
   ctx: Parameters<typeof who>[0],
   accountId: string,

@@ -5,13 +5,12 @@ import type { DeploymentService, DryRunSchema } from "../../../proto/gen/berth/d
 import { audit } from "../../kit/events/audit.ts";
 import { newId } from "../../kit/ids.ts";
 import type { Db, Pool } from "../../kit/postgres/db.ts";
-import type { Cursors } from "../../kit/postgres/paging.ts";
-import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
+import { type Cursors, foreignCursor } from "../../kit/postgres/paging.ts";
+import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
 import { answered, effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { findEntitlements } from "../accounts/provisioning.ts";
 import { readLog } from "../builds/log-sql.ts";
-import { checkImage } from "../catalog/service-config.ts";
 import { type LockedService, type ServicePath, type StagedSource, stage } from "../catalog/services-sql.ts";
 import { accept, type DeploymentInput } from "../deployments/accept.ts";
 import { requireArchive, UPLOAD_SECONDS, UPLOAD_TYPE } from "../deployments/archive-upload.ts";
@@ -20,9 +19,10 @@ import { cancelDeployment } from "../deployments/fail-deployment.ts";
 import { findRestorable } from "../deployments/rollback.ts";
 import * as sql from "../deployments/sql.ts";
 import type { AccountImages } from "../images/account-images.ts";
+import { checkImage } from "../images/image-reference.ts";
 import { enqueue } from "../reconcile/queue/sql.ts";
 import type { ResolveVariables } from "../releases/variables-client.ts";
-import { imageArtifact, type Runtime, RuntimeRefusal } from "../runtime/port.ts";
+import { imageArtifact, type LogStream, type Runtime, RuntimeRefusal } from "../runtime/port.ts";
 import { archiveKey, type Secrets } from "../secrets.ts";
 import { keepNewest } from "../shared/clip-log.ts";
 import type { ObjectStore } from "../store/port.ts";
@@ -48,7 +48,7 @@ export type DeploymentDeps = {
   images: AccountImages;
 };
 
-type Answer = {
+type DeployResult = {
   result:
     | { case: "deployment"; value: sql.DeploymentRow }
     | { case: "acknowledgement"; value: { staged: boolean; reason: string } }
@@ -63,21 +63,21 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       const { image } = request;
       const choose: ChooseInput = async (tx, service) => {
         refuseAddon(service.type);
-        const wanted = image === undefined ? await ownSource(tx, service) : imageInput("image", image);
-        if (!wanted)
+        const input = image === undefined ? await ownInput(tx, service) : imageInput("image", image);
+        if (!input)
           throw invalid(
             "image",
             "no_deployable_image",
-            "The service has no image yet: give one, configure source.image or source.git, or deploy an archive.",
+            "The service has no image yet. Send one, configure source.image or source.git, or deploy an archive.",
           );
-        if ("image" in wanted) {
-          const path = request.image !== undefined || !service.source.image ? "image" : "source.image";
-          await images.require(tx, service.accountId, path, wanted.image);
+        if ("image" in input) {
+          const member = image !== undefined || !service.source.image ? "image" : "source.image";
+          await images.require(tx, service.accountId, member, input.image);
         }
         if (service.deleting) throw serviceDeleting();
-        return wanted;
+        return input;
       };
-      return deployOrTry(request, ctx, choose, { image });
+      return deployOrDryRun(request, ctx, choose, { image });
     },
 
     async createUpload(request, ctx) {
@@ -88,7 +88,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         throw invalid(
           "sizeBytes",
           "archive_too_large",
-          `At most ${maxBytes / 1024 ** 2} MiB can be uploaded.`,
+          `The plan allows archives of up to ${maxBytes / 1024 ** 2} MiB.`,
         );
       if (service.deleting) throw serviceDeleting();
       const id = newId("arc");
@@ -114,15 +114,15 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       });
       const choose: ChooseInput = async (_, service) => {
         await checked;
-        // The archive is of the service that had the name before.
+        // The archive was uploaded to a former service of the same name.
         if (service.id !== id) throw notFound("service");
         if (service.deleting) throw serviceDeleting();
         return { archiveRef, archiveDigest };
       };
-      const answer = await deployOrTry(request, ctx, choose, { archiveRef, archiveDigest });
-      // From here on the builds refuse other bytes; where the store can, uploads are refused as well.
+      const result = await deployOrDryRun(request, ctx, choose, { archiveRef, archiveDigest });
+      // Builds refuse other bytes by the digest. Where the store can, it refuses to take them.
       if (key !== undefined && !request.dryRun) await store.freeze?.(key);
-      return answer;
+      return result;
     },
 
     async listDeployments(request) {
@@ -153,7 +153,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       const query = {
         serviceId: id,
         version,
-        stream: request.stream as "stdout" | "stderr" | undefined,
+        stream: request.stream as LogStream | undefined,
         since: since && timestampDate(since),
       };
       const list = runtimeLogList(id);
@@ -167,7 +167,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     },
 
     async rollback(request, ctx) {
-      return deployOrTry(request, ctx, async (tx, service) => {
+      return deployOrDryRun(request, ctx, async (tx, service) => {
         refuseAddon(service.type);
         if (service.staged) throw serviceStaged();
         const found = await findRestorable(tx, service, request.version);
@@ -184,16 +184,13 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         if (!found) throw notFound("version");
         if (service.deleting) throw serviceDeleting();
         if (!(await cancelDeployment(tx, found)))
-          throw conflict("deployment_finished", `Version ${version} has ended already.`);
-        const metadata = { service: service.name, version: String(version) };
-        const { accountId } = service;
-        const target = found.id;
+          throw conflict("deployment_finished", `Version ${version} has already finished.`);
         await audit(tx, who(ctx), {
           service: "deployer",
-          accountId,
+          accountId: service.accountId,
           action: "deployment.cancel",
-          target,
-          metadata,
+          target: found.id,
+          metadata: { service: service.name, version: String(version) },
         });
         await enqueue(tx, [service.id]);
         return (await sql.findDeployment(tx, service.id, version))!;
@@ -202,48 +199,44 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     ...deploymentStreams(deps),
   };
 
-  /**
-   * Accepts what `choose` chooses for the locked service, or keeps `toStage` for the day it is applied; with dryRun
-   * only says what that would do.
-   */
-  async function deployOrTry(
+  /** Accepts what `choose` returns for the locked service, stages `toStage` on the canvas, or only performs a dry run. */
+  async function deployOrDryRun(
     request: ServicePath & { dryRun?: boolean },
     ctx: HandlerContext,
     choose: ChooseInput,
     toStage: StagedSource = {},
-  ): Promise<Answer> {
+  ): Promise<DeployResult> {
     if (request.dryRun) {
       const value = await dryRun(deps, request, choose);
-      return answered<Answer>(pool, ctx, { result: { case: "dryRun", value } });
+      return answered<DeployResult>(pool, ctx, { result: { case: "dryRun", value } });
     }
-    return effect<Answer>(pool, ctx, async (tx) => {
+    return effect<DeployResult>(pool, ctx, async (tx) => {
       const service = await requireLocked(tx, request);
-      const wanted = await choose(tx, service);
+      const input = await choose(tx, service);
       if (service.staged) {
         await stage(tx, service.id, toStage);
         const value = { staged: true, reason: "service_not_provisioned" };
         return { result: { case: "acknowledgement", value } };
       }
-      const value = await accept(tx, who(ctx), service, wanted);
+      const value = await accept(tx, who(ctx), service, input);
       return { result: { case: "deployment", value } };
     });
   }
 }
 
-/** What a deploy without an image takes: the branch or image configured, else what the live release runs. */
-async function ownSource(tx: Db, service: LockedService): Promise<DeploymentInput | undefined> {
+/** Returns what a deploy without an image runs: the configured branch or image, else what the live release runs. */
+async function ownInput(tx: Db, service: LockedService): Promise<DeploymentInput | undefined> {
   const { image, git } = service.source;
   if (git) return { branch: git.branch };
   return image === undefined ? sql.findLiveArtifact(tx, service.id) : imageInput("source.image", image);
 }
 
-function imageInput(path: string, image: string): DeploymentInput {
-  checkImage(path, image);
+function imageInput(member: string, image: string): DeploymentInput {
+  checkImage(member, image);
   return { artifact: imageArtifact(image), image };
 }
 
 function refuseCursor(error: unknown): never {
-  if (error instanceof RuntimeRefusal && error.code === "invalid_cursor")
-    throw refuse(400, "malformed_request", "The cursor is not one that this list gave out.");
+  if (error instanceof RuntimeRefusal && error.code === "invalid_cursor") throw foreignCursor();
   throw error;
 }

@@ -10,7 +10,7 @@ import type { Secrets } from "../secrets.ts";
 
 export type InternalDeps = { pool: Pool; secrets: Secrets; addonServers: AddonServers };
 
-/** What variables asks of the deployer. */
+/** Scopes and addon keys, for the variables service. */
 export function internalService(deps: InternalDeps): ServiceImpl<typeof InternalService> {
   const { pool, secrets, addonServers } = deps;
   return {

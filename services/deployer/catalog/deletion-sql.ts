@@ -1,13 +1,13 @@
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 
-/** Scope columns of a deletion: which rows `id` means. */
-export type Deletable = "project_id" | "environment_id" | "id";
+/** Column of `services` by which a deletion selects. */
+export type DeletionColumn = "project_id" | "environment_id" | "id";
 
 /**
- * Marks services as being deleted; gives those that were not yet, oldest first. Live: a release is applied,
- * or an addon holds data.
+ * Marks services as being deleted. Returns those that were not yet, oldest first; `live` means that a release is
+ * applied or that an addon holds data.
  */
-export function markServices(db: Db, column: Deletable, id: string) {
+export function markServices(db: Db, column: DeletionColumn, id: string) {
   return many<{ id: string; name: string; environmentId: string; live: boolean }>(
     db,
     `service_mark_${column}`,
@@ -38,9 +38,9 @@ export function markProject(db: Db, id: string) {
   );
 }
 
-/** Removes what is marked and holds nothing any more: environments, then the project. */
+/** Removes marked environments without services, then the project if it is marked and has no environments. */
 export async function pruneProject(db: Db, projectId: string): Promise<void> {
-  // Two services that end together must not each see the other.
+  // Otherwise two transactions that remove the last two services would each still see the other one.
   await many(db, "project_lock", "select id from projects where id = $1 for update", [projectId]);
   await execute(
     db,
@@ -58,7 +58,7 @@ export async function pruneProject(db: Db, projectId: string): Promise<void> {
   );
 }
 
-/** Waits for those who change the deployments of a service: until the transaction ends nobody does any more. */
+/** Locks a service with its deployments: nobody else changes them until the transaction ends. */
 export function lockDeployments(db: Db, serviceId: string) {
   return many(
     db,
@@ -69,10 +69,10 @@ export function lockDeployments(db: Db, serviceId: string) {
   );
 }
 
-/** What one build left: files or a Job under its id, and a finished artifact. */
+/** What the builder may hold of one build: files or a Job under its id, and the artifact if it finished. */
 export type BuildOutput = { buildId?: string | null; artifact?: string | null };
 
-/** What the builder may hold for a service. */
+/** Returns what the builder may hold for a service. */
 export function listBuildOutputs(db: Db, serviceId: string) {
   return many<BuildOutput>(
     db,
@@ -83,7 +83,7 @@ export function listBuildOutputs(db: Db, serviceId: string) {
   );
 }
 
-/** The service's own rows, last of all; gives its project. */
+/** Deletes the rows of a service that is marked. Returns its project. */
 export function removeService(db: Db, serviceId: string) {
   return one<{ projectId: string }>(
     db,
@@ -94,7 +94,7 @@ export function removeService(db: Db, serviceId: string) {
   );
 }
 
-/** Which of these environments are no more. */
+/** Returns those of the environments that do not exist. */
 export async function listDeletedEnvironments(db: Db, ids: string[]): Promise<string[]> {
   const gone = await many<{ id: string }>(
     db,

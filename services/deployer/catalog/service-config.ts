@@ -1,10 +1,10 @@
 import type { ServiceConfig, ServiceSource } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { invalid } from "../../kit/rpc/errors.ts";
 import { checkGitSource, type GitSource, normalizeContextDir } from "../builder/source/git-source.ts";
-import { type ImageReference, parseImageReference } from "../images/image-reference.ts";
+import { checkImage } from "../images/image-reference.ts";
 import type { ServiceSize, ServiceType } from "../runtime/port.ts";
 
-/** A service's configuration as it is stored: defaults filled in, named as ServiceConfig's members. */
+/** A service's configuration as stored: the members of ServiceConfig, with defaults filled in. */
 export type StoredConfig = {
   port?: number;
   command?: string;
@@ -22,7 +22,7 @@ export type StoredSource = {
   git?: GitSource;
 };
 
-/** web and worker run deployments; the others are managed addons. */
+/** Whether services of a type run deployments. The others are managed addons. */
 export function isDeployable(type: string): type is ServiceType {
   return type === "web" || type === "worker";
 }
@@ -30,13 +30,13 @@ export function isDeployable(type: string): type is ServiceType {
 const DEFAULTS: StoredConfig = { port: 8080, replicas: 1, size: "nano", env: {}, autoApply: true };
 const REMOVABLE = ["command", "healthCheckPath", "dockerfile"] as const;
 const MEMBERS = ["port", "replicas", "size", "autoApply", "minReadySeconds", ...REMOVABLE] as const;
-/** The platform sets these itself. */
+/** Set by the platform itself. */
 const RESERVED = ["PORT", "PLATFORM_VARIABLES_REVISION"];
 const MAX_ENV = 100;
 
 /**
- * The configuration after a change: members that are not given stay, an empty command, healthCheckPath or
- * dockerfile removes it, env is merged by name and `unsetEnv` removes names. 422 as the proto says.
+ * Returns the configuration after a change: absent members stay, an empty command, healthCheckPath or dockerfile
+ * removes it, env is merged by name, and `unsetEnv` removes names. Throws 422 with a reason per member.
  */
 export function mergeConfig(
   type: string,
@@ -54,7 +54,7 @@ export function mergeConfig(
     if (RESERVED.includes(name))
       throw invalid(`config.env[${name}]`, "reserved_name", `${name} is set by the platform.`);
     if (value.includes("\0"))
-      throw invalid(`config.env[${name}]`, "value_invalid", "A value cannot hold a NUL character.");
+      throw invalid(`config.env[${name}]`, "value_invalid", "A value cannot contain a NUL character.");
     config.env[name] = value;
   }
   if (Object.keys(config.env).length > MAX_ENV)
@@ -64,67 +64,52 @@ export function mergeConfig(
 }
 
 function addonConfig(type: string, before: StoredConfig | undefined, change: ServiceConfig | undefined) {
-  const other = MEMBERS.find((member) => member !== "size" && change?.[member] !== undefined);
-  const foreign = other ?? (Object.keys(change?.env ?? {}).length > 0 ? "env" : undefined);
-  if (foreign)
+  const given = MEMBERS.find((member) => member !== "size" && change?.[member] !== undefined);
+  const unsupported = given ?? (Object.keys(change?.env ?? {}).length > 0 ? "env" : undefined);
+  if (unsupported)
     throw invalid(
-      `config.${foreign}`,
+      `config.${unsupported}`,
       "not_deployable",
-      `A ${type} addon has no ${foreign}; only size can be set.`,
+      `A ${type} addon has no ${unsupported}; only size can be set.`,
     );
   return { size: (change?.size as ServiceSize | undefined) ?? before?.size ?? "nano" };
 }
 
 function checkTexts(config: StoredConfig): void {
   if (config.command?.includes("\0"))
-    throw invalid("config.command", "value_invalid", "A command cannot hold a NUL character.");
+    throw invalid("config.command", "value_invalid", "A command cannot contain a NUL character.");
   const { dockerfile } = config;
   if (dockerfile && (dockerfile.startsWith("/") || dockerfile.split("/").includes("..")))
     throw invalid(
       "config.dockerfile",
       "invalid_path",
-      "config.dockerfile must be a path inside the archive.",
+      "config.dockerfile must be a relative path inside the source.",
     );
   if (dockerfile && /\p{Cc}/u.test(dockerfile))
-    throw invalid("config.dockerfile", "invalid_path", "A path cannot hold control characters.");
-}
-
-/** The reference in a request's member; 422 invalid_image for what no registry can have. */
-export function checkImage(path: string, image: string): ImageReference {
-  const found = parseImageReference(image);
-  if ("problem" in found) throw invalid(path, "invalid_image", found.problem);
-  return found;
+    throw invalid("config.dockerfile", "invalid_path", "A path cannot contain control characters.");
 }
 
 /**
- * The source to store; 422 invalid_source for two sources, for any on an addon, and for what git cannot take,
- * invalid_image for what is no image reference.
+ * Returns the source to store. Throws 422 invalid_source for two sources, for an addon with a source and for a
+ * malformed git source, and 422 invalid_image for a malformed image reference.
  */
 export function checkSource(type: string, source: ServiceSource | undefined): StoredSource {
   const { image, git } = source ?? {};
   if (image !== undefined && git)
-    throw invalid("source", "invalid_source", "Give an image or a git source, not both.");
+    throw invalid("source", "invalid_source", "Send an image or a git source, not both.");
   if (!isDeployable(type) && (image !== undefined || git))
     throw invalid("source", "invalid_source", `A ${type} addon has no source.`);
   if (git) {
     const { repository, branch, contextDir = "", tokenVariable = "" } = git;
     const given = { repository, branch, contextDir, ...(tokenVariable && { tokenVariable }) };
     const problem = checkGitSource(given);
-    if (problem)
-      throw invalid(
-        `source.git.${problem.member}`,
-        "invalid_source",
-        `${problem.member} ${problem.message}.`,
-      );
+    if (problem) {
+      const message = `${problem.member} ${problem.message}.`;
+      throw invalid(`source.git.${problem.member}`, "invalid_source", message);
+    }
     const folder = normalizeContextDir(contextDir);
-    return {
-      git: {
-        repository,
-        branch,
-        ...(folder && { contextDir: folder }),
-        ...(tokenVariable && { tokenVariable }),
-      },
-    };
+    const optional = { ...(folder && { contextDir: folder }), ...(tokenVariable && { tokenVariable }) };
+    return { git: { repository, branch, ...optional } };
   }
   if (image === undefined) return {};
   checkImage("source.image", image);

@@ -23,21 +23,24 @@ test("a failed later deployment leaves the status of what runs", () => {
   expect(status(facts)).toEqual({ status: "running" });
 });
 
-test("what the runtime says of the applied release is the status, with its reason", () => {
+test("the status of the applied release is what the runtime reports, with its reason", () => {
   const applied = { latestStatus: "applied", appliedVersion: 1 };
   expect(status(applied).status).toBe("deploying");
   expect(status({ ...applied, runtimeState: "starting" }).status).toBe("deploying");
   expect(status({ ...applied, runtimeState: "stopped" }).status).toBe("stopped");
-  const crashed = { ...applied, runtimeState: "crashed", runtimeMessage: "It ended with exit code 1." };
-  expect(status(crashed)).toEqual({ status: "crashed", statusMessage: "It ended with exit code 1." });
+  const crashed = { ...applied, runtimeState: "crashed", runtimeMessage: "It exited with code 1." };
+  expect(status(crashed)).toEqual({ status: "crashed", statusMessage: "It exited with code 1." });
 });
 
 test("an addon is running once it is ready; staged and deleting go before everything", () => {
   expect(status({ addonState: "provisioning" }).status).toBe("deploying");
   expect(status({ addonState: "ready" }).status).toBe("running");
   expect(status({ addonState: "failed", addonMessage: "no redis" }).statusMessage).toBe("no redis");
-  const ended = status({ addonState: "ready", runtimeState: "crashed" });
-  expect([ended.status, ended.statusMessage]).toEqual(["crashed", expect.stringMatching(/started again/)]);
+  const exited = status({ addonState: "ready", runtimeState: "crashed" });
+  expect([exited.status, exited.statusMessage]).toEqual([
+    "crashed",
+    expect.stringMatching(/being restarted/),
+  ]);
   expect(status({ staged: true, addonState: "ready" }).status).toBe("staged");
   expect(status({ deleting: true, staged: true }).status).toBe("deleting");
 });

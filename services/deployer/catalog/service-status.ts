@@ -1,10 +1,10 @@
-/** What the status of a service follows from. */
+/** What determines the status of a service. */
 export type StatusFacts = {
   staged: boolean;
   deleting: boolean;
   addonState?: string | null;
   addonMessage?: string | null;
-  /** The newest deployment's. */
+  /** Status and error of the newest deployment. */
   latestStatus?: string | null;
   latestError?: string | null;
   /** Version of the applied release. */
@@ -36,22 +36,22 @@ const ADDON: Record<string, ServiceStatus> = {
   ready: "running",
   failed: "failed",
 };
-const ENDED = "Its server has ended; it is started again.";
+const SERVER_EXITED = "The server exited and is being restarted.";
 const UNDER_WAY = ["queued", "building", "built"];
 
-/** Status and its reason (docs/catalog.md#status). A failed deployment leaves the live one's status. */
+/** Returns a service's status and the reason for it (docs/catalog.md#status). */
 export function serviceStatus(facts: StatusFacts): { status: ServiceStatus; statusMessage?: string } {
   if (facts.deleting) return { status: "deleting" };
   if (facts.staged) return { status: "staged" };
   if (facts.addonState === "ready" && facts.runtimeState)
-    return because(RUNTIME[facts.runtimeState] ?? "running", facts.runtimeMessage ?? ENDED);
-  if (facts.addonState) return because(ADDON[facts.addonState] ?? "deploying", facts.addonMessage);
+    return withMessage(RUNTIME[facts.runtimeState] ?? "running", facts.runtimeMessage ?? SERVER_EXITED);
+  if (facts.addonState) return withMessage(ADDON[facts.addonState] ?? "deploying", facts.addonMessage);
   if (facts.latestStatus && UNDER_WAY.includes(facts.latestStatus)) return { status: "deploying" };
   if (facts.appliedVersion)
-    return because(RUNTIME[facts.runtimeState ?? "starting"] ?? "deploying", facts.runtimeMessage);
-  return facts.latestStatus === "failed" ? because("failed", facts.latestError) : { status: "pending" };
+    return withMessage(RUNTIME[facts.runtimeState ?? "starting"] ?? "deploying", facts.runtimeMessage);
+  return facts.latestStatus === "failed" ? withMessage("failed", facts.latestError) : { status: "pending" };
 }
 
-function because(status: ServiceStatus, message: string | null | undefined) {
+function withMessage(status: ServiceStatus, message: string | null | undefined) {
   return message && status !== "running" ? { status, statusMessage: message } : { status };
 }

@@ -3,33 +3,32 @@ import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { StoredConfig, StoredSource } from "./service-config.ts";
 import type { StatusFacts } from "./service-status.ts";
 
-export type ServiceRow = StatusFacts & {
+/** Path of an environment: with the account and the project that it has to be in. */
+export type EnvironmentPath = { accountId: string; projectId: string; environmentId: string };
+/** Path of a service, which is named within its environment. */
+export type ServicePath = EnvironmentPath & { service: string };
+
+type ServiceDefinition = {
   id: string;
   name: string;
   type: string;
   source: StoredSource;
   config: StoredConfig;
-  url?: string;
-  liveVersion?: number;
-  pendingChanges: boolean;
-  createdAt: Timestamp;
-  credentialsRotatedAt?: Timestamp;
 };
 
-export type NewService = {
-  id: string;
-  accountId: string;
-  projectId: string;
-  environmentId: string;
-  name: string;
-  type: string;
-  source: StoredSource;
-  config: StoredConfig;
-  staged: boolean;
-  addonState: "provisioning" | undefined;
-};
+export type ServiceRow = ServiceDefinition &
+  StatusFacts & {
+    url?: string;
+    liveVersion?: number;
+    pendingChanges: boolean;
+    createdAt: Timestamp;
+    credentialsRotatedAt?: Timestamp;
+  };
 
-/** Undefined when the name is taken. The service gets its row of work, due at once when it is an addon. */
+export type NewService = ServiceDefinition &
+  EnvironmentPath & { staged: boolean; addonState: "provisioning" | undefined };
+
+/** Inserts a service and its row of the work queue, due at once for an addon. Returns undefined when the name is taken. */
 export function insertService(db: Db, service: NewService) {
   return one<{ id: string }>(
     db,
@@ -72,9 +71,6 @@ const SERVICE = `
     where d.service_id = s.id order by d.version desc limit 1
   ) latest on true`;
 
-export type ServicePath = { accountId: string; projectId: string; environmentId: string; service: string };
-
-/** A service by its path. */
 export function findService(db: Db, path: ServicePath) {
   return one<ServiceRow>(
     db,
@@ -95,14 +91,9 @@ export function listServices(db: Db, environmentId: string, before: string | und
 
 export type StagedSource = { archiveRef?: string; archiveDigest?: string; image?: string };
 
-export type LockedService = {
-  id: string;
+export type LockedService = ServiceDefinition & {
   accountId: string;
   environmentId: string;
-  name: string;
-  type: string;
-  source: StoredSource;
-  config: StoredConfig;
   staged: boolean;
   toDeploy: StagedSource;
   deleting: boolean;
@@ -115,7 +106,7 @@ const LOCKED = `
       'image', s.staged_image)) as "toDeploy"
   from services s join environments e on e.id = s.environment_id and e.deleting_at is null`;
 
-/** A service by its path, locked: its deployments, configuration and deletion wait for each other. */
+/** Returns a service, locked so that its deployments, changes and deletion are serialized. */
 export function lockService(db: Db, path: ServicePath) {
   return one<LockedService>(
     db,
@@ -126,7 +117,7 @@ export function lockService(db: Db, path: ServicePath) {
   );
 }
 
-/** The staged services of an environment, oldest first, locked. */
+/** Returns the staged services of an environment, locked, oldest first. */
 export function lockStaged(db: Db, environmentId: string) {
   return many<LockedService>(
     db,
@@ -145,7 +136,10 @@ export function updateService(db: Db, id: string, source: StoredSource, config: 
   ]);
 }
 
-/** Replicas and size hold at once: for what is live, and for what is about to be. */
+/**
+ * Writes replicas and size into the live deployment and into those under way, as they take effect without a deploy.
+ * Returns how many deployments changed.
+ */
 export function rescale(db: Db, id: string, config: StoredConfig) {
   return execute(
     db,
@@ -158,7 +152,7 @@ export function rescale(db: Db, id: string, config: StoredConfig) {
   );
 }
 
-/** Asks for one more roll of the live release; 0 when nothing is live. */
+/** Requests one more roll of the live release. Returns 0 when nothing is live. */
 export function rollLive(db: Db, id: string) {
   return execute(
     db,
@@ -168,7 +162,7 @@ export function rollLive(db: Db, id: string) {
   );
 }
 
-/** Takes services off the canvas; addons begin to be provisioned. */
+/** Takes services off the canvas. Addons become `provisioning`. */
 export function unstage(db: Db, ids: string[]) {
   return execute(
     db,
@@ -180,7 +174,7 @@ export function unstage(db: Db, ids: string[]) {
   );
 }
 
-/** What a staged service deploys once it is applied: an archive, an image, or what its source says. The last counts. */
+/** Replaces what a staged service deploys when it is applied: an archive, an image, or without either its source. */
 export function stage(db: Db, id: string, { archiveRef, archiveDigest, image }: StagedSource) {
   return execute(
     db,

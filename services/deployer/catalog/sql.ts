@@ -1,6 +1,7 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, many, one } from "../../kit/postgres/db.ts";
 import type { AddonType } from "../addons/port.ts";
+import type { ServicePath } from "./services-sql.ts";
 
 // Projects and environments, and the scopes that other services ask for.
 
@@ -29,7 +30,7 @@ export function findProject(db: Db, accountId: string, projectId: string) {
   );
 }
 
-/** Keeps the project from being deleted until the transaction ends. */
+/** Keeps a project from being deleted until the transaction ends. Returns undefined when there is none. */
 export function holdProject(db: Db, accountId: string, projectId: string) {
   return one<{ id: string }>(
     db,
@@ -81,7 +82,7 @@ export function findEnvironment(db: Db, accountId: string, projectId: string, en
   );
 }
 
-/** Keeps the environment from being deleted until the transaction ends. */
+/** Keeps an environment from being deleted until the transaction ends. Returns undefined when there is none. */
 export function holdEnvironment(db: Db, accountId: string, projectId: string, environmentId: string) {
   return one<{ id: string }>(
     db,
@@ -115,10 +116,10 @@ const SCOPE = `
   select p.account_id as "accountId", p.id as "projectId", e.id as "environmentId", s.id as "serviceId",
     s.name as "serviceName", s.type as "serviceType"`;
 
-/** The scopes of a path, as far as they exist; undefined when the project does not. */
+/** Returns the scopes of a path that exist, or undefined when not even its project does. */
 export function findScopeByPath(
   db: Db,
-  path: { accountId: string; projectId: string; environmentId?: string; service?: string },
+  path: Pick<ServicePath, "accountId" | "projectId"> & Partial<ServicePath>,
 ) {
   return one<ScopeRow>(
     db,
@@ -141,7 +142,7 @@ export function findScopeByService(db: Db, serviceId: string) {
   );
 }
 
-/** The web and worker services of a project, or of one environment, that are not being deleted. */
+/** Returns the web and worker services of a project, or of one of its environments, newest first. */
 export function listScopeServices(db: Db, projectId: string, environmentId: string | undefined) {
   return many<{ id: string; name: string; environmentId: string }>(
     db,

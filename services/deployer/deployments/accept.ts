@@ -13,10 +13,7 @@ import { enqueue } from "../reconcile/queue/sql.ts";
 import { insertRestored, type RetainedVersion } from "./retention-sql.ts";
 import { type DeploymentRow, insertDeployment, supersede, takeVersion } from "./sql.ts";
 
-/**
- * What a deployment runs: something the runtime can take as it is, source to build, or what an earlier
- * deployment ran and how.
- */
+/** What a deployment runs: an artifact of the runtime, source to build, or what an earlier version ran. */
 export type DeploymentInput =
   | { artifact: string; image?: string }
   | { archiveRef: string; archiveDigest?: string }
@@ -24,15 +21,15 @@ export type DeploymentInput =
   | { restores: RetainedVersion };
 
 /**
- * Accepts a deployment in the caller's transaction, which holds the service's lock: gives it the next
- * version and the service's configuration of now (or of then, when it restores one), and supersedes every older one that has not applied
- * (docs/deployments.md#states).
+ * Accepts a deployment in a transaction that holds the service's lock. Assigns the next version, snapshots the current
+ * configuration (for a rollback: the restored version's), and supersedes older deployments not yet applied
+ * (docs/deployments.md#states). Throws 412 account_not_provisioned.
  */
 export async function accept(
   tx: Tx,
   by: { caller: Caller; requestId: string },
   service: LockedService,
-  wanted: DeploymentInput,
+  input: DeploymentInput,
 ): Promise<DeploymentRow> {
   const { accountId, id: serviceId } = service;
   await requireProvisioned(tx, accountId);
@@ -45,7 +42,7 @@ export async function accept(
     });
   const version = await takeVersion(tx, serviceId);
   const id = newId("dep");
-  const restored = "restores" in wanted ? wanted.restores : undefined;
+  const restored = "restores" in input ? input.restores : undefined;
   const deployment = restored
     ? await insertRestored(tx, { id, version, from: restored.deploymentId })
     : await insertDeployment(tx, {
@@ -54,8 +51,8 @@ export async function accept(
         version,
         config: service.config,
         source: service.source,
-        ...wanted,
-        ...(!("artifact" in wanted) && { buildId: newId("bld") }),
+        ...input,
+        ...(!("artifact" in input) && { buildId: newId("bld") }),
       });
   const event = { accountId, serviceId, deploymentId: deployment.id, version };
   await emit(tx, DeploymentQueuedSchema, accountId, event);

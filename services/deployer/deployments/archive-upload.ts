@@ -5,17 +5,17 @@ import { refuseAddon } from "../api/require.ts";
 import type { Secrets } from "../secrets.ts";
 import type { ObjectStore } from "../store/port.ts";
 
-/** How long an upload URL can be used. */
+/** Lifetime of an upload URL. */
 export const UPLOAD_SECONDS = 900;
 export const UPLOAD_TYPE = "application/gzip";
 /** An uploaded archive can be deployed for this long. */
 const UPLOAD_LIVES_MS = 24 * 3_600_000;
-/** It is removed later than that: a build may still be reading it. */
+/** It is removed later, as a build may still be reading it. */
 export const UPLOAD_SWEEP_MS = UPLOAD_LIVES_MS + 2 * 3_600_000;
 
 /**
- * Returns the object key and the digest of an archive that can be deployed. 422 for a reference of another
- * service, for nothing uploaded in time, and for a wrong content type or size.
+ * Returns the object key and the digest of an archive that can be deployed. Throws 422 for a reference of another
+ * service, for an upload that is missing or too old, and for a wrong content type or size.
  */
 export async function requireArchive(
   { pool, secrets, store }: { pool: Pool; secrets: Secrets; store: ObjectStore },
@@ -28,13 +28,13 @@ export async function requireArchive(
   if (!key) throw unusable("archive_ref_mismatch", "This archiveRef is not from an upload of this service.");
   const object = await store.stat(key);
   if (!object || object.lastModified.getTime() < Date.now() - UPLOAD_LIVES_MS)
-    throw unusable("archive_not_uploaded", "Nothing was uploaded, or more than 24 hours ago.");
+    throw unusable("archive_not_uploaded", "Nothing was uploaded within the last 24 hours.");
   if (object.contentType !== UPLOAD_TYPE)
-    throw unusable("archive_content_type", `Upload it with Content-Type ${UPLOAD_TYPE}.`);
-  // A signed URL of S3 cannot say how much may be uploaded.
+    throw unusable("archive_content_type", `Upload the archive with Content-Type ${UPLOAD_TYPE}.`);
+  // Signed S3 URLs cannot limit the size of an upload.
   const { uploadBytes } = await findEntitlements(pool, accountId);
   if (object.size > uploadBytes)
-    throw unusable("archive_too_large", `At most ${uploadBytes / 1024 ** 2} MiB can be deployed.`);
+    throw unusable("archive_too_large", `The plan allows archives of up to ${uploadBytes / 1024 ** 2} MiB.`);
   return { key, digest: object.digest };
 }
 

@@ -15,7 +15,7 @@ import {
 import { type Runtime, RuntimeRefusal } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";
 import type { DeploymentInput } from "./accept.ts";
-import { findLiveRun, type LiveRun } from "./retention-sql.ts";
+import { findLiveVersion, type LiveVersion } from "./retention-sql.ts";
 import { compareDigests } from "./variable-digests.ts";
 
 export type DryRunDeps = {
@@ -25,12 +25,13 @@ export type DryRunDeps = {
   runtime: Pick<Runtime, "check">;
 };
 
-/** Says what a service's deployment would run, or throws what it is refused with. */
+/** Returns what a deployment of the service would run, or throws its refusal. */
 export type ChooseInput = (tx: Tx, service: LockedService) => Promise<DeploymentInput>;
 
 /**
- * What a deployment would do, without doing it (docs/deployments.md#dry-run): whether it would be accepted and could
- * run here, and how it differs from the live release. 404 when the service does not exist, 503 when its variables are away.
+ * Returns whether a deployment would be accepted and could run here, and how it differs from the live release
+ * (docs/deployments.md#dry-run); changes nothing. Throws 404 when the service does not exist, and 503 when its
+ * variables cannot be resolved.
  */
 export async function dryRun(
   { pool, secrets, resolve, runtime }: DryRunDeps,
@@ -39,31 +40,31 @@ export async function dryRun(
 ): Promise<MessageInitShape<typeof DryRunSchema>> {
   const { service, live, chosen } = await transaction(pool, async (tx) => {
     const service = await requireLocked(tx, path);
-    const chosen = await choose(tx, service).catch(refusalOf);
-    return { service, live: await findLiveRun(tx, service.id), chosen };
+    const chosen = await choose(tx, service).catch(toRefusal);
+    return { service, live: await findLiveVersion(tx, service.id), chosen };
   });
-  const wanted = "refused" in chosen ? undefined : chosen;
-  const refusal = "refused" in chosen ? chosen.refused : unrunnable(runtime, service, chosen);
-  const resolved = isDeployable(service.type) ? await resolve(service.id).catch(away) : undefined;
+  const input = "refused" in chosen ? undefined : chosen;
+  const refusal = "refused" in chosen ? chosen.refused : findRuntimeRefusal(runtime, service, chosen);
+  const resolved = isDeployable(service.type) ? await resolve(service.id).catch(toUnavailable) : undefined;
   return {
     eligible: refusal === undefined,
     refusal,
     diff: {
-      image: wanted ? imageDiff(live, wanted) : { changed: false },
-      config: wanted ? configDiff(live?.config, configOf(service, wanted)) : [],
+      image: input ? imageDiff(live, input) : { changed: false },
+      config: input ? configDiff(live?.config, configOf(service, input)) : [],
       variables: compareDigests(secrets, service.id, live?.variables, resolved?.values ?? {}),
     },
     dangling: resolved?.dangling,
   };
 }
 
-/** What the runtime will refuse when it is told, of what is built already. */
-function unrunnable(runtime: DryRunDeps["runtime"], service: LockedService, wanted: DeploymentInput) {
-  const run = "restores" in wanted ? wanted.restores : wanted;
+/** Returns the refusal that applying would end with, if nothing has to be built first. */
+function findRuntimeRefusal(runtime: DryRunDeps["runtime"], service: LockedService, input: DeploymentInput) {
+  const run = "restores" in input ? input.restores : input;
   const artifact = "artifact" in run ? run.artifact : undefined;
   if (artifact === undefined) return undefined;
   try {
-    runtime.check({ artifact, command: configOf(service, wanted).command });
+    runtime.check({ artifact, command: configOf(service, input).command });
     return undefined;
   } catch (error) {
     if (!(error instanceof RuntimeRefusal)) throw error;
@@ -72,40 +73,39 @@ function unrunnable(runtime: DryRunDeps["runtime"], service: LockedService, want
   }
 }
 
-function refusalOf(error: unknown) {
+function toRefusal(error: unknown) {
   if (!isRefusal(error)) throw error;
   const { status, code, message, details } = (error as ConnectError).findDetails(ProblemSchema)[0]!;
   return { refused: { status, code, message, reasons: details.map((detail) => detail.reason) } };
 }
 
-function away(error: unknown): ResolvedVariables {
+function toUnavailable(error: unknown): ResolvedVariables {
   throw error instanceof VariablesUnavailable
     ? unavailable("The service's variables could not be resolved.")
     : error;
 }
 
-function imageDiff(live: LiveRun | undefined, wanted: DeploymentInput) {
-  // Which commit a branch stands for is known only once it is fetched.
-  if ("branch" in wanted)
-    return { changed: true, from: live?.image ?? live?.archiveRef, to: `branch ${wanted.branch}` };
-  const run: Partial<LiveRun> = "restores" in wanted ? wanted.restores : wanted;
+function imageDiff(live: LiveVersion | undefined, input: DeploymentInput) {
   const from = live?.image ?? live?.archiveRef;
+  // The branch's commit is known only once it is fetched.
+  if ("branch" in input) return { changed: true, from, to: `branch ${input.branch}` };
+  const run: Partial<LiveVersion> = "restores" in input ? input.restores : input;
   const changed = !live || run.artifact !== live.artifact;
   return { changed, from, to: changed ? (run.image ?? run.archiveRef) : from };
 }
 
-function configOf(service: LockedService, wanted: DeploymentInput): StoredConfig {
-  return "restores" in wanted ? wanted.restores.config : service.config;
+function configOf(service: LockedService, input: DeploymentInput): StoredConfig {
+  return "restores" in input ? input.restores.config : service.config;
 }
 
-/** Members that differ; `autoApply` is no part of a release. */
+/** Returns the members that differ. `autoApply` is not part of a release. */
 function configDiff(live: StoredConfig | undefined, next: StoredConfig): string[] {
-  const [before, after] = [flat(live), flat(next)];
+  const [before, after] = [flatten(live), flatten(next)];
   const names = new Set([...before.keys(), ...after.keys()]);
   return [...names].filter((name) => before.get(name) !== after.get(name)).sort();
 }
 
-function flat(config: StoredConfig | undefined): Map<string, string> {
+function flatten(config: StoredConfig | undefined): Map<string, string> {
   const { env = {}, autoApply: _, ...members } = config ?? {};
   const own = Object.entries(members).map(([name, value]) => [name, JSON.stringify(value)] as const);
   return new Map([...own, ...Object.entries(env).map(([name, value]) => [`env.${name}`, value] as const)]);

@@ -6,32 +6,32 @@ import { toStorableText } from "../shared/storable-text.ts";
 import type { StoredNotice } from "./sql.ts";
 import { markFailed } from "./transitions-sql.ts";
 
-/** A note of now, in a form the database can hold. */
+/** Returns an error or a warning with the current time, as PostgreSQL can store it. */
 export function newNotice(stage: string, code: string, message: string): StoredNotice {
   return { message: toStorableText(message), at: new Date().toISOString(), stage, code };
 }
 
-/** Ends a deployment that has not applied as failed; `false` when it had ended otherwise. */
+/** Fails a deployment that has not applied. Returns false when it had ended already. */
 export async function failDeployment(
   pool: Pool,
   log: Logger,
   deploymentId: string,
   error: StoredNotice,
 ): Promise<boolean> {
-  const moved = await transaction(pool, (tx) => end(tx, deploymentId, error));
+  const failed = await transaction(pool, (tx) => fail(tx, deploymentId, error));
   const { stage, code } = error;
-  if (moved) log.info({ deploymentId, stage, code }, "deployment failed");
-  return moved;
+  if (failed) log.info({ deploymentId, stage, code }, "deployment failed");
+  return failed;
 }
 
 const STAGES: Record<string, string> = { queued: "queue", building: "build", built: "apply" };
 
-/** Ends a deployment because a user does not want it any more; `false` when it had ended already. */
+/** Fails a deployment with the code `canceled`. Returns false when it had ended already. */
 export function cancelDeployment(tx: Tx, { id, status }: { id: string; status: string }): Promise<boolean> {
-  return end(tx, id, newNotice(STAGES[status] ?? "queue", "canceled", "It was canceled."));
+  return fail(tx, id, newNotice(STAGES[status] ?? "queue", "canceled", "The deployment was canceled."));
 }
 
-async function end(tx: Tx, deploymentId: string, error: StoredNotice): Promise<boolean> {
+async function fail(tx: Tx, deploymentId: string, error: StoredNotice): Promise<boolean> {
   const { stage, code } = error;
   const row = await markFailed(tx, deploymentId, error);
   if (row) await emit(tx, DeploymentFailedSchema, row.accountId, { ...row, deploymentId, stage, code });

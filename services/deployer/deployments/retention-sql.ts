@@ -3,11 +3,11 @@ import { TIERS } from "../accounts/plans.ts";
 import type { StoredConfig } from "../catalog/service-config.ts";
 import { digestOf } from "../images/sql.ts";
 import { enqueue } from "../reconcile/queue/sql.ts";
-import { DEPLOYMENT, type DeploymentRow, type Stored, toMessage } from "./sql.ts";
+import { DEPLOYMENT, type DeploymentRow, type StoredDeployment, toMessage } from "./sql.ts";
 
-// Versions that can be rolled back to, and the end of their artifacts.
+// Versions that can be rolled back to, and the expiry of their artifacts.
 
-/** An earlier version, as a rollback looks at it. */
+/** What a rollback has to know of a version. */
 export type RetainedVersion = {
   deploymentId: string;
   version: number;
@@ -15,12 +15,11 @@ export type RetainedVersion = {
   image?: string;
   archiveRef?: string;
   artifact?: string;
-  /** It was live once. */
   wasLive: boolean;
   current: boolean;
   /** Its artifact is being removed. */
   expired: boolean;
-  /** How many newer versions were live, counted up to 1000. */
+  /** Number of newer versions that were live, counted up to 1000. */
   newer: number;
 };
 
@@ -37,12 +36,12 @@ export function findRetainedVersion(db: Db, serviceId: string, version: number) 
   );
 }
 
-/** A new deployment of what another one ran: nothing is built, so it has no build of its own. */
+/** Inserts a deployment of what another one ran. Nothing is built, so it has no build id. */
 export async function insertRestored(
   db: Db,
   restored: { id: string; version: number; from: string },
 ): Promise<DeploymentRow> {
-  const row = await one<Stored>(
+  const row = await one<StoredDeployment>(
     db,
     "deployment_restore",
     `insert into deployments as d
@@ -55,8 +54,8 @@ export async function insertRestored(
   return toMessage(row!);
 }
 
-// Not retained: replaced before it was ever live, or older than as many live versions as the plan keeps.
-// Refs that no build of the account made are not ours to remove. Locks what it decides on: a rollback waits, or is waited for.
+// Marks artifacts of versions that were replaced before they were ever live, or that the plan does not retain. Images
+// that no build of the account pushed are not the platform's to remove. `held` locks services against rollbacks.
 const expiring = (which: string) => `
   with held as (
     select s.id, s.account_id, s.live_version, s.serving_version,
@@ -79,12 +78,12 @@ const DEPTHS = JSON.stringify(
   Object.fromEntries(Object.entries(TIERS).map(([tier, { historyDepth }]) => [tier, historyDepth])),
 );
 
-/** Marks the artifacts of a locked service that nobody can roll back to any more; they are removed next. */
+/** Marks the artifacts of a locked service that are not retained, for removal by the reconciler. */
 export async function expireArtifacts(db: Db, serviceId: string): Promise<void> {
   await many(db, "history_expire", expiring("s.id = $2"), [DEPTHS, serviceId]);
 }
 
-/** The same for all services that nobody works on: plans change without a deployment. */
+/** The same for all services except locked ones, as plans change without a deployment. */
 export async function expireAllArtifacts(pool: Pool): Promise<void> {
   await transaction(pool, async (tx) => {
     const text = expiring("s.live_version is not null for no key update of s skip locked");
@@ -93,8 +92,8 @@ export async function expireAllArtifacts(pool: Pool): Promise<void> {
   });
 }
 
-/** What the applied release runs, and the sealed marks of its variables. */
-export type LiveRun = {
+/** What the live release runs, with the sealed digests of its variables. */
+export type LiveVersion = {
   config: StoredConfig;
   artifact?: string;
   image?: string;
@@ -102,8 +101,8 @@ export type LiveRun = {
   variables?: Buffer;
 };
 
-export function findLiveRun(db: Db, serviceId: string) {
-  return one<LiveRun>(
+export function findLiveVersion(db: Db, serviceId: string) {
+  return one<LiveVersion>(
     db,
     "history_live",
     `select d.config, d.artifact, d.image, d.archive_ref as "archiveRef", s.applied_variables as variables

@@ -10,7 +10,7 @@ import type { LockedService } from "../catalog/services-sql.ts";
 import { findRetainedVersion, type RetainedVersion } from "./retention-sql.ts";
 
 /**
- * What a rollback to a version deploys. Refused in the order of docs/deployments.md#rollback: 404 → 409
+ * Returns the version that a rollback deploys. Throws in the order of docs/deployments.md#rollback: 404 → 409
  * version_never_live, version_is_current → 403 quota_exceeded with `limit` → 422 configuration_frozen,
  * image_not_restorable.
  */
@@ -25,7 +25,7 @@ export async function findRestorable(
   if (!found.wasLive)
     throw conflict(
       "version_never_live",
-      `Version ${version} was never live: there is nothing to go back to.`,
+      `Version ${version} was never live, so there is nothing to roll back to.`,
     );
   if (found.current) throw conflict("version_is_current", `Version ${version} is the current release.`);
   const { historyDepth: limit } = await findEntitlements(db, service.accountId);
@@ -33,23 +33,23 @@ export async function findRestorable(
     throw refuse(
       403,
       "quota_exceeded",
-      `The plan retains the ${limit} newest versions that were live; ${version} is older.`,
+      `The plan retains the ${limit} newest versions that were live; version ${version} is older.`,
       { context: { limit } },
     );
   if (isFrozen(service.type, found.config))
     throw invalid(
       "version",
       "configuration_frozen",
-      `The configuration of version ${version} is not one that a service can have any more.`,
+      `The configuration of version ${version} is no longer valid.`,
     );
   if (!found.artifact || found.expired)
-    throw invalid("version", "image_not_restorable", `What version ${version} ran is not kept any more.`);
+    throw invalid("version", "image_not_restorable", `What version ${version} ran has been removed.`);
   return found;
 }
 
 const validator = createValidator();
 
-/** Whether the rules of now refuse a configuration that was accepted once. */
+/** Whether the current rules refuse a configuration that was accepted once. */
 function isFrozen(type: string, config: StoredConfig): boolean {
   const message = create(ServiceConfigSchema, config);
   if (validator.validate(ServiceConfigSchema, message).kind !== "valid") return true;

@@ -4,7 +4,7 @@ import type { NoticeSchema } from "../../../proto/gen/berth/deployer/v1/deployme
 import { type Db, many, one } from "../../kit/postgres/db.ts";
 import type { StoredConfig, StoredSource } from "../catalog/service-config.ts";
 
-/** A fatal failure or a note, as stored: `at` is ISO time. */
+/** An error or a warning as stored; `at` is an ISO time. */
 export type StoredNotice = { message: string; at: string; stage: string; code: string };
 export type Notice = MessageInitShape<typeof NoticeSchema>;
 
@@ -34,20 +34,21 @@ export const DEPLOYMENT = `d.id, d.service_id as "serviceId", d.version, d.image
   d.created_at as "createdAt", d.build_started_at as "buildStartedAt", d.built_at as "builtAt",
   d.applied_at as "appliedAt", d.healthy_at as "healthyAt", d.finished_at as "finishedAt"`;
 
-export type Stored = Omit<DeploymentRow, "errors" | "warnings"> & {
+/** A row as selected, with its errors and warnings as stored. */
+export type StoredDeployment = Omit<DeploymentRow, "errors" | "warnings"> & {
   errors: StoredNotice[];
   warnings: StoredNotice[];
 };
 
 const UNDER_WAY = "('queued', 'building', 'built')";
 
-export function toMessage(row: Stored): DeploymentRow {
+export function toMessage(row: StoredDeployment): DeploymentRow {
   const times = (notices: StoredNotice[]) =>
     notices.map((notice) => ({ ...notice, at: timestampFromMs(Date.parse(notice.at)) }));
   return { ...row, errors: times(row.errors), warnings: times(row.warnings) };
 }
 
-/** Takes the service's next version: without gaps, as the row stays locked until the transaction ends. */
+/** Takes the service's next version. Versions have no gaps, as the row stays locked until the transaction ends. */
 export async function takeVersion(db: Db, serviceId: string): Promise<number> {
   const row = await one<{ version: number }>(
     db,
@@ -58,7 +59,7 @@ export async function takeVersion(db: Db, serviceId: string): Promise<number> {
   return row!.version;
 }
 
-/** Ends every deployment of the service that has not applied. */
+/** Supersedes the deployments of the service that have not applied. Returns them. */
 export function supersede(db: Db, serviceId: string) {
   return many<{ id: string; version: number }>(
     db,
@@ -84,7 +85,7 @@ export type NewDeployment = {
 };
 
 export async function insertDeployment(db: Db, deployment: NewDeployment): Promise<DeploymentRow> {
-  const row = await one<Stored>(
+  const row = await one<StoredDeployment>(
     db,
     "deployment_insert",
     `insert into deployments as d
@@ -107,7 +108,7 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
   return toMessage(row!);
 }
 
-/** What the applied release runs. */
+/** Returns what the live release runs. */
 export function findLiveArtifact(db: Db, serviceId: string) {
   return one<{ artifact: string; image?: string }>(
     db,
@@ -119,7 +120,7 @@ export function findLiveArtifact(db: Db, serviceId: string) {
 }
 
 export async function findDeployment(db: Db, serviceId: string, version: number) {
-  const row = await one<Stored>(
+  const row = await one<StoredDeployment>(
     db,
     "deployment_get",
     `select ${DEPLOYMENT} from deployments d where d.service_id = $1 and d.version = $2`,
@@ -128,9 +129,9 @@ export async function findDeployment(db: Db, serviceId: string, version: number)
   return row && toMessage(row);
 }
 
-/** Newest first: versions grow with each deployment. */
+/** Returns the versions below `before`, newest first. */
 export async function listDeployments(db: Db, serviceId: string, before: number | undefined, limit: number) {
-  const found = await many<Stored>(
+  const found = await many<StoredDeployment>(
     db,
     "deployment_page",
     `select ${DEPLOYMENT} from deployments d

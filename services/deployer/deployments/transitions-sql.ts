@@ -2,15 +2,15 @@ import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import { enqueue, RELAXED } from "../reconcile/queue/sql.ts";
 import type { StoredNotice } from "./sql.ts";
 
-// How deployments move: each statement compares the state it leaves, so a late one moves nothing.
+// Compare-and-swap: each statement names the states that it leaves, so a late one changes nothing.
 
-type Moved = { accountId: string; serviceId: string; version: number };
-const MOVED = `returning d.service_id as "serviceId", d.version,
+type Transition = { accountId: string; serviceId: string; version: number };
+const RETURNING = `returning d.service_id as "serviceId", d.version,
   (select account_id from services s where s.id = d.service_id) as "accountId"`;
 
-/** Leaves `queued`, or begins the same build again; only for the owner of the lease. */
+/** Moves to `building`, or resumes the same build. Returns undefined unless `owner` holds the lease. */
 export function beginBuild(db: Db, owner: number, deploymentId: string) {
-  return one<Moved & { resumed: boolean; buildStartedMs: number }>(
+  return one<Transition & { resumed: boolean; buildStartedMs: number }>(
     db,
     "deployment_begin_build",
     `with before as (select id, status from deployments where id = $2 for update)
@@ -19,7 +19,7 @@ export function beginBuild(db: Db, owner: number, deploymentId: string) {
      from before, work w
      where d.id = before.id and before.status in ('queued', 'building') and d.build_id is not null
        and w.service_id = d.service_id and w.lease_owner = $1
-     ${MOVED}, before.status = 'building' as resumed,
+     ${RETURNING}, before.status = 'building' as resumed,
        (extract(epoch from d.build_started_at) * 1000)::float8 as "buildStartedMs"`,
     [owner, deploymentId],
   );
@@ -34,7 +34,7 @@ export function setBuildStage(db: Db, deploymentId: string, stage: string) {
   );
 }
 
-/** The commit that a build fetched; of a deployment that ended meanwhile, if none is known. */
+/** Records the commit that a build fetched. A deployment that ended meanwhile keeps the one that it has. */
 export function setCommit(db: Db, deploymentId: string, commit: string) {
   return execute(
     db,
@@ -45,28 +45,29 @@ export function setCommit(db: Db, deploymentId: string, commit: string) {
   );
 }
 
+/** Moves to `built`. Returns undefined unless `owner` holds the lease. */
 export function finishBuild(
   db: Db,
   owner: number,
   built: { deploymentId: string; artifact: string; image?: string; commit?: string },
 ) {
-  return one<Moved>(
+  return one<Transition>(
     db,
     "deployment_finish_build",
     `update deployments d set status = 'built', built_at = now(), build_stage = null, artifact = $3, image = $4,
        commit = coalesce($5, d.commit)
      from work w
-     where d.id = $2 and d.status = 'building' and w.service_id = d.service_id and w.lease_owner = $1 ${MOVED}`,
+     where d.id = $2 and d.status = 'building' and w.service_id = d.service_id and w.lease_owner = $1 ${RETURNING}`,
     [owner, built.deploymentId, built.artifact, built.image, built.commit],
   );
 }
 
 export function markFailed(db: Db, deploymentId: string, error: StoredNotice) {
-  return one<Moved>(
+  return one<Transition>(
     db,
     "deployment_fail",
     `update deployments d set status = 'failed', finished_at = now(), build_stage = null, errors = errors || $2::jsonb
-     where d.id = $1 and d.status in ('queued', 'building', 'built') ${MOVED}`,
+     where d.id = $1 and d.status in ('queued', 'building', 'built') ${RETURNING}`,
     [deploymentId, JSON.stringify([error])],
   );
 }
@@ -81,7 +82,7 @@ export function beginApply(db: Db, deploymentId: string) {
   );
 }
 
-/** Makes due what waits for an addon: it has come, or does not. */
+/** Makes due the services whose deployments wait for an addon. */
 export async function wakeAwaiting(db: Db, addonId: string): Promise<void> {
   const found = await many<{ serviceId: string }>(
     db,
@@ -97,19 +98,19 @@ export async function wakeAwaiting(db: Db, addonId: string): Promise<void> {
   );
 }
 
-/** Only the newest deployment of the service, and only from a state that is not final. */
+/** Moves the newest deployment of the service to `applied`. Returns undefined for any other. */
 export function markApplied(db: Db, deploymentId: string) {
-  return one<Moved>(
+  return one<Transition>(
     db,
     "deployment_applied",
     `update deployments d set status = 'applied', applied_at = now(), leftover = false
      where d.id = $1 and d.status in ('queued', 'built')
-       and d.version = (select max(version) from deployments where service_id = d.service_id) ${MOVED}`,
+       and d.version = (select max(version) from deployments where service_id = d.service_id) ${RETURNING}`,
     [deploymentId],
   );
 }
 
-/** First observed running: counts once. */
+/** Records when a version first became healthy; later calls change nothing. */
 export function markHealthy(db: Db, serviceId: string, version: number, at: string) {
   return execute(
     db,
@@ -120,7 +121,7 @@ export function markHealthy(db: Db, serviceId: string, version: number, at: stri
   );
 }
 
-/** Replaces the notes of a stage by the ones of now; what failed or was superseded keeps its own. */
+/** Replaces the warnings of a stage, unless the deployment failed or was superseded. */
 export function setWarnings(db: Db, deploymentId: string, stage: string, warnings: StoredNotice[]) {
   return execute(
     db,
@@ -132,7 +133,7 @@ export function setWarnings(db: Db, deploymentId: string, stage: string, warning
   );
 }
 
-/** Adds a note unless the deployment has one with its code. */
+/** Adds a warning unless the deployment has one with its code. */
 export function addWarning(db: Db, serviceId: string, version: number, warning: StoredNotice) {
   return execute(
     db,
@@ -143,7 +144,7 @@ export function addWarning(db: Db, serviceId: string, version: number, warning: 
   );
 }
 
-/** A build of the deployment may have left something after all, if it has ended without a release; gives its status. */
+/** Records that the build of a deployment that ended without a release may have left something. Returns its status. */
 export async function markLeftover(db: Db, deploymentId: string): Promise<string | undefined> {
   const row = await one<{ status: string }>(
     db,
@@ -156,6 +157,7 @@ export async function markLeftover(db: Db, deploymentId: string): Promise<string
   return row?.status;
 }
 
+/** Records that nothing is left of the build. */
 export function markDiscarded(db: Db, deploymentId: string) {
   return execute(
     db,

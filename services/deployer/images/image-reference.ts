@@ -1,4 +1,6 @@
-/** An image reference taken apart and made comparable: `nginx` is `docker.io/library/nginx`. */
+import { invalid } from "../../kit/rpc/errors.ts";
+
+/** A parsed image reference in comparable form: `nginx` is `docker.io/library/nginx`. */
 export type ImageReference = {
   /** Host in lower case, with its port unless that is 443. */
   registry: string;
@@ -18,26 +20,35 @@ const COMPONENT = /^[a-z0-9]+(?:(?:__|[._]|-+)[a-z0-9]+)*$/;
 const TAG = /^\w[\w.-]{0,127}$/;
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
 
+/** Returns a request member's image reference. Throws 422 invalid_image when it is malformed. */
+export function checkImage(member: string, text: string): ImageReference {
+  const found = parseImageReference(text);
+  if ("problem" in found) throw invalid(member, "invalid_image", found.problem);
+  return found;
+}
+
 /**
- * Reads an image reference, `[host[:port]/]path[:tag][@sha256:…]`, as registries and their clients do; else
- * says in a sentence what to change. What it takes is plain printable ASCII.
+ * Parses an image reference, `[host[:port]/]path[:tag][@sha256:…]`, as registries and their clients do. Returns a
+ * sentence that says what to change when it is malformed. Accepts printable ASCII only.
  */
 export function parseImageReference(text: string): ImageReference | { problem: string } {
-  if (text.length > MAX_IMAGE_LENGTH) return problem(`has at most ${MAX_IMAGE_LENGTH} characters`);
-  if (/[^!-~]/.test(text)) return problem("cannot hold spaces, control characters or letters beyond ASCII");
-  if (text.includes("://")) return problem("is written without a scheme like https://");
+  if (text.length > MAX_IMAGE_LENGTH) return problem(`can have at most ${MAX_IMAGE_LENGTH} characters`);
+  if (/[^!-~]/.test(text)) return problem("cannot contain spaces, control characters or non-ASCII letters");
+  if (text.includes("://")) return problem("has no scheme such as https://");
   const [named, digest, ...more] = text.split("@");
   if (more.length > 0 || (digest !== undefined && !DIGEST.test(digest)))
-    return problem("has after its @ only a digest: sha256: and 64 digits of 0-9 and a-f");
+    return problem("can have only a digest after its @: sha256: and 64 digits of 0-9 and a-f");
   const { name, tag } = cutTag(named!);
   if (tag !== undefined && !TAG.test(tag))
-    return problem("has after its last colon a tag: 1-128 letters, digits, _, . and -, not first . or -");
+    return problem(
+      "must have a tag after its last colon: 1-128 letters, digits, _, . and -, not beginning with . or -",
+    );
   const { host, path } = cutHost(name);
   const registry = host === undefined ? DOCKER_HUB : registryOf(host);
-  if (!registry) return problem("begins with a host and, if it needs one, a port of 1-65535");
+  if (!registry) return problem("must begin with a valid host, and a port of 1-65535 if it has one");
   const components = path.split("/");
   if (!components.every((component) => COMPONENT.test(component)))
-    return problem("has a path of a-z and 0-9 in lower case, with single . _ - or / between them");
+    return problem("must have a path of lower case a-z and 0-9, with single . _ - or / between them");
   const official = registry === DOCKER_HUB && components.length === 1;
   return {
     registry,
@@ -57,7 +68,7 @@ function cutTag(named: string): { name: string; tag?: string } {
   return { name: named.slice(0, colon), tag: named.slice(colon + 1) };
 }
 
-/** The first part is a host when nothing else could look like it. */
+/** Splits a name. Its first part is a host if it is `localhost` or has a character that no path has. */
 function cutHost(name: string): { host?: string; path: string } {
   const slash = name.indexOf("/");
   const first = name.slice(0, Math.max(0, slash));

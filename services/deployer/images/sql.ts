@@ -1,11 +1,11 @@
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 
-// Images that builds pushed: whose they are, and until when they are kept.
+// Images that builds pushed, and the accounts that they belong to.
 
-/** The digest that an artifact ends with, as in the index on it. */
+/** SQL of the digest at an artifact's end. The expression is that of the index on it. */
 export const digestOf = (column: string) => `substring(${column} from '@(sha256:[0-9a-f]{64})$')`;
 
-/** Whether a build of the account pushed this image; then it is kept until the transaction ends. */
+/** Returns whether a build of the account pushed an image, which then cannot be removed until the transaction ends. */
 export async function holdBuiltImage(db: Db, accountId: string, digest: string): Promise<boolean> {
   const found = await many(
     db,
@@ -16,7 +16,7 @@ export async function holdBuiltImage(db: Db, accountId: string, digest: string):
   return found.length > 0;
 }
 
-/** Whose build pushed an image of the service's account; locks it against new users. */
+/** Locks an image of the service's account against new uses. Returns the service whose build pushed it. */
 export function lockBuiltImage(db: Db, serviceId: string, artifact: string) {
   return one<{ serviceId: string }>(
     db,
@@ -28,10 +28,16 @@ export function lockBuiltImage(db: Db, serviceId: string, artifact: string) {
 }
 
 /**
- * Whether a deployment of the account, live or to be, needs an artifact: any but this one, or without one any
- * of another service. Services that are being deleted need nothing: those that go together keep nothing alive.
+ * Returns whether a deployment of the account that has not failed needs an artifact: any except `deploymentId`, or
+ * without it any of another service. Services that are being deleted need nothing, so those deleted together do
+ * not retain each other's images.
  */
-export async function artifactInUse(db: Db, serviceId: string, artifact: string, but: string | undefined) {
+export async function artifactInUse(
+  db: Db,
+  serviceId: string,
+  artifact: string,
+  deploymentId: string | undefined,
+) {
   const found = await many(
     db,
     "artifact_in_use",
@@ -40,12 +46,12 @@ export async function artifactInUse(db: Db, serviceId: string, artifact: string,
        and (d.artifact = $2 and d.service_id = $1 or ${digestOf("d.artifact")} = ${digestOf("$2::text")})
        and d.status not in ('failed', 'superseded')
        and case when $3::text is null then d.service_id <> $1 else d.id <> $3 end limit 1`,
-    [serviceId, artifact, but],
+    [serviceId, artifact, deploymentId],
   );
   return found.length > 0;
 }
 
-/** Nobody can come to use it from now on. */
+/** Forgets that a build of the service's account pushed an image: nobody can deploy it from then on. */
 export function deleteBuiltImage(db: Db, serviceId: string, artifact: string) {
   return execute(
     db,

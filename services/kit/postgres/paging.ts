@@ -23,7 +23,7 @@ export function createCursors(keys: Buffer[]) {
       const value = bytes.subarray(8).toString();
       const genuine =
         bytes.length > 8 && keys.some((key) => timingSafeEqual(mac(key, list, value), bytes.subarray(0, 8)));
-      if (!genuine) throw refuse(400, "malformed_request", "The cursor is not one that this list gave out.");
+      if (!genuine) throw foreignCursor();
       return value;
     },
     /** Cuts `limit + 1` fetched rows into a page. `key` gives the sort key of a row. */
@@ -34,4 +34,9 @@ export function createCursors(keys: Buffer[]) {
       return { data, page: { nextCursor, hasMore } };
     },
   };
+}
+
+/** Returns 400 for a cursor that is not from the list that it is used with. */
+export function foreignCursor() {
+  return refuse(400, "malformed_request", "The cursor is not from this list.");
 }

@@ -8,14 +8,14 @@ import { notFound } from "../../../kit/rpc/errors.ts";
 import { listLogPieces } from "../../builds/log-sql.ts";
 import { requireDeployment } from "../require.ts";
 import type { StreamDeps } from "./deployment-streams.ts";
-import { numbersOf } from "./event-id.ts";
+import { parseEventId } from "./event-id.ts";
 import { observeOutcome } from "./observe-outcome.ts";
 
 type Event = MessageInitShape<typeof BuildLogEventSchema>;
-/** The piece read last: its position in the table, and its number in its build. */
+/** The last piece read: its position in the table, and its number in its build. */
 type Position = { at: number; seq: number };
 
-/** Yields the pieces of a build's log as they are written, `restart` where the build began again, then its end. */
+/** Yields the pieces of a build's log as they are written, `restart` when the build begins again, then its outcome. */
 export async function* streamBuildLog(
   { pool, changes }: StreamDeps,
   request: FollowBuildLogsRequest,
@@ -23,7 +23,7 @@ export async function* streamBuildLog(
 ): AsyncGenerator<Event> {
   const { id, buildId } = await requireDeployment(pool, request);
   if (!buildId) throw notFound("build: the version was deployed from an image");
-  const [at, seq] = numbersOf(request.lastEventId, /^(\d{1,15})-(\d{1,9})$/);
+  const [at, seq] = parseEventId(request.lastEventId, /^(\d{1,15})-(\d{1,9})$/);
   const read: Position = { at: at ?? 0, seq: seq ?? -1 };
   yield {};
   for await (const { buildOutcome } of observeOutcome(pool, changes, id, id, signal)) {

@@ -2,12 +2,12 @@ import type { Logger } from "../../../kit/log.ts";
 import { keepSession } from "../../../kit/postgres/session.ts";
 import { FOLLOW_CHANNEL } from "./sql.ts";
 
-/** How late a follower learns of a change when a notification was missed. */
+/** How long a follower waits before it reads again without a notification. */
 const FALLBACK_MS = 1_000;
 
-/** Tells one follower that something changed under its key. */
+/** Notifies one follower of changes under its key. */
 export type ChangeSignal = {
-  /** Resolves when there was a change since the last call, after a second without, or when `signal` aborts. */
+  /** Resolves once something changed since the last call, after a second without a change, or when `signal` aborts. */
   next: (signal: AbortSignal) => Promise<void>;
   close: () => void;
 };
@@ -15,8 +15,8 @@ export type ChangeSignal = {
 export type ChangeFeed = Awaited<ReturnType<typeof startChangeFeed>>;
 
 /**
- * Listens to the changes of every process of the deployer, over one connection for all followers of this process.
- * While the connection is lost, followers look once a second.
+ * Listens for the changes of all deployer processes, over one connection for all followers of this process. While the
+ * connection is lost, followers poll once a second.
  */
 export async function startChangeFeed(options: { url: string; log: Logger; fallbackMs?: number }) {
   const { url, log, fallbackMs = FALLBACK_MS } = options;
@@ -36,11 +36,11 @@ export async function startChangeFeed(options: { url: string; log: Logger; fallb
       for (const key of listeners.keys()) notify(key);
     },
     failed(error, failures) {
-      if (failures === 1) log.warn({ err: error }, "cannot listen for changes; followers look once a second");
+      if (failures === 1) log.warn({ err: error }, "cannot listen for changes; followers poll once a second");
     },
   });
   return {
-    /** A signal of the changes under a key, from now on; to be closed. */
+    /** Returns a signal of the changes under a key from now on, which has to be closed. */
     signal(key: string): ChangeSignal {
       let changed = false;
       let resume = () => {};
@@ -48,8 +48,8 @@ export async function startChangeFeed(options: { url: string; log: Logger; fallb
         changed = true;
         resume();
       };
-      const ofKey = listeners.get(key) ?? new Set();
-      listeners.set(key, ofKey.add(listener));
+      const keyListeners = listeners.get(key) ?? new Set();
+      listeners.set(key, keyListeners.add(listener));
       return {
         async next(signal) {
           if (!changed && !signal.aborted)
@@ -59,8 +59,8 @@ export async function startChangeFeed(options: { url: string; log: Logger; fallb
           changed = false;
         },
         close() {
-          ofKey.delete(listener);
-          if (ofKey.size === 0 && listeners.get(key) === ofKey) listeners.delete(key);
+          keyListeners.delete(listener);
+          if (keyListeners.size === 0 && listeners.get(key) === keyListeners) listeners.delete(key);
         },
       };
     },
@@ -68,7 +68,7 @@ export async function startChangeFeed(options: { url: string; log: Logger; fallb
   };
 }
 
-/** Resolves after `ms`, when `signal` aborts, or when the function that `expose` was given is called. */
+/** Resolves after `ms`, when `signal` aborts, or when the function passed to `expose` is called. */
 export function pause(ms: number, signal: AbortSignal, expose?: (end: () => void) => void): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(end, ms);

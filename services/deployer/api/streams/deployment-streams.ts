@@ -21,9 +21,9 @@ type Streams = Pick<
 >;
 
 /**
- * Streams of build logs, runtime logs and a deployment's states. Each begins with an empty message once the
- * request is found to be good; each resumes after `lastEventId`. The database is the truth: followers read it
- * again when the triggers of the schema say that it changed, in whichever process.
+ * Streams of build logs, runtime logs and a deployment's states. Each begins with an empty message once the request
+ * is valid, and resumes after `lastEventId`. The database is the truth: followers read it again when its triggers
+ * notify them of a change by any process.
  */
 export function deploymentStreams(deps: StreamDeps): Streams {
   return {

@@ -4,8 +4,8 @@ import type { ChangeFeed } from "./change-feed.ts";
 import { findOutcome } from "./sql.ts";
 
 /**
- * Yields the outcome of a deployment as far as it is known, now and at each change under `key`. Throws 404 when
- * the deployment is deleted and 503 when `signal` aborts.
+ * Yields the outcome of a deployment as far as it is known, first at once and then at each change under `key`. Throws
+ * 404 when the deployment is deleted and 503 when `signal` aborts.
  */
 export async function* observeOutcome(
   pool: Pool,
@@ -17,7 +17,7 @@ export async function* observeOutcome(
   const changed = changes.signal(key);
   try {
     while (!signal.aborted) {
-      // Read before what it ends: nothing comes after an end that is seen here.
+      // Read before the events that it ends, so that none follows the end.
       const outcome = await findOutcome(pool, deploymentId);
       if (!outcome) throw notFound("version");
       yield outcome;

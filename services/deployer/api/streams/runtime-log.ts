@@ -12,11 +12,11 @@ import { pause } from "./change-feed.ts";
 import type { StreamDeps } from "./deployment-streams.ts";
 import { foreignEventId } from "./event-id.ts";
 
-const UNAPPLIED_MS = 500;
+const UNAPPLIED_POLL_MS = 500;
 /** More lines than a log holds. */
-const ALL = Number.MAX_SAFE_INTEGER;
+const ALL_LINES = Number.MAX_SAFE_INTEGER;
 
-/** What cursors into a service's runtime log are bound to: its pages' and its streams'. */
+/** The list that cursors into a service's runtime log are bound to, both of pages and of streams. */
 export const runtimeLogList = (serviceId: string) => `logs ${serviceId}`;
 
 /** Yields the lines of a service's log, the newest `limit` first or all after `lastEventId`, then each new one. */
@@ -41,9 +41,9 @@ export async function* streamRuntimeLog(
       yield { id: cursors.encode(runtimeLogList(serviceId), cursor), event: { case: "line", value } };
     }
     if (signal.aborted) throw unavailable();
-    // The runtime does not know the service yet: whatever it will write is new.
-    if ("tail" in from) from = { tail: ALL };
-    await pause(UNAPPLIED_MS, signal);
+    // The runtime does not know the service yet, so all lines that it writes will be new.
+    if ("tail" in from) from = { tail: ALL_LINES };
+    await pause(UNAPPLIED_POLL_MS, signal);
     await requireService(pool, request);
   }
 }

@@ -1,12 +1,12 @@
 import { type Db, many, one } from "../../../kit/postgres/db.ts";
-import { DEPLOYMENT, type Stored, toMessage } from "../../deployments/sql.ts";
+import { DEPLOYMENT, type StoredDeployment, toMessage } from "../../deployments/sql.ts";
 
-/** Channel on which the triggers of this schema tell what changed. */
+/** Channel on which the triggers of this schema notify of changes. */
 export const FOLLOW_CHANNEL = "'deployer-follow:' || current_schema()";
 
 /**
- * How a deployment and its build ended, as far as they have. A release that another one replaced before it
- * was healthy will never be: it counts as superseded.
+ * Returns how a deployment and its build ended, null while they have not. A release that was replaced before it was
+ * healthy counts as superseded, as it never becomes healthy.
  */
 export function findOutcome(db: Db, deploymentId: string) {
   return one<{ outcome: string | null; buildOutcome: string | null }>(
@@ -22,9 +22,9 @@ export function findOutcome(db: Db, deploymentId: string) {
   );
 }
 
-/** What the deployment looked like at each change after `seq`. */
+/** Returns the deployment as it was after each change later than `seq`. */
 export async function listStates(db: Db, deploymentId: string, seq: number) {
-  const found = await many<{ seq: number; moved: boolean } & Stored>(
+  const found = await many<{ seq: number; moved: boolean } & StoredDeployment>(
     db,
     "deployment_states",
     `select s.seq, s.moved, ${DEPLOYMENT}

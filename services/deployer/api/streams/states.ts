@@ -5,18 +5,18 @@ import type {
 } from "../../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { requireDeployment } from "../require.ts";
 import type { StreamDeps } from "./deployment-streams.ts";
-import { numbersOf } from "./event-id.ts";
+import { parseEventId } from "./event-id.ts";
 import { observeOutcome } from "./observe-outcome.ts";
 import { listStates } from "./sql.ts";
 
-/** Yields a deployment at each change of its state and its progress, then its outcome. */
+/** Yields a deployment at each change of its state or progress, then its outcome. */
 export async function* streamStates(
   { pool, changes }: StreamDeps,
   request: FollowDeploymentRequest,
   signal: AbortSignal,
 ): AsyncGenerator<MessageInitShape<typeof DeploymentEventSchema>> {
   const { id, serviceId } = await requireDeployment(pool, request);
-  let [at] = numbersOf(request.lastEventId, /^(\d{1,9})$/);
+  let [at] = parseEventId(request.lastEventId, /^(\d{1,9})$/);
   yield {};
   for await (const { outcome } of observeOutcome(pool, changes, serviceId, id, signal)) {
     for (const { seq, moved, deployment } of await listStates(pool, id, at ?? 0)) {
@@ -24,7 +24,7 @@ export async function* streamStates(
       yield { id: String(seq), event: { case: moved ? "state" : "progress", value: deployment } };
     }
     if (at === undefined) {
-      // The states of deployments from before they were recorded are not known: it sends the last one.
+      // Deployments older than the recording of states have none: only the current state is sent.
       at = 0;
       yield { id: "0", event: { case: "state", value: await requireDeployment(pool, request) } };
     }
