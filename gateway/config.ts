@@ -10,6 +10,7 @@ import {
   serviceFields,
   url,
 } from "../services/kit/process/config.ts";
+import { type Upstream, upstreamNames } from "./upstreams.ts";
 
 const web = ["http", "https"] as const;
 
@@ -44,6 +45,10 @@ const metricsPort: Field<number | undefined> = {
   parse: (value) => (value === undefined ? undefined : port("METRICS_PORT").parse(value)),
 };
 
+const upstreamUrls = Object.fromEntries(
+  upstreamNames.map((name) => [`${name}Url`, url(`${name.toUpperCase()}_URL`, web)]),
+) as Record<`${Upstream}Url`, Field<string>>;
+
 export const fields = {
   host: serviceFields.host,
   port: port("PORT", 0),
@@ -59,9 +64,7 @@ export const fields = {
   publicOrigin: optionalUrl("PUBLIC_ORIGIN", web),
   apiPrefix,
   trustProxy,
-  identityUrl: url("IDENTITY_URL", web),
-  variablesUrl: url("VARIABLES_URL", web),
-  deployerUrl: url("DEPLOYER_URL", web),
+  ...upstreamUrls,
   /** `off` lifts all limits, for benches and tests. */
   rateLimits: choice("RATE_LIMITS", ["on", "off"] as const, "on"),
   /** Requests a minute per token, and per address on public routes; 0 is no limit. */

@@ -27,6 +27,7 @@ import { createStreamSlots } from "./streams/stream-limit.ts";
 import { registerUploads } from "./uploads/upload-proxy.ts";
 import { createForward } from "./upstream/forward.ts";
 import { createUnaryClient } from "./upstream/unary.ts";
+import { type Upstream, upstreamNames } from "./upstreams.ts";
 
 const SWEEP_MS = 60_000;
 const LOOKUP_MS = 5_000;
@@ -43,16 +44,8 @@ export async function start(config: GatewayConfig, log: Logger) {
     add: (counts) => addRateCounts(pool, counts, WINDOW_MS),
     log,
   });
-  const pools = {
-    identity: createUnaryClient(config.identityUrl),
-    variables: createUnaryClient(config.variablesUrl),
-    deployer: createUnaryClient(config.deployerUrl),
-  };
-  const streamClients = {
-    identity: createStreamClient(config.identityUrl),
-    variables: createStreamClient(config.variablesUrl),
-    deployer: createStreamClient(config.deployerUrl),
-  };
+  const unaryClients = forEachUpstream(config, createUnaryClient);
+  const streamClients = forEachUpstream(config, createStreamClient);
   const auth = createAuth({ callers, parseToken });
   const limit = config.rateLimits === "on" ? config.streamsPerCaller : 0;
   const slots = createStreamSlots({ limit, pool, log });
@@ -76,7 +69,7 @@ export async function start(config: GatewayConfig, log: Logger) {
     callers,
     limiter,
     idempotency: createIdempotency({ pool, keys, log }),
-    forward: createForward(pools),
+    forward: createForward(unaryClients),
     streams,
     keys,
     tracing,
@@ -98,10 +91,15 @@ export async function start(config: GatewayConfig, log: Logger) {
       await sweep.stop();
       await slots.stop();
       await limiter.stop();
-      await Promise.all([...Object.values(pools), uploading].map((upstream) => upstream.close()));
+      await Promise.all([...Object.values(unaryClients), uploading].map((upstream) => upstream.close()));
       await backends.close();
     },
   };
+}
+
+function forEachUpstream<T>(config: GatewayConfig, connect: (url: string) => T): Record<Upstream, T> {
+  const clients = upstreamNames.map((name) => [name, connect(config[`${name}Url`])]);
+  return Object.fromEntries(clients);
 }
 
 function findCallerAt(client: ConnectClient, identityUrl: string) {

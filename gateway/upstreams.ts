@@ -6,16 +6,20 @@ import { InvitationService } from "../proto/gen/berth/identity/v1/invitations_pb
 import { PasswordService } from "../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { VariablesService } from "../proto/gen/berth/variables/v1/variables_pb.ts";
 
-/** The processes behind the gateway; each owns the proto package of its name. */
-export type Upstream = "identity" | "variables" | "deployer";
+/**
+ * The processes behind the gateway, and their services whose annotated methods become REST routes. Each process
+ * owns the proto package of its name, and answers at `<NAME>_URL`.
+ */
+const upstreams = {
+  identity: [AccountService, SessionService, InvitationService, PasswordService],
+  variables: [VariablesService],
+  deployer: [CatalogService, DeploymentService],
+} satisfies Record<string, DescService[]>;
 
-/** Every service whose annotated methods become REST routes, by the process that answers it. */
-export const published: { upstream: Upstream; service: DescService }[] = [
-  { upstream: "identity", service: AccountService },
-  { upstream: "identity", service: SessionService },
-  { upstream: "identity", service: InvitationService },
-  { upstream: "identity", service: PasswordService },
-  { upstream: "variables", service: VariablesService },
-  { upstream: "deployer", service: CatalogService },
-  { upstream: "deployer", service: DeploymentService },
-];
+export type Upstream = keyof typeof upstreams;
+
+export const upstreamNames = Object.keys(upstreams) as Upstream[];
+
+export const published: { upstream: Upstream; service: DescService }[] = upstreamNames.flatMap((upstream) =>
+  upstreams[upstream].map((service) => ({ upstream, service })),
+);

@@ -10,6 +10,7 @@ import { startIdentity } from "../../test/support/identity.ts";
 import { testNats } from "../../test/support/nats.ts";
 import { fields } from "../config.ts";
 import { start } from "../main.ts";
+import { upstreamNames } from "../upstreams.ts";
 import { apiClient } from "./api-client.ts";
 
 /** Handlers in place of the services that a test does not need whole. */
@@ -24,6 +25,11 @@ export type Stubs = {
 export type TestPlatform = Awaited<ReturnType<typeof testPlatform>>;
 
 const log = createLog("test", "silent");
+
+/** Addresses of upstreams where nothing answers. */
+const awayEnv = Object.fromEntries(
+  upstreamNames.map((name) => [`${name.toUpperCase()}_URL`, "http://127.0.0.1:1"]),
+);
 
 /**
  * A database, NATS, a real identity with one owner, and kit servers that answer the other services'
@@ -51,6 +57,7 @@ export async function testPlatform(stubs: Stubs = {}) {
     INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(),
     LOG_LEVEL: "silent",
     DATABASE_URL: database.url("gateway"),
+    ...awayEnv,
     IDENTITY_URL: `http://127.0.0.1:${identity.port}`,
     VARIABLES_URL: `http://127.0.0.1:${variables.port}`,
     DEPLOYER_URL: `http://127.0.0.1:${deployer.port}`,
