@@ -5,8 +5,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { AccountCreatedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { newId } from "../../kit/ids.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { actAs, archiveOf, refused, startDeployer, type TestDeployer } from "../testing/testing.ts";
+import { actAs, archiveOf, startDeployer, type TestDeployer } from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {

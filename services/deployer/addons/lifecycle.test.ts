@@ -8,9 +8,10 @@ import pg from "pg";
 import { afterAll, afterEach, beforeAll, expect, inject, onTestFinished, test } from "vitest";
 import { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { newId } from "../../kit/ids.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
 import { findProcessesOf, startedOf } from "../shared/process-tree.ts";
-import { actAs, refused, startTestPlatform, type TestPlatform } from "../testing/testing.ts";
+import { actAs, startTestPlatform, type TestPlatform } from "../testing/testing.ts";
 import { sendCommands } from "./local/redis-client.ts";
 
 const program = inject("redisProgram");

@@ -3,8 +3,9 @@ import pg from "pg";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { newId } from "../../kit/ids.ts";
+import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
-import { actAs, refusal, refused, startDeployer, type TestDeployer } from "../testing/testing.ts";
+import { actAs, startDeployer, type TestDeployer } from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {

@@ -4,16 +4,10 @@ import { Code, type ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DeploymentService } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { newId } from "../../kit/ids.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
-import {
-  actAs,
-  archiveOf,
-  type Path,
-  refused,
-  startDeployer,
-  type TestDeployer,
-  upload,
-} from "../testing/testing.ts";
+import type { ServicePath } from "../catalog/services-sql.ts";
+import { actAs, archiveOf, startDeployer, type TestDeployer, upload } from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -159,7 +153,7 @@ test("a staged service acknowledges what it is to deploy: the last order counts 
     case: "acknowledgement",
     value: { staged: true, reason: "service_not_provisioned" },
   };
-  type Order = (path: Path) => Promise<unknown>;
+  type Order = (path: ServicePath) => Promise<unknown>;
   const configured: Order = async (path) => (await client.deploy(path)).result;
   const given: Order = async (path) => (await client.deploy({ ...path, image: "shop/web:2" })).result;
   const archive: Order = async (path) => {

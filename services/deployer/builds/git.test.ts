@@ -4,17 +4,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type GitServer, startGitServer } from "../../../test/support/git-server.ts";
 import { newId } from "../../kit/ids.ts";
+import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import {
-  actAs,
-  archiveOf,
-  exampleApp,
-  refusal,
-  refused,
-  startDeployer,
-  type TestDeployer,
-  visit,
-} from "../testing/testing.ts";
+import { actAs, archiveOf, exampleApp, startDeployer, type TestDeployer, visit } from "../testing/testing.ts";
 
 let berth: TestDeployer;
 let server: GitServer;

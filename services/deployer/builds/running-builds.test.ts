@@ -3,9 +3,10 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startedOf } from "../shared/process-tree.ts";
-import { actAs, archiveOf, refused, startDeployer, type TestDeployer } from "../testing/testing.ts";
+import { actAs, archiveOf, startDeployer, type TestDeployer } from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {

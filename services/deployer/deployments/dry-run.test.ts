@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
-import { actAs, archiveOf, refused, startDeployer, type TestDeployer, upload } from "../testing/testing.ts";
+import { refused } from "../../kit/testing/refusal.ts";
+import { actAs, archiveOf, startDeployer, type TestDeployer, upload } from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {

@@ -2,16 +2,9 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
+import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import {
-  actAs,
-  archiveOf,
-  refusal,
-  refused,
-  startDeployer,
-  type TestDeployer,
-  visit,
-} from "../testing/testing.ts";
+import { actAs, archiveOf, startDeployer, type TestDeployer, visit } from "../testing/testing.ts";
 import { expireAllArtifacts } from "./retention-sql.ts";
 
 let berth: TestDeployer;

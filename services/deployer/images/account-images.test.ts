@@ -6,11 +6,13 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
 import { createPool } from "../../kit/postgres/db.ts";
 import { migrate } from "../../kit/postgres/migrate.ts";
+import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { eventually, testDatabase } from "../../kit/testing/testing.ts";
 import { builtImages } from "../builder/job/registry/built-images.ts";
+import type { ServicePath } from "../catalog/services-sql.ts";
 import { startLocalEngine } from "../engine/local.ts";
 import { imageArtifact } from "../runtime/port.ts";
-import { actAs, type Path, refusal, refused, startDeployer, type TestDeployer } from "../testing/testing.ts";
+import { actAs, startDeployer, type TestDeployer } from "../testing/testing.ts";
 
 // A deployer whose builds would push to a registry of its own. What builds made is written as they write it;
 // what is removed of it is noted instead of removed.
@@ -163,7 +165,7 @@ test("an image stays while any service of its account runs or retains it, and go
   // As an older version accepted it: of another account, and by the name of that image.
   await accepted(other.id, 2, image);
 
-  const gone = async (at: Path) => {
+  const gone = async (at: ServicePath) => {
     await catalog.deleteService({ ...at, confirmImpact: true });
     await eventually("the service is gone", async () =>
       (await refused(catalog.getService(at)).catch(() => "")).startsWith("404"),

@@ -2,17 +2,9 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
+import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import {
-  actAs,
-  archiveOf,
-  exampleApp,
-  refusal,
-  refused,
-  startDeployer,
-  type TestDeployer,
-  visit,
-} from "../testing/testing.ts";
+import { actAs, archiveOf, exampleApp, startDeployer, type TestDeployer, visit } from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { actAs, archiveOf, refused, startDeployer, type TestDeployer, visit } from "../testing/testing.ts";
+import { actAs, archiveOf, startDeployer, type TestDeployer, visit } from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {

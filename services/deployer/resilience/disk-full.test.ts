@@ -4,15 +4,8 @@ import { afterAll, afterEach, beforeAll, expect, inject, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
 import { canMount, emptyDisk, fillDisk, onSmallDisk } from "../../kit/testing/small-disk.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import {
-  actAs,
-  archiveOf,
-  type Path,
-  startTestPlatform,
-  type TestPlatform,
-  upload,
-  visit,
-} from "../testing/testing.ts";
+import type { ServicePath } from "../catalog/services-sql.ts";
+import { actAs, archiveOf, startTestPlatform, type TestPlatform, upload, visit } from "../testing/testing.ts";
 import {
   collectEvents,
   type DeployerProcess,
@@ -72,7 +65,7 @@ async function webService() {
     const { id } = await acting.catalog.createService({ ...environment, name, type: "web", config });
     return { id, path: environment.at(name) };
   };
-  const answers = (path: Path, beginning: string) =>
+  const answers = (path: ServicePath, beginning: string) =>
     eventually(`${path.service} answers ${beginning}`, async () => {
       const { url, status } = await acting.service(path);
       if (url === undefined || status !== "running") return false;

@@ -3,15 +3,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from
 import type { TestNats } from "../../../test/support/nats.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Outcome, openProxy, type TcpProxy } from "../../kit/testing/proxy.ts";
+import { refusal } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import {
-  actAs,
-  archiveOf,
-  refusal,
-  startTestPlatform,
-  type TestPlatform,
-  visit,
-} from "../testing/testing.ts";
+import type { ServicePath } from "../catalog/services-sql.ts";
+import { actAs, archiveOf, startTestPlatform, type TestPlatform, visit } from "../testing/testing.ts";
 import {
   collectEvents,
   type DeployerProcess,
@@ -75,9 +70,9 @@ async function startLoad() {
     platform.variables.set(id, [{ name: "GREETING", value: greeting }]);
     await platform.variables.changed(acting.accountId, "service", id);
   };
-  const deploy = async ({ path }: { path: Path }, edition: string) =>
+  const deploy = async ({ path }: { path: ServicePath }, edition: string) =>
     acting.deployArchive(path, await app(edition));
-  const answers = (one: { path: Path }, beginning: string) =>
+  const answers = (one: { path: ServicePath }, beginning: string) =>
     eventually(`${one.path.service} answers ${beginning}`, async () => {
       const { url } = await acting.service(one.path);
       return url !== undefined && (await visit(url)).text.startsWith(beginning) && url;
@@ -141,7 +136,6 @@ async function startLoad() {
   };
 }
 
-type Path = ReturnType<Awaited<ReturnType<ReturnType<typeof actAs>["environment"]>>["at"]>;
 type Load = Awaited<ReturnType<typeof startLoad>>;
 
 /** The outage, with visits to what runs. */

@@ -13,7 +13,7 @@ import { eventually, testKeys } from "../../kit/testing/testing.ts";
 import { createAddons } from "../addons/lifecycle.ts";
 import { defaultBuildLimits } from "../builder/port.ts";
 import { mergeConfig } from "../catalog/service-config.ts";
-import { insertService, lockService } from "../catalog/services-sql.ts";
+import { insertService, lockService, type ServicePath } from "../catalog/services-sql.ts";
 import { insertEnvironment, insertProject } from "../catalog/sql.ts";
 import { fields } from "../config.ts";
 import { accept } from "../deployments/accept.ts";
@@ -22,13 +22,7 @@ import { startReconciler } from "../reconcile/reconciler.ts";
 import { createVariablesResolver, type ResolveVariables } from "../releases/variables-client.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { createSecrets, type Secrets } from "../secrets.ts";
-import {
-  archiveOf,
-  exampleApp,
-  type Path,
-  startTestPlatform,
-  type TestPlatform,
-} from "../testing/testing.ts";
+import { archiveOf, exampleApp, startTestPlatform, type TestPlatform } from "../testing/testing.ts";
 
 const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
 const caller: Caller = { kind: "user", id: "usr_test", ip: "127.0.0.1" };
@@ -89,7 +83,7 @@ function reconciler(applied: string[], resolve: ResolveVariables = openResolve) 
 }
 
 /** A service with a place in the tree; gives its path and id. */
-async function service(): Promise<Path & { id: string }> {
+async function service(): Promise<ServicePath & { id: string }> {
   const [accountId, projectId, environmentId, id] = ["acc", "prj", "env", "svc"].map((kind) => newId(kind));
   const path = { accountId: accountId!, projectId: projectId!, environmentId: environmentId! };
   await insertProject(pool, path.projectId, path.accountId, "shop");
@@ -100,7 +94,7 @@ async function service(): Promise<Path & { id: string }> {
   return { ...path, service: "web", id: id! };
 }
 
-const deploy = (path: Path) =>
+const deploy = (path: ServicePath) =>
   transaction(pool, async (tx) =>
     accept(tx, { caller, requestId: "req_test" }, (await lockService(tx, path))!, { artifact }),
   );

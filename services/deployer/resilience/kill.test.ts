@@ -2,13 +2,13 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startedOf } from "../shared/process-tree.ts";
 import {
   actAs,
   archiveOf,
   exampleApp,
-  refused,
   startTestPlatform,
   type TestPlatform,
   visit,

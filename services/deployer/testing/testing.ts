@@ -4,8 +4,6 @@ import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createGzip } from "node:zlib";
-import type { DescMessage, MessageInitShape } from "@bufbuild/protobuf";
-import { ConnectError } from "@connectrpc/connect";
 import tar from "tar-stream";
 import { inject } from "vitest";
 import { CatalogService } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
@@ -17,96 +15,20 @@ import {
   type DryRun,
 } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
-import { ProblemSchema } from "../../../proto/gen/berth/options/v1/options_pb.ts";
-import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
-import { InternalService as VariablesInternal } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { testNats } from "../../../test/support/nats.ts";
 import { connectBus, STREAM } from "../../kit/events/bus.ts";
-import { emit, startRelay } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import { createLog } from "../../kit/log.ts";
 import { createPool } from "../../kit/postgres/db.ts";
-import { migrate } from "../../kit/postgres/migrate.ts";
 import { readConfig } from "../../kit/process/config.ts";
 import { freePort } from "../../kit/process/free-port.ts";
 import { programsDir } from "../../kit/process/program.ts";
-import { serve } from "../../kit/process/server.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
-import { unavailable } from "../../kit/rpc/errors.ts";
 import { clientAs, eventually, testDatabase, testKeys } from "../../kit/testing/testing.ts";
+import type { ServicePath } from "../catalog/services-sql.ts";
 import { fields } from "../config.ts";
 import { start } from "../main.ts";
-
-type Variable = { name: string; value: string; sensitive?: boolean };
-
-/**
- * The variables service as the deployer sees it: an outside party of this folder. Its answers are what a
- * test sets; `changed` publishes VariablesChanged through a real outbox and NATS.
- */
-async function startVariables(databaseUrl: string, natsUrl: string) {
-  const log = createLog("variables", "silent");
-  const pool = createPool(databaseUrl);
-  await migrate(pool);
-  const bus = connectBus(natsUrl, "variables", log);
-  const relay = startRelay({ url: databaseUrl, bus, log });
-  const sets = new Map<string, { data: Variable[]; dangling: { name: string; reason: string }[] }>();
-  let gate: Promise<void> = Promise.resolve();
-  let asked = 0;
-  let away = false;
-  const server = await serve({
-    host: "127.0.0.1",
-    port: 0,
-    grpcPort: 0,
-    keys: testKeys,
-    log,
-    routes: (router) =>
-      router.service(VariablesInternal, {
-        async resolveRelease({ serviceId }) {
-          asked++;
-          await gate;
-          if (away) throw unavailable();
-          const { data, dangling } = sets.get(serviceId) ?? { data: [], dangling: [] };
-          return { data, dangling, fingerprint: JSON.stringify(data) };
-        },
-        async announceDeletion() {
-          if (away) throw unavailable();
-          return {};
-        },
-      }),
-    ready: async () => true,
-  });
-  return {
-    url: `http://127.0.0.1:${server.port}`,
-    /** How often a set was asked for. */
-    asked: () => asked,
-    /** What a service's variables are from now on. */
-    set: (serviceId: string, data: Variable[], dangling: { name: string; reason: string }[] = []) =>
-      void sets.set(serviceId, { data, dangling }),
-    /** Answers nothing until the given function is called. */
-    hold() {
-      let open = () => {};
-      gate = new Promise((resolve) => {
-        open = resolve;
-      });
-      return open;
-    },
-    /** Whether it answers 503 from now on. */
-    setAway(value: boolean) {
-      away = value;
-    },
-    changed: (accountId: string, scope: string, scopeId: string) =>
-      emit(pool, VariablesChangedSchema, accountId, { accountId, scope, scopeId }),
-    /** Publishes an event as another service of the platform does. */
-    tell: <S extends DescMessage>(schema: S, accountId: string, event: MessageInitShape<S>) =>
-      emit(pool, schema, accountId, event),
-    stop: async () => {
-      await server.stop();
-      await relay.stop();
-      await bus.close();
-      await pool.end();
-    },
-  };
-}
+import { startVariablesService } from "./variables-service.ts";
 
 /** What a deployer needs of the platform: database, NATS, variables service and folders. The test starts the deployer itself. */
 export async function startTestPlatform() {
@@ -115,7 +37,7 @@ export async function startTestPlatform() {
     testNats(),
     mkdtemp(join(tmpdir(), "berth-deployer-")),
   ]);
-  const variables = await startVariables(database.url("variables"), nats.url);
+  const variables = await startVariablesService(database.url("variables"), nats.url);
   const key = () => randomBytes(32).toString("base64");
   const port = await freePort();
   const env: Record<string, string> = {
@@ -166,18 +88,18 @@ export function actAs(port: number, accountId: string, role: RoleName = "owner")
     rollback: async (request: Parameters<typeof client.rollback>[0]) =>
       accepted(await client.rollback(request)),
   };
-  const service = (path: Path) => catalog.getService(path);
+  const service = (path: ServicePath) => catalog.getService(path);
   return {
     accountId,
     catalog,
     deployments,
     /** What the deployments would do; `deploy` and `rollback` of `deployments` are for real ones. */
     tryOut: {
-      deploy: async (request: Path & { image?: string }) =>
+      deploy: async (request: ServicePath & { image?: string }) =>
         tried(await client.deploy({ ...request, dryRun: true })),
-      rollback: async (request: Path & { version: number }) =>
+      rollback: async (request: ServicePath & { version: number }) =>
         tried(await client.rollback({ ...request, dryRun: true })),
-      deployFromArchive: async (request: Path & { archiveRef: string }) =>
+      deployFromArchive: async (request: ServicePath & { archiveRef: string }) =>
         tried(await client.deployFromArchive({ ...request, dryRun: true })),
     },
     service,
@@ -191,20 +113,20 @@ export function actAs(port: number, accountId: string, role: RoleName = "owner")
       return { ...base, project: name, at: (service: string) => ({ ...base, service }) };
     },
     /** Uploads an archive as a user does and deploys it. */
-    async deployArchive(path: Path, archive: Buffer) {
+    async deployArchive(path: ServicePath, archive: Buffer) {
       const archiveRef = await upload(deployments.createUpload(path), archive);
       const { result } = await deployments.deployFromArchive({ ...path, archiveRef });
       if (result.case !== "deployment") throw new Error("was not deployed");
       return result.value;
     },
     /** Waits until a version has one of the statuses. */
-    until: (path: Path, version: number, ...statuses: string[]) =>
+    until: (path: ServicePath, version: number, ...statuses: string[]) =>
       eventually(`version ${version} is ${statuses.join(" or ")}`, async () => {
         const found = await deployments.getDeployment({ ...path, version });
         return statuses.includes(found.status) && found;
       }),
     /** Waits until a service has the status. */
-    untilService: (path: Path, status: string) =>
+    untilService: (path: ServicePath, status: string) =>
       eventually(`${path.service} is ${status}`, async () => {
         const found = await service(path);
         return found.status === status && found;
@@ -221,8 +143,6 @@ function tried({ result }: DeployResult | DeployFromArchiveResult): DryRun {
   if (result.case !== "dryRun") throw new Error(`was no dry run, but answered ${result.case}`);
   return result.value;
 }
-
-export type Path = { accountId: string; projectId: string; environmentId: string; service: string };
 
 /** The files of an example app under test/apps. */
 export async function exampleApp(name: string): Promise<Record<string, string>> {
@@ -294,23 +214,3 @@ export async function startDeployer(more: Record<string, string> = {}, engine?: 
 }
 
 export type TestDeployer = Awaited<ReturnType<typeof startDeployer>>;
-
-/** What a refused call answered. Throws when it was not refused. */
-export async function refusal(call: Promise<unknown>) {
-  const error = await call.then(
-    (answer) => new Error(`was not refused, but answered ${JSON.stringify(answer)}`),
-    (thrown: unknown) => thrown,
-  );
-  const problem = error instanceof ConnectError ? error.findDetails(ProblemSchema)[0] : undefined;
-  if (!problem) throw error;
-  const { status, code, context } = problem;
-  const { details } = problem;
-  const [reasons, paths] = [details.map((detail) => detail.reason), details.map((detail) => detail.path)];
-  return { status, code, reasons, paths, context };
-}
-
-/** Status, code and reasons of a refusal, as in "409 name_taken". */
-export async function refused(call: Promise<unknown>): Promise<string> {
-  const { status, code, reasons } = await refusal(call);
-  return [status, code, ...reasons].join(" ");
-}

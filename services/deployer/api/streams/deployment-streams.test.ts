@@ -2,8 +2,9 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../../kit/ids.ts";
 import { createLog } from "../../../kit/log.ts";
+import { refused } from "../../../kit/testing/refusal.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
-import { actAs, archiveOf, refused, startDeployer, type TestDeployer } from "../../testing/testing.ts";
+import { actAs, archiveOf, startDeployer, type TestDeployer } from "../../testing/testing.ts";
 import { startChangeFeed } from "./change-feed.ts";
 
 let berth: TestDeployer;
