@@ -27,7 +27,7 @@ import {
   programs,
   roles,
 } from "./processes/programs.ts";
-import type { Running } from "./processes/supervise.ts";
+import type { Running } from "./processes/running.ts";
 import type { Display } from "./terminal/display.ts";
 import { StartFailure } from "./terminal/failure.ts";
 import type { Options } from "./terminal/options.ts";

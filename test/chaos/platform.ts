@@ -9,7 +9,8 @@ import { addonRole, database, prepareDatabase } from "../../deploy/local/postgre
 import { startPostgres } from "../../deploy/local/postgres/postgres.ts";
 import { startProgram } from "../../deploy/local/processes/program-process.ts";
 import { environmentOf, grpcPortOf, programs, roles } from "../../deploy/local/processes/programs.ts";
-import { type Running, type Supervised, supervise } from "../../deploy/local/processes/supervise.ts";
+import type { Running } from "../../deploy/local/processes/running.ts";
+import { type Supervised, supervise } from "../../deploy/local/processes/supervise.ts";
 import { programsDir } from "../../services/kit/process/program.ts";
 import { openProxy, type TcpProxy } from "../../services/kit/testing/proxy.ts";
 

@@ -76,6 +76,21 @@ async function addPasswords(secrets: Secrets, roles: string[], file: string): Pr
   return extended;
 }
 
+/** Returns the password that a file holds; undefined when there is none. */
+export async function readPassword(file: string): Promise<string | undefined> {
+  return (await readFile(file, "utf8").catch(() => "")).trim() || undefined;
+}
+
+/** Returns the password that a file holds, generated and stored there if there is none. */
+export async function readOrCreatePassword(file: string): Promise<string> {
+  const stored = await readPassword(file);
+  if (stored !== undefined) return stored;
+  // A letter first: the configuration language of NATS reads a bare digit as the start of a number.
+  const password = `p${randomBytes(24).toString("hex")}`;
+  await writeSafely(file, password);
+  return password;
+}
+
 /** Replaces a file atomically, with mode 0600: readers see the old content or the new, also after a crash. */
 export async function writeSafely(file: string, content: string): Promise<void> {
   await mkdir(dirname(file), { recursive: true });

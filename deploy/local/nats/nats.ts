@@ -1,38 +1,26 @@
-import { randomBytes } from "node:crypto";
-import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { freePort } from "../../../services/kit/process/free-port.ts";
-import { lockFolder } from "../data/folder-lock.ts";
-import { type Child, type Exit, lastLines, startChild } from "../processes/child.ts";
+import { readOrCreatePassword, writeSafely } from "../data/secrets.ts";
+import { type Child, lastLines } from "../processes/child.ts";
 import { endOrphan } from "../processes/process-table.ts";
+import { type Running, type ServerOptions, startRunning, withLockedFolder } from "../processes/running.ts";
 import { StartFailure } from "../terminal/failure.ts";
 
-export type NatsOptions = {
+export type NatsOptions = ServerOptions & {
   /** The nats-server program, as `findNatsServer` returns it. */
   binary: string;
-  /** The server's folder: made when missing, owned by this server alone. */
-  dir: string;
-  /** Port at 127.0.0.1; a free one when left out. */
-  port?: number;
-  /** File to which the server's own log is appended; `<dir>/nats.log` when left out. */
-  log?: string;
 };
 
-export type NatsServer = {
+/** A nats-server; it stops within 5 s. */
+export type NatsServer = Running & {
   /** With the user and password that the server asks for. */
   url: string;
   port: number;
   /** Its monitoring (`/healthz`), on 127.0.0.1 and without a password. */
   monitorUrl: string;
-  pid: number;
-  /** Resolves when the server's process is gone, whoever ended it. */
-  exited: Promise<Exit>;
-  /** Stops within 5 s; may be called again. */
-  stop(): Promise<void>;
-  /** Kills it at once. */
-  kill(): void;
 };
 
 /**
@@ -43,15 +31,7 @@ export type NatsServer = {
  * @throws StartFailure `folderTaken`, `portInUse`, `folderDamaged`.
  */
 export async function startNats(options: NatsOptions): Promise<NatsServer> {
-  const lock = await lockFolder(options.dir);
-  try {
-    const server = await start({ ...options, dir: await realpath(options.dir) });
-    void server.exited.then(() => lock.release());
-    return server;
-  } catch (error) {
-    lock.release();
-    throw error;
-  }
+  return withLockedFolder(options.dir, (dir) => start({ ...options, dir }));
 }
 
 async function start(options: NatsOptions): Promise<NatsServer> {
@@ -63,25 +43,19 @@ async function start(options: NatsOptions): Promise<NatsServer> {
   const password = await readOrCreatePassword(join(dir, "password"));
   const port = options.port ?? (await freePort());
   await mkdir(join(dir, "data"), { recursive: true, mode: 0o700 });
-  await writeSecret(config, configuration(dir, port, password));
+  await writeSafely(config, configuration(dir, port, password));
   // A soft limit for Go's garbage collector: the server stays near 30 MiB.
   const env = { PATH: process.env.PATH, GOMEMLIMIT: "64MiB", GOGC: "50" };
   const command = { file: binary, args: ["-c", config], env, cwd: dir };
-  const child = await startChild(command, log, "SIGTERM");
-  const stop = async () => void (await child.end("SIGTERM", 4_000));
-  let monitorUrl: string;
-  try {
+  let monitorUrl = "";
+  const running = await startRunning(command, log, ENDING, async (child) => {
     monitorUrl = await untilReady(child, { port, password, log, dir });
-  } catch (error) {
-    await stop();
-    throw error;
-  }
-  const url = `nats://${USER}:${password}@127.0.0.1:${port}`;
-  const kill = () => child.kill("SIGKILL");
-  return { url, port, monitorUrl, pid: child.pid, exited: child.exited, stop, kill };
+  });
+  return { ...running, url: `nats://${USER}:${password}@127.0.0.1:${port}`, port, monitorUrl };
 }
 
 const USER = "berth";
+const ENDING = { stop: "SIGTERM", graceMs: 4_000, kill: "SIGKILL" } as const;
 
 function configuration(dir: string, port: number, password: string): string {
   return [
@@ -99,20 +73,6 @@ function configuration(dir: string, port: number, password: string): string {
     "max_payload: 4MB",
     "",
   ].join("\n");
-}
-
-async function readOrCreatePassword(file: string): Promise<string> {
-  const kept = (await readFile(file, "utf8").catch(() => "")).trim();
-  if (kept !== "") return kept;
-  // A letter first: the configuration language reads a bare digit as the start of a number.
-  const password = `p${randomBytes(24).toString("hex")}`;
-  await writeSecret(file, password);
-  return password;
-}
-
-async function writeSecret(file: string, content: string): Promise<void> {
-  await writeFile(`${file}.new`, content, { mode: 0o600 });
-  await rename(`${file}.new`, file);
 }
 
 /** Stops a server that still runs on the folder: this process holds the lock, so its launcher is gone. */
@@ -165,8 +125,8 @@ async function startFailure({ log, port, dir }: ServerFiles): Promise<StartFailu
 }
 
 /**
- * Speak the first words of the NATS protocol: sign in, ping, and see whether a pong comes back. JetStream is
- * up before the server accepts clients.
+ * Returns whether the server accepts the password: it signs in and waits for the pong to a ping. JetStream is up
+ * before the server accepts clients.
  */
 function signIn(port: number, password: string): Promise<boolean> {
   return new Promise((resolve) => {

@@ -1,7 +1,6 @@
-import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { writeSafely } from "../data/secrets.ts";
+import { readOrCreatePassword, readPassword } from "../data/secrets.ts";
 import { type Command, lastLines, startChild } from "../processes/child.ts";
 import { StartFailure } from "../terminal/failure.ts";
 import { changeOwner, type OsUser } from "./os-user.ts";
@@ -23,7 +22,8 @@ export async function prepareDataDirectory(preparation: Preparation): Promise<st
   if (version !== undefined && version.trim() !== MAJOR) {
     throw damagedFolder(dir, `it was created by PostgreSQL ${version.trim()}, and this is ${MAJOR}`);
   }
-  const password = await readOrCreatePassword(join(dir, "password"), exists);
+  const file = join(dir, "password");
+  const password = exists ? await readPassword(file) : await readOrCreatePassword(file);
   if (password === undefined) throw damagedFolder(dir, "its password file is missing");
   if (exists) await changeOwner(preparation.osUser.owner, data);
   else await initialise(password, preparation);
@@ -31,14 +31,6 @@ export async function prepareDataDirectory(preparation: Preparation): Promise<st
 }
 
 const MAJOR = "18";
-
-async function readOrCreatePassword(file: string, mustExist: boolean): Promise<string | undefined> {
-  const kept = (await readFile(file, "utf8").catch(() => "")).trim();
-  if (kept !== "" || mustExist) return kept || undefined;
-  const password = randomBytes(24).toString("base64url");
-  await writeSafely(file, password);
-  return password;
-}
 
 /** Runs initdb in a temporary folder and renames it when complete: an interrupted run is never mistaken for data. */
 async function initialise(password: string, preparation: Preparation): Promise<void> {

@@ -1,40 +1,28 @@
-import { readFile, realpath, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
 import { freePort } from "../../../services/kit/process/free-port.ts";
-import { lockFolder } from "../data/folder-lock.ts";
-import { type Child, type Exit, startChild } from "../processes/child.ts";
+import type { Child } from "../processes/child.ts";
 import { endOrphan, findByWorkingDirectory } from "../processes/process-table.ts";
+import { type Running, type ServerOptions, startRunning, withLockedFolder } from "../processes/running.ts";
 import { StartFailure } from "../terminal/failure.ts";
 import { findBinaries } from "./binaries.ts";
 import { command, damagedFolder, failureReason, prepareDataDirectory } from "./data-directory.ts";
 import { allowTraversal, findOsUser } from "./os-user.ts";
 
-export type PostgresOptions = {
-  /** The server's folder: made when missing, owned by this server alone. */
-  dir: string;
-  /** Port at 127.0.0.1; a free one when left out. */
-  port?: number;
+export type PostgresOptions = ServerOptions & {
   /** false: nothing is forced to disk. Faster, for tests; a crash of the machine loses the data. */
   durable: boolean;
-  /** File to which the server's own log is appended; `<dir>/postgres.log` when left out. */
-  log?: string;
 };
 
-export type PostgresServer = {
+/** PostgreSQL; it closes open connections and stops within 10 s. A kill loses nothing that was committed. */
+export type PostgresServer = Running & {
   port: number;
   /** Connection URL of a database; of the superuser unless another user is given. */
   url(database: string, user?: string, password?: string): string;
   /** The superuser's URL of the database `postgres`. */
   adminUrl: string;
-  pid: number;
-  /** Resolves when the server's process is gone, whoever ended it. */
-  exited: Promise<Exit>;
-  /** Closes open connections and stops within 10 s; may be called again. */
-  stop(): Promise<void>;
-  /** Kills it at once, without losing what was committed. */
-  kill(): void;
 };
 
 /**
@@ -46,15 +34,7 @@ export type PostgresServer = {
  * served, `cannotRun` when PostgreSQL cannot run here, `portInUse`.
  */
 export async function startPostgres(options: PostgresOptions): Promise<PostgresServer> {
-  const lock = await lockFolder(options.dir);
-  try {
-    const server = await start({ ...options, dir: await realpath(options.dir) });
-    void server.exited.then(() => lock.release());
-    return server;
-  } catch (error) {
-    lock.release();
-    throw error;
-  }
+  return withLockedFolder(options.dir, (dir) => start({ ...options, dir }));
 }
 
 async function start(options: PostgresOptions): Promise<PostgresServer> {
@@ -76,17 +56,15 @@ async function start(options: PostgresOptions): Promise<PostgresServer> {
   const url = (database: string, user = "postgres", secret = password) =>
     `postgres://${encodeURIComponent(user)}:${encodeURIComponent(secret)}@127.0.0.1:${port}/${database}`;
   const args = ["-D", data, "-p", String(port), ...settings(options.durable)];
-  const child = await startChild(command(osUser, binaries.postgres, args, dir), log, "SIGINT");
-  const stop = async () => void (await child.end("SIGINT", 8_000));
-  try {
-    await untilReady(child, url("postgres"), { log, port, data });
-  } catch (error) {
-    await stop();
-    throw error;
-  }
-  const kill = () => child.kill("SIGQUIT");
-  return { port, url, adminUrl: url("postgres"), pid: child.pid, exited: child.exited, stop, kill };
+  const adminUrl = url("postgres");
+  const server = command(osUser, binaries.postgres, args, dir);
+  const running = await startRunning(server, log, ENDING, (child) =>
+    untilReady(child, adminUrl, { log, port, data }),
+  );
+  return { ...running, port, url, adminUrl };
 }
+
+const ENDING = { stop: "SIGINT", graceMs: 8_000, kill: "SIGQUIT" } as const;
 
 /** By which an orphan on this folder is recognised, also one that runs as another user. */
 const MARKER = "cluster_name=berth";

@@ -1,5 +1,6 @@
 import type { Display } from "../terminal/display.ts";
-import { type Running, type Supervised, supervise } from "./supervise.ts";
+import type { Running } from "./running.ts";
+import { type Supervised, supervise } from "./supervise.ts";
 
 /** How long an orderly stop may take; what still runs then is killed. */
 const STOP_MS = 9_000;

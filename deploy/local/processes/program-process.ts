@@ -2,10 +2,11 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { StartFailure } from "../terminal/failure.ts";
 import { projectDir } from "../terminal/options.ts";
-import { type Child, lastLines, startChild } from "./child.ts";
+import { type Child, lastLines } from "./child.ts";
 import { httpGet } from "./http-get.ts";
 import { endOrphan, findProcesses } from "./process-table.ts";
-import { describeExit, type Running } from "./supervise.ts";
+import { type Running, startRunning } from "./running.ts";
+import { describeExit } from "./supervise.ts";
 
 export type ProgramOptions = {
   name: string;
@@ -31,17 +32,15 @@ export async function startProgram(options: ProgramOptions, signal: AbortSignal)
   const { name, folder, env, data, log, graceMs } = options;
   const args = [...NODE_FLAGS, join(projectDir, folder, "main.ts"), data];
   const command = { file: process.execPath, args, env: { ...LEAN_ENV, ...env }, cwd: projectDir };
-  const child = await startChild(command, log, "SIGTERM");
-  const stop = async () => void (await child.end("SIGTERM", graceMs));
+  const ending = { stop: "SIGTERM", graceMs, kill: "SIGKILL" } as const;
+  const url = `http://127.0.0.1:${options.port}/readyz`;
   try {
-    await untilReady(child, `http://127.0.0.1:${options.port}/readyz`, signal);
+    return await startRunning(command, log, ending, (child) => untilReady(child, url, signal));
   } catch (error) {
-    await stop();
     const lines = (await lastLines(log, 15)).map((line) => `  ${line}`).join("\n");
     const sentence = `${name} did not start: ${(error as Error).message}. The end of ${log}:\n${lines}`;
     throw new StartFailure("serviceFailed", sentence, { cause: error });
   }
-  return { pid: child.pid, exited: child.exited, stop, kill: () => child.kill("SIGKILL") };
 }
 
 /** Each of these lowers the resident memory of a process by several MiB; none of them costs throughput. */

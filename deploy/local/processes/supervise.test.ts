@@ -8,7 +8,8 @@ import { until } from "../testing.ts";
 import { startChild } from "./child.ts";
 import { commandLine } from "./process-table.ts";
 import { startProgram } from "./program-process.ts";
-import { type Running, supervise } from "./supervise.ts";
+import type { Running } from "./running.ts";
+import { supervise } from "./supervise.ts";
 
 let dir: string;
 beforeEach(async () => {

@@ -1,15 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Exit } from "./child.ts";
-
-/** A process that runs: a server, a service. */
-export type Running = {
-  pid: number;
-  exited: Promise<Exit>;
-  /** Stops it in order. */
-  stop(): Promise<void>;
-  /** Kills it at once. */
-  kill(): void;
-};
+import type { Running } from "./running.ts";
 
 /** How a process is started. `signal` aborts when the start under way is no longer wanted. */
 export type Part<R extends Running> = {
