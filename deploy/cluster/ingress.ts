@@ -1,6 +1,6 @@
 /**
- * The ingress controller of the throw-away cluster: follows Ingresses, Services and EndpointSlices and passes
- * HTTP requests on. It runs in a pod from this one file, so NetworkPolicies apply to it as to a real one.
+ * The ingress controller of the throw-away cluster: watches Ingresses, Services and EndpointSlices and forwards
+ * HTTP requests. It runs in a pod from this one file, so NetworkPolicies apply to it as to a real one.
  */
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, request } from "node:http";
@@ -32,8 +32,8 @@ const token = () => readFileSync("/var/run/secrets/kubernetes.io/serviceaccount/
 const className = process.env.INGRESS_CLASS;
 let ready = 0;
 
-/** Everything of a kind, kept up to date: a list, then a watch, and from the start again when that breaks. */
-function follow<T extends { metadata: Meta }>(path: string): Map<string, T> {
+/** Returns all objects of a kind, kept up to date: by a list, then a watch, and both again when the watch breaks. */
+function watchAll<T extends { metadata: Meta }>(path: string): Map<string, T> {
   const objects = new Map<string, T>();
   const key = (object: T) => `${object.metadata.namespace}/${object.metadata.name}`;
   const get = async (query: string) => {
@@ -65,9 +65,9 @@ function follow<T extends { metadata: Meta }>(path: string): Map<string, T> {
   return objects;
 }
 
-const ingresses = follow<Ingress>("/apis/networking.k8s.io/v1/ingresses");
-const services = follow<Service>("/api/v1/services");
-const slices = follow<Slice>("/apis/discovery.k8s.io/v1/endpointslices");
+const ingresses = watchAll<Ingress>("/apis/networking.k8s.io/v1/ingresses");
+const services = watchAll<Service>("/api/v1/services");
+const slices = watchAll<Slice>("/apis/discovery.k8s.io/v1/endpointslices");
 const KINDS = 3;
 
 const matchesHost = (rule: string | undefined, host: string) =>
@@ -80,8 +80,8 @@ function matchesPath(rule: Path, path: string): boolean {
   return path === wanted || `${path}/`.startsWith(folder);
 }
 
-/** The ready endpoints behind a host and path; undefined when no rule names them. */
-function targets(host: string, path: string): Target[] | undefined {
+/** Returns the ready endpoints for a host and path; undefined when no rule matches. */
+function findTargets(host: string, path: string): Target[] | undefined {
   const matches = [...ingresses.values()]
     .filter(({ spec }) => spec.ingressClassName === className)
     .flatMap(({ metadata, spec }) => (spec.rules ?? []).map((rule) => ({ ...rule, in: metadata.namespace })))
@@ -106,18 +106,19 @@ function targets(host: string, path: string): Target[] | undefined {
     });
 }
 
-/** A rule with an exact host before one with a wildcard, then the longer path. */
+/** An exact host goes before a wildcard, then the longer path before the shorter. */
 const rank = (one: Path & { host?: string }) =>
   (one.host && !one.host.startsWith("*") ? 20_000 : 0) + (one.host ? 10_000 : 0) + (one.path ?? "/").length;
 
 /**
- * A connection to one of the targets, any of them first; undefined when none accepts. Not in turn: with a turn
- * for all hosts, a client that asks two of them one after the other would meet the same targets for ever.
+ * Returns a connection to one of the targets, starting with a random one; undefined when none accepts. Not
+ * round-robin: with one counter for all hosts, a client that alternates between two hosts would always get the same
+ * targets.
  */
-async function reach(all: Target[]): Promise<Socket | undefined> {
-  const start = Math.floor(Math.random() * all.length);
-  for (let index = 0; index < all.length; index++) {
-    const socket = connect(all[(start + index) % all.length]!);
+async function connectToAny(targets: Target[]): Promise<Socket | undefined> {
+  const start = Math.floor(Math.random() * targets.length);
+  for (let index = 0; index < targets.length; index++) {
+    const socket = connect(targets[(start + index) % targets.length]!);
     const connected = await new Promise<boolean>((resolve) => {
       socket.setTimeout(1_000, () => resolve(false));
       socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
@@ -128,13 +129,14 @@ async function reach(all: Target[]): Promise<Socket | undefined> {
   return undefined;
 }
 
+/** Returns a connection for the request, or the status of its refusal. */
 async function route(message: IncomingMessage): Promise<Socket | number> {
   const host = (message.headers.host ?? "").toLowerCase().replace(/:\d+$/, "");
   const path = (message.url ?? "/").split("?")[0]!;
-  const all = targets(host, path);
-  if (!all) return 404;
-  if (all.length === 0) return 503;
-  return (await reach(all)) ?? 502;
+  const targets = findTargets(host, path);
+  if (!targets) return 404;
+  if (targets.length === 0) return 503;
+  return (await connectToAny(targets)) ?? 502;
 }
 
 const forwarded = (message: IncomingMessage) => ({
@@ -157,7 +159,7 @@ const server = createServer({ requestTimeout: 0, keepAliveTimeout: 60_000 }, asy
     return;
   }
   const { method, url: path } = message;
-  // One connection per request: none is ever reused while its server is closing it.
+  // One connection per request: none is reused while its server is closing it.
   const onward = request({
     method,
     path,

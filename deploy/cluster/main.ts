@@ -2,9 +2,9 @@ import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fetchBases, pushBases } from "./images/base-images.ts";
-import { connectNode, keeper, removeNode, requireAddresses, startNode } from "./node/host.ts";
+import { connectNode, findNodeProcess, removeNode, requireAddresses, startNode } from "./node/host.ts";
 import { prepareNode, programLinks, template } from "./node/node-files.ts";
-import { installPackages, obstacle } from "./node/packages.ts";
+import { findObstacle, installPackages } from "./node/packages.ts";
 import { buildPrograms } from "./node/programs.ts";
 import { ClusterFailure, run, timed, until } from "./run/commands.ts";
 import { withLock } from "./run/lock.ts";
@@ -22,7 +22,7 @@ const commands: Record<string, (args: string[]) => Promise<void>> = {
   bench,
 };
 
-/** Everything that takes long, without bringing anything up. */
+/** Builds and fetches everything that takes long, and starts nothing. */
 async function build(): Promise<void> {
   await requirePossible();
   await installPackages();
@@ -31,14 +31,12 @@ async function build(): Promise<void> {
 
 async function up(): Promise<void> {
   if (process.env.KUBECONFIG) {
-    console.log(
-      `KUBECONFIG is set: that cluster is used, nothing is brought up (${process.env.KUBECONFIG}).`,
-    );
+    console.log(`KUBECONFIG is set: using that cluster, and starting none (${process.env.KUBECONFIG}).`);
     return;
   }
   await requirePossible();
   await withLock(runtimeDir, async () => {
-    if ((await keeper()) !== undefined) return console.log("The cluster is up already.");
+    if ((await findNodeProcess()) !== undefined) return console.log("The cluster is already up.");
     await build();
     await removeNode();
     await requireAddresses();
@@ -65,7 +63,7 @@ async function start(): Promise<void> {
   await applyTemplate("storage.yaml");
   const program = join(import.meta.dirname, "ingress.ts");
   await applyTemplate("ingress.yaml", { IMAGE: image("node") });
-  const map = [
+  const configMap = [
     "create",
     "configmap",
     "program",
@@ -75,19 +73,19 @@ async function start(): Promise<void> {
     "--dry-run=client",
     "-o=yaml",
   ];
-  await apply(await kube(...map));
+  await apply(await kube(...configMap));
   await kube("rollout", "status", "deployment/ingress", "-n", "ingress", "--timeout=60s");
 }
 
 async function down(): Promise<void> {
-  if (process.env.KUBECONFIG) return console.log("KUBECONFIG is set: that cluster is left alone.");
+  if (process.env.KUBECONFIG) return console.log("KUBECONFIG is set: that cluster is left as it is.");
   await requirePossible();
   await withLock(runtimeDir, async () => {
-    console.log((await removeNode()) ? "The cluster is gone." : "There was no cluster.");
+    console.log((await removeNode()) ? "The cluster is removed." : "There is no cluster.");
   });
 }
 
-/** Run kubectl against the cluster, or against the one that KUBECONFIG names. */
+/** Runs kubectl against the cluster, or against the one that KUBECONFIG names. */
 async function kubectl(args: string[]): Promise<void> {
   const own = join(programLinks, "kubectl");
   const env = { KUBECONFIG: kubeconfig, ...process.env };
@@ -100,14 +98,14 @@ async function kubectl(args: string[]): Promise<void> {
 }
 
 /**
- * Bring the cluster up, run the tests that need one, take it down again unless it was up before (or `--keep`).
- * Everything else goes to vitest. With a KUBECONFIG of your own, BERTH_CLUSTER_RUN describes that cluster.
+ * Starts the cluster, runs the tests that need one, and removes it unless it was up before or `--keep` is given. All
+ * other arguments are passed to vitest. With your own KUBECONFIG, BERTH_CLUSTER_RUN describes that cluster.
  */
 function test(args: string[]): Promise<void> {
   return onCluster(args, runTests);
 }
 
-/** As `test`, for the rows of `npm run bench:cluster`. */
+/** Like `test`, for the rows of `npm run bench:cluster`. */
 function bench(args: string[]): Promise<void> {
   return onCluster(args, runBench);
 }
@@ -118,7 +116,7 @@ async function onCluster(args: string[], work: typeof runTests): Promise<void> {
     throw new ClusterFailure(
       "With KUBECONFIG, BERTH_CLUSTER_RUN must name a file: see deploy/cluster/README.md.",
     );
-  const keep = own || args.includes("--keep") || (await keeper()) !== undefined;
+  const keep = own || args.includes("--keep") || (await findNodeProcess()) !== undefined;
   try {
     if (!own) await up();
     const run = process.env.BERTH_CLUSTER_RUN ?? (await prepareRun());
@@ -131,16 +129,16 @@ async function onCluster(args: string[], work: typeof runTests): Promise<void> {
   }
 }
 
-/** Say whether this machine can have the cluster; exit code 3 when not. */
+/** Says whether the cluster can run on this machine; exits with 3 when it cannot. */
 async function check(): Promise<void> {
   await requirePossible();
-  console.log("This machine can have the cluster.");
+  console.log("The cluster can run on this machine.");
 }
 
 async function requirePossible(): Promise<void> {
-  const reason = await obstacle();
+  const reason = await findObstacle();
   if (reason === undefined) return;
-  console.error(`No throw-away cluster on this machine: ${reason}.`);
+  console.error(`The throw-away cluster cannot run on this machine: ${reason}.`);
   process.exit(3);
 }
 

@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 
-/** Addresses of the cluster. They are fixed: there is one cluster on a machine. */
+/** Addresses of the cluster. They are fixed: a machine has one cluster. */
 export const network = {
   node: "10.99.0.1",
   host: "10.99.0.254",
@@ -14,10 +14,10 @@ export const network = {
 /** The two ends of the cable between this machine and the node. */
 export const cable = { host: "berth-host", node: "berth-node" } as const;
 
-/** One registry, two names: what pushes uses the address, what pulls (pod specs) uses the name. */
+/** One registry with two names: the address is for pushing, the name for pulling (in pod specs). */
 export const registry = { push: `${network.node}:5000`, pull: "registry.local:5000" } as const;
 
-/** An S3 store for tests, with keys that are no secret. */
+/** An S3 server for tests; its keys are no secret. */
 export const objectStore = {
   endpoint: `http://${network.node}:7070`,
   accessKey: "berth-test",
@@ -27,18 +27,18 @@ export const objectStore = {
 export const nodeName = "node1";
 export const cgroup = "berth-cluster";
 
-/** What only one process on this machine may hold, whoever's files the cluster uses. */
+/** Holds the lock of the machine's one cluster, whichever user's files it uses. */
 export const runtimeDir = "/run/berth-cluster";
 
-/** Where programs, images and the node's files are kept, outside the tree; images survive from one run to the next. */
+/** Where programs, images and the node's files are kept, outside the repository; images are reused by later runs. */
 export const home = process.env.BERTH_CLUSTER_DIR ?? join(homedir(), ".cache", "berth", "cluster");
 
 export const folders = {
   /** The programs built by Go. */
   programs: join(home, "bin"),
-  /** Image files: base systems and what goes into them. */
+  /** Archives of base systems, and what is added to them. */
   images: join(home, "images"),
-  /** buildah's own store. */
+  /** buildah's store. */
   buildah: join(home, "buildah"),
   /** The node: logs, certificates, etcd, kubelet, containerd, registry. */
   node: join(home, "node"),

@@ -1,11 +1,11 @@
 import { execFile, spawn } from "node:child_process";
 
-/** What builds and pushes images. */
+/** Builds and pushes images. */
 export type Engine = {
   build: (options: BuildOptions) => Promise<void>;
-  /** Push under this name; gives the digest. */
+  /** Pushes an image and returns its digest. */
   push: (image: string) => Promise<string>;
-  /** The text of a file in an image. */
+  /** Returns the content of a file in an image. */
   read: (image: string, path: string) => Promise<string>;
 };
 
@@ -15,29 +15,29 @@ export type BuildOptions = {
   context: string;
   args: Record<string, string>;
   labels: Record<string, string>;
-  /** Files that steps may read and the image does not keep, by their names. */
+  /** Files that build steps can read, by name; the image does not keep them. */
   secrets: Record<string, string>;
 };
 
 type EngineOptions = {
-  /** Registries are reached by plain HTTP, or their certificates are not checked. */
+  /** Use plain HTTP, or do not check certificates of registries. */
   insecure: boolean;
-  /** Leave the engine's own messages out. */
+  /** Do not print the engine's own messages. */
   quiet?: boolean;
 };
 
-/** docker, with its daemon; plain HTTP registries are the daemon's own setting. */
+/** docker, with its daemon, whose own settings list plain HTTP registries. */
 export function docker({ quiet }: EngineOptions): Engine {
   return {
     build: (options) =>
-      show(
+      execute(
         "docker",
         ["build", ...(quiet ? ["--quiet"] : []), "-t", options.image, ...buildArgs(options)],
         quiet,
       ),
     push: async (image) => {
-      await show("docker", ["push", ...(quiet ? ["--quiet"] : []), image], quiet);
-      const digests = await tell("docker", [
+      await execute("docker", ["push", ...(quiet ? ["--quiet"] : []), image], quiet);
+      const digests = await capture("docker", [
         "image",
         "inspect",
         "--format",
@@ -46,20 +46,20 @@ export function docker({ quiet }: EngineOptions): Engine {
       ]);
       return digests.trim().split("\n")[0]?.split("@")[1] ?? "";
     },
-    read: (image, path) => tell("docker", ["run", "--rm", "--entrypoint", "cat", image, path]),
+    read: (image, path) => capture("docker", ["run", "--rm", "--entrypoint", "cat", image, path]),
   };
 }
 
-/** buildah, which needs no daemon. `store` are flags that say where it keeps its images. */
+/** buildah, which needs no daemon. `store`: flags that say where it keeps its images. */
 export function buildah({ insecure, quiet, store = [] }: EngineOptions & { store?: string[] }): Engine {
-  // As root nothing is gained by namespaces of its own, which many machines refuse.
+  // Root gains nothing from separate namespaces, which many machines refuse.
   const env = process.getuid?.() === 0 ? { BUILDAH_ISOLATION: "chroot", ...process.env } : process.env;
   const tls = `--tls-verify=${!insecure}`;
   return {
     build: (options) => {
-      // Debian's buildah ignores a health check and SHELL in its own format only.
+      // In its own format Debian's buildah ignores HEALTHCHECK and SHELL.
       const flags = ["--format=docker", "--layers", tls, ...(quiet ? ["--quiet"] : [])];
-      return show(
+      return execute(
         "buildah",
         [...store, "build", ...flags, "-t", options.image, ...buildArgs(options)],
         quiet,
@@ -67,9 +67,9 @@ export function buildah({ insecure, quiet, store = [] }: EngineOptions & { store
       );
     },
     push: async (image) => {
-      await show("buildah", [...store, "push", "--quiet", tls, image, `docker://${image}`], quiet, env);
+      await execute("buildah", [...store, "push", "--quiet", tls, image, `docker://${image}`], quiet, env);
       return (
-        await tell(
+        await capture(
           "buildah",
           [...store, "inspect", "--type=image", "--format={{.FromImageDigest}}", image],
           env,
@@ -77,11 +77,11 @@ export function buildah({ insecure, quiet, store = [] }: EngineOptions & { store
       ).trim();
     },
     read: async (image, path) => {
-      const container = (await tell("buildah", [...store, "from", "--pull-never", image], env)).trim();
+      const container = (await capture("buildah", [...store, "from", "--pull-never", image], env)).trim();
       try {
-        return await tell("buildah", [...store, "run", container, "cat", path], env);
+        return await capture("buildah", [...store, "run", container, "cat", path], env);
       } finally {
-        await tell("buildah", [...store, "rm", container], env);
+        await capture("buildah", [...store, "rm", container], env);
       }
     },
   };
@@ -94,18 +94,20 @@ function buildArgs({ dockerfile, context, args, labels, secrets }: BuildOptions)
   return ["-f", dockerfile, ...pairs("--build-arg", args), ...pairs("--label", labels), ...files, context];
 }
 
-function show(file: string, args: string[], quiet?: boolean, env?: NodeJS.ProcessEnv): Promise<void> {
-  if (quiet) return tell(file, args, env).then(() => {});
+/** Runs a program with its output on the terminal, unless `quiet`. */
+function execute(file: string, args: string[], quiet?: boolean, env?: NodeJS.ProcessEnv): Promise<void> {
+  if (quiet) return capture(file, args, env).then(() => {});
   return new Promise((resolve, reject) => {
     const child = spawn(file, args, { stdio: ["ignore", "inherit", "inherit"], env });
     child.on("error", reject);
     child.on("exit", (code) =>
-      code === 0 ? resolve() : reject(new Error(`${file} ${args[0]} failed (${code})`)),
+      code === 0 ? resolve() : reject(new Error(`${file} ${args[0]} exited with ${code}`)),
     );
   });
 }
 
-function tell(file: string, args: string[], env?: NodeJS.ProcessEnv): Promise<string> {
+/** Runs a program and returns its output. */
+function capture(file: string, args: string[], env?: NodeJS.ProcessEnv): Promise<string> {
   return new Promise((resolve, reject) => {
     execFile(file, args, { env, maxBuffer: 64 << 20 }, (error, stdout, stderr) => {
       if (!error) return resolve(stdout);

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Engine } from "./engine.ts";
 
-/** Where every image keeps the list of what it holds, as CycloneDX JSON. */
+/** The path in every image of its software bill of materials (CycloneDX JSON). */
 export const sbomPath = "/usr/share/berth/sbom.cdx.json";
 
 export type ImageNames = { platform: string; builder: string };
 
-/** `registry` may have a path; "" makes local names. */
+/** Returns the names of the images in a registry, which may include a path; "" makes local names. */
 export function imageNames(registry: string, tag: string): ImageNames {
   const prefix = registry === "" ? "localhost" : registry.replace(/\/$/, "");
   return { platform: `${prefix}/berth:${tag}`, builder: `${prefix}/berth-builder:${tag}` };
@@ -19,7 +19,7 @@ type Options = { names: ImageNames; base?: string; ca?: string; source?: string 
 
 const root = join(import.meta.dirname, "../..");
 
-/** Build the platform's image, and the builder's upon it. */
+/** Builds the platform's image, and on top of it the builder's. */
 export async function buildImages(engine: Engine, { names, base, ca, source }: Options): Promise<void> {
   const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { version: string };
   const stamps = { VERSION: version, REVISION: await revision() };
@@ -42,7 +42,7 @@ export async function buildImages(engine: Engine, { names, base, ca, source }: O
   });
 }
 
-/** The commit that is checked out, marked where the tree differs from it. */
+/** Returns the current commit, marked when the working tree differs from it. */
 async function revision(): Promise<string> {
   const git = (...args: string[]) => promisify(execFile)("git", args, { cwd: root });
   try {
@@ -50,6 +50,6 @@ async function revision(): Promise<string> {
     const { stdout: changes } = await git("status", "--porcelain");
     return commit.trim() + (changes === "" ? "" : "-dirty");
   } catch {
-    return "unknown"; // A tree without its history.
+    return "unknown"; // There is no git history.
   }
 }

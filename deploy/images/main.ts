@@ -7,15 +7,15 @@ import { buildImages, imageNames, sbomPath } from "./images.ts";
 
 const help = `npm run images -- [options]: builds the images of the platform and of the builder
 
-  --registry R     where they belong, such as ghcr.io/you (default: local names only)
+  --registry R     the registry, such as ghcr.io/you (default: local names only)
   --tag T          default: the version in package.json
   --base IMAGE     Node 24 on Debian (default: docker.io/library/node:24-bookworm-slim)
   --push           push them
-  --insecure       the registry has no TLS, or a certificate nobody signed (buildah)
-  --engine E       docker or buildah (default: the one that is there)
+  --insecure       the registry has no TLS, or a self-signed certificate (buildah)
+  --engine E       docker or buildah (default: the one that is installed)
   --ca FILE        certificates to trust while packages are installed, behind a company's proxy
-  --source URL     the label that says where the code is
-  --sbom DIR       also write the lists of contents there`;
+  --source URL     address of the source code, for the images' label
+  --sbom DIR       also write the software bills of materials to this folder`;
 
 async function run(): Promise<void> {
   const { values } = parseArgs({
@@ -48,16 +48,17 @@ async function run(): Promise<void> {
 }
 
 async function chooseEngine(wanted: string | undefined, insecure: boolean): Promise<Engine> {
-  const there = (name: string) =>
+  const runs = (name: string) =>
     promisify(execFile)(name, ["version"]).then(
       () => true,
       () => false,
     );
-  if (wanted === "docker" || (wanted === undefined && (await there("docker")))) return docker({ insecure });
-  if (wanted === "buildah" || (wanted === undefined && (await there("buildah"))))
-    return buildah({ insecure });
+  if (wanted === "docker" || (wanted === undefined && (await runs("docker")))) return docker({ insecure });
+  if (wanted === "buildah" || (wanted === undefined && (await runs("buildah")))) return buildah({ insecure });
   throw new Error(
-    wanted ? `--engine is docker or buildah, not ${wanted}` : "neither docker nor buildah runs here",
+    wanted
+      ? `--engine must be docker or buildah, not ${wanted}.`
+      : "Neither docker nor buildah works on this machine.",
   );
 }
 

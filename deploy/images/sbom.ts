@@ -1,6 +1,6 @@
 /**
- * node sbom.ts NAME VERSION FILE: writes down everything an image holds, as a CycloneDX document: Node.js, the npm
- * packages that are installed (from npm's own record of them) and Debian's packages.
+ * node sbom.ts NAME VERSION FILE: writes an image's software bill of materials, as a CycloneDX document: Node.js, the
+ * installed npm packages (from npm's own record of them) and Debian packages.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";

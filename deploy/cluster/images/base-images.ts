@@ -14,7 +14,7 @@ const debian = {
   without: ["/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*"],
 };
 
-/** The newest of these major versions, from the packages in which npm's registry has them. */
+/** The npm packages of Node and npm; the newest version of each major is used. */
 const node = { [`node-linux-${process.arch}`]: "24", npm: "11" };
 
 const hashOf = (...parts: string[]) =>
@@ -23,10 +23,10 @@ const baseTag = hashOf(JSON.stringify(debian));
 const baseFile = () => join(folders.images, `debian-${baseTag}.tar`);
 const nodeFile = () => join(folders.images, `node-${hashOf(JSON.stringify(node))}.tar`);
 
-/** Fetch what the images are made of, where it is missing: a small Debian, and Node with npm. */
+/** Fetches what the images are made of, unless it is there: a small Debian, and Node with npm. */
 export async function fetchBases(): Promise<void> {
   await withLock(folders.images, async () => {
-    if (!existsSync(baseFile())) await timed("Put together a base system", makeDebian);
+    if (!existsSync(baseFile())) await timed("Built a base system", makeDebian);
     if (!existsSync(nodeFile())) await timed("Fetched Node and npm", makeNode);
   });
 }
@@ -40,7 +40,7 @@ async function makeDebian(): Promise<void> {
   await rename(unfinished, baseFile());
 }
 
-/** `/usr/local` as the public Node images have it. */
+/** Packs Node and npm into `/usr/local`, as in the public Node images. */
 async function makeNode(): Promise<void> {
   const work = await mkdtemp(join(folders.images, "node-"));
   try {
@@ -65,12 +65,12 @@ async function makeNode(): Promise<void> {
   }
 }
 
-/** `name:tag` of the images that others build upon, in the cluster's registry. */
+/** `name:tag` of the base images in the cluster's registry. */
 export type Bases = Record<"pause" | "base" | "node-slim" | "node", string>;
 
 /**
- * The images that the cluster itself needs, and those that others build upon. `node` runs as uid 1000;
- * `node-slim` is like the public image of that name: it runs as root, and has npm.
+ * Pushes the images that the cluster itself needs, and base images for others. `node` runs as uid 1000; `node-slim`
+ * is like the public image of that name: it runs as root, and has npm.
  */
 export async function pushBases(): Promise<Bases> {
   const from = (image: string) => `FROM ${registry.push}/${image}\n`;

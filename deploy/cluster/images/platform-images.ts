@@ -25,7 +25,7 @@ const contents = [
 ];
 const irrelevant = /(\.test|\/testing)\.ts$|\.md$/;
 
-/** Build the platform's and the builder's image from this tree and push them, unless the registry has them. */
+/** Builds the platform's and the builder's image from this repository and pushes them, unless the registry has them. */
 export async function pushPlatform(bases: Bases): Promise<{ platform: string; builder: string }> {
   const tag = await treeHash(bases["node-slim"]);
   const names = imageNames(registry.push, tag);
@@ -42,7 +42,7 @@ export async function pushPlatform(bases: Bases): Promise<{ platform: string; bu
   return images;
 }
 
-/** Certificates that this machine's Node trusts beside its own: builds and images need them where it does. */
+/** Returns the file of additional certificates that Node trusts on this machine: builds need them too. */
 export function caBundle(): string | undefined {
   const file = process.env.NODE_EXTRA_CA_CERTS;
   return file && existsSync(file) ? file : undefined;

@@ -9,7 +9,7 @@ const manifests = [
   "application/vnd.docker.distribution.manifest.v2+json",
 ].join(", ");
 
-/** Whether the cluster's registry has an image, named `name:tag`. */
+/** Returns whether the cluster's registry has an image, named `name:tag`. */
 export async function isPushed(image: string): Promise<boolean> {
   const [name, tag] = image.split(":");
   const answer = await fetch(`http://${registry.push}/v2/${name}/manifests/${tag}`, {
@@ -19,7 +19,7 @@ export async function isPushed(image: string): Promise<boolean> {
   return answer.ok;
 }
 
-/** buildah with a store of its own. */
+/** buildah with its own store. */
 export const engine: Engine = buildahEngine({
   insecure: true,
   quiet: true,
@@ -31,15 +31,15 @@ export const engine: Engine = buildahEngine({
 
 export type Recipe = {
   name: string;
-  /** Changes when what is in the image does. */
+  /** Changes with the content of the image. */
   tag: string;
   dockerfile: string;
-  /** Files it copies, by the name they have there. */
+  /** The files it copies, by their names in the build context. */
   files?: Record<string, string>;
   args?: Record<string, string>;
 };
 
-/** Build and push an image unless the registry has it; under its own tag and as `:1`. Gives `name:tag`. */
+/** Builds an image and pushes it with its tag and as `:1`, unless the registry has it. Returns `name:tag`. */
 export async function push({ name, tag, dockerfile, files = {}, args = {} }: Recipe): Promise<string> {
   if ((await isPushed(`${name}:${tag}`)) && (await isPushed(`${name}:1`))) return `${name}:${tag}`;
   const context = await mkdtemp(join(folders.images, "context-"));

@@ -6,7 +6,7 @@ import { registry } from "../settings.ts";
 import type { Bases } from "./base-images.ts";
 import { push } from "./registry.ts";
 
-/** Stand-ins for public images, by what each is; a value: the program of ours that goes in. */
+/** Stand-ins for public images, each with the program of this repository that it contains, if any. */
 const recipes = {
   postgres: undefined,
   redis: undefined,
@@ -18,11 +18,11 @@ const recipes = {
 
 export type TestImages = Record<keyof typeof recipes, string>;
 
-/** Push the images that tests use in place of public ones; gives `name:tag` of each. */
+/** Pushes the images that tests use instead of public ones; returns the `name:tag` of each. */
 export async function pushTestImages(bases: Bases): Promise<TestImages> {
   const made: Partial<TestImages> = {};
   for (const [name, program] of Object.entries(recipes) as [keyof TestImages, Program | undefined][]) {
-    const dockerfile = await readFile(join(import.meta.dirname, ".", `${name}.Dockerfile`), "utf8");
+    const dockerfile = await readFile(join(import.meta.dirname, `${name}.Dockerfile`), "utf8");
     const files = program ? { [program]: await programPath(program) } : {};
     const args = { BASE: `${registry.push}/${bases.base}` };
     const parts = JSON.stringify([dockerfile, files, args]);

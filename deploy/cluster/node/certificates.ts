@@ -30,7 +30,7 @@ const wanted: Record<string, Certificate> = {
   },
 };
 
-/** Who gets a kubeconfig, and as whom each is known to the API. */
+/** The subject of each user that gets a kubeconfig. */
 const users: Record<string, string> = {
   admin: "/O=system:masters/CN=admin",
   "controller-manager": "/CN=system:kube-controller-manager",
@@ -39,7 +39,7 @@ const users: Record<string, string> = {
   kubelet: `/O=system:nodes/CN=system:node:${nodeName}`,
 };
 
-/** Make all keys, certificates and kubeconfigs anew. They are good for 30 days, as is the cluster. */
+/** Replaces all keys, certificates and kubeconfigs. They are valid for 30 days, and so is the cluster. */
 export async function makeCertificates(): Promise<void> {
   await rm(certificates, { recursive: true, force: true });
   await mkdir(certificates, { recursive: true, mode: 0o700 });
@@ -79,7 +79,7 @@ async function openssl(name: string, subject: string, extensions: string[], sign
   });
 }
 
-/** A kubeconfig with its certificates in it, so that it can be copied. */
+/** Returns a kubeconfig that contains its certificates, so that it can be copied. */
 async function kubeconfig(user: string): Promise<string> {
   const encoded = async (file: string) => (await readFile(join(certificates, file))).toString("base64");
   const name = "berth-cluster";

@@ -6,7 +6,7 @@ import { type Program, programPath } from "./programs.ts";
 
 const templates = join(import.meta.dirname, "../templates");
 
-/** Where each template goes in the node's folder. */
+/** The path of each template's file in the node's folder. */
 const files: Record<string, string> = {
   "containerd.toml": "containerd.toml",
   "hosts.toml": `registries/${registry.pull}/hosts.toml`,
@@ -20,7 +20,7 @@ const files: Record<string, string> = {
   "storage-helper.yaml": "storage-helper.yaml",
 };
 
-/** The programs by the names they are called by, in one folder of links. */
+/** The program behind each command name, in one folder of links. */
 const links: Record<string, Program> = {
   etcd: "kubernetes",
   "kube-apiserver": "kubernetes",
@@ -40,14 +40,14 @@ const links: Record<string, Program> = {
 
 export const programLinks = join(folders.node, "bin");
 
-/** A template with the places of this cluster filled in. */
+/** Returns a template with its placeholders replaced. */
 export async function template(name: string, values: Record<string, string> = {}): Promise<string> {
   const text = await readFile(join(templates, name), "utf8");
   const all: Record<string, string> = { DIR: folders.node, ...values };
   return text.replaceAll(/@([A-Z]+)@/g, (whole, key) => all[key] ?? whole);
 }
 
-/** Lay out the node's folder for a new cluster: only images and the registry's content stay from the former one. */
+/** Prepares the node's folder for a new cluster: only images and the registry's content remain from the previous one. */
 export async function prepareNode(images: { helper: string }): Promise<void> {
   await removeState();
   for (const dir of ["log", "pod-logs", "volumes", "volume-plugins", "objects", "registry"])
@@ -64,7 +64,7 @@ export async function prepareNode(images: { helper: string }): Promise<void> {
   await makeCgroups();
 }
 
-/** What a cluster leaves in its folder that the next one must not find. */
+/** Removes the files of a cluster that the next one must not find. */
 export async function removeState(): Promise<void> {
   const kept = new Set(["containerd", "registry", "log"]);
   for (const name of await readdir(folders.node).catch(() => [])) {
@@ -72,7 +72,7 @@ export async function removeState(): Promise<void> {
   }
 }
 
-/** Put links to the programs, as they are built from this tree, into the node's folder. */
+/** Links the programs that this repository's sources are built into from the node's folder. */
 export async function linkPrograms(): Promise<void> {
   await mkdir(programLinks, { recursive: true });
   for (const [name, program] of Object.entries(links)) {
@@ -86,7 +86,7 @@ async function cgroupMounts(): Promise<string[]> {
   return mounts.filter(([, , type]) => type === "cgroup" || type === "cgroup2").map(([, dir]) => dir!);
 }
 
-/** The kubelet wants its root cgroup there in every hierarchy; a v1 cpuset starts empty and must be filled. */
+/** The kubelet needs its root cgroup in every hierarchy; a v1 cpuset starts empty and must be filled. */
 async function makeCgroups(): Promise<void> {
   for (const mount of await cgroupMounts()) {
     await mkdir(join(mount, cgroup), { recursive: true });
@@ -97,14 +97,14 @@ async function makeCgroups(): Promise<void> {
   }
 }
 
-/** Remove the cgroups. False: a process that is ending still is in one of them. */
+/** Removes the cgroups. Returns false while a process that is ending is still in one of them. */
 export async function removeCgroups(): Promise<boolean> {
   const gone: boolean[] = [];
   for (const mount of await cgroupMounts()) gone.push(await removeTree(join(mount, cgroup)));
   return gone.every(Boolean);
 }
 
-/** In a cgroup only folders can be removed, the innermost first. */
+/** Removes a cgroup: only folders can be removed in it, the innermost first. */
 async function removeTree(dir: string): Promise<boolean> {
   const entries = await readdir(dir, { withFileTypes: true }).catch(() => []);
   for (const entry of entries) if (entry.isDirectory()) await removeTree(join(dir, entry.name));

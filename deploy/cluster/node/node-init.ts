@@ -1,6 +1,6 @@
 /**
- * Runs inside the node's namespaces, kept by its first process: sets up the network and starts every component in
- * the order they need. Whatever ends is started again; all end with the first process.
+ * Runs inside the node's namespaces, below its first process: sets up the network and starts the components in the
+ * order they need. A component that exits is restarted; all end with the first process.
  */
 import { spawn } from "node:child_process";
 import { appendFileSync, existsSync, openSync } from "node:fs";
@@ -21,7 +21,7 @@ import { certificates } from "./certificates.ts";
 import { programLinks } from "./node-files.ts";
 
 const node = folders.node;
-const note = (line: string) => appendFileSync(logFile("node"), `${new Date().toISOString()} ${line}\n`);
+const log = (line: string) => appendFileSync(logFile("node"), `${new Date().toISOString()} ${line}\n`);
 const file = (name: string) => join(certificates, name);
 const access = (user: string) => join(node, "kubeconfig", user);
 const kubectl = (...args: string[]) =>
@@ -35,9 +35,9 @@ function start(
   const output = openSync(logFile(name), "a");
   const path = program ?? join(programLinks, name);
   const child = spawn(path, args, { stdio: ["ignore", output, output], env: { ...process.env, ...env } });
-  child.on("error", (error) => note(`${name}: ${error.message}`));
+  child.on("error", (error) => log(`${name}: ${error.message}`));
   child.on("exit", (code, signal) => {
-    note(`${name} ended (${signal ?? code}) and is started again`);
+    log(`${name} exited (${signal ?? code}) and is being restarted`);
     setTimeout(start, 1000, name, args, { env, program });
   });
 }
@@ -115,7 +115,7 @@ function startNode(): void {
   start("coredns", ["-conf", join(node, "Corefile")]);
 }
 
-/** What needs the node to be known: the policy controller panics before. */
+/** Starts what needs the node to be registered: without it the policy controller panics. */
 function startExtras(): void {
   const services = `-services=${network.services}`;
   start("network-policy", [
@@ -152,4 +152,4 @@ startNode();
 await until("the node", () => kubectl("get", "node", nodeName).then(() => true));
 startExtras();
 await until("network policies", async () => (await fetch("http://127.0.0.1:20244/healthz")).ok);
-note("all components run");
+log("all components run");

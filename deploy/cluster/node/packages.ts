@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { ClusterFailure, run, timed, works } from "../run/commands.ts";
 
-/** Debian packages by a file each brings. */
+/** Debian packages, each with a file that it installs. */
 const packages = {
   containerd: "/usr/bin/containerd",
   runc: "/usr/sbin/runc",
@@ -18,11 +18,11 @@ const packages = {
 const missing = () =>
   Object.keys(packages).filter((name) => !existsSync(packages[name as keyof typeof packages]));
 
-/** Why this machine cannot have the cluster; undefined when it can. */
-export async function obstacle(): Promise<string | undefined> {
+/** Returns why the cluster cannot run on this machine; undefined when it can. */
+export async function findObstacle(): Promise<string | undefined> {
   if (process.platform !== "linux") return "it needs Linux";
   if (process.getuid?.() !== 0) return "it needs root";
-  if (process.arch !== "x64" && process.arch !== "arm64") return `it was never built for ${process.arch}`;
+  if (process.arch !== "x64" && process.arch !== "arm64") return `it is not built for ${process.arch}`;
   if (
     !(await works("unshare", [
       "--fork",
@@ -36,14 +36,14 @@ export async function obstacle(): Promise<string | undefined> {
       "/",
     ]))
   )
-    return "namespaces of its own are not allowed here (unshare, mount)";
+    return "creating namespaces is not allowed here (unshare, mount)";
   if (!(await works("go", ["version"]))) return "it needs Go to build Kubernetes";
   if (missing().length > 0 && !existsSync("/usr/bin/apt-get"))
     return `these packages are missing, and there is no apt-get: ${missing().join(" ")}`;
   return undefined;
 }
 
-/** Install the Debian packages that are missing, without starting any of their services. */
+/** Installs the missing Debian packages, without starting any of their services. */
 export async function installPackages(): Promise<void> {
   const names = missing();
   if (names.length === 0) return;
@@ -53,5 +53,8 @@ export async function installPackages(): Promise<void> {
     await run("apt-get", ["update", "-qq"], { env });
     await run("apt-get", ["install", "-qq", "-y", "--no-install-recommends", ...names], { env });
   });
-  if (missing().length > 0) throw new ClusterFailure(`Not installed after all: ${missing().join(" ")}`);
+  if (missing().length > 0)
+    throw new ClusterFailure(
+      `apt-get succeeded, but these packages are not installed: ${missing().join(" ")}`,
+    );
 }

@@ -8,7 +8,7 @@ import { folders } from "../settings.ts";
 
 const kubernetes = { version: "1.36.3", major: "1", minor: "36" };
 
-/** Without these every component says v0.0.0-master, and charts that ask for a version refuse. */
+/** Without these every component reports v0.0.0-master, which charts that require a version refuse. */
 const kubernetesStamps = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"].flatMap((path) => [
   `${path}.gitVersion=v${kubernetes.version}`,
   `${path}.gitMajor=${kubernetes.major}`,
@@ -18,7 +18,7 @@ const kubernetesStamps = ["k8s.io/component-base/version", "k8s.io/client-go/pkg
   `${path}.buildDate=1970-01-01T00:00:00Z`,
 ]);
 
-/** What `helm template` and `helm lint` take for the cluster's version. */
+/** The cluster version that `helm template` and `helm lint` assume. */
 const helmStamps = [
   ...["pkg/lint/rules", "pkg/chartutil"].flatMap((path) => [
     `helm.sh/helm/v3/${path}.k8sVersionMajor=${kubernetes.major}`,
@@ -27,7 +27,7 @@ const helmStamps = [
   "helm.sh/helm/v3/internal/version.version=v3.21.4",
 ];
 
-/** Programs by the folder of their module under `go/`, the one that takes longest first; `tool`: built as it is. */
+/** Programs by the folder of their module under `go/`, the slowest to build first; `tool`: one that the module names. */
 const modules = {
   kubernetes: { stamps: kubernetesStamps },
   helm: { stamps: helmStamps, tool: true },
@@ -48,7 +48,7 @@ const flags = ["-trimpath", "-mod=readonly", "-buildvcs=false"];
 const linked = (module: Module) =>
   ["-s", "-w", ...(module.stamps ?? []).map((stamp) => `-X ${stamp}`)].join(" ");
 
-/** Where a program lies once it is built: its name carries a hash of all that it is made from. */
+/** Returns the path of a program once it is built: its name contains a hash of its sources and flags. */
 export async function programPath(name: Program): Promise<string> {
   const dir = join(sources, name);
   const hash = createHash("sha256").update([...flags, linked(modules[name])].join(" "));
@@ -56,7 +56,7 @@ export async function programPath(name: Program): Promise<string> {
   return join(folders.programs, `${name}-${hash.digest("hex").slice(0, 16)}`);
 }
 
-/** Build the programs that are missing, one after another: each one uses all cores. */
+/** Builds the missing programs one after another: each build uses all cores. */
 export async function buildPrograms(names: readonly Program[] = programs): Promise<void> {
   await withLock(folders.programs, async () => {
     for (const name of names) {
@@ -69,12 +69,12 @@ export async function buildPrograms(names: readonly Program[] = programs): Promi
 async function build(name: Program, path: string): Promise<void> {
   const module: Module = modules[name];
   const unfinished = `${path}.${process.pid}`;
-  // A tool's file takes the tool's name, so it is built into a folder.
+  // The tool itself names its file, so it is built into a folder.
   const output = module.tool ? `${unfinished}/` : unfinished;
   const env = { ...process.env, CGO_ENABLED: "0", GOFLAGS: "", GOTOOLCHAIN: "local", GOWORK: "off" };
   try {
-    const what = module.tool ? "tool" : ".";
-    await run("go", ["build", ...flags, "-ldflags", linked(module), "-o", output, what], {
+    const target = module.tool ? "tool" : ".";
+    await run("go", ["build", ...flags, "-ldflags", linked(module), "-o", output, target], {
       cwd: join(sources, name),
       env,
     });

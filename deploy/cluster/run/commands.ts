@@ -1,34 +1,34 @@
 import { execFile } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** A reason that the reader can act on; printed without a stack. */
+/** A failure that the user can act on; printed without a stack trace. */
 export class ClusterFailure extends Error {
   override name = "ClusterFailure";
 }
 
 type Options = { cwd?: string; env?: NodeJS.ProcessEnv; input?: string; signal?: AbortSignal };
 
-/** Run a program to its end; gives what it printed. Throws with the end of what it complained about. */
+/** Runs a program and returns its output. @throws ClusterFailure with the last lines that it printed. */
 export function run(file: string, args: string[], { input, ...options }: Options = {}): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = execFile(file, args, { maxBuffer: 64 << 20, ...options }, (error, stdout, stderr) => {
       if (!error) return resolve(stdout);
-      const said = (stderr || stdout || error.message).trim().split("\n").slice(-15).join("\n");
-      reject(new ClusterFailure(`${file} ${args.slice(0, 4).join(" ")} failed:\n${said}`, { cause: error }));
+      const lines = (stderr || stdout || error.message).trim().split("\n").slice(-15).join("\n");
+      reject(new ClusterFailure(`${file} ${args.slice(0, 4).join(" ")} failed:\n${lines}`, { cause: error }));
     });
-    child.stdin?.on("error", () => {}); // It may end without reading.
+    child.stdin?.on("error", () => {}); // It may exit without reading its input.
     child.stdin?.end(input);
   });
 }
 
-/** Whether a program runs and ends well. */
+/** Returns whether a program runs and succeeds. */
 export const works = (file: string, args: string[]): Promise<boolean> =>
   run(file, args).then(
     () => true,
     () => false,
   );
 
-/** Wait until `check` gives true; what it throws counts as false. */
+/** Waits until `check` returns true; an error counts as false. @throws ClusterFailure after `seconds`. */
 export async function until(what: string, check: () => Promise<boolean>, seconds = 60): Promise<void> {
   const end = Date.now() + seconds * 1000;
   let last: unknown;
@@ -41,10 +41,10 @@ export async function until(what: string, check: () => Promise<boolean>, seconds
     await delay(100);
   }
   const why = last instanceof Error ? `: ${last.message}` : "";
-  throw new ClusterFailure(`Waited ${seconds} s in vain: ${what}${why}`);
+  throw new ClusterFailure(`Waited ${seconds} s without success: ${what}${why}`);
 }
 
-/** Print a line about work that takes time, and how long it took. */
+/** Does `work`, then prints what was done and how long it took. */
 export async function timed<T>(what: string, work: () => Promise<T>): Promise<T> {
   const began = performance.now();
   const result = await work();

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { type FolderLock, lockFolder } from "../../local/data/folder-lock.ts";
 import { StartFailure } from "../../local/terminal/failure.ts";
 
-/** Do something while no other process does what takes the same folder; waits for its turn. */
+/** Does `work` while holding the lock of a folder; waits while another process holds it. */
 export async function withLock<T>(dir: string, work: () => Promise<T>): Promise<T> {
   const lock = await take(dir);
   try {
@@ -13,12 +13,12 @@ export async function withLock<T>(dir: string, work: () => Promise<T>): Promise<
 }
 
 async function take(dir: string): Promise<FolderLock> {
-  for (let told = false; ; told = true) {
+  for (let reported = false; ; reported = true) {
     try {
       return await lockFolder(dir);
     } catch (error) {
       if (!(error instanceof StartFailure && error.kind === "folderTaken")) throw error;
-      if (!told) console.log(`Waiting: ${error.message.split(". ")[0]}.`);
+      if (!reported) console.log(`Waiting: ${error.message.split(". ")[0]}.`);
       await delay(500);
     }
   }

@@ -6,19 +6,19 @@ import { pushTestImages } from "../images/test-images.ts";
 import { programLinks } from "../node/node-files.ts";
 import { folders, kubeconfig, network, objectStore, registry } from "../settings.ts";
 
-/** What tests are told about the cluster they run on; BERTH_CLUSTER_RUN names a file with it, as JSON. */
+/** Describes the cluster to the tests that run on it; BERTH_CLUSTER_RUN names a JSON file with it. */
 export type RunSettings = {
   kubeconfig: string;
   /** Paths of these programs. */
   helm: string;
   kubectl: string;
-  /** Where images are pushed to, and what nodes call the same registry. It has no TLS. */
+  /** Where images are pushed to, and the name by which nodes pull. The registry has no TLS. */
   registry: { push: string; pull: string };
-  /** Images as `name:tag` in that registry. */
+  /** `name:tag` of each image in that registry. */
   images: Record<Image, string>;
   ingress: { address: string; className: string; namespace: string };
   objectStore: { endpoint: string; accessKey: string; secretKey: string };
-  /** Address of this machine as pods see it. */
+  /** The address at which pods reach this machine. */
   host: string;
   /** A file of certificates that builds must trust to reach package registries. */
   ca?: string;
@@ -28,7 +28,7 @@ type Image =
   | ("pause" | "base" | "node-slim" | "node" | "platform" | "builder")
   | ("postgres" | "redis" | "python" | "registry" | "nats" | "versitygw");
 
-/** Push every image that tests need and write the settings down; gives the file's name. */
+/** Pushes every image that tests need, writes the settings to a file and returns its name. */
 export async function prepareRun(): Promise<string> {
   const bases = await pushBases();
   const images = { ...bases, ...(await pushPlatform(bases)), ...(await pushTestImages(bases)) };

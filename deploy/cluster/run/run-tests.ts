@@ -6,7 +6,7 @@ import type { RunSettings } from "./run-settings.ts";
 
 const root = join(import.meta.dirname, "../../..");
 
-/** Run vitest on the files that need a cluster, and close with `N passed, N failed`; gives the exit code. */
+/** Runs vitest on the files that need a cluster, prints `N passed, N failed`, and returns the exit code. */
 export async function runTests(args: string[], run: string): Promise<number> {
   const dir = await mkdtemp(join(tmpdir(), "berth-cluster-tests-"));
   const report = join(dir, "report.json");
@@ -16,7 +16,7 @@ export async function runTests(args: string[], run: string): Promise<number> {
     const config = ["--config", join(root, "vitest.cluster.config.ts")];
     const code = await runNode([vitest, "run", ...config, ...reporters, ...args], run);
     const { passed, failed } = await count(report);
-    // A run that broke off is a failure, whatever it had counted.
+    // An aborted run is a failure, whatever it has counted.
     const lost = code !== 0 && failed === 0 ? 1 : 0;
     console.log(`${passed} passed, ${failed + lost} failed`);
     return failed + lost === 0 ? 0 : 1;
@@ -25,12 +25,12 @@ export async function runTests(args: string[], run: string): Promise<number> {
   }
 }
 
-/** Run `npm run bench:cluster`'s program; gives its exit code. */
+/** Runs the program of `npm run bench:cluster` and returns its exit code. */
 export async function runBench(args: string[], run: string): Promise<number> {
   return (await runNode([join(root, "test", "bench", "cluster", "main.ts"), ...args], run)) ?? 1;
 }
 
-/** Run a program that is told about the cluster; gives its exit code, null when it was killed. */
+/** Runs a program with the cluster's settings; returns its exit code, null when it was killed. */
 async function runNode(args: string[], run: string): Promise<number | null> {
   const { kubeconfig, helm } = JSON.parse(await readFile(run, "utf8")) as RunSettings;
   const env = { ...process.env, BERTH_CLUSTER_RUN: run, KUBECONFIG: kubeconfig, HELM: helm };
@@ -51,7 +51,7 @@ async function count(report: string): Promise<{ passed: number; failed: number }
   const text = await readFile(report, "utf8").catch(() => undefined);
   if (text === undefined) return { passed: 0, failed: 1 };
   const { numPassedTests, numFailedTests, testResults } = JSON.parse(text) as Report;
-  // A file that could not be loaded has no tests of its own to count.
+  // A file that could not be loaded has no tests to count.
   const broken = testResults.filter(
     ({ status, assertionResults }) => status === "failed" && !assertionResults.length,
   );

@@ -5,8 +5,8 @@
 {{- end -}}
 
 {{/*
-Egress to a server: its pods, or the addresses of one that lives elsewhere (any, on its port, where none are given).
-(dict "root" $ "component" "…" "port" n "values" … "cidrs" … "address" URL "elsewhere" from another namespace)
+Egress to a server: to its pods when bundled, else to the given addresses (to any, on its port, when none are given).
+(dict "root" $ "component" "…" "port" n "values" … "cidrs" … "address" URL "elsewhere" true in another namespace)
 */}}
 {{- define "berth.toServer" -}}
 {{- if .values.bundled -}}

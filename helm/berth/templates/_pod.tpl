@@ -14,7 +14,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{/* What all pods of the platform image begin with. */}}
+{{/* What all pods of the platform image have in common. */}}
 {{- define "berth.podBasics" -}}
 enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}
@@ -96,7 +96,7 @@ NODE_EXTRA_CA_CERTS: /etc/berth/ca/ca.crt
 {{- end -}}
 {{- end -}}
 
-{{/* Every Secret that a process reads, to roll its pods when one changes. */}}
+{{/* Every Secret that a process reads: its pods are rolled when one changes. */}}
 {{- define "berth.secretMarks" -}}
 {{- $root := .root -}}
 {{- $of := list "keys" "database" "nats" -}}
@@ -106,7 +106,7 @@ NODE_EXTRA_CA_CERTS: /etc/berth/ca/ca.crt
 {{- end -}}
 {{- end -}}
 
-{{/* Pods of one component on different nodes and zones, where there are any. */}}
+{{/* Spreads the pods of one component over nodes and zones, where possible. */}}
 {{- define "berth.spread" -}}
 {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
 - topologyKey: {{ . }}

@@ -1,8 +1,8 @@
 {{/*
 Every process of the platform. A new service is one more entry:
-  calls      the processes it asks
+  calls      the processes that it calls
   uses       database, nats, objectStore, registry, kubernetes, smtp
-  config     its part of the environment, beside what all have (_pod.tpl)
+  config     its environment, in addition to what all processes have (_pod.tpl)
   secrets    variable → of (which Secret, _secrets.tpl), key, optional
   files      a key of a Secret as a file
 */}}

@@ -22,7 +22,8 @@
 {{- end -}}
 
 {{/*
-A secret that is made once: what the Secret in the cluster holds, else what this rendering made before, else a new one.
+A secret that is generated once: what the Secret in the cluster holds, else what this rendering generated before, else
+a new one.
 (dict "root" $ "secret" name "key" key "kind" "key|encryption|letters|password").
 */}}
 {{- define "berth.made" -}}
@@ -46,7 +47,7 @@ A secret that is made once: what the Secret in the cluster holds, else what this
 {{- get $values.made $id -}}
 {{- end -}}
 
-{{/* Data of the Secrets that the chart makes, as text: each a map of plain values. */}}
+{{/* Data of the Secrets that the chart generates, as text: each a map of plain values. */}}
 {{- define "berth.data.keys" -}}
 {{- $s := include "berth.madeSecret" (dict "root" . "of" "keys") -}}
 internal-keys: {{ include "berth.made" (dict "root" . "secret" $s "key" "internal-keys" "kind" "key") | quote }}
@@ -87,7 +88,7 @@ access-key: {{ include "berth.made" (dict "root" . "secret" $s "key" "access-key
 secret-key: {{ include "berth.made" (dict "root" . "secret" $s "key" "secret-key" "kind" "password") | quote }}
 {{- end -}}
 
-{{/* What the bundled registry's users know. A hash is salted anew each time: the one in the cluster stays. */}}
+{{/* The bundled registry's login. A hash gets a new salt at each rendering, so the one in the cluster is kept. */}}
 {{- define "berth.data.registry" -}}
 {{- $s := include "berth.madeSecret" (dict "root" . "of" "registry") -}}
 {{- $password := include "berth.made" (dict "root" . "secret" $s "key" "password" "kind" "password") -}}
@@ -100,7 +101,7 @@ htpasswd: {{ include "berth.madeOf" (dict "root" . "secret" $s "key" "htpasswd" 
 .dockerconfigjson: {{ dict "auths" (dict (include "berth.registryPush" . | splitList "/" | first) $auth (include "berth.registryPull" . | splitList "/" | first) $auth) | toJson | quote }}
 {{- end -}}
 
-{{/* A text that changes when a Secret does: what the chart made, or the version of one that was given. */}}
+{{/* A text that changes when a Secret does: what the chart generated, or the version of a Secret that was given. */}}
 {{- define "berth.secretMark" -}}
 {{- with include "berth.givenSecret" . -}}
 {{- dig "metadata" "resourceVersion" "" (lookup "v1" "Secret" $.root.Release.Namespace . | default dict) -}}

@@ -1,4 +1,4 @@
-{{/* What the pods of all bundled servers begin with: (dict "root" $ "server" values). */}}
+{{/* What the pods of all bundled servers have in common: (dict "root" $ "server" values). */}}
 {{- define "berth.serverBasics" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -9,7 +9,7 @@ securityContext: {{ include "berth.podSecurity" (dict "user" .server.runAsUser) 
 {{- include "berth.placement" .server }}
 {{- end -}}
 
-{{/* Without storage the data goes with the pod. */}}
+{{/* Without storage the data is lost with the pod. */}}
 {{- define "berth.dataVolume" -}}
 {{- if not .storage.enabled -}}
 - name: data

@@ -1,4 +1,4 @@
-{{/* What a schema can not say, or not in a sentence. */}}
+{{/* What a schema cannot express, or not in a plain sentence. */}}
 {{- define "berth.validate" -}}
 {{- $v := .Values -}}
 {{- $mistakes := list -}}
