@@ -13,17 +13,8 @@ import { engine, isPushed } from "./registry.ts";
 
 const root = join(import.meta.dirname, "../../..");
 
-/** What the images are made of, and what only changes how they are tested. */
-const contents = [
-  ".dockerignore",
-  ".npmrc",
-  "package.json",
-  "package-lock.json",
-  "services",
-  "gateway",
-  "proto",
-];
-const irrelevant = /(\.test|\/testing)\.ts$|\.md$/;
+/** What changes no image's behaviour. */
+const irrelevant = /(\.test|\/testing)\.ts$|\/testing\/|\.md$/;
 
 /** Builds the platform's and the builder's image from this repository and pushes them, unless the registry has them. */
 export async function pushPlatform(bases: Bases): Promise<{ platform: string; builder: string }> {
@@ -48,8 +39,14 @@ export function caBundle(): string | undefined {
   return file && existsSync(file) ? file : undefined;
 }
 
+/** Returns the paths that images are made of: those that `.dockerignore` admits. */
+export async function readImageSources(): Promise<string[]> {
+  const lines = (await readFile(join(root, ".dockerignore"), "utf8")).split("\n");
+  return lines.filter((line) => line.startsWith("!")).map((line) => line.slice(1));
+}
+
 async function treeHash(base: string): Promise<string> {
-  const paths = [...contents, "deploy/images"];
+  const paths = [".dockerignore", ...(await readImageSources())];
   const list = [
     "ls-files",
     "-z",
