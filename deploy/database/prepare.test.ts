@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { createLog } from "../../services/kit/log.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { prepare, waitForDatabase } from "./prepare.ts";
-import { within } from "./provision.ts";
+import { databaseUrl } from "./provision.ts";
 
 const processes = ["gateway", "identity", "variables", "deployer"];
 const log = createLog("test", "silent");
@@ -50,7 +50,7 @@ function installation(admin: URL, extra: Record<string, string> = {}) {
     ...extra,
   };
   const url = (name: string) => {
-    const own = new URL(within(server.href, unique));
+    const own = new URL(databaseUrl(server.href, unique));
     own.username = `${unique}_${name}`;
     own.password = encodeURIComponent(`password of ${name}/@:`);
     return own.href;
@@ -93,7 +93,7 @@ test("without an administrator the migrations of roles that are there run alone"
   const { env, url, unique } = installation(new URL(inject("postgresAdminUrl")));
   await prepare(env, log);
   const fresh = `drop schema identity cascade; create schema identity authorization ${unique}_identity`;
-  await ask(within(inject("postgresAdminUrl"), unique), fresh);
+  await ask(databaseUrl(inject("postgresAdminUrl"), unique), fresh);
   await prepare({ ...env, ADMIN_USER: "", ADMIN_PASSWORD: "" }, log);
   expect(await ask(url("identity"), "select count(*)::int as n from users")).toEqual([{ n: 0 }]);
 });

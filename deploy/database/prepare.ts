@@ -14,7 +14,7 @@ import {
 } from "../../services/kit/process/config.ts";
 import { retry } from "../../services/kit/retry.ts";
 import { isAway } from "../../services/kit/rpc/errors.ts";
-import { checkEncryptionKeys, type Login, prepareDatabase, WrongKey, within } from "./provision.ts";
+import { checkEncryptionKeys, databaseUrl, type Login, prepareDatabase, WrongKey } from "./provision.ts";
 
 const schemes = ["postgres", "postgresql"];
 const root = resolve(import.meta.dirname, "../..");
@@ -24,21 +24,21 @@ const names: Field<string[]> = {
   parse: (value = "") => {
     const list = value.split(",").map((name) => name.trim());
     if (!list.every((name) => /^[a-z]+$/.test(name)))
-      throw new Error("must be names of processes, comma separated");
+      throw new Error("must be names of processes, separated by commas");
     return list;
   },
 };
 
 const prepareFields = {
-  /** The server, as seen by every role; without a password. */
+  /** The server's URL, without a user or password. */
   serverUrl: url("DATABASE_SERVER_URL", schemes),
   database: text("DATABASE_NAME", "berth"),
-  /** Before the name of a process, its role. Roles belong to the whole server. */
+  /** A role's name is this prefix and the process's name: roles are shared by all databases of a server. */
   rolePrefix: text("ROLE_PREFIX", ""),
   processes: names,
-  /** A folder with a file for each process: the password of its role. */
+  /** A folder with a file per process: the password of its role. */
   passwords: text("PASSWORDS_DIR"),
-  /** Who may create roles and databases; without one the roles, database and schemas must be there. */
+  /** A user that may create roles and databases; without it, roles, database and schemas must exist. */
   adminUser: optionalText("ADMIN_USER"),
   adminPassword: optionalText("ADMIN_PASSWORD"),
   encryptionKeys: optionalText("ENCRYPTION_KEYS"),
@@ -46,9 +46,9 @@ const prepareFields = {
 };
 
 /**
- * Brings the database of an installation to this version before its processes start: roles and schemas,
- * then every process's migrations, and the check that the encryption keys are those of the data. Safe to
- * repeat. A server that is away is tried again for `PATIENCE_SECONDS`.
+ * Prepares the database of an installation for this version before its processes start: creates roles and schemas,
+ * checks that the encryption keys are those of the data, and runs every process's migrations. Safe to repeat. Retries
+ * for `PATIENCE_SECONDS` while the server is unavailable.
  */
 export async function prepare(env: Record<string, string | undefined>, log: Logger): Promise<void> {
   const config = readConfig(env, prepareFields);
@@ -66,17 +66,18 @@ export async function prepare(env: Record<string, string | undefined>, log: Logg
   };
   if (config.adminUser !== undefined) {
     const admin = login(config.adminUser, config.adminPassword);
-    await retry(() => prepareDatabase(within(admin, "postgres"), config.database, logins), {
+    await retry(() => prepareDatabase(databaseUrl(admin, "postgres"), config.database, logins), {
       everyMs: 1_000,
       forMs: config.patience * 1_000,
       retryIf: isAway,
-      failed: (error) => log.info({ err: error }, "the database is away"),
+      failed: (error) => log.info({ err: error }, "the database is unavailable"),
     });
-    const inside = within(admin, config.database);
-    if (config.encryptionKeys) await checkEncryptionKeys(inside, "installation", config.encryptionKeys);
+    const { encryptionKeys, database } = config;
+    if (encryptionKeys)
+      await checkEncryptionKeys(databaseUrl(admin, database), "installation", encryptionKeys);
   }
   for (const { name, role, password } of logins) {
-    const pool = createPool(within(login(role, password), config.database), { name: "prepare", max: 1 });
+    const pool = createPool(databaseUrl(login(role, password), config.database), { name: "prepare", max: 1 });
     const applied = await migrate(pool, migrationsOf(name)).finally(() => pool.end());
     log.info({ process: name, applied }, "the schema is up to date");
   }
@@ -88,18 +89,20 @@ export async function waitForDatabase(
   name: string,
   log: Logger,
 ): Promise<void> {
-  const { databaseUrl } = readConfig(env, { databaseUrl: url("DATABASE_URL", schemes) });
-  const pool = createPool(databaseUrl, { name: "wait", max: 1 });
-  for (let said = 0; ; await delay(500)) {
-    const missing = await missingOf(pool, name).catch((error: Error) => error.message);
+  const config = readConfig(env, { databaseUrl: url("DATABASE_URL", schemes) });
+  const pool = createPool(config.databaseUrl, { name: "wait", max: 1 });
+  for (let logged = 0; ; await delay(500)) {
+    const missing = await findMissing(pool, name).catch((error: Error) => error.message);
     if (missing === "") break;
-    if (Date.now() - said > 10_000) log.info({ missing }, "waiting for the database");
-    if (Date.now() - said > 10_000) said = Date.now();
+    if (Date.now() - logged < 10_000) continue;
+    log.info({ missing }, "waiting for the database");
+    logged = Date.now();
   }
   await pool.end();
 }
 
-async function missingOf(pool: Pool, name: string): Promise<string> {
+/** Returns the migrations of a process that the database does not have yet, as one text. */
+async function findMissing(pool: Pool, name: string): Promise<string> {
   const { rows } = await pool.query<{ name: string }>("select name from schema_migrations");
   const files = (await readdir(migrationsOf(name))).filter((file) => file.endsWith(".sql"));
   return files.filter((file) => !rows.some((row) => row.name === file)).join(", ");

@@ -4,7 +4,7 @@ import pg from "pg";
 /** A role of the database, and the schema of one process that it owns. */
 export type Login = { name: string; role: string; password: string };
 
-/** The encryption keys given are not those that this database was written with. */
+/** The given encryption keys are not those that the database's data was encrypted with. */
 export class WrongKey extends Error {
   override name = "WrongKey";
 }
@@ -12,9 +12,9 @@ export class WrongKey extends Error {
 const quote = pg.escapeIdentifier;
 
 /**
- * Makes the roles, the database and the schemas that the processes expect; each role owns its schema and
- * sees nothing else. It can be done again: what is there stays, and passwords become those given. `admin`
- * is the URL of another database of the server, with a role that may create roles and databases.
+ * Creates the roles, the database and the schemas that the processes expect; each role owns its schema and has no
+ * access to the others. Safe to repeat: what exists stays, and passwords are set to those given. `admin` is the URL
+ * of another database of the server, with a role that may create roles and databases.
  */
 export async function prepareDatabase(admin: string, database: string, logins: Login[]): Promise<void> {
   const name = quote(database);
@@ -26,7 +26,7 @@ export async function prepareDatabase(admin: string, database: string, logins: L
     for (const { role } of logins)
       await client.query(`GRANT CONNECT, TEMPORARY ON DATABASE ${name} TO ${quote(role)}`);
   });
-  await withClient(within(admin, database), async (client) => {
+  await withClient(databaseUrl(admin, database), async (client) => {
     for (const login of logins) {
       const [role, schema] = [quote(login.role), quote(login.name)];
       await client.query(`CREATE SCHEMA IF NOT EXISTS ${schema} AUTHORIZATION ${role}`);
@@ -35,25 +35,25 @@ export async function prepareDatabase(admin: string, database: string, logins: L
   });
 }
 
-/** Makes a role that can log in, unless it is there, and gives it this password. */
+/** Creates a role unless it exists, lets it log in, and sets its password. */
 export async function ensureRole(client: pg.Client, role: string, password: string): Promise<void> {
   const { rowCount } = await client.query("SELECT FROM pg_roles WHERE rolname = $1", [role]);
   if (rowCount === 0) await client.query(`CREATE ROLE ${quote(role)}`);
   await client.query(`ALTER ROLE ${quote(role)} LOGIN PASSWORD ${pg.escapeLiteral(password)}`);
-  // An administrator that is no superuser has to be a member of whom it makes an owner.
+  // An administrator that is not a superuser must be a member of a role to make it an owner.
   const { rows } = await client.query("SELECT rolsuper FROM pg_roles WHERE rolname = current_user");
   if (!rows[0].rolsuper) await client.query(`GRANT ${quote(role)} TO CURRENT_USER`);
 }
 
 /**
- * The database remembers by a fingerprint which keys it was written with. Another key under a known id, or
- * none of the known ids, means that values would be unreadable. `schema` is where it remembers.
+ * Compares the keys with the fingerprints of those that the data was encrypted with, and stores the fingerprints of
+ * new ones in `schema`. A different key under a known id, or no known id at all, would leave values unreadable.
  *
- * @throws WrongKey
+ * @throws WrongKey when the data could not be read with these keys.
  */
-export async function checkEncryptionKeys(database: string, schema: string, keys: string): Promise<void> {
+export async function checkEncryptionKeys(url: string, schema: string, keys: string): Promise<void> {
   const table = `${quote(schema)}.encryption_keys`;
-  await withClient(database, async (client) => {
+  await withClient(url, async (client) => {
     await client.query(`CREATE SCHEMA IF NOT EXISTS ${quote(schema)}`);
     await client.query(
       `CREATE TABLE IF NOT EXISTS ${table} (id text PRIMARY KEY, fingerprint text NOT NULL)`,
@@ -72,7 +72,7 @@ export async function checkEncryptionKeys(database: string, schema: string, keys
   });
 }
 
-/** By which a key is recognised without being known: id → fingerprint. */
+/** Returns a fingerprint for each key id, by which a key is recognised without being stored. */
 function fingerprints(encryptionKeys: string): Map<string, string> {
   const pairs = encryptionKeys.split(",").map((part) => {
     const [id = "", key = ""] = part.trim().split(/:(.*)/s);
@@ -82,19 +82,16 @@ function fingerprints(encryptionKeys: string): Map<string, string> {
   return new Map(pairs);
 }
 
-/** The URL of another database of the same server. */
-export function within(server: string, database: string): string {
-  const inside = new URL(server);
-  inside.pathname = `/${database}`;
-  return inside.href;
+/** Returns the URL of another database of the same server. */
+export function databaseUrl(server: string, database: string): string {
+  const url = new URL(server);
+  url.pathname = `/${database}`;
+  return url.href;
 }
 
-/** Does work on a connection of its own. */
-export async function withClient(
-  database: string,
-  work: (client: pg.Client) => Promise<void>,
-): Promise<void> {
-  const client = new pg.Client({ connectionString: database, connectionTimeoutMillis: 10_000 });
+/** Calls `work` with a new connection, and closes it afterwards. */
+export async function withClient(url: string, work: (client: pg.Client) => Promise<void>): Promise<void> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
   client.on("error", () => {});
   await client.connect();
   try {

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 
 /**
- * For tests: a process that runs `body` (statements of a module; `print(value)` hands a value over) and then
- * waits, so that it can be killed in the middle of its life. `path` is the PATH it sees.
+ * For tests: starts a process that runs `body` (statements of a module) and then waits, so that it can be killed.
+ * Returns the first value that `body` passes to `print`. `path` is the process's PATH.
  */
 export async function launch<T>(
   body: string,
@@ -16,21 +16,21 @@ export async function launch<T>(
     stdio: ["ignore", "pipe", "inherit"],
   });
   for await (const line of createInterface(child.stdout)) return { value: JSON.parse(line), process: child };
-  throw new Error("the launched process ended without a word");
+  throw new Error("the launched process exited without printing a value");
 }
 
-/** Kill without a chance to clean up, and wait until the process is gone. */
+/** Kills a process with SIGKILL, and waits until it is gone. */
 export async function killHard(child: ChildProcess): Promise<void> {
   child.kill("SIGKILL");
   if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
 }
 
-/** The address of a module by its path in deploy/local, to import it from `body`. */
+/** Returns the URL of a module in deploy/local, for an import in `body`. */
 export function moduleUrl(name: string): string {
   return new URL(`./${name}`, import.meta.url).href;
 }
 
-/** Wait until `holds` is true. */
+/** Waits until `holds` returns true. */
 export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
 }

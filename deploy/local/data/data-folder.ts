@@ -41,7 +41,7 @@ export async function takeDataFolder(data: string): Promise<{ folder: DataFolder
   return { folder, lock };
 }
 
-/** Returns whether nothing was ever stored in the folder. */
+/** Returns whether nothing has been stored in the folder yet. */
 export async function isFresh(folder: DataFolder): Promise<boolean> {
   const names: string[] = await readdir(folder.postgres).catch(() => []);
   return !names.includes("data");

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { StartFailure } from "../terminal/failure.ts";
 
-/** What the holder of a folder writes about itself. `url` is where the instance answers, once it does. */
+/** What the holder of a folder writes about itself. `url` is the address of the instance, once it answers. */
 export type Holder = { pid: number; url?: string };
 
 export type FolderLock = {
-  /** Publishes where this instance answers, for the error of others who want the folder. */
+  /** Publishes the address of this instance, for the error that others get who want the folder. */
   announce(url: string): Promise<void>;
   release(): void;
 };

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { makeToken } from "../../../services/kit/bearer-token.ts";
 import { StartFailure } from "../terminal/failure.ts";
 
-/** What is generated once for a data folder. */
+/** The secrets of a data folder, generated once. */
 export type Secrets = {
   /** Signs the caller's identity between processes; base64 of 32 bytes, comma separated, first signs. */
   internalKeys: string;

@@ -10,10 +10,10 @@ import {
 } from "../../../services/kit/process/program.ts";
 import { StartFailure } from "../terminal/failure.ts";
 
-/** The version that is fetched where no nats-server is found. */
+/** The version that is fetched when no nats-server is found. */
 const WANTED = "2.14.5";
 
-/** The oldest version that has all this platform uses. */
+/** The oldest version with everything that this platform uses. */
 const OLDEST = [2, 9] as const;
 
 const NATS: WantedProgram = {
@@ -80,7 +80,7 @@ export async function findNatsServer(
 function buildWithGo(): Source {
   return async ({ work, run, progress }) => {
     await run("go", ["version"], { timeout: 30_000 });
-    progress(`building nats-server ${WANTED} with Go, once (half a minute or two)`);
+    progress(`building nats-server ${WANTED} with Go, once (30 s to 2 minutes)`);
     const source = `github.com/nats-io/nats-server/v2@v${WANTED}`;
     const env = { ...process.env, GOBIN: work, CGO_ENABLED: "0", GOFLAGS: "-ldflags=-s -ldflags=-w" };
     await run("go", ["install", source], { cwd: work, env, timeout: 10 * 60_000 });

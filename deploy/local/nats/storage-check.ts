@@ -4,14 +4,14 @@ import { httpGet } from "../processes/http-get.ts";
 import type { NatsServer } from "./nats.ts";
 
 const CHECK_MS = 2_000;
-/** How often in a row its streams must be unhealthy: one bad answer may come from a moment of load. */
+/** How often in a row streams must be unhealthy: a single failure may be due to load. */
 const FAILED_CHECKS = 3;
-/** With less free space than this it would fail again at once. */
+/** With less free space than this the server would fail again at once. */
 const ROOM_BYTES = 16 * 1024 * 1024;
 
 /**
- * Stops a server that refuses messages although its disk has room: after a write error, such as that of a full
- * disk, nats-server refuses them until it is restarted, which its supervisor does.
+ * Stops a server that refuses messages although its disk has room, so that its supervisor restarts it: after a write
+ * error, such as that of a full disk, nats-server refuses messages until then.
  */
 export async function stopOnStorageFailure(server: NatsServer, dir: string): Promise<void> {
   let running = true;
@@ -24,7 +24,7 @@ export async function stopOnStorageFailure(server: NatsServer, dir: string): Pro
   }
 }
 
-/** Returns false only when it reports a failed stream; one that does not answer counts as healthy. */
+/** Returns false only when the server reports a failed stream; one that does not answer counts as healthy. */
 async function isHealthy({ monitorUrl }: NatsServer): Promise<boolean> {
   const answer = await httpGet(`${monitorUrl}/healthz`).catch(() => undefined);
   return answer?.status !== 503;

@@ -38,7 +38,7 @@ export async function findOsUser(dir: string, binary: string): Promise<OsUser> {
 function osUsersForRoot({ uid, gid }: { uid: number; gid: number }): OsUser[] {
   const unshare = ["unshare", "--user", `--map-user=${NOBODY}`, `--map-group=${NOBODY}`, "--"];
   const passThrough = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"];
-  // Without this bit access(2), which PostgreSQL asks about its own files, knows nothing of the capability.
+  // Without this bit access(2), by which PostgreSQL checks its files, ignores the capability.
   const knownToAccess = "--securebits=+no_setuid_fixup";
   const become = [`--reuid=${uid}`, `--regid=${gid}`, "--clear-groups"];
   const setpriv = ["setpriv", ...become, knownToAccess, ...passThrough, "--"];

@@ -27,7 +27,7 @@ export type PostgresServer = Running & {
 
 /**
  * Starts PostgreSQL on a folder, listening on 127.0.0.1 only, and waits until a connection works.
- * The superuser's password is made once and kept in `<dir>/password` (mode 0600). A server that a killed
+ * The superuser's password is generated once and kept in `<dir>/password` (mode 0600). A server that a killed
  * process left running on the folder is stopped first.
  *
  * @throws StartFailure `folderTaken` when the folder is in use, `folderDamaged` when its files cannot be
@@ -66,7 +66,7 @@ async function start(options: PostgresOptions): Promise<PostgresServer> {
 
 const ENDING = { stop: "SIGINT", graceMs: 8_000, kill: "SIGQUIT" } as const;
 
-/** By which an orphan on this folder is recognised, also one that runs as another user. */
+/** Identifies an orphan on this folder, also one that runs as another user. */
 const MARKER = "cluster_name=berth";
 
 function settings(durable: boolean): string[] {
@@ -74,7 +74,7 @@ function settings(durable: boolean): string[] {
     MARKER,
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
-    // A laptop's share: few helpers, little memory.
+    // Sized for a laptop: few worker processes, little memory.
     "shared_buffers=32MB",
     "max_connections=200",
     "max_worker_processes=2",
@@ -86,15 +86,15 @@ function settings(durable: boolean): string[] {
     "wal_level=minimal",
     "max_wal_senders=0",
     "max_wal_size=256MB",
-    // A statement or its parameters may hold a secret: they stay out of the log.
+    // A statement or its parameters may contain a secret: they are not logged.
     "log_min_error_statement=panic",
     "log_error_verbosity=terse",
     "log_checkpoints=off",
   ];
-  const careless = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "checkpoint_timeout=1h"];
-  // One call for the file system after a crash, however many databases its addons have.
+  const fast = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "checkpoint_timeout=1h"];
+  // Recovery syncs the file system with one call, however many databases the addons have.
   const system = process.platform === "linux" ? ["recovery_init_sync_method=syncfs"] : [];
-  return [...common, ...system, ...(durable ? [] : careless)].flatMap((setting) => ["-c", setting]);
+  return [...common, ...system, ...(durable ? [] : fast)].flatMap((setting) => ["-c", setting]);
 }
 
 /**
@@ -123,8 +123,8 @@ async function endLeftover(data: string): Promise<void> {
 }
 
 /**
- * Kills the sessions of a server that was killed alone. They live on for a while, can no longer save anything, and
- * no new server can start while they hold the shared memory.
+ * Kills the sessions of a server that was itself killed. They run on for a while and can no longer commit, but hold
+ * the shared memory, without which no new server can start.
  */
 async function endSessions(data: string): Promise<void> {
   for (const pid of await findByWorkingDirectory(data)) {

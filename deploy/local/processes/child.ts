@@ -30,7 +30,7 @@ export type Child = {
 };
 
 /**
- * Starts a program with its output appended to the file `log` (no pipe: it can go on writing when this process is
+ * Starts a program with its output appended to the file `log` (no pipe: it can keep writing when this process is
  * gone). It runs in a session of its own, so that a Ctrl-C in the terminal reaches only the launcher, which stops
  * its children in order. Where the system supports it, it gets `deathSignal` when this process dies.
  */
