@@ -151,7 +151,7 @@ async function leftovers(): Promise<string[]> {
   const lists = all.flatMap(([apiVersion, ...names]) =>
     names.map(async (one) => {
       const kind: Kind<KubernetesObject> = { apiVersion, kind: one, plural: "" };
-      return (await kube.page(kind, { labels })).items.map(({ metadata }) => `${one} ${metadata!.name}`);
+      return (await kube.list(kind, { labels })).items.map(({ metadata }) => `${one} ${metadata!.name}`);
     }),
   );
   return (await Promise.all(lists)).flat();

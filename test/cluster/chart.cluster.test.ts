@@ -27,10 +27,10 @@ beforeAll(async () => {
 afterAll(() => world?.stop());
 
 const deployments = async (labels = "app.kubernetes.io/component") =>
-  (await kube.page<V1Deployment>(kinds.Deployment, { namespace, labels })).items;
+  (await kube.list<V1Deployment>(kinds.Deployment, { namespace, labels })).items;
 
 const secrets = async () => {
-  const { items } = await kube.page<V1Secret>(kinds.Secret, { namespace });
+  const { items } = await kube.list<V1Secret>(kinds.Secret, { namespace });
   const own = items.filter(({ type }) => !type?.startsWith("helm.sh/"));
   return Object.fromEntries(own.map(({ metadata, data }) => [metadata!.name, data]));
 };
@@ -68,7 +68,7 @@ describe("an upgrade", () => {
   }, 600_000);
 });
 
-const pods = async (labels: string) => (await kube.page<V1Pod>(kinds.Pod, { namespace, labels })).items;
+const pods = async (labels: string) => (await kube.list<V1Pod>(kinds.Pod, { namespace, labels })).items;
 
 /** Writes and reads again and again on kept connections until `stop`; gives the statuses. */
 function ask({ baseUrl, ownerToken }: Platform, path: string) {
@@ -123,10 +123,10 @@ describe("the deployer's rights", () => {
 
   test("reach into namespaces that it made, once it has bound its role there", async () => {
     await deployer.apply(kinds.Namespace, space(own, restricted));
-    expect(await refusal(deployer.page(kinds.Secret, { namespace: own }))).toMatch("cannot list resource");
+    expect(await refusal(deployer.list(kinds.Secret, { namespace: own }))).toMatch("cannot list resource");
     await deployer.apply(kinds.RoleBinding, binding(own));
     await eventually("the role holds", async () => {
-      const answer = await refusal(deployer.page(kinds.Secret, { namespace: own }));
+      const answer = await refusal(deployer.list(kinds.Secret, { namespace: own }));
       return answer === "";
     });
   });
@@ -151,7 +151,7 @@ describe("the deployer's rights", () => {
 
   test("do not read Secrets of the platform or of the cluster", async () => {
     for (const where of [{ namespace }, { namespace: "kube-system" }, {}])
-      expect(await refusal(deployer.page(kinds.Secret, where))).toContain("cannot list resource");
+      expect(await refusal(deployer.list(kinds.Secret, where))).toContain("cannot list resource");
   });
 
   test("do not delete what they did not make", async () => {
@@ -215,14 +215,14 @@ describe("the walls", () => {
   });
 
   async function buildsNamespace(): Promise<string> {
-    const { items } = await kube.page(kinds.Namespace, { labels: "app.kubernetes.io/component=builds" });
+    const { items } = await kube.list(kinds.Namespace, { labels: "app.kubernetes.io/component=builds" });
     return items.map(({ metadata }) => metadata!.name!).find((name) => name.startsWith(prefix))!;
   }
 
   /** Servers that the chart brought. */
   async function serversOf(): Promise<Record<string, string>> {
     const known = { postgres: 5432, nats: 4222, "object-store": 7070 };
-    const sets = await kube.page(kinds.StatefulSet, { namespace });
+    const sets = await kube.list(kinds.StatefulSet, { namespace });
     const there = Object.entries(known).filter(([part]) =>
       sets.items.some(({ metadata }) => metadata!.name === `${prefix}-${part}`),
     );

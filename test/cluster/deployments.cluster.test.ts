@@ -51,9 +51,9 @@ async function webService() {
 }
 
 const jobsOf = async (serviceId: string) =>
-  (await kube.page(Job, { labels: selector({ [label("service")]: serviceId }) })).items;
+  (await kube.list(Job, { labels: selector({ [label("service")]: serviceId }) })).items;
 const podsOf = async (serviceId: string) =>
-  (await kube.page(Pod, { labels: selector({ [label("service")]: serviceId }) })).items;
+  (await kube.list(Pod, { labels: selector({ [label("service")]: serviceId }) })).items;
 
 test("a Dockerfile with RUN is built, and its image runs pinned by digest", async () => {
   const { live, said, id, log } = await webService();
@@ -180,10 +180,10 @@ test("a deleted project leaves no namespace, pod or Job in the cluster", async (
   const { P, live, id, environmentId } = await webService();
   await live({ "package.json": "{}", "server.js": saying("soon gone") });
   const labels = selector({ ...managed, [label("environment")]: environmentId });
-  expect((await kube.page(Namespace, { labels })).items).toHaveLength(1);
+  expect((await kube.list(Namespace, { labels })).items).toHaveLength(1);
   await world.must("DELETE", P, { confirmImpact: true });
   await eventually("nothing of it is left", async () => {
-    const namespaces = (await kube.page(Namespace, { labels })).items;
+    const namespaces = (await kube.list(Namespace, { labels })).items;
     return namespaces.length + (await podsOf(id)).length + (await jobsOf(id)).length === 0;
   });
 });
@@ -216,7 +216,7 @@ test.each(states)(
 async function passMinutes(serviceId: string, minutes: number): Promise<void> {
   const { namespace } = inject("platform")!;
   const labels = "app.kubernetes.io/component=postgres";
-  const [database] = (await kube.page(Pod, { namespace, labels })).items;
+  const [database] = (await kube.list(Pod, { namespace, labels })).items;
   const earlier = `with earlier as (update deployer.deployments
       set build_started_at = build_started_at - interval '${minutes} minutes'
       where service_id = '${serviceId}' and status = 'building')
@@ -230,13 +230,13 @@ async function passMinutes(serviceId: string, minutes: number): Promise<void> {
 async function killDeployers(): Promise<void> {
   const { namespace } = inject("platform")!;
   const which = { namespace, labels: "app.kubernetes.io/component=deployer" };
-  const killed = (await kube.page(Pod, which)).items.map(({ metadata }) => metadata!);
+  const killed = (await kube.list(Pod, which)).items.map(({ metadata }) => metadata!);
   expect(killed.length).toBeGreaterThan(0);
   await Promise.all(
     killed.map(({ name = "" }) => kube.remove(Pod, name, namespace, { gracePeriodSeconds: 0 })),
   );
   await eventually("others are ready", async () => {
-    const { items } = await kube.page(Pod, which);
+    const { items } = await kube.list(Pod, which);
     const ready = (pod: V1Pod) =>
       pod.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True");
     const gone = killed.every(({ uid }) => items.every(({ metadata }) => metadata!.uid !== uid));

@@ -1,11 +1,11 @@
 import type { AddonAddress, AddonType } from "./port.ts";
 
-/** Role and database of an addon have one name, made from the service's id. */
+/** Returns the name of an addon's role and of its database. */
 export function addonName(serviceId: string): string {
   return `addon_${serviceId.replace(/^svc_/, "")}`;
 }
 
-/** What an addon publishes (docs/addons.md#keys): where it answers, and to what. */
+/** Returns the keys that an addon publishes (docs/addons.md#keys). */
 export function addonKeys(
   type: AddonType,
   { host, port }: AddonAddress,

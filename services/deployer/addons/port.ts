@@ -1,23 +1,23 @@
 import type { RuntimeState, ServiceSize, UsageChange } from "../runtime/port.ts";
 
 /**
- * The port through which the deployer runs managed addons. On one machine a postgres addon is a database in a
- * server of others and a redis addon a process; on a cluster each is a StatefulSet with a volume.
+ * The port through which the deployer runs managed addons. On one machine a postgres addon is a database in a shared
+ * server and a redis addon a process; on a cluster each is a StatefulSet with a volume.
  */
 
 export const ADDON_TYPES = ["postgres", "redis"] as const;
 
 export type AddonType = (typeof ADDON_TYPES)[number];
 
-/** Which addon. */
+/** Identifies an addon. */
 export type AddonRef = {
   serviceId: string;
   type: AddonType;
-  /** Absent for one that is no service any more: `list` told it, so the adapter knows where it is. */
+  /** Absent for one whose service no longer exists: `list` returned it, so the adapter knows where it is. */
   environmentId?: string;
 };
 
-/** Whose it is, and what it should be. */
+/** The desired state of an addon. */
 export type Addon = AddonRef & {
   accountId: string;
   projectId: string;
@@ -25,54 +25,54 @@ export type Addon = AddonRef & {
   /** The service's name, unique in its environment. */
   name: string;
   size: ServiceSize;
-  /** The port it answered at before, where that is not always the same. */
+  /** The port it had before, where ports differ between addons. */
   port?: number;
-  /** Grows with each password: a process that stood still must not bring an older one back. */
+  /** Grows with each password, so that a process that was suspended cannot bring an older one back. */
   generation: number;
 };
 
 export type AddonAddress = { host: string; port: number };
 
 /**
- * `ready`: it answers to this password and to no other; `port` where it has to be remembered.
- * `waiting`: it is on its way, and `watch` tells of it. `failed`: it does not come without somebody's help; it
- * is tried again now and then. `message` is a sentence for users.
+ * `ready`: it accepts this password and no other; `port` where it has to be remembered. `waiting`: progress is under way,
+ * and `watch` reports it. `failed`: it needs somebody's help; the deployer retries every 15 s. `message` is a sentence for
+ * users.
  */
 export type AddonOutcome =
   | { state: "ready"; port?: number }
   | { state: "waiting"; message: string }
   | { state: "failed"; message: string };
 
-/** What is seen of an addon's own server. */
+/** The observed state of an addon's own server. */
 export type AddonStatus = AddonRef & {
-  /** It answers, and has all it should have. */
+  /** It serves, and nothing that belongs to it is missing. */
   running: boolean;
   size: ServiceSize;
-  /** As a runtime's. */
+  /** As in `RuntimeStatus`. */
   usage: UsageChange[];
-  /** Why it does not run, where more is known than that it has ended. */
+  /** Why it does not run, where more is known than that it exited. */
   problem?: { state: Exclude<RuntimeState, "running" | "stopped">; message: string };
 };
 
 export type AddonServers = {
   /**
-   * The types whose addons have a server of their own, which this adapter watches. Of the others it knows
-   * nothing once they are ready: they live in a server of others, and count as running while they exist.
+   * The types whose addons have a server of their own, which this adapter watches. The others share a server; once ready,
+   * they count as running while they exist.
    */
   readonly ownServer: readonly AddonType[];
   /**
-   * Brings the addon to what it should be, with this password. Each step can be repeated, and two processes
-   * may do it at once. Throws when it cannot be told, for instance because a server does not answer.
+   * Brings the addon to its desired state, with this password. Idempotent, and safe while another process does the same.
+   * Throws when the outcome is unknown, for instance because a server does not answer.
    */
   ensure(addon: Addon, password: string): Promise<AddonOutcome>;
-  /** Where apps of its environment reach a ready addon. */
+  /** Returns where apps of its environment reach a ready addon. */
   address(addon: Pick<Addon, "type" | "environmentId" | "name" | "port">): AddonAddress;
   /** Removes it with its data; resolves when nothing is left. Idempotent. */
   remove(addon: AddonRef): Promise<void>;
-  /** Undefined when there is no server for it. Only for the types of `ownServer`. */
+  /** Returns undefined when it has no server. Only for the types of `ownServer`. */
   status(addon: AddonRef): Promise<AddonStatus | undefined>;
-  /** All servers this process knows of, also those that the deployer has forgotten (then: `remove` it). */
+  /** Returns all servers this process knows, including those whose service no longer exists (`remove` them). */
   list(): Promise<AddonStatus[]>;
-  /** Calls back when something about an addon changed; for speed only, `status` is the truth. */
+  /** Calls `listener` when something about an addon changed; for speed only, `status` is the truth. */
   watch(listener: (serviceId: string) => void): void;
 };

@@ -1,54 +1,55 @@
 import { type Db, execute, one } from "../../kit/postgres/db.ts";
 import type { Addon, AddonStatus } from "./port.ts";
 
-type AddonFacts = Omit<Addon, "port" | "generation"> & {
+type AddonRow = Omit<Addon, "port" | "generation"> & {
   port?: number | null;
-  /** How often something about it was published. */
+  /** How many times its keys were published. */
   revision: number;
   secret: Buffer;
   next?: Buffer | null;
 };
 
-const FACTS = `id as "serviceId", account_id as "accountId", project_id as "projectId", name, type,
+const ADDON_ROW = `id as "serviceId", account_id as "accountId", project_id as "projectId", name, type,
   environment_id as "environmentId", config ->> 'size' as size, addon_port as port,
   addon_revision as revision, addon_secret as secret, addon_next_secret as next`;
 
-/** SQL that is true for a service `a` that is an addon still being made. */
+/** SQL that is true for a service `a` that is an addon being provisioned. */
 export const BEING_MADE = "a.addon_state = 'provisioning' and a.deleting_at is null";
 
-/** What the facts say it should be, with the password that counts or with the next one. */
-export function addonOf(facts: AddonFacts, rotating: boolean): Addon {
-  const { secret: _, next: __, revision, port, ...addon } = facts;
+/** Returns the desired state of an addon, with its current password or, when `rotating`, with the next one. */
+export function toAddon(row: AddonRow, rotating: boolean): Addon {
+  const { secret: _, next: __, revision, port, ...addon } = row;
   return { ...addon, port: port ?? undefined, generation: revision * 2 + (rotating ? 1 : 0) };
 }
 
-/** Keeps the first password that is offered; gives the one that counts. */
-export function keepSecret(db: Db, serviceId: string, sealed: Buffer) {
-  return one<AddonFacts>(
+/** Stores the password unless the addon has one, and returns the addon with its password. */
+export function ensureSecret(db: Db, serviceId: string, sealed: Buffer) {
+  return one<AddonRow>(
     db,
     "addon_secret",
     `update services set addon_secret = coalesce(addon_secret, $2)
-     where id = $1 and deleting_at is null returning ${FACTS}`,
+     where id = $1 and deleting_at is null returning ${ADDON_ROW}`,
     [serviceId, sealed],
   );
 }
 
-/** An addon that is not being deleted and has a password. */
-export function addonFacts(db: Db, serviceId: string) {
-  return one<AddonFacts>(
+/** Returns an addon that is not being deleted and has a password. */
+export function findAddon(db: Db, serviceId: string) {
+  return one<AddonRow>(
     db,
     "addon_facts",
-    `select ${FACTS} from services where id = $1 and deleting_at is null and addon_secret is not null`,
+    `select ${ADDON_ROW} from services where id = $1 and deleting_at is null and addon_secret is not null`,
     [serviceId],
   );
 }
 
-type Published = { accountId: string; revision: number };
+/** A publication of an addon's keys. */
+export type Publication = { accountId: string; revision: number };
 const PUBLISHED = `returning account_id as "accountId", addon_revision as revision`;
 
-/** It can be used, at this port if it has one of its own; undefined when that is nothing new. */
-export function addonReady(db: Db, serviceId: string, port: number | undefined) {
-  return one<Published>(
+/** Marks an addon as ready, at this port if it has one of its own; undefined when nothing changed. */
+export function markReady(db: Db, serviceId: string, port: number | undefined) {
+  return one<Publication>(
     db,
     "addon_ready",
     `update services set addon_state = 'ready', addon_message = null, addon_port = $2,
@@ -60,31 +61,28 @@ export function addonReady(db: Db, serviceId: string, port: number | undefined) 
   );
 }
 
-/** Says why an addon does not come without somebody's help. */
-export function addonFailed(db: Db, serviceId: string, message: string) {
+/** Records that an addon cannot be provisioned without somebody's help. Returns 0 when that is known already. */
+export function markFailed(db: Db, serviceId: string, message: string) {
+  return markUnready(db, serviceId, "failed", message);
+}
+
+/** Records what an addon that is being provisioned waits for. */
+export function markWaiting(db: Db, serviceId: string, message: string) {
+  return markUnready(db, serviceId, "provisioning", message);
+}
+
+function markUnready(db: Db, serviceId: string, state: "failed" | "provisioning", message: string) {
   return execute(
     db,
-    "addon_failed",
-    `update services set addon_state = 'failed', addon_message = $2
+    "addon_unready",
+    `update services set addon_state = $2, addon_message = $3
      where id = $1 and addon_state in ('provisioning', 'failed')
-       and (addon_state, addon_message) is distinct from ('failed', $2)`,
-    [serviceId, message],
+       and (addon_state, addon_message) is distinct from ($2, $3)`,
+    [serviceId, state, message],
   );
 }
 
-/** Says why an addon that is still being provisioned is not there yet. */
-export function addonWaiting(db: Db, serviceId: string, message: string) {
-  return execute(
-    db,
-    "addon_waiting",
-    `update services set addon_state = 'provisioning', addon_message = $2
-     where id = $1 and addon_state in ('provisioning', 'failed')
-       and (addon_state, addon_message) is distinct from ('provisioning', $2)`,
-    [serviceId, message],
-  );
-}
-
-/** Asks for a new password; one that is asked for already counts. False when the addon is not ready. */
+/** Requests a new password unless one is requested already. Returns false when the addon is not ready. */
 export async function beginRotation(db: Db, serviceId: string, sealed: Buffer): Promise<boolean> {
   const begun = await execute(
     db,
@@ -96,9 +94,9 @@ export async function beginRotation(db: Db, serviceId: string, sealed: Buffer): 
   return begun === 1;
 }
 
-/** The server knows the new password: it is published from now on. Undefined when that was done already. */
-export function addonRotated(db: Db, serviceId: string, next: Buffer, port: number | undefined) {
-  return one<Published>(
+/** Makes the next password, which the server accepts now, the current one; undefined when that was done already. */
+export function completeRotation(db: Db, serviceId: string, next: Buffer, port: number | undefined) {
+  return one<Publication>(
     db,
     "addon_rotated",
     `update services set addon_secret = addon_next_secret, addon_next_secret = null, addon_rotated_at = now(),
@@ -108,7 +106,7 @@ export function addonRotated(db: Db, serviceId: string, next: Buffer, port: numb
   );
 }
 
-/** Records how an addon's own server is; only for the owner of the lease. */
+/** Records the status of an addon's own server, as the owner of the lease; returns 0 for anybody else. */
 export function recordAddon(
   db: Db,
   owner: number,

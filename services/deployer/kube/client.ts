@@ -8,27 +8,27 @@ import {
   type V1DeleteOptions,
 } from "@kubernetes/client-node";
 
-/** One kind of object, as the API names it. */
+/** A kind of object, in the API's words. */
 export type Kind<T extends KubernetesObject> = {
   apiVersion: string;
   kind: string;
-  /** The last part of its path, for watches. */
+  /** The last segment of its path, for watches. */
   plural: string;
-  /** Never set: binds the type of the objects to their kind. */
+  /** Never set: ties the type of the objects to their kind. */
   readonly of?: T;
 };
 
-/** An object that is sent: Kubernetes fills in the rest. */
+/** An object as a client sends it; Kubernetes fills in the rest. */
 export type Sent<T> = Omit<T, "status"> & { metadata: { name: string; namespace?: string } };
 
 export type Kube = ReturnType<typeof connectKube>;
 
-/** Who owns the fields that Berth sets by server-side apply. */
+/** Owns the fields that Berth sets by server-side apply. */
 const FIELD_MANAGER = "berth";
 
 /**
- * The API of the cluster that this process runs in, or that KUBECONFIG names. Errors are the client's
- * `ApiException`; `isStatus` tells them apart.
+ * Returns a client for the cluster that this process runs in, or that KUBECONFIG names. Calls fail with the library's
+ * `ApiException`; `isStatus` tells one from another.
  */
 export function connectKube(config = defaultConfig()) {
   shareConnections(config);
@@ -37,39 +37,34 @@ export function connectKube(config = defaultConfig()) {
   return {
     config,
     /**
-     * Brings an object to these fields, making it when it is not there; fields of others stay. With
-     * `metadata.resourceVersion` it is refused (409) when somebody changed it since.
+     * Sets these fields of an object and creates it if it does not exist; fields that others manage stay. Fails with
+     * 409 when `metadata.resourceVersion` is given and the object has changed since.
      */
     apply<T extends KubernetesObject>(kind: Kind<T>, object: Sent<T>): Promise<T> {
-      const { apiVersion, kind: name } = kind;
-      const whole = { ...object, apiVersion, kind: name } as unknown as T;
+      const whole = withKind(kind, object);
       return api.patch(whole, undefined, undefined, FIELD_MANAGER, true, PatchStrategy.ServerSideApply);
     },
 
-    /** Makes an object; 409 when there is one of this name. */
+    /** Creates an object; fails with 409 when one of this name exists. */
     create<T extends KubernetesObject>(kind: Kind<T>, object: Sent<T>): Promise<T> {
-      const { apiVersion, kind: name } = kind;
-      const whole = { ...object, apiVersion, kind: name } as unknown as T;
-      return api.create(whole, undefined, undefined, FIELD_MANAGER);
+      return api.create(withKind(kind, object), undefined, undefined, FIELD_MANAGER);
     },
 
-    /** Merges fields into an object that is there; 404 when it is not. */
+    /** Merges fields into an existing object; fails with 404 when there is none. */
     merge<T extends KubernetesObject>(
       kind: Kind<T>,
       object: object & { metadata: { name: string } },
     ): Promise<T> {
-      const { apiVersion, kind: name } = kind;
-      const part = { ...object, apiVersion, kind: name } as unknown as T;
+      const part = withKind(kind, object);
       return api.patch(part, undefined, undefined, FIELD_MANAGER, undefined, PatchStrategy.MergePatch);
     },
 
     get<T extends KubernetesObject>(kind: Kind<T>, name: string, namespace?: string): Promise<T | undefined> {
-      const { apiVersion, kind: kindName } = kind;
-      return orNothing(api.read<T>({ apiVersion, kind: kindName, metadata: { name, namespace } } as never));
+      return undefinedIfMissing(api.read<T>(withKind(kind, { metadata: { name, namespace } }) as never));
     },
 
-    /** Everything of a kind that carries the labels, and the version of the cluster's state it shows. */
-    async page<T extends KubernetesObject>(
+    /** Returns all objects of a kind that have these labels, and the resource version of the list. */
+    async list<T extends KubernetesObject>(
       kind: Kind<T>,
       { namespace, labels }: { namespace?: string; labels?: string } = {},
     ): Promise<{ items: T[]; version: string }> {
@@ -95,18 +90,23 @@ export function connectKube(config = defaultConfig()) {
       }
     },
 
-    /** Removes an object with what it owns; fine when it is not there. */
+    /** Deletes an object and what it owns; one that does not exist is fine. */
     async remove<T extends KubernetesObject>(
       kind: Kind<T>,
       name: string,
       namespace?: string,
       options: V1DeleteOptions = { propagationPolicy: "Background" },
     ): Promise<void> {
-      const { apiVersion, kind: kindName } = kind;
-      const which = { apiVersion, kind: kindName, metadata: { name, namespace } };
-      await orNothing(api.delete(which, undefined, undefined, undefined, undefined, undefined, options));
+      const which = withKind(kind, { metadata: { name, namespace } });
+      await undefinedIfMissing(
+        api.delete(which, undefined, undefined, undefined, undefined, undefined, options),
+      );
     },
   };
+}
+
+function withKind<T extends KubernetesObject>({ apiVersion, kind }: Kind<T>, object: object): T {
+  return { ...object, apiVersion, kind } as T;
 }
 
 function defaultConfig(): KubeConfig {
@@ -115,15 +115,15 @@ function defaultConfig(): KubeConfig {
   return config;
 }
 
-/** Whether an error is the API's answer with one of these HTTP statuses. */
+/** Returns whether an error is a response of the API with one of these HTTP statuses. */
 export function isStatus(error: unknown, ...statuses: number[]): boolean {
   const code = error instanceof ApiException ? error.code : (error as { statusCode?: number })?.statusCode;
   return code !== undefined && statuses.includes(code);
 }
 
-async function orNothing<T>(answer: Promise<T>): Promise<T | undefined> {
+async function undefinedIfMissing<T>(response: Promise<T>): Promise<T | undefined> {
   try {
-    return await answer;
+    return await response;
   } catch (error) {
     if (isStatus(error, 404)) return undefined;
     throw error;
@@ -131,7 +131,7 @@ async function orNothing<T>(answer: Promise<T>): Promise<T | undefined> {
 }
 
 /**
- * The client makes a pool of connections for each request. One is shared for a minute: short enough for
+ * The library makes a pool of connections for each request. Here requests share one for a minute: short enough for
  * certificates that a credential plugin renews.
  */
 function shareConnections(config: KubeConfig): void {

@@ -4,7 +4,7 @@ import type { Logger } from "../runtime/port.ts";
 import { isStatus, type Kind, type Kube } from "./client.ts";
 
 export type Informer<T> = {
-  /** What is known now, by name. */
+  /** The objects as last seen, by name. */
   objects: ReadonlyMap<string, T>;
   /** Resolves once the first list has been read. */
   synced: Promise<void>;
@@ -12,10 +12,10 @@ export type Informer<T> = {
 };
 
 type Options<T> = {
-  /** Without it, kinds that are in no namespace. */
+  /** Omitted for kinds that have no namespace. */
   namespace?: string;
   labels: string;
-  /** Called for each object that came, changed or went (`gone`), after `objects` shows it. */
+  /** Called for each object that was added, changed or deleted (`gone`), once `objects` shows it. */
   changed: (object: T, gone: boolean) => void;
   log: Logger;
 };
@@ -23,8 +23,8 @@ type Options<T> = {
 const RETRY_MS = 1_000;
 
 /**
- * Keeps the objects of a kind in one namespace at hand: a list, then a watch from there. A watch that breaks
- * goes on where it stood; one that stood too long begins with a new list, so nothing is missed for good.
+ * Keeps a copy of the objects of a kind in one namespace: a list, then a watch from its resource version. A watch that
+ * ends resumes where it was; one whose version is too old begins with a new list, so that no change stays unseen.
  */
 export function startInformer<T extends KubernetesObject>(
   kube: Kube,
@@ -38,28 +38,30 @@ export function startInformer<T extends KubernetesObject>(
   const group = kind.apiVersion.includes("/") ? `/apis/${kind.apiVersion}` : `/api/${kind.apiVersion}`;
   const path = `${group}/${namespace ? `namespaces/${namespace}/` : ""}${kind.plural}`;
 
-  function take(object: T, gone: boolean): void {
+  function update(object: T, gone: boolean): void {
     const name = object.metadata?.name ?? "";
     if (gone) objects.delete(name);
     else objects.set(name, object);
     changed(object, gone);
   }
 
-  /** Reads everything; gives the version to watch from. */
+  /** Reads all objects and returns the resource version to watch from. */
   async function list(): Promise<string> {
-    const page = await kube.page(kind, { namespace, labels });
-    const names = new Set(page.items.map((one) => one.metadata?.name));
-    for (const [name, object] of [...objects]) if (!names.has(name)) take(object, true);
-    for (const object of page.items) {
+    const { items, version } = await kube.list(kind, { namespace, labels });
+    const names = new Set(items.map((one) => one.metadata?.name));
+    for (const [name, object] of [...objects]) if (!names.has(name)) update(object, true);
+    for (const object of items) {
       const known = objects.get(object.metadata?.name ?? "");
-      if (known?.metadata?.resourceVersion !== object.metadata?.resourceVersion) take(object, false);
+      if (known?.metadata?.resourceVersion !== object.metadata?.resourceVersion) update(object, false);
     }
     isSynced();
-    return page.version;
+    return version;
   }
 
-  /** Follows changes until the connection ends; gives the version to go on from, nothing when it is too old. */
-  async function follow(from: string): Promise<string | undefined> {
+  /**
+   * Watches until the connection ends and returns the resource version to resume from; undefined when that is too old.
+   */
+  async function watchFrom(from: string): Promise<string | undefined> {
     let version: string | undefined = from;
     const { promise: ended, resolve: end } = Promise.withResolvers<unknown>();
     const connection = await new Watch(kube.config).watch(
@@ -68,8 +70,8 @@ export function startInformer<T extends KubernetesObject>(
       (phase, object) => {
         if (phase === "ERROR") version = undefined;
         else version = object.metadata.resourceVersion;
-        if (phase === "ADDED" || phase === "MODIFIED") take(object, false);
-        else if (phase === "DELETED") take(object, true);
+        if (phase === "ADDED" || phase === "MODIFIED") update(object, false);
+        else if (phase === "DELETED") update(object, true);
       },
       end,
     );
@@ -79,7 +81,7 @@ export function startInformer<T extends KubernetesObject>(
     const error = await ended;
     stopping.signal.removeEventListener("abort", abort);
     if (isStatus(error, 410)) return undefined;
-    // A connection that was quiet for long is closed by the client: that is no error.
+    // The client closes a connection that was quiet for long: no error.
     if (error && !stopping.signal.aborted && (error as Error).name !== "TimeoutError") throw error;
     return version;
   }
@@ -88,14 +90,14 @@ export function startInformer<T extends KubernetesObject>(
     let version: string | undefined;
     while (!stopping.signal.aborted) {
       try {
-        version = await follow(version ?? (await list()));
+        version = await watchFrom(version ?? (await list()));
       } catch (error) {
         version = undefined;
-        // A namespace that is gone holds nothing, and the permission to look into it went with it.
+        // A deleted namespace holds nothing, and the permission to read it went with it.
         if (isStatus(error, 403, 404)) {
-          for (const object of [...objects.values()]) take(object, true);
+          for (const object of [...objects.values()]) update(object, true);
           isSynced();
-        } else log.warn({ err: error, namespace, kind: kind.kind }, "a watch broke");
+        } else log.warn({ err: error, namespace, kind: kind.kind }, "a watch failed; it is being repeated");
         await delay(RETRY_MS, undefined, { signal: stopping.signal, ref: false }).catch(() => {});
       }
     }

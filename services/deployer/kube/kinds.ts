@@ -17,24 +17,32 @@ import type {
 } from "@kubernetes/client-node";
 import type { Kind } from "./client.ts";
 
-const of = <T extends KubernetesObject>(apiVersion: string, kind: string, plural: string): Kind<T> => ({
+const define = <T extends KubernetesObject>(apiVersion: string, kind: string, plural: string): Kind<T> => ({
   apiVersion,
   kind,
   plural,
 });
 
-/** The kinds that Berth makes or watches. */
-export const Namespace = of<V1Namespace>("v1", "Namespace", "namespaces");
-export const Pod = of<V1Pod>("v1", "Pod", "pods");
-export const Secret = of<V1Secret>("v1", "Secret", "secrets");
-export const Service = of<V1Service>("v1", "Service", "services");
-export const ConfigMap = of<V1ConfigMap>("v1", "ConfigMap", "configmaps");
-export const ResourceQuota = of<V1ResourceQuota>("v1", "ResourceQuota", "resourcequotas");
-export const LimitRange = of<V1LimitRange>("v1", "LimitRange", "limitranges");
-export const Deployment = of<V1Deployment>("apps/v1", "Deployment", "deployments");
-export const ReplicaSet = of<V1ReplicaSet>("apps/v1", "ReplicaSet", "replicasets");
-export const StatefulSet = of<V1StatefulSet>("apps/v1", "StatefulSet", "statefulsets");
-export const Job = of<V1Job>("batch/v1", "Job", "jobs");
-export const Ingress = of<V1Ingress>("networking.k8s.io/v1", "Ingress", "ingresses");
-export const NetworkPolicy = of<V1NetworkPolicy>("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies");
-export const RoleBinding = of<V1RoleBinding>("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings");
+/** The kinds that Berth creates or watches. */
+export const Namespace = define<V1Namespace>("v1", "Namespace", "namespaces");
+export const Pod = define<V1Pod>("v1", "Pod", "pods");
+export const Secret = define<V1Secret>("v1", "Secret", "secrets");
+export const Service = define<V1Service>("v1", "Service", "services");
+export const ConfigMap = define<V1ConfigMap>("v1", "ConfigMap", "configmaps");
+export const ResourceQuota = define<V1ResourceQuota>("v1", "ResourceQuota", "resourcequotas");
+export const LimitRange = define<V1LimitRange>("v1", "LimitRange", "limitranges");
+export const Deployment = define<V1Deployment>("apps/v1", "Deployment", "deployments");
+export const ReplicaSet = define<V1ReplicaSet>("apps/v1", "ReplicaSet", "replicasets");
+export const StatefulSet = define<V1StatefulSet>("apps/v1", "StatefulSet", "statefulsets");
+export const Job = define<V1Job>("batch/v1", "Job", "jobs");
+export const Ingress = define<V1Ingress>("networking.k8s.io/v1", "Ingress", "ingresses");
+export const NetworkPolicy = define<V1NetworkPolicy>(
+  "networking.k8s.io/v1",
+  "NetworkPolicy",
+  "networkpolicies",
+);
+export const RoleBinding = define<V1RoleBinding>(
+  "rbac.authorization.k8s.io/v1",
+  "RoleBinding",
+  "rolebindings",
+);

@@ -8,19 +8,19 @@ import type { Kube } from "./client.ts";
 
 export type PodLogQuery = {
   container: string;
-  /** The instance of the container before the one there is. */
+  /** Reads the previous instance of the container instead of the current one. */
   previous?: boolean;
   follow?: boolean;
-  /** To the second. */
+  /** Precise to the second. */
   since?: Date;
   tailLines?: number;
-  /** Only on clusters that tell the streams apart, and not with `tailLines`. */
+  /** Only on clusters that keep the streams apart, and not with `tailLines`. */
   stream?: "Stdout" | "Stderr";
 };
 
 /**
- * Lines of a pod's log, oldest first, each with the time at which it was written (RFC 3339, nanoseconds) in
- * front. Throws the client's ApiException; ends without an error when `signal` aborts.
+ * Yields the lines of a pod's log, oldest first, each preceded by the time at which it was written (RFC 3339 with
+ * nanoseconds). Fails with the library's ApiException; ends without an error when `signal` aborts.
  */
 export async function* readPodLog(
   kube: Kube,
@@ -38,11 +38,11 @@ export async function* readPodLog(
   try {
     const call = (url.protocol === "http:" ? plain : secure)(url, options).end();
     const [response] = (await once(call, "response")) as [IncomingMessage];
-    // No node has taken the pod yet.
+    // The pod is not scheduled yet.
     if (response.statusCode === 204) return void response.resume();
     if (response.statusCode !== 200)
       throw new ApiException(response.statusCode ?? 0, "The log cannot be read", await text(response), {});
-    // A connection that breaks while it is read ends the lines; the reader looks again.
+    // A connection that breaks ends the lines; the reader asks again.
     response.on("error", () => {});
     try {
       yield* createInterface({ input: response, crlfDelay: Number.POSITIVE_INFINITY });

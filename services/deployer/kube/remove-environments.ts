@@ -7,8 +7,9 @@ import { Namespace } from "./kinds.ts";
 import { managed, selector } from "./names.ts";
 
 /**
- * Deletes the namespaces of all environments of an installation, which its builds' namespace names, with
- * everything in them, and waits until they are gone. For the end of an installation, when no deployer would make them anew.
+ * Deletes the environments' namespaces of an installation, with everything in them, and waits until they are gone; fails
+ * when some remain after `seconds`. `installation` is the namespace of its builds. For the uninstallation of the chart,
+ * when no deployer would create them again.
  */
 async function removeEnvironments(
   kube: Kube,
@@ -18,10 +19,10 @@ async function removeEnvironments(
 ): Promise<void> {
   for (const until = Date.now() + seconds * 1_000; ; await delay(1_000)) {
     const labels = selector({ ...managed, [INSTALLATION]: installation });
-    const left = (await kube.page(Namespace, { labels })).items.map(({ metadata }) => metadata ?? {});
+    const left = (await kube.list(Namespace, { labels })).items.map(({ metadata }) => metadata ?? {});
     if (left.length === 0) return;
     const namespaces = left.map(({ name }) => name);
-    if (Date.now() > until) throw new Error(`These namespaces are not gone yet: ${namespaces.join(", ")}`);
+    if (Date.now() > until) throw new Error(`these namespaces are not gone yet: ${namespaces.join(", ")}`);
     log.info({ namespaces }, "removing environments");
     for (const { name, deletionTimestamp } of left)
       if (name && !deletionTimestamp) await kube.remove(Namespace, name);

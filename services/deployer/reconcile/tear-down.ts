@@ -33,7 +33,7 @@ export async function tearDown(
   addon: AddonToRemove | undefined,
 ): Promise<void> {
   // An addon has no releases and no builds: its removal does not wait for the registry.
-  if (addon) await deps.addons.drop({ serviceId, ...addon });
+  if (addon) await deps.addons.remove({ serviceId, ...addon });
   const removed = addon ? [] : await removeReleases(deps, serviceId);
   await transaction(deps.pool, async (tx) => {
     await refuseLateBuilds(tx, serviceId, removed);

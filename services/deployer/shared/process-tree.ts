@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { relative, sep } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
 /** A process that cannot be mistaken for a later one with the same number. */
@@ -79,6 +80,22 @@ export async function endProcesses(
     }
     await delay(pause);
   }
+}
+
+/**
+ * Ends, with this grace, the processes of `root` whose path lies in none of these subfolders. For what went on running
+ * after its folder was deleted.
+ */
+export async function endProcessesOutside(
+  root: string,
+  subfolders: ReadonlySet<string>,
+  graceMs: number,
+): Promise<void> {
+  const deadline = Date.now() + graceMs;
+  const orphans = findProcessesOf(root).filter(
+    ({ path }) => !subfolders.has(relative(root, path).split(sep)[0] ?? ""),
+  );
+  await Promise.all(orphans.map((orphan) => endProcesses(orphan, orphan.path, () => deadline)));
 }
 
 async function membersOf(leader: ProcessRef | undefined, folder: string): Promise<Process[]> {

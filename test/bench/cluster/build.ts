@@ -31,8 +31,8 @@ export const build: ClusterBench = {
       const posted = performance.now();
       await door.must("POST", `${S}/deploy-from-archive`, { archiveRef });
       const labels = selector({ [label("service")]: made.id, [label("kind")]: "build" });
-      const job = await seen(async () => (await kube.page(Job, { labels })).items[0]);
-      const pod = await seen(async () => (await kube.page(Pod, { labels })).items[0]);
+      const job = await seen(async () => (await kube.list(Job, { labels })).items[0]);
+      const pod = await seen(async () => (await kube.list(Pod, { labels })).items[0]);
       await timeUntil(async () => {
         const found = await door.must<Deployment>("GET", `${S}/deployments/1`);
         if (found.status === "failed") throw new Error(JSON.stringify(found.errors));

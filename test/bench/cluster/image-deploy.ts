@@ -23,10 +23,10 @@ export const imageDeploy: ClusterBench = {
         const ours = performance.now() - posted;
         const labels = selector({ [label("environment")]: environmentId, [label("service")]: id });
         const made = [
-          ...(await kube.page(Secret, { labels })).items.map((one) => bare(Secret, one)),
-          ...(await kube.page(Deployment, { labels })).items.map((one) => bare(Deployment, one)),
-          ...(await kube.page(Service, { labels })).items.map((one) => bare(Service, one)),
-          ...(await kube.page(Ingress, { labels })).items.map((one) => bare(Ingress, one)),
+          ...(await kube.list(Secret, { labels })).items.map((one) => bare(Secret, one)),
+          ...(await kube.list(Deployment, { labels })).items.map((one) => bare(Deployment, one)),
+          ...(await kube.list(Service, { labels })).items.map((one) => bare(Service, one)),
+          ...(await kube.list(Ingress, { labels })).items.map((one) => bare(Ingress, one)),
         ];
         await door.call("DELETE", S, { confirmImpact: true });
         await timeUntil(async () => (await door.call("GET", S)).status === 404);

@@ -70,7 +70,7 @@ export function createKubernetesAddons(
   /** Removes the Secrets of passwords that count no more. */
   async function forgetSecrets(serviceId: string, namespace: string, but?: string): Promise<void> {
     const labels = selector({ [label("serviceId")]: serviceId, [label("kind")]: "addon" });
-    const { items } = await kube.page(kinds.Secret, { namespace, labels });
+    const { items } = await kube.list(kinds.Secret, { namespace, labels });
     for (const { metadata } of items)
       if (metadata?.name && metadata.name !== but) await kube.remove(kinds.Secret, metadata.name, namespace);
   }
@@ -100,7 +100,7 @@ export function createKubernetesAddons(
       // The volume goes with the set.
       await kube.remove(kinds.StatefulSet, name, namespace, { propagationPolicy: "Foreground" });
       const labels = selector({ [label("serviceId")]: serviceId });
-      const { items } = await kube.page(kinds.Service, { namespace, labels });
+      const { items } = await kube.list(kinds.Service, { namespace, labels });
       for (const { metadata } of items) await kube.remove(kinds.Service, metadata?.name ?? "", namespace);
       for (const deadline = Date.now() + REMOVE_MS; ; await delay(250)) {
         const set = await kube.get(kinds.StatefulSet, name, namespace);

@@ -8,7 +8,8 @@ import type {
 } from "@kubernetes/client-node";
 import type { Sent } from "../../kube/client.ts";
 import { annotation, label, labelsOf, nameOf, namespaceOf } from "../../kube/names.ts";
-import { resourcesOf, sizes } from "../../kube/sizes.ts";
+import { resourcesOf } from "../../kube/resources.ts";
+import { sizes } from "../../runtime/sizes.ts";
 import type { Addon } from "../port.ts";
 import { DATA, FILES, passwordMark, programs } from "./server-scripts.ts";
 

@@ -53,9 +53,9 @@ export function createNamespaceWatches(kube: Kube, log: Logger, tell: (serviceId
   async function check(namespace: string, view: View): Promise<void> {
     const asked = { namespace, labels: addonSelector };
     const [services, policies, secrets] = await Promise.all([
-      kube.page(kinds.Service, asked),
-      kube.page(kinds.NetworkPolicy, asked),
-      kube.page(kinds.Secret, asked),
+      kube.list(kinds.Service, asked),
+      kube.list(kinds.NetworkPolicy, asked),
+      kube.list(kinds.Secret, asked),
     ]);
     const ids = [services, policies, secrets].map(
       ({ items }) => new Set(items.map(({ metadata }) => metadata?.labels?.[label("serviceId")])),

@@ -55,7 +55,7 @@ export function addonsForTest() {
       const claims = { apiVersion: "v1", kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims" };
       const all = [StatefulSet, Service, Secret, NetworkPolicy, Pod, claims];
       const pages = await Promise.all(
-        all.map((kind) => kube.page(kind as typeof Pod, { namespace, labels })),
+        all.map((kind) => kube.list(kind as typeof Pod, { namespace, labels })),
       );
       return pages.flatMap(({ items }, at) => items.map(() => all[at]!.kind)).sort();
     },

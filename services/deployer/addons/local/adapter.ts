@@ -4,8 +4,8 @@ import type { RedisServers } from "./redis-servers.ts";
 import { dropDatabase, ensureDatabase } from "./shared-postgres.ts";
 
 /**
- * Addons on one machine. Of type postgres: a role and a database of their own in the server of `adminUrl`. Of
- * type redis: a server of their own.
+ * Addons on one machine: a postgres addon is a role and a database in the server of `adminUrl`, a redis addon a server
+ * of its own.
  */
 export function createLocalAddons({
   adminUrl,
@@ -26,7 +26,7 @@ export function createLocalAddons({
     if ("program" in found)
       return { state: "ready", port: await redis.ensure(serviceId, found.program, { password, size, port }) };
     if ("fetching" in found) return { state: "waiting", message: found.fetching };
-    // One that has run before waits for the program to come back.
+    // One that has run before waits until the program is back.
     if (port !== undefined) throw new Error(found.missing);
     return { state: "failed", message: found.missing };
   }

@@ -1,17 +1,17 @@
 import { connect } from "node:net";
 
-/** A redis server's refusal of a command, by its code as in NOAUTH, WRONGPASS or LOADING. */
+/** An error reply of a redis server; `code` is for instance NOAUTH, WRONGPASS or LOADING. */
 export class RedisRefusal extends Error {
   readonly code: string;
   constructor(line: string) {
-    super("redis refused a command"); // the server's own sentence may quote an argument
+    super("redis refused a command"); // the server's own message may quote an argument
     this.code = /^[A-Z]+/.exec(line)?.[0] ?? "ERR";
   }
 }
 
 /**
- * Sends commands to a redis server of this machine; each must answer with one line. Throws RedisRefusal for
- * the first that is refused, and an Error when there is no answer within `timeoutMs`.
+ * Sends commands, each with a reply of one line, to a redis server of this machine. Throws RedisRefusal for the first
+ * that is refused, and an Error when the replies do not arrive within `timeoutMs`.
  */
 export function sendCommands(port: number, commands: string[][], timeoutMs = 2_000): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -23,7 +23,7 @@ export function sendCommands(port: number, commands: string[][], timeoutMs = 2_0
       else resolve();
     };
     socket.setTimeout(timeoutMs, () => end(new Error("the redis server does not answer")));
-    socket.on("error", end).on("close", () => end(new Error("the redis server hung up")));
+    socket.on("error", end).on("close", () => end(new Error("the redis server closed the connection")));
     socket.on("connect", () => socket.write(commands.map(encode).join("")));
     socket.on("data", (part) => {
       text += part.toString("latin1");

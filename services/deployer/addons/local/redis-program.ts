@@ -32,36 +32,36 @@ const REFETCH_MS = 5 * 60_000;
 export type RedisProgram = ReturnType<typeof createRedisProgram>;
 
 /**
- * Where the program of redis addons comes from: `path`, or else `folder`, into which it is fetched when it is
- * first asked for. Without a folder none is fetched.
+ * Finds the program of redis addons: on `path`, or else in `folder`, into which it is fetched when it is first needed.
+ * Without a folder none is fetched.
  */
 export function createRedisProgram(given: { folder?: string; path: () => string | undefined; log: Logger }) {
   const { folder, log } = given;
   let fetching: Promise<unknown> | undefined;
-  let refusal = { why: "", until: 0 };
+  let failure = { why: "", until: 0 };
 
-  async function fetchOnce(into: string): Promise<void> {
+  async function fetchInto(target: string): Promise<void> {
     try {
-      log.info({ program: await fetchRedisServer(into, (line) => log.info(line)) }, "redis was fetched");
+      log.info({ program: await fetchRedisServer(target, (line) => log.info(line)) }, "redis was fetched");
     } catch (error) {
       const why = error instanceof ProgramMissing ? error.message : "the folder for programs cannot be used";
-      refusal = { why, until: Date.now() + REFETCH_MS };
+      failure = { why, until: Date.now() + REFETCH_MS };
       log.warn({ err: error }, "no redis server could be fetched");
     }
   }
 
   return {
     /**
-     * Returns the program, or a sentence why there is none: `fetching` when it is on its way, and then calls back
-     * once that has ended.
+     * Returns the program, or a sentence for users that says why there is none. Calls `ended` when a fetch that is under
+     * way has ended.
      */
     async find(ended: () => void): Promise<{ program: string } | { fetching: string } | { missing: string }> {
       const program = await findRedisServer({ folder, path: given.path() });
       if (program) return { program };
       if (!folder) return { missing: `${NONE}. ${INSTALL}` };
-      if (!fetching && Date.now() < refusal.until)
-        return { missing: `${NONE}, and none could be fetched (${refusal.why}). ${INSTALL}` };
-      fetching ??= fetchOnce(folder).finally(() => {
+      if (!fetching && Date.now() < failure.until)
+        return { missing: `${NONE}, and none could be fetched (${failure.why}). ${INSTALL}` };
+      fetching ??= fetchInto(folder).finally(() => {
         fetching = undefined;
       });
       void fetching.then(ended);
@@ -71,16 +71,16 @@ export function createRedisProgram(given: { folder?: string; path: () => string 
 }
 
 const NONE = "This installation has no redis server: neither redis-server nor valkey-server is on the PATH";
-const INSTALL = "Install one of them (for instance the package redis-server) and the addon is made.";
+const INSTALL = "Install one of them (for instance the package redis-server), and the addon is provisioned.";
 
-/** Returns the path of a redis-server or valkey-server: the one on `path`, or the one fetched into `folder` before. */
+/** Returns the path of a redis-server or valkey-server: the one on `path`, or one that was fetched into `folder`. */
 export function findRedisServer(given: { folder?: string; path?: string }): Promise<string | undefined> {
   return findProgram(REDIS, given);
 }
 
 /**
- * Returns the path of a redis-server or valkey-server that is fetched into `folder`. Several processes may do it at
- * once. `progress` is called with a line before what takes time.
+ * Fetches a redis-server or valkey-server into `folder` and returns its path. Several processes may do it at once.
+ * `progress` is called with a line before each step that takes time.
  *
  * @throws ProgramMissing with why none could be fetched.
  */

@@ -1,112 +1,84 @@
 import { spawn } from "node:child_process";
-import {
-  closeSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../../kit/log.ts";
-import { findFreePort, isFree } from "../../runtime/local/service/instance.ts";
+import { isFree } from "../../../kit/process/free-port.ts";
+import { chooseAppPort } from "../../runtime/local/app-port.ts";
 import type { ServiceSize, UsageChange } from "../../runtime/port.ts";
 import { endedUnwatched, startAliveMark } from "../../shared/alive-mark.ts";
 import {
   endProcesses,
-  findProcessesOf,
+  endProcessesOutside,
   isAlive,
   type ProcessRef,
   startedOf,
 } from "../../shared/process-tree.ts";
-import { appendUsage } from "../../usage/journal.ts";
-import { RedisRefusal, sendCommands } from "./redis-client.ts";
+import { replaceFile } from "../../shared/replace-file.ts";
 
-/** What an addon's server should be. The password is never an argument of a process. */
-type RedisWanted = { password: string; size: ServiceSize; port?: number };
+import { RedisRefusal, sendCommands } from "./redis-client.ts";
+import { adjustments, configuredPassword, type RedisSettings, redisConfig } from "./redis-config.ts";
+import { createRedisRecords, isRunning, type RedisRecord } from "./redis-records.ts";
 
 type RedisStatus = { serviceId: string; running: boolean; size: ServiceSize; usage: UsageChange[] };
 
 export type RedisServers = ReturnType<typeof createRedisServers>;
 
-/** All that outlives the deployer's process, besides the server's own files. No secret. */
-type Record = ProcessRef & { port: number; size: ServiceSize; usage: UsageChange[] };
-
-const MEBIBYTES = { nano: 256, small: 512, medium: 1024, large: 4096 };
 const WATCH_MS = 200;
 /** A server with much data needs long to read it. */
 const START_MS = 30_000;
 const GRACE_MS = 5_000;
 
 /**
- * Servers of redis addons, one process group for each, with everything in a folder of its own: they outlive
- * this process, and the next one takes them over. Starting one again that ended is the caller's. `path` is
- * their PATH.
+ * The servers of redis addons: one process group each, with all its files in a folder of its own. They outlive this
+ * process, and the next one adopts them. The caller restarts a server that exited. `path` returns their PATH.
  */
 export function createRedisServers(given: { folder: string; log: Logger; path: () => string | undefined }) {
   const { log } = given;
   let changed = (_serviceId: string) => {};
-  // Processes are known by these paths.
+  // Processes are identified by these paths.
   const root = resolve(given.folder);
-  const servers = new Map<string, Record>();
-  /** Those of which the disk has an older record. */
-  const unsaved = new Set<string>();
+  const folderOf = (serviceId: string) => join(root, serviceId);
+  const records = createRedisRecords(folderOf, log);
   let alive: ReturnType<typeof startAliveMark> | undefined;
   let watching: NodeJS.Timeout | undefined;
   let stopping = false;
-  const folderOf = (serviceId: string) => join(root, serviceId);
 
-  function save(serviceId: string, record: Record): void {
-    servers.set(serviceId, record);
-    try {
-      writeWhole(join(folderOf(serviceId), "state.json"), JSON.stringify(record));
-      unsaved.delete(serviceId);
-    } catch (error) {
-      // On a full disk it goes on; without the record the next process starts the server anew.
-      if (!unsaved.has(serviceId)) log.warn({ err: error, serviceId }, "a state could not be written");
-      unsaved.add(serviceId);
-    }
-  }
-
-  function note(serviceId: string, record: Record, replicas: number, at: number): void {
-    save(serviceId, { ...record, usage: appendUsage(record.usage, { at, replicas }) });
-  }
-
-  function watch(): void {
-    for (const [serviceId, record] of servers) {
-      if (unsaved.has(serviceId)) save(serviceId, record);
-      if (!runs(record) || isAlive(record)) continue;
-      log.warn({ serviceId }, "a redis server has ended");
-      note(serviceId, record, 0, Date.now());
+  function watchServers(): void {
+    for (const [serviceId, record] of records.list()) {
+      records.saveAgain(serviceId, record);
+      if (!isRunning(record) || isAlive(record)) continue;
+      log.warn({ serviceId }, "a redis server exited");
+      records.setRunning(serviceId, record, false, Date.now());
       changed(serviceId);
     }
   }
 
-  /** Takes over a server that an earlier process started, or ends what is left of it. */
+  /** Adopts a server that an earlier process started, or ends what is left of it. */
   async function adopt(serviceId: string): Promise<void> {
     const folder = folderOf(serviceId);
-    const record = readRecord(folder);
+    const record = records.read(serviceId);
     if (record && isAlive(record)) {
-      servers.set(serviceId, record);
-      log.info({ serviceId }, "took over a redis server");
+      records.adopt(serviceId, record);
+      log.info({ serviceId }, "adopted a running redis server");
       return;
     }
-    await endProcesses(undefined, folder, () => Date.now() + GRACE_MS);
-    if (record) note(serviceId, record, 0, endedUnwatched(alive?.before, [join(folder, "output")]));
+    await end(undefined, folder);
+    if (record) {
+      const endedAt = endedUnwatched(alive?.before, [join(folder, "output")]);
+      records.setRunning(serviceId, record, false, endedAt);
+    }
   }
 
-  /** Starts the server and waits until it answers to its password. */
-  async function launch(serviceId: string, program: string, wanted: RedisWanted): Promise<number> {
+  /** Starts the server and returns its port once it accepts its password. */
+  async function launch(serviceId: string, program: string, wanted: RedisSettings): Promise<number> {
     const folder = folderOf(serviceId);
-    const before = servers.get(serviceId);
+    const before = records.get(serviceId);
     const port = await choosePort(before?.port ?? wanted.port);
-    await endProcesses(undefined, folder, () => Date.now() + GRACE_MS);
+    await end(undefined, folder);
     mkdirSync(join(folder, "data"), { recursive: true, mode: 0o700 });
-    writeWhole(configPath(folder), configText(folder, port, wanted));
+    replaceFile(configPath(folder), redisConfig(folder, port, wanted));
     const output = openSync(join(folder, "output"), "w", 0o600);
     const child = spawn(program, [configPath(folder)], {
       cwd: join(folder, "data"),
@@ -115,36 +87,31 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
       stdio: ["ignore", output, output],
     });
     closeSync(output);
-    child.on("error", (error) => log.warn({ err: error, serviceId }, "redis could not be started"));
+    child.on("error", (error) => log.warn({ err: error, serviceId }, "a redis server could not be started"));
     child.unref();
     const ref = { pid: child.pid ?? 0, started: startedOf(child.pid ?? 0) ?? "" };
     const record = { ...ref, port, size: wanted.size, usage: before?.usage ?? [] };
-    save(serviceId, record);
+    records.save(serviceId, record);
     for (const deadline = Date.now() + START_MS; ; await delay(20)) {
-      if (await answers(port, wanted.password)) break;
+      if (await accepts(port, wanted.password)) break;
       if (stopping || !isAlive(ref) || Date.now() > deadline) {
-        await endProcesses(ref, folder, () => Date.now() + GRACE_MS);
-        throw new Error("the redis server did not start; its folder has what it said");
+        await end(ref, folder);
+        throw new Error("the redis server did not start; the file output in its folder says why");
       }
     }
-    note(serviceId, record, 1, Date.now());
+    records.setRunning(serviceId, record, true, Date.now());
     return port;
   }
 
-  /** Brings password and memory of a running server to what is wanted; `false`: only a new start does. */
-  async function adjust(serviceId: string, record: Record, wanted: RedisWanted): Promise<boolean> {
-    const folder = folderOf(serviceId);
-    const text = configText(folder, record.port, wanted);
-    const known = readText(configPath(folder));
-    if (known === text && (await answers(record.port, wanted.password))) return true;
-    const set = [
-      ["CONFIG", "SET", "maxmemory", `${MEBIBYTES[wanted.size]}mb`],
-      ["CONFIG", "SET", "requirepass", wanted.password],
-    ];
+  /** Changes password and memory of a running server; returns false when only a restart can. */
+  async function adjust(serviceId: string, record: RedisRecord, wanted: RedisSettings): Promise<boolean> {
+    const path = configPath(folderOf(serviceId));
+    const config = redisConfig(folderOf(serviceId), record.port, wanted);
+    const current = readText(path);
+    if (current === config && (await accepts(record.port, wanted.password))) return true;
     // It has the new password already when an earlier attempt was killed half-way.
-    const passwords = [wanted.password, /^requirepass (\S+)$/m.exec(known)?.[1] ?? ""];
-    for (const password of passwords) {
-      const done = await sendCommands(record.port, [["AUTH", password], ...set]).then(
+    for (const password of [wanted.password, configuredPassword(current) ?? ""]) {
+      const done = await sendCommands(record.port, [["AUTH", password], ...adjustments(wanted)]).then(
         () => true,
         (error) => {
           if (error instanceof RedisRefusal) return false;
@@ -152,56 +119,53 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
         },
       );
       if (!done) continue;
-      writeWhole(configPath(folder), text);
-      save(serviceId, { ...record, size: wanted.size });
+      replaceFile(path, config);
+      records.save(serviceId, { ...record, size: wanted.size });
       return true;
     }
     return false;
   }
 
   return {
-    /** Takes over what runs since an earlier process was killed, and ends what belongs to nothing. */
+    /** Adopts the servers that an earlier process left running, and ends processes that belong to no server. */
     async start(): Promise<void> {
       alive = startAliveMark(root);
       const found = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
       await Promise.all(found.map(({ name }) => adopt(name)));
-      const known = new Set(found.map(({ name }) => folderOf(name)));
-      const orphans = findProcessesOf(root).filter(
-        ({ path }) => ![...known].some((folder) => path === folder || path.startsWith(`${folder}/`)),
-      );
-      const deadline = Date.now() + GRACE_MS;
-      await Promise.all(orphans.map((orphan) => endProcesses(orphan, orphan.path, () => deadline)));
-      watching = setInterval(watch, WATCH_MS).unref();
+      await endProcessesOutside(root, new Set(found.map(({ name }) => name)), GRACE_MS);
+      watching = setInterval(watchServers, WATCH_MS).unref();
     },
     /**
-     * Brings a server to what is wanted: starts it, or changes it while it runs. Resolves with its port once
-     * it answers; the port stays the same unless another program has taken it. Can be repeated.
+     * Brings a server to the desired state: starts it, or changes it while it runs. Returns its port once it answers;
+     * the port stays the same unless another program has taken it. Idempotent.
      */
-    async ensure(serviceId: string, program: string, wanted: RedisWanted): Promise<number> {
-      const record = servers.get(serviceId);
+    async ensure(serviceId: string, program: string, wanted: RedisSettings): Promise<number> {
+      const record = records.get(serviceId);
       if (record && isAlive(record)) {
         if (await adjust(serviceId, record, wanted)) {
-          const now = servers.get(serviceId)!;
-          if (!runs(now)) note(serviceId, now, 1, Date.now());
+          const adjusted = records.get(serviceId)!;
+          if (!isRunning(adjusted)) records.setRunning(serviceId, adjusted, true, Date.now());
           return record.port;
         }
-        await endProcesses(record, folderOf(serviceId), () => Date.now() + GRACE_MS);
-        note(serviceId, record, 0, Date.now());
+        await end(record, folderOf(serviceId));
+        records.setRunning(serviceId, record, false, Date.now());
       }
       return launch(serviceId, program, wanted);
     },
-    /** Calls back when a server has ended by itself, for speed; `status` is the truth. */
+    /** Calls `listener` when a server exited by itself; for speed, `status` is the truth. */
     watch(listener: (serviceId: string) => void): void {
       changed = listener;
     },
-    status: (serviceId: string): RedisStatus | undefined => describe(serviceId, servers.get(serviceId)),
-    list: (): RedisStatus[] => [...servers].map(([id, record]) => describe(id, record)!),
+    status(serviceId: string): RedisStatus | undefined {
+      const record = records.get(serviceId);
+      return record && toStatus(serviceId, record);
+    },
+    list: (): RedisStatus[] => records.list().map(([serviceId, record]) => toStatus(serviceId, record)),
     /** Ends the server and removes its data. Idempotent. */
     async remove(serviceId: string): Promise<void> {
-      const record = servers.get(serviceId);
-      servers.delete(serviceId);
-      unsaved.delete(serviceId);
-      await endProcesses(record, folderOf(serviceId), () => Date.now() + GRACE_MS);
+      const record = records.get(serviceId);
+      records.remove(serviceId);
+      await end(record, folderOf(serviceId));
       await rm(folderOf(serviceId), { recursive: true, force: true });
     },
     /** Ends every server; the next process starts them again. */
@@ -210,9 +174,9 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
       clearInterval(watching);
       const deadline = Date.now() + GRACE_MS;
       await Promise.all(
-        [...servers].map(async ([serviceId, record]) => {
+        records.list().map(async ([serviceId, record]) => {
           await endProcesses(record, folderOf(serviceId), () => deadline);
-          note(serviceId, servers.get(serviceId) ?? record, 0, Date.now());
+          records.setRunning(serviceId, records.get(serviceId) ?? record, false, Date.now());
         }),
       );
       alive?.stop();
@@ -220,50 +184,29 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
   };
 }
 
-function runs(record: Record): boolean {
-  return record.usage.at(-1)?.replicas === 1;
+/** Ends the server's processes and all that were started for its folder. */
+function end(server: ProcessRef | undefined, folder: string): Promise<void> {
+  const deadline = Date.now() + GRACE_MS;
+  return endProcesses(server, folder, () => deadline);
 }
 
-function describe(serviceId: string, record: Record | undefined): RedisStatus | undefined {
-  return record && { serviceId, running: runs(record), size: record.size, usage: record.usage };
+function toStatus(serviceId: string, record: RedisRecord): RedisStatus {
+  return { serviceId, running: isRunning(record), size: record.size, usage: record.usage };
 }
 
 function configPath(folder: string): string {
   return join(folder, "redis.conf");
 }
 
-function configText(folder: string, port: number, { password, size }: RedisWanted): string {
-  const data = join(folder, "data").replace(/[\\"]/g, "\\$&");
-  return [
-    "bind 127.0.0.1",
-    `port ${port}`,
-    `requirepass ${password}`,
-    `dir "${data}"`,
-    "daemonize no",
-    "appendonly yes",
-    'save ""',
-    'logfile ""',
-    `maxmemory ${MEBIBYTES[size]}mb`,
-    "maxmemory-policy noeviction",
-    "",
-  ].join("\n");
-}
-
 async function choosePort(wanted: number | undefined): Promise<number> {
-  return wanted !== undefined && (await isFree(wanted)) ? wanted : findFreePort();
+  return wanted !== undefined && (await isFree(wanted)) ? wanted : chooseAppPort();
 }
 
-function answers(port: number, password: string): Promise<boolean> {
+function accepts(port: number, password: string): Promise<boolean> {
   return sendCommands(port, [["AUTH", password], ["PING"]]).then(
     () => true,
     () => false,
   );
-}
-
-/** Written beside and renamed, for nobody else to read. */
-function writeWhole(path: string, text: string): void {
-  writeFileSync(`${path}.new`, text, { mode: 0o600 });
-  renameSync(`${path}.new`, path);
 }
 
 function readText(path: string): string {
@@ -271,14 +214,5 @@ function readText(path: string): string {
     return readFileSync(path, "utf8");
   } catch {
     return "";
-  }
-}
-
-function readRecord(folder: string): Record | undefined {
-  try {
-    return JSON.parse(readFileSync(join(folder, "state.json"), "utf8"));
-  } catch {
-    rmSync(join(folder, "state.json"), { force: true });
-    return undefined;
   }
 }

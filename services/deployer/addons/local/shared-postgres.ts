@@ -2,30 +2,31 @@ import pg from "pg";
 import { addonName } from "../keys.ts";
 import { scramVerifier } from "../scram.ts";
 
-/** Connections that one addon's apps may hold together. */
-const CONNECTIONS = 20;
+/** Connections that the apps of one addon may hold together. */
+const CONNECTION_LIMIT = 20;
+/** SQLSTATEs of a role or database that exists already, or is being created by another process. */
 const DUPLICATE = new Set(["42710", "42P04", "23505"]);
 
-/** Makes an addon's role and database in the server of `adminUrl`, with this password. Can be repeated. */
+/** Creates an addon's role and database in the server of `adminUrl`, with this password. Idempotent. */
 export function ensureDatabase(adminUrl: string, serviceId: string, password: string): Promise<void> {
   const name = addonName(serviceId);
   return asAdmin(adminUrl, async (admin) => {
-    const tolerant = (statement: string) =>
+    const createIfMissing = (statement: string) =>
       admin.query(statement).catch((error) => {
         if (!DUPLICATE.has(error.code)) throw error;
       });
-    await tolerant(`create role "${name}"`);
-    // The server is told a verifier, so that no log of its can hold the password.
+    await createIfMissing(`create role "${name}"`);
+    // The server receives a verifier, so that no log of its own can hold the password.
     await admin.query(
-      `alter role "${name}" login connection limit ${CONNECTIONS} password '${scramVerifier(password)}'`,
+      `alter role "${name}" login connection limit ${CONNECTION_LIMIT} password '${scramVerifier(password)}'`,
     );
     await admin.query(`grant "${name}" to current_user`);
-    await tolerant(`create database "${name}" owner "${name}"`);
+    await createIfMissing(`create database "${name}" owner "${name}"`);
     await admin.query(`revoke connect, temporary on database "${name}" from public`);
   });
 }
 
-/** Removes role and database with everything in them. Idempotent. */
+/** Drops an addon's database and role. Idempotent. */
 export function dropDatabase(adminUrl: string, serviceId: string): Promise<void> {
   const name = addonName(serviceId);
   return asAdmin(adminUrl, async (admin) => {

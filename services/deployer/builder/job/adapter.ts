@@ -118,7 +118,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
     await deleteJob(buildId);
     const labels = selector(buildLabels(buildId));
     for (const until = Date.now() + DELETE_TIMEOUT_MS; ; ) {
-      const pods = await kube.page(Pod, { namespace, labels });
+      const pods = await kube.list(Pod, { namespace, labels });
       if (pods.items.length === 0 && !(await kube.get(Job, name, namespace))) return;
       if (Date.now() > until) throw new Error(`the Job ${name} does not end`);
       await delay(POLL_MS);

@@ -42,7 +42,7 @@ const reaching = (targets: string[]) => `
 
 async function podIp({ environmentId, serviceId }: Release): Promise<string> {
   const labels = `berth.dev/service=${serviceId}`;
-  const { items } = await cluster.kube.page(Pod, { namespace: namespaceFor(environmentId), labels });
+  const { items } = await cluster.kube.list(Pod, { namespace: namespaceFor(environmentId), labels });
   return items[0]?.status?.podIP ?? "";
 }
 
@@ -73,11 +73,11 @@ test("a release's variables are in a Secret of its environment alone, and the on
   const one = make(answeringApp, { environmentId: "env_4", env: { ANSWER: "four" } });
   await run(one);
   const secrets = async () =>
-    (await cluster.kube.page(Secret, { namespace: namespaceFor("env_4") })).items.map(
+    (await cluster.kube.list(Secret, { namespace: namespaceFor("env_4") })).items.map(
       ({ metadata }) => metadata?.name,
     );
   expect(await secrets()).toEqual([`${one.names.service}-v1-r1`]);
-  const deployments = await cluster.kube.page(Deployment, { namespace: namespaceFor("env_4") });
+  const deployments = await cluster.kube.list(Deployment, { namespace: namespaceFor("env_4") });
   expect(JSON.stringify(deployments.items)).not.toContain("four");
   await cluster.runtime.apply({ ...one, revision: 2 });
   await statusOf(cluster.runtime, one.serviceId, (now) => isRunning(now) && now.revision === 2);
@@ -151,7 +151,7 @@ test("new versions and revisions cost no request under a steady trickle of them"
   // Until the last replica of before is gone.
   await eventually("only the new ones are left", async () => {
     const labels = `berth.dev/service=${one.serviceId}`;
-    return (await cluster.kube.page(Pod, { namespace: namespaceFor("env_7"), labels })).items.length === 2;
+    return (await cluster.kube.list(Pod, { namespace: namespaceFor("env_7"), labels })).items.length === 2;
   });
   going = false;
   await Promise.all(asking);

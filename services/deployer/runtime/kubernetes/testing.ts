@@ -86,7 +86,7 @@ export async function openCluster(name: string): Promise<Cluster> {
     async close() {
       for (const stop of stops) await stop();
       const ours = async () =>
-        (await kube.page(Namespace, { labels: selector(managed) })).items.filter(({ metadata }) =>
+        (await kube.list(Namespace, { labels: selector(managed) })).items.filter(({ metadata }) =>
           metadata?.name?.startsWith(`${prefix}-env-`),
         );
       for (const { metadata } of await ours()) await kube.remove(Namespace, metadata?.name ?? "");

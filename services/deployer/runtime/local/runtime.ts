@@ -1,10 +1,10 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { delimiter, dirname, join, relative, resolve, sep } from "node:path";
+import { delimiter, dirname, join, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { createKeyedMutex } from "../../../kit/keyed-mutex.ts";
 import { startAliveMark } from "../../shared/alive-mark.ts";
-import { endProcesses, findProcessesOf } from "../../shared/process-tree.ts";
+import { endProcesses, endProcessesOutside } from "../../shared/process-tree.ts";
 import { chooseLabel } from "../host-label.ts";
 import {
   imageRef,
@@ -134,7 +134,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
         );
       };
       await Promise.all(listServiceFolders(root).map((folder) => restore(folder).catch(failed(folder))));
-      await endOrphans(root, new Set(services.keys()), shared.times.graceMs);
+      await endProcessesOutside(root, new Set(services.keys()), shared.times.graceMs);
     },
     check: (release) => refuseUnrunnable(release, options.artifactsFolder),
     apply: (release) => turns.run(release.serviceId, () => apply(release)),
@@ -197,15 +197,6 @@ function refuseUnrunnable(release: Pick<Release, "artifact" | "command">, artifa
   if (release.command === undefined && manifest.command === undefined) {
     throw new RuntimeRefusal("command_missing", "The service has no start command; set config.command.");
   }
-}
-
-/** Ends processes of services whose folder is gone, after the data was removed under a running app. */
-async function endOrphans(root: string, known: ReadonlySet<string>, graceMs: number): Promise<void> {
-  const deadline = Date.now() + graceMs;
-  const orphans = findProcessesOf(root).filter(
-    ({ path }) => !known.has(relative(root, path).split(sep)[0] ?? ""),
-  );
-  await Promise.all(orphans.map((orphan) => endProcesses(orphan, orphan.path, () => deadline)));
 }
 
 /** PATH for apps: the node that runs Berth first, npm wherever it is, then the system's. */

@@ -123,7 +123,7 @@ export async function openCluster(changes: Partial<JobBuilderOptions> = {}) {
       const labels = selector(buildLabels(buildId));
       const found: string[] = [];
       for (const kind of [Job, Pod, Secret])
-        for (const { metadata } of (await kube.page(kind as typeof Pod, { namespace, labels })).items)
+        for (const { metadata } of (await kube.list(kind as typeof Pod, { namespace, labels })).items)
           found.push(`${kind.kind} ${metadata?.name}`);
       const image = await connectRegistry(registry).find(imageTag(registry.push, buildId));
       return image ? [...found, `image ${image.digest}`] : found;

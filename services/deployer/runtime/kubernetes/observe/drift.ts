@@ -17,9 +17,9 @@ export async function findDrift(
   if (services.length === 0) return drifted;
   const which = { namespace, labels: selector({ [label("kind")]: "app" }) };
   const [doors, ingresses, secrets] = await Promise.all([
-    kube.page(Service, which),
-    kube.page(Ingress, which),
-    kube.page(Secret, which),
+    kube.list(Service, which),
+    kube.list(Ingress, which),
+    kube.list(Secret, which),
   ]);
   const byName = <T extends { metadata?: { name?: string } }>(page: { items: T[] }) =>
     new Map(page.items.map((one) => [one.metadata?.name, one]));

@@ -98,7 +98,7 @@ export function createCache(
       if (!name) return undefined;
       const deployment = await kube.get(Deployment, name, namespace);
       if (!deployment || serviceIdOf(deployment) !== serviceId) return undefined;
-      const pods = await kube.page(Pod, { namespace, labels: selector(selectorOf(serviceId)) });
+      const pods = await kube.list(Pod, { namespace, labels: selector(selectorOf(serviceId)) });
       return observe(deployment, pods.items);
     },
 

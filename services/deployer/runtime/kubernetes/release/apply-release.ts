@@ -162,14 +162,14 @@ export function createReleaseApplier(
   /** Removes Secrets of older releases that no pod can ask for any more. */
   async function tidy(namespace: string, release: AppRelease): Promise<void> {
     const labels = selector(selectorOf(release.serviceId));
-    const sets = await kube.page(ReplicaSet, { namespace, labels });
+    const sets = await kube.list(ReplicaSet, { namespace, labels });
     const used = new Set([secretName(release)]);
     for (const { spec, status } of sets.items) {
       if ((spec?.replicas ?? 0) === 0 && (status?.replicas ?? 0) === 0) continue;
       const from = spec?.template?.spec?.containers[0]?.envFrom ?? [];
       for (const { secretRef } of from) used.add(secretRef?.name ?? "");
     }
-    for (const { metadata } of (await kube.page(Secret, { namespace, labels })).items) {
+    for (const { metadata } of (await kube.list(Secret, { namespace, labels })).items) {
       const { name = "", labels: own = {}, creationTimestamp } = metadata ?? {};
       const [version, revision] = [Number(own[label("version")]), Number(own[label("revision")])];
       const older = version < release.version || (version === release.version && revision < release.revision);
@@ -221,11 +221,11 @@ export function createReleaseApplier(
     const which = { namespace, labels };
     // Nothing may reach it, nothing may start it again, then it ends.
     for (const kind of [Ingress, Service, Deployment, ReplicaSet, Secret] as const)
-      for (const { metadata } of (await kube.page(kind as typeof Deployment, which)).items)
+      for (const { metadata } of (await kube.list(kind as typeof Deployment, which)).items)
         await kube.remove(kind as typeof Deployment, metadata?.name ?? "", namespace);
     const asked = new Set<string>();
     for (;;) {
-      const { items } = await kube.page(Pod, which);
+      const { items } = await kube.list(Pod, which);
       if (items.length === 0) break;
       for (const { metadata } of items) {
         const { name = "", uid = "" } = metadata ?? {};

@@ -37,7 +37,7 @@ export function createHostClaims({ kube, claimsNamespace: namespace }: Kubernete
 
     async release(serviceId: string): Promise<void> {
       const labels = selector({ [label("service")]: serviceId, [label("kind")]: "host" });
-      const { items } = await kube.page(ConfigMap, { namespace, labels });
+      const { items } = await kube.list(ConfigMap, { namespace, labels });
       for (const { metadata } of items) await kube.remove(ConfigMap, metadata?.name ?? "", namespace);
     },
   };

@@ -11,7 +11,7 @@ import type {
 } from "@kubernetes/client-node";
 import type { Sent } from "../../../kube/client.ts";
 import { annotation, label, labelsOf } from "../../../kube/names.ts";
-import { resourcesOf } from "../../../kube/sizes.ts";
+import { resourcesOf } from "../../../kube/resources.ts";
 import { imageRef, type Release, RuntimeRefusal } from "../../port.ts";
 import type { AppOptions, IngressOptions } from "../options.ts";
 

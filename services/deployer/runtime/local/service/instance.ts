@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { randomBytes, randomInt } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { closeSync, mkdirSync, openSync, readdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { endProcesses, isAlive, type ProcessRef, startedOf } from "../../../shared/process-tree.ts";
 import type { Release } from "../../port.ts";
+import { chooseAppPort } from "../app-port.ts";
 import { artifactFolders, directoryBuildId, readManifest } from "../artifact.ts";
 import { type Collector, collectOutput, outputPath } from "../logs/log-collector.ts";
 import { instanceName, type LogStore } from "../logs/log-store.ts";
@@ -36,7 +36,7 @@ export async function startInstance(
   { generation, release }: GenerationRecord,
   replica: number,
 ): Promise<Instance> {
-  const port = await findFreePort();
+  const port = await chooseAppPort();
   const name = instanceName(release.version, replica, randomBytes(5).toString("hex"));
   const folder = join(home.folder, name);
   mkdirSync(join(folder, "home"), { recursive: true, mode: 0o700 });
@@ -180,29 +180,4 @@ function waitForExit(child: ChildProcess): Promise<string> {
 async function waitForEnd(ref: ProcessRef): Promise<string> {
   while (isAlive(ref)) await delay(250, undefined, { ref: false });
   return "ended";
-}
-
-const recentPorts = new Set<number>();
-
-/**
- * A port nobody listens on, and that was not given away a moment ago to an app that is still starting.
- * Below the ports that systems take for outgoing connections: one of those could take it first, or a probe
- * of a port nobody listens on could connect to itself.
- */
-export async function findFreePort(): Promise<number> {
-  for (;;) {
-    // Below 24000 are processes of the platform, whose ports may be free for a moment.
-    const port = randomInt(24_000, 32_768);
-    if (recentPorts.has(port) || !(await isFree(port))) continue;
-    recentPorts.add(port);
-    setTimeout(() => recentPorts.delete(port), 60_000).unref();
-    return port;
-  }
-}
-
-export function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer().once("error", () => resolve(false));
-    server.listen({ port, host: "127.0.0.1" }, () => server.close(() => resolve(true)));
-  });
 }

@@ -1,6 +1,7 @@
-import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ProcessRef } from "../../../shared/process-tree.ts";
+import { replaceFile } from "../../../shared/replace-file.ts";
 import type { Release, UsageChange } from "../../port.ts";
 import type { Sealer } from "./state-seal.ts";
 
@@ -41,15 +42,12 @@ export type ServiceRecord = {
 
 const FILE_NAME = "state.json";
 
-/** Written beside and renamed: a reader finds the old or the new state, never half of one. */
 export function writeServiceRecord(folder: string, record: ServiceRecord, sealer: Sealer): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   // Sealed whole: a start command may hold a secret as well.
   const seal = (one: GenerationRecord) => ({ ...one, release: sealer.seal(one.release) });
   const sealed = { ...record, desired: seal(record.desired), live: record.live && seal(record.live) };
-  const path = join(folder, FILE_NAME);
-  writeFileSync(`${path}.new`, JSON.stringify(sealed), { mode: 0o600 });
-  renameSync(`${path}.new`, path);
+  replaceFile(join(folder, FILE_NAME), JSON.stringify(sealed));
 }
 
 /** Undefined when there is none, or it cannot be read under this secret: then the deployer applies it anew. */
