@@ -192,7 +192,7 @@ test.concurrent("an image that cannot be pulled and a volume that is not there a
   });
   const [addon, password] = [newAddon("redis"), newPassword()];
   expect(await until("failed", addon, password, wrong)).toMatchObject({
-    message: expect.stringMatching(/image of its server, .*-none, cannot be pulled/),
+    message: expect.stringMatching(/The server's image, .*-none, cannot be pulled/),
   });
   const seen = await wrong.status(addon);
   expect(seen).toMatchObject({ running: false, problem: { state: "degraded" } });
@@ -211,7 +211,7 @@ test.concurrent("an image that cannot be pulled and a volume that is not there a
   const placeless = open({ storage: { size: "64Mi", className: "no-such-class" } });
   const other = newAddon("postgres", addon.environmentId);
   expect(await until("failed", other, password, placeless)).toMatchObject({
-    message: expect.stringContaining("volume is not there"),
+    message: expect.stringContaining("no storage for the volume"),
   });
   await placeless.stop();
   await addons.remove(other);

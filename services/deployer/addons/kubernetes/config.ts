@@ -1,11 +1,11 @@
 import { type Field, isTexts, json, optionalText, text } from "../../../kit/process/config.ts";
 import type { AddonType } from "../port.ts";
 
-/** What managed addons on a cluster read from the environment. */
+/** The environment variables of managed addons on a cluster. */
 export const kubernetesAddonFields = {
   /** Images of new addons, as JSON: `{"postgres": "…", "redis": "…"}`. */
   addonImages: images("ADDON_IMAGES", { postgres: "postgres:18", redis: "redis:8" }),
-  /** Storage class of their volumes; the cluster's default without one. */
+  /** Storage class of their volumes; the cluster's default unless given. */
   addonStorageClass: optionalText("ADDON_STORAGE_CLASS"),
   addonStorageSize: text("ADDON_STORAGE_SIZE", "1Gi"),
 };

@@ -13,12 +13,12 @@ import { sizes } from "../../runtime/sizes.ts";
 import type { Addon } from "../port.ts";
 import { DATA, FILES, passwordMark, programs } from "./server-scripts.ts";
 
-/** What a server is made with and keeps: another image may not read its data, and a volume does not change. */
-export type Kept = { image: string; storage: string; storageClass?: string };
+/** What a server keeps from its creation on: another image may not read its data, and a volume does not change. */
+export type FixedSettings = { image: string; storage: string; storageClass?: string };
 
 export type ManifestOptions = {
   namespacePrefix: string;
-  /** A Secret in each environment's namespace by which nodes pull images. */
+  /** The Secret in each environment's namespace with which nodes pull images. */
   pullSecret?: string;
 };
 
@@ -29,24 +29,29 @@ export type Objects = {
   set: Sent<V1StatefulSet>;
 };
 
-/** `Addon.generation` of what was applied last. */
+/** The `Addon.generation` that was applied last. */
 export const GENERATION = annotation("generation");
 export const PASSWORD = annotation("password-mark");
 export const SIZE = annotation("size");
 
-/** Memory is wholly reserved: what a server holds cannot be given back. */
+/** All of the memory is reserved: a server cannot give back what it holds. */
 const RESERVED = { cpu: 0.2, memory: 1 };
-// Any but root: the servers find the name that belongs to it in a file of ours.
+// Any but root. The servers look up its name in the passwd file below.
 const USER = 999;
 const PASSWD = `postgres:x:${USER}:${USER}::/:/bin/sh\n`;
-/** A server with much data needs long to read it, and a container that is killed meanwhile begins again. */
+/** A server with much data needs long to read it, and a container that is killed meanwhile starts over. */
 const START_SECONDS = 3_600;
 
 /**
- * Everything of one addon; pure. All is named by its id but the Service, which apps reach by the addon's name.
- * Each password has a Secret of its own: a pod can never start with another than the one it was made for.
+ * Returns all objects of an addon; pure. They are named by its id, except the Service, which apps reach by the addon's
+ * name. Each password has a Secret of its own, so a pod cannot start with another than the one it was made for.
  */
-export function addonObjects(addon: Addon, kept: Kept, password: string, options: ManifestOptions): Objects {
+export function addonObjects(
+  addon: Addon,
+  fixed: FixedSettings,
+  password: string,
+  options: ManifestOptions,
+): Objects {
   const { serviceId, type, name: service } = addon;
   const { port, files } = programs[type];
   const namespace = namespaceOf(options.namespacePrefix, addon.environmentId);
@@ -58,7 +63,7 @@ export function addonObjects(addon: Addon, kept: Kept, password: string, options
       metadata: { ...metadata, name: secretName(serviceId, password) },
       type: "Opaque",
       immutable: true,
-      data: encoded({ passwd: PASSWD, ...files(serviceId, password) }),
+      data: encode({ passwd: PASSWD, ...files(serviceId, password) }),
     },
     service: {
       metadata: { ...metadata, name: service },
@@ -79,7 +84,7 @@ export function addonObjects(addon: Addon, kept: Kept, password: string, options
         replicas: 1,
         serviceName: service,
         selector: { matchLabels: selector },
-        // A pod that never became ready is replaced too when it should be another.
+        // Also replaces a pod that never became ready.
         podManagementPolicy: "Parallel",
         updateStrategy: { type: "RollingUpdate" },
         revisionHistoryLimit: 2,
@@ -89,7 +94,7 @@ export function addonObjects(addon: Addon, kept: Kept, password: string, options
             labels,
             annotations: { [PASSWORD]: passwordMark(password), [SIZE]: addon.size },
           },
-          spec: podSpec(addon, kept, secretName(serviceId, password), options.pullSecret),
+          spec: podSpec(addon, fixed, secretName(serviceId, password), options.pullSecret),
         },
         volumeClaimTemplates: [
           {
@@ -98,8 +103,8 @@ export function addonObjects(addon: Addon, kept: Kept, password: string, options
             metadata: { name: "data", labels },
             spec: {
               accessModes: ["ReadWriteOnce"],
-              resources: { requests: { storage: kept.storage } },
-              ...(kept.storageClass !== undefined && { storageClassName: kept.storageClass }),
+              resources: { requests: { storage: fixed.storage } },
+              ...(fixed.storageClass !== undefined && { storageClassName: fixed.storageClass }),
             },
           },
         ],
@@ -108,7 +113,7 @@ export function addonObjects(addon: Addon, kept: Kept, password: string, options
   };
 }
 
-/** The labels of all that belongs to an addon. */
+/** Returns the labels of all objects of an addon. */
 function addonLabels({ accountId, projectId, environmentId, serviceId, type }: Addon) {
   return {
     ...labelsOf({ accountId, projectId, environmentId, serviceId, kind: "addon" }),
@@ -116,12 +121,12 @@ function addonLabels({ accountId, projectId, environmentId, serviceId, type }: A
   };
 }
 
-/** The name of the Secret that goes with a password. */
+/** Returns the name of a password's Secret. */
 export function secretName(serviceId: string, password: string): string {
   return `${nameOf(serviceId)}-${passwordMark(password).slice(0, 12)}`;
 }
 
-function podSpec(addon: Addon, { image }: Kept, secretName: string, pullSecret?: string): V1PodSpec {
+function podSpec(addon: Addon, { image }: FixedSettings, secretName: string, pullSecret?: string): V1PodSpec {
   return {
     automountServiceAccountToken: false,
     enableServiceLinks: false,
@@ -146,7 +151,7 @@ function podSpec(addon: Addon, { image }: Kept, secretName: string, pullSecret?:
 
 function container({ serviceId, type, size }: Addon, image: string): V1Container {
   const { port, start, probe, stop } = programs[type];
-  const asking = { exec: { command: ["/bin/sh", "-c", probe] }, timeoutSeconds: 5 };
+  const probing = { exec: { command: ["/bin/sh", "-c", probe] }, timeoutSeconds: 5 };
   return {
     name: type,
     image,
@@ -158,9 +163,9 @@ function container({ serviceId, type, size }: Addon, image: string): V1Container
       readOnlyRootFilesystem: true,
       capabilities: { drop: ["ALL"] },
     },
-    // None that kills: a server that is busy is not helped by a new start.
-    startupProbe: { ...asking, periodSeconds: 1, failureThreshold: START_SECONDS },
-    readinessProbe: { ...asking, periodSeconds: 10, failureThreshold: 3 },
+    // No liveness probe: a restart does not help a busy server.
+    startupProbe: { ...probing, periodSeconds: 1, failureThreshold: START_SECONDS },
+    readinessProbe: { ...probing, periodSeconds: 10, failureThreshold: 3 },
     ...(stop && { lifecycle: { preStop: { exec: { command: ["/bin/sh", "-c", stop] } } } }),
     terminationMessagePolicy: "FallbackToLogsOnError",
     volumeMounts: [
@@ -173,7 +178,7 @@ function container({ serviceId, type, size }: Addon, image: string): V1Container
   };
 }
 
-function encoded(files: Record<string, string>): Record<string, string> {
-  const encode = (text: string) => Buffer.from(text).toString("base64");
-  return Object.fromEntries(Object.entries(files).map(([name, text]) => [name, encode(text)]));
+function encode(files: Record<string, string>): Record<string, string> {
+  const toBase64 = (text: string) => Buffer.from(text).toString("base64");
+  return Object.fromEntries(Object.entries(files).map(([name, text]) => [name, toBase64(text)]));
 }

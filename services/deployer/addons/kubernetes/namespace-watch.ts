@@ -6,110 +6,106 @@ import { type Informer, startInformer } from "../../kube/informer.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { label, selector } from "../../kube/names.ts";
 import type { AddonStatus } from "../port.ts";
-import { statusOf } from "./pod-status.ts";
+import { addonStatus } from "./pod-status.ts";
 
-/** What is watched of one namespace. */
-type View = {
+type NamespaceWatch = {
   sets: Informer<V1StatefulSet>;
   pods: Informer<V1Pod>;
-  since: number;
-  /** When what no watch tells of was looked at, and the addons that lack some of it. */
-  checked: number;
-  lacking: ReadonlySet<string>;
+  startedAt: number;
+  /** When the objects that are not watched were last listed, and the services that lacked one of them. */
+  checkedAt: number;
+  incomplete: ReadonlySet<string>;
 };
 
-const addonSelector = selector({ [label("kind")]: "addon" });
+const ADDONS = selector({ [label("kind")]: "addon" });
 const SYNC_MS = 10_000;
 const CHECK_MS = 300_000;
-/** A view of an empty namespace is kept so long: something may be on its way there. */
+/** An empty namespace is watched for so long, because an addon may be about to appear in it. */
 const EMPTY_MS = 60_000;
+const INCOMPLETE = "Something that belongs to the addon is missing in the cluster and is being restored.";
 
 /**
- * What is known of the addons in each namespace that was asked for. StatefulSets and pods are watched; whether
- * the rest is whole is looked at every five minutes, which spares three watches for each namespace.
+ * Knows the addons of each namespace that was asked about. StatefulSets and pods are watched; Services, policies and
+ * Secrets are listed every five minutes, which saves three watches per namespace.
  */
-export function createNamespaceWatches(kube: Kube, log: Logger, tell: (serviceId: string) => void) {
-  const views = new Map<string, View>();
+export function createNamespaceWatches(kube: Kube, log: Logger, changed: (serviceId: string) => void) {
+  const watches = new Map<string, NamespaceWatch>();
 
-  function look(namespace: string): View {
-    const known = views.get(namespace);
-    if (known) return known;
-    const changed = ({ metadata }: KubernetesObject) => {
+  function watchNamespace(namespace: string): NamespaceWatch {
+    const existing = watches.get(namespace);
+    if (existing) return existing;
+    const onChange = ({ metadata }: KubernetesObject) => {
       const serviceId = metadata?.labels?.[label("serviceId")];
-      if (serviceId) tell(serviceId);
+      if (serviceId) changed(serviceId);
     };
-    const watching = { namespace, labels: addonSelector, changed, log };
-    const view: View = {
-      sets: startInformer(kube, kinds.StatefulSet, watching),
-      pods: startInformer(kube, kinds.Pod, watching),
-      since: Date.now(),
-      checked: Date.now(),
-      lacking: new Set(),
+    const options = { namespace, labels: ADDONS, changed: onChange, log };
+    const watch: NamespaceWatch = {
+      sets: startInformer(kube, kinds.StatefulSet, options),
+      pods: startInformer(kube, kinds.Pod, options),
+      startedAt: Date.now(),
+      checkedAt: Date.now(),
+      incomplete: new Set(),
     };
-    views.set(namespace, view);
-    return view;
+    watches.set(namespace, watch);
+    return watch;
   }
 
-  async function check(namespace: string, view: View): Promise<void> {
-    const asked = { namespace, labels: addonSelector };
-    const [services, policies, secrets] = await Promise.all([
-      kube.list(kinds.Service, asked),
-      kube.list(kinds.NetworkPolicy, asked),
-      kube.list(kinds.Secret, asked),
+  async function findIncomplete(namespace: string, watch: NamespaceWatch): Promise<void> {
+    const query = { namespace, labels: ADDONS };
+    const lists = await Promise.all([
+      kube.list(kinds.Service, query),
+      kube.list(kinds.NetworkPolicy, query),
+      kube.list(kinds.Secret, query),
     ]);
-    const ids = [services, policies, secrets].map(
+    const owners = lists.map(
       ({ items }) => new Set(items.map(({ metadata }) => metadata?.labels?.[label("serviceId")])),
     );
-    const all = statuses(view).map((one) => one.serviceId);
-    view.lacking = new Set(all.filter((id) => ids.some((found) => !found.has(id))));
-    view.checked = Date.now();
+    const serviceIds = statusesOf(watch).map(({ serviceId }) => serviceId);
+    watch.incomplete = new Set(serviceIds.filter((id) => owners.some((ids) => !ids.has(id))));
+    watch.checkedAt = Date.now();
   }
 
-  function statuses({ sets, pods, lacking }: View): AddonStatus[] {
+  function statusesOf({ sets, pods, incomplete }: NamespaceWatch): AddonStatus[] {
     return [...sets.objects.values()].flatMap((set) => {
-      const status = statusOf(set, pods.objects.get(`${set.metadata?.name}-0`), Date.now());
-      if (!status || !lacking.has(status.serviceId)) return status ?? [];
-      return { ...status, running: false, problem: { state: "degraded" as const, message: LACKING } };
+      const status = addonStatus(set, pods.objects.get(`${set.metadata?.name}-0`), Date.now());
+      if (!status || !incomplete.has(status.serviceId)) return status ?? [];
+      return { ...status, running: false, problem: { state: "degraded" as const, message: INCOMPLETE } };
     });
   }
 
   return {
-    /** Begins to watch a namespace, where it is not watched yet. */
-    look,
-    /** What is known of a namespace; throws when the API does not tell within ten seconds. */
-    async of(namespace: string): Promise<AddonStatus[]> {
-      const view = look(namespace);
+    /** Returns the addons of a namespace, and watches it from now on. Throws when the API does not answer in 10 s. */
+    async listIn(namespace: string): Promise<AddonStatus[]> {
+      const watch = watchNamespace(namespace);
       const late = delay(SYNC_MS, true, { ref: false });
-      const both = Promise.all([view.sets.synced, view.pods.synced]).then(() => false);
-      if (await Promise.race([both, late])) throw new Error("the cluster's API does not answer");
-      return statuses(view);
+      const synced = Promise.all([watch.sets.synced, watch.pods.synced]).then(() => false);
+      if (await Promise.race([synced, late])) throw new Error("the cluster's API does not answer");
+      return statusesOf(watch);
     },
-    /** Everything that is known; now and then it looks at what no watch tells of. */
-    async all(): Promise<AddonStatus[]> {
-      for (const [namespace, view] of [...views]) {
-        const { sets, pods, since, checked } = view;
-        if (sets.objects.size + pods.objects.size === 0 && Date.now() - since > EMPTY_MS) {
-          views.delete(namespace);
+    /** Returns the addons of all namespaces that are watched. Stops watching empty ones, and lists what is due. */
+    async list(): Promise<AddonStatus[]> {
+      for (const [namespace, watch] of [...watches]) {
+        const { sets, pods, startedAt, checkedAt } = watch;
+        if (sets.objects.size + pods.objects.size === 0 && Date.now() - startedAt > EMPTY_MS) {
+          watches.delete(namespace);
           await Promise.all([sets.stop(), pods.stop()]);
-        } else if (Date.now() - checked > CHECK_MS)
-          await check(namespace, view).catch((error) =>
-            log.warn({ err: error, namespace }, "could not look at what addons have; it is tried again"),
+        } else if (Date.now() - checkedAt > CHECK_MS)
+          await findIncomplete(namespace, watch).catch((error) =>
+            log.warn({ err: error, namespace }, "could not list the objects of addons; retrying"),
           );
       }
-      return [...views.values()].flatMap(statuses);
+      return [...watches.values()].flatMap(statusesOf);
     },
-    /** The namespace in which a StatefulSet of this name is. */
-    where: (set: string) => [...views].find(([, { sets }]) => sets.objects.has(set))?.[0],
-    /** The addon has just been brought to what it should be. */
-    whole(namespace: string, serviceId: string): void {
-      const view = look(namespace);
-      view.lacking = new Set([...view.lacking].filter((id) => id !== serviceId));
+    /** Returns the namespace of a StatefulSet. */
+    namespaceOf: (set: string) => [...watches].find(([, { sets }]) => sets.objects.has(set))?.[0],
+    /** Takes note that all objects of an addon have just been applied. */
+    markComplete(namespace: string, serviceId: string): void {
+      const watch = watchNamespace(namespace);
+      watch.incomplete = new Set([...watch.incomplete].filter((id) => id !== serviceId));
     },
     async stop(): Promise<void> {
-      await Promise.all([...views.values()].flatMap(({ sets, pods }) => [sets.stop(), pods.stop()]));
-      views.clear();
+      await Promise.all([...watches.values()].flatMap(({ sets, pods }) => [sets.stop(), pods.stop()]));
+      watches.clear();
     },
   };
 }
-
-const LACKING = "Something that belongs to it is missing in the cluster; it is made again.";

@@ -3,30 +3,29 @@ import { addonName } from "../keys.ts";
 import type { AddonType } from "../port.ts";
 import { scramVerifier } from "../scram.ts";
 
-/** How a server of one type is run in a container; the image needs no more than a shell and its programs. */
+/** How a server of one type runs in a container; the image needs only a shell and the server's programs. */
 export type Program = {
   port: number;
-  /** A script for `sh`, which ends by becoming the server. Its memory in MiB. */
+  /** Returns a script for `sh` that in the end execs the server; `memory` in MiB. */
   start: (serviceId: string, memory: number) => string;
-  /** A script for `sh` that succeeds while the server takes connections. */
+  /** A script for `sh` that succeeds while the server accepts connections. */
   probe: string;
-  /** A script for `sh` that asks the server to end cleanly, at once. */
+  /** A script for `sh` that makes the server shut down cleanly without waiting for its clients. */
   stop?: string;
-  /** Files beside the server, made from the password, which is in none of them. */
+  /** Returns the files that the server needs, derived from the password, which none of them holds. */
   files: (serviceId: string, password: string) => Record<string, string>;
 };
 
-/** Where the files are. */
+/** Mount paths of the files and of the volume. */
 export const FILES = "/etc/berth";
-/** Where the volume is. */
 export const DATA = "/data";
 
 // Debian keeps the programs out of the PATH.
 const POSTGRES_PATH = `for dir in /usr/lib/postgresql/*/bin; do PATH="$dir:$PATH"; done`;
 
 /**
- * Role and database are made with the data folder, which appears whole or not at all. The role's password is
- * set before the server takes connections, so a new one counts from a restart on and the old one no more.
+ * Role and database are created with the data folder, which appears whole or not at all. The password is set before the
+ * server accepts connections, so a restart brings in the new one and ends the old one.
  */
 const postgres: Program = {
   port: 5432,
@@ -58,14 +57,14 @@ exec postgres -D "$data" -c listen_addresses='*' -c port=5432 -c hba_file=/tmp/p
   -c effective_cache_size=${Math.floor(memory / 2)}MB
 `;
   },
-  // By the socket, where it is let in: a refusal would be a line in the log each time.
+  // Through the socket, where it is admitted: each refusal would be a line in the log.
   probe: `${POSTGRES_PATH}; exec pg_isready -q -h /tmp -U postgres -d postgres`,
   // SIGTERM alone would wait for the clients to leave.
   stop: "kill -INT 1",
   files: (_serviceId, password) => ({ verifier: scramVerifier(password, saltOf(password)) }),
 };
 
-/** Of the memory a quarter is for what redis needs besides the data: buffers, and the copy while it rewrites. */
+/** A quarter of the memory is for what redis needs besides the data: buffers, and copied pages during a rewrite. */
 const redis: Program = {
   port: 6379,
   start: (_serviceId, memory) => `set -eu
@@ -75,7 +74,7 @@ server=$(command -v redis-server || command -v valkey-server)
 exec "$server" --port 6379 --protected-mode no --dir ${DATA}/redis --aclfile ${FILES}/users.acl \\
   --appendonly yes --save '' --maxmemory ${Math.floor((memory * 3) / 4)}mb --maxmemory-policy noeviction
 `,
-  // A user that may do nothing else asks, so that no probe needs the password.
+  // Its own user, which may do nothing else, so that no probe needs the password.
   probe: `cli=$(command -v redis-cli || command -v valkey-cli)
 REDISCLI_AUTH=probe VALKEYCLI_AUTH=probe "$cli" --user probe ping | grep -q PONG`,
   files: (_serviceId, password) => {
@@ -86,15 +85,12 @@ REDISCLI_AUTH=probe VALKEYCLI_AUTH=probe "$cli" --user probe ping | grep -q PONG
 
 export const programs: Record<AddonType, Program> = { postgres, redis };
 
-/**
- * A mark by which a password is known again; it does not lead back to one of 192 random bits. Each use of a
- * password has a mark of its own.
- */
+/** Returns a mark that identifies a password but does not reveal it, given that it has 192 random bits. */
 export function passwordMark(password: string): string {
   return createHmac("sha256", password).update("berth addon mark").digest("hex").slice(0, 32);
 }
 
-/** The same salt for the same password: what is applied twice is the same. */
+/** Returns the same salt for the same password, so that applying it twice changes nothing. */
 function saltOf(password: string): Buffer {
   return createHmac("sha256", password).update("berth addon salt").digest().subarray(0, 16);
 }
