@@ -42,7 +42,7 @@ export function onCluster() {
       }),
     async podOf(buildId: string) {
       const labels = selector(buildLabels(buildId));
-      return (await cluster.kube.page(Pod, { namespace: cluster.namespace, labels })).items[0];
+      return (await cluster.kube.list(Pod, { namespace: cluster.namespace, labels })).items[0];
     },
   };
 }
