@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fields as gatewayFields } from "../../gateway/config.ts";
 import { start as startGateway } from "../../gateway/main.ts";
-import type { Upstream } from "../../gateway/upstreams.ts";
+import { type Upstream, upstreamNames } from "../../gateway/upstreams.ts";
 import { holdCommits } from "../../services/deployer/testing/testing-process.ts";
 import { createLog } from "../../services/kit/log.ts";
 import { createPool, type Pool } from "../../services/kit/postgres/db.ts";
@@ -20,7 +20,6 @@ let other: Door & { stop: () => Promise<void> };
 const toService = {} as Record<Upstream, TcpProxy>;
 const toDatabase = {} as Record<Upstream, TcpProxy>;
 const pools = {} as Record<Upstream, Pool>;
-const upstreams: Upstream[] = ["identity", "variables", "deployer"];
 /** Audit records that there have to be once each, in the end. */
 const owed: { action: string; target: string }[] = [];
 
@@ -33,14 +32,14 @@ beforeAll(async () => {
       return { ...env, DATABASE_URL: proxy.of(env.DATABASE_URL!) };
     }
     gatewayEnv = { ...env };
-    for (const upstream of upstreams) {
+    for (const upstream of upstreamNames) {
       const name = `${upstream.toUpperCase()}_URL`;
       toService[upstream] = await openProxy(new URL(env[name]!));
       gatewayEnv[name] = `http://127.0.0.1:${toService[upstream].port}`;
     }
     return gatewayEnv;
   });
-  for (const upstream of upstreams) pools[upstream] = createPool(world.database.url(upstream));
+  for (const upstream of upstreamNames) pools[upstream] = createPool(world.database.url(upstream));
   const config = readConfig({ ...gatewayEnv, PORT: "0", PUBLIC_ORIGIN: "" }, gatewayFields);
   const gateway = await startGateway(config, createLog("gateway", "silent"));
   other = { ...(await openDoor(gateway.origin, world.ownerToken)), stop: gateway.stop };

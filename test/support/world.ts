@@ -4,26 +4,36 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CoreV1Api } from "@kubernetes/client-node";
 import { inject } from "vitest";
+import { programs } from "../../deploy/local/processes/programs.ts";
 import { fields as gatewayFields } from "../../gateway/config.ts";
 import { start as startGateway } from "../../gateway/main.ts";
-import { fields as deployerFields } from "../../services/deployer/config.ts";
 import { connectKube } from "../../services/deployer/kube/client.ts";
-import { start as startDeployer } from "../../services/deployer/main.ts";
-import { fields as identityFields } from "../../services/identity/config.ts";
-import { start as startIdentity } from "../../services/identity/main.ts";
 import { makeToken } from "../../services/kit/bearer-token.ts";
-import { createLog } from "../../services/kit/log.ts";
-import { readConfig } from "../../services/kit/process/config.ts";
+import { createLog, type Logger } from "../../services/kit/log.ts";
+import { type Field, readConfig } from "../../services/kit/process/config.ts";
 import { freePort } from "../../services/kit/process/free-port.ts";
+import type { Running } from "../../services/kit/process/process.ts";
 import { programsDir } from "../../services/kit/process/program.ts";
 import { testDatabase } from "../../services/kit/testing/testing.ts";
-import { fields as variablesFields } from "../../services/variables/config.ts";
-import { start as startVariables } from "../../services/variables/main.ts";
 import { type Door, openDoor } from "./door.ts";
 import { testNats } from "./nats.ts";
 
 /** The whole platform in this process, on servers and folders of its own, seen through its public door. */
 export type World = Awaited<ReturnType<typeof startWorld>>;
+
+const ROOT = join(import.meta.dirname, "../..");
+const services = programs.filter(({ kind }) => kind === "service");
+
+type Service = {
+  fields: Record<string, Field<unknown>>;
+  start: (config: unknown, log: Logger) => Promise<Running & { grpcPort: number }>;
+};
+
+async function loadService(folder: string): Promise<Service> {
+  const { fields } = await import(join(ROOT, folder, "config.ts"));
+  const { start } = await import(join(ROOT, folder, "main.ts"));
+  return { fields, start };
+}
 
 const base64Key = () => randomBytes(32).toString("base64");
 
@@ -35,15 +45,15 @@ export type Rewire = (service: string, env: Record<string, string>) => Promise<R
  * processes. `extra` adds environment variables. Rate limits are off unless `extra` sets them.
  */
 export async function surroundings(extra: Record<string, string> = {}) {
-  const services = ["identity", "variables", "deployer", "gateway"];
   const [database, nats, dir] = await Promise.all([
-    testDatabase(services),
+    testDatabase(programs.map(({ name }) => name)),
     testNats(),
     mkdtemp(join(tmpdir(), "berth-world-")),
   ]);
-  const ports = { identity: await freePort(), variables: await freePort(), deployer: await freePort() };
-  const gatewayPort = await freePort();
-  const origin = `http://127.0.0.1:${gatewayPort}`;
+  const ports: Record<string, number> = {};
+  for (const { name } of programs) ports[name] = await freePort();
+  const urls = services.map(({ name }) => [`${name.toUpperCase()}_URL`, `http://127.0.0.1:${ports[name]}`]);
+  const origin = `http://127.0.0.1:${ports.gateway}`;
   const ownerToken = makeToken("pat");
   const [internalKeys, secretKeys] = [base64Key(), base64Key()];
   const encryptionKeys = `k1:${base64Key()}`;
@@ -51,16 +61,14 @@ export async function surroundings(extra: Record<string, string> = {}) {
   const env = (service: string): Record<string, string> => ({
     DATABASE_URL: database.url(service),
     NATS_URL: nats.url,
-    PORT: String(service === "gateway" ? gatewayPort : ports[service as keyof typeof ports]),
+    PORT: String(ports[service]),
     INTERNAL_KEYS: internalKeys,
     ENCRYPTION_KEYS: encryptionKeys,
     SECRET_KEYS: secretKeys,
     UPLOAD_KEYS: secretKeys,
     LOG_LEVEL: "debug",
     PUBLIC_ORIGIN: origin,
-    IDENTITY_URL: `http://127.0.0.1:${ports.identity}`,
-    VARIABLES_URL: `http://127.0.0.1:${ports.variables}`,
-    DEPLOYER_URL: `http://127.0.0.1:${ports.deployer}`,
+    ...Object.fromEntries(urls),
     BOOTSTRAP_OWNER_EMAIL: "owner@example.com",
     BOOTSTRAP_OWNER_PASSWORD: "a-password-of-the-owner",
     BOOTSTRAP_OWNER_TOKEN: ownerToken,
@@ -86,7 +94,7 @@ export async function surroundings(extra: Record<string, string> = {}) {
   };
 }
 
-/** Starts identity, variables, deployer and gateway with their real configuration readers. */
+/** Starts every service, then the gateway, with their real configuration readers. */
 export async function startWorld(
   extra: Record<string, string> = {},
   rewire: Rewire = async (_service, env) => env,
@@ -97,18 +105,19 @@ export async function startWorld(
   const env = (service: string) => rewire(service, around.env(service));
   const log = (service: string) => createLog(service, "debug", (line) => void logLines.push(line));
 
-  const [identity, variables, deployer] = await Promise.all([
-    startIdentity(readConfig(await env("identity"), identityFields), log("identity")),
-    startVariables(readConfig(await env("variables"), variablesFields), log("variables")),
-    startDeployer(readConfig(await env("deployer"), deployerFields), log("deployer")),
-  ]);
+  const running = await Promise.all(
+    services.map(async ({ name, folder }) => {
+      const { fields, start } = await loadService(folder);
+      return { name, ...(await start(readConfig(await env(name), fields), log(name))) };
+    }),
+  );
   const gateway = await startGateway(readConfig(await env("gateway"), gatewayFields), log("gateway"));
   const door = await openDoor(origin, ownerToken);
   return {
     ...door,
     ports,
     /** Ports of the services' gRPC servers, and the keys that sign a caller for them. */
-    grpcPorts: { identity: identity.grpcPort, variables: variables.grpcPort, deployer: deployer.grpcPort },
+    grpcPorts: Object.fromEntries(running.map(({ name, grpcPort }) => [name, grpcPort])),
     internalKeys,
     routerPort,
     dir,
@@ -119,7 +128,7 @@ export async function startWorld(
     output: async () => logLines.join("\n"),
     async stop() {
       await gateway.stop();
-      await Promise.all([identity, variables, deployer].map((service) => service.stop()));
+      await Promise.all(running.map((service) => service.stop()));
       await around.remove();
     },
   };

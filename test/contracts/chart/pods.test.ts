@@ -1,5 +1,6 @@
 import type { V1Deployment, V1Secret } from "@kubernetes/client-node";
 import { beforeAll, describe, expect, test } from "vitest";
+import { programs } from "../../../deploy/local/processes/programs.ts";
 import { helmProgram, type Manifest, ofKind, podsOf, render } from "./render.ts";
 
 describe.skipIf(!helmProgram)("the pods of the chart", () => {
@@ -130,7 +131,7 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
   test("autoscaling takes the number of replicas out of the chart's hands", () => {
     for (const deployment of ofKind<V1Deployment>(external, "Deployment"))
       expect(deployment.spec!.replicas).toBeUndefined();
-    expect(ofKind(external, "HorizontalPodAutoscaler")).toHaveLength(4);
+    expect(ofKind(external, "HorizontalPodAutoscaler")).toHaveLength(programs.length);
     expect(JSON.stringify(ofKind(external, "HorizontalPodAutoscaler"))).toContain('"maxReplicas":12');
   });
 

@@ -3,11 +3,8 @@ import { join } from "node:path";
 import type { V1Deployment } from "@kubernetes/client-node";
 import { beforeAll, describe, expect, test } from "vitest";
 import { programs } from "../../../deploy/local/processes/programs.ts";
-import { fields as gatewayFields } from "../../../gateway/config.ts";
 import { kubernetesFields } from "../../../services/deployer/config.ts";
-import { fields as identityFields } from "../../../services/identity/config.ts";
-import { readConfig } from "../../../services/kit/process/config.ts";
-import { fields as variablesFields } from "../../../services/variables/config.ts";
+import { type Field, readConfig } from "../../../services/kit/process/config.ts";
 import {
   chartFolder,
   ciValues,
@@ -18,6 +15,8 @@ import {
   ofKind,
   render,
 } from "./render.ts";
+
+type Fields = Record<string, Field<unknown>>;
 
 if (!helmProgram) console.log("The chart is not tested: there is no helm on the PATH, in HELM, or built.");
 
@@ -46,7 +45,7 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     expect(started.sort()).toEqual(programs.map(({ name }) => `berth-${name}`).sort());
   });
 
-  test("every process accepts the environment that it gets", () => {
+  test("every process accepts the environment that it gets", async () => {
     const key = Buffer.alloc(32).toString("base64");
     const secret: Record<string, string> = {
       INTERNAL_KEYS: key,
@@ -55,18 +54,16 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
       S3_ACCESS_KEY: "a",
       S3_SECRET_KEY: "s",
     };
-    const known = {
-      gateway: gatewayFields,
-      identity: identityFields,
-      variables: variablesFields,
-      deployer: kubernetesFields,
-    };
+    const fieldsOf = new Map<string, Fields>();
+    for (const { name, folder } of programs)
+      fieldsOf.set(name, (await import(join(chartFolder, "../..", folder, "config.ts"))).fields);
+    fieldsOf.set("deployer", kubernetesFields);
     for (const manifests of [bundled, external])
       for (const deployment of ofKind<V1Deployment>(manifests, "Deployment")) {
         const { name, env, envFrom } = deployment.spec!.template.spec!.containers[0]!;
         const environment = { ...configOf(manifests, envFrom![0]!.configMapRef!.name!) };
         for (const { name, value } of env!) environment[name] = value ?? secret[name] ?? "";
-        expect(readConfig(environment, known[name as keyof typeof known])).toMatchObject({ port: 8080 });
+        expect(readConfig(environment, fieldsOf.get(name)!)).toMatchObject({ port: 8080 });
       }
   });
 
