@@ -14,7 +14,7 @@ import { type Upstream, upstreamNames } from "./upstreams.ts";
 
 const web = ["http", "https"] as const;
 
-/** The path before all REST routes: "/v1" unless set, "" for "/". */
+/** The prefix of all REST routes: "/v1" unless set, "" for "/". */
 const apiPrefix: Field<string> = {
   name: "API_PREFIX",
   parse: (value = "/v1") => {
@@ -52,7 +52,7 @@ const upstreamUrls = Object.fromEntries(
 export const fields = {
   host: serviceFields.host,
   port: port("PORT", 0),
-  /** A port of its own for /metrics, which then is not at the public one; 0 takes a free one. */
+  /** A separate port for /metrics, which the public one then does not serve; 0 for any free port. */
   metricsPort,
   ...databaseFields,
   natsUrl: serviceFields.natsUrl,
@@ -60,7 +60,7 @@ export const fields = {
   logLevel: serviceFields.logLevel,
   otlpUrl: serviceFields.otlpUrl,
   lingerMs: serviceFields.lingerMs,
-  /** What clients reach the gateway at; its own address unless set. */
+  /** The origin at which clients reach the gateway; its own address unless set. */
   publicOrigin: optionalUrl("PUBLIC_ORIGIN", web),
   apiPrefix,
   trustProxy,
@@ -73,9 +73,9 @@ export const fields = {
   rateReveals: integer("RATE_LIMIT_REVEALS", { fallback: 30 }),
   rateBatches: integer("RATE_LIMIT_BATCHES", { fallback: 30 }),
   ratePublic: integer("RATE_LIMIT_PUBLIC", { fallback: 60 }),
-  /** Streams that a token may have open at a time; 0 is no limit. */
+  /** How many streams a token may have open; 0 is no limit. */
   streamsPerCaller: integer("STREAMS_PER_CALLER", { fallback: 5 }),
-  /** How often an open stream says that it lives, and its caller is looked at again. */
+  /** How often an open stream sends a comment and its caller is revalidated. */
   heartbeatSeconds: integer("STREAM_HEARTBEAT_SECONDS", { fallback: 15, min: 1, max: 120 }),
 };
 

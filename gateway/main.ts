@@ -32,7 +32,7 @@ import { type Upstream, upstreamNames } from "./upstreams.ts";
 const SWEEP_MS = 60_000;
 const LOOKUP_MS = 5_000;
 
-/** Starts the gateway: its tables, its caches, its routes; `stop` finishes what is under way. */
+/** Starts the gateway and returns where it listens; `stop` finishes open requests. */
 export async function start(config: GatewayConfig, log: Logger) {
   const keys = config.internalKeys;
   const backends = await connectBackends({ name: "gateway", folder: import.meta.dirname, config, log });
@@ -75,7 +75,7 @@ export async function start(config: GatewayConfig, log: Logger) {
     tracing,
     log,
   });
-  const uploading = registerUploads(app, config.deployerUrl, { tracing, log });
+  const uploads = registerUploads(app, config.deployerUrl, { tracing, log });
   const metrics = await startMetrics(config);
   const address = await listen(app, config);
   log.info({ baseUrl: address.baseUrl, port: address.port }, "listening");
@@ -87,11 +87,11 @@ export async function start(config: GatewayConfig, log: Logger) {
       streams.stop();
       await closeApp(app);
       metrics?.close();
-      await Promise.all(Object.values(streamClients).map((upstream) => upstream.close()));
+      await Promise.all(Object.values(streamClients).map((client) => client.close()));
       await sweep.stop();
       await slots.stop();
       await limiter.stop();
-      await Promise.all([...Object.values(unaryClients), uploading].map((upstream) => upstream.close()));
+      await Promise.all([...Object.values(unaryClients), uploads].map((client) => client.close()));
       await backends.close();
     },
   };

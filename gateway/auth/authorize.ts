@@ -14,15 +14,15 @@ const unauthenticated = () =>
   problem(401, "unauthenticated", "The request needs the header Authorization: Bearer with a valid token.");
 
 /**
- * Authenticates and authorizes requests. Both return a plain value where the cache knows and a promise where
- * identity has to be asked; while identity is unreachable they return 503.
+ * Authenticates and authorizes requests. Returns a plain value when the cache decides and a promise when identity
+ * is asked; while identity is unreachable the result is a 503.
  */
 export function createAuth(options: { callers: CallerCache; parseToken: (text: string) => unknown }) {
   const { callers, parseToken } = options;
   const identityUnreachable = (error: unknown) => unreachable("identity", error);
 
   return {
-    /** Returns whose token an Authorization header carries: 401 for none, a malformed or an unknown one. */
+    /** Returns the caller whose token an Authorization header carries: 401 for a missing, malformed or unknown one. */
     identify(header: string | undefined): Credentials | Problem | Promise<Credentials | Problem> {
       const token = header === undefined ? undefined : BEARER.exec(header)?.[1];
       if (token === undefined) return unauthenticated();
@@ -37,7 +37,7 @@ export function createAuth(options: { callers: CallerCache; parseToken: (text: s
 
     /**
      * Returns the caller if they may use the route in this account, else 403. The cache alone never refuses:
-     * identity is asked once more, so that a new account or role holds at once.
+     * identity is asked again first, so that a new account or role holds at once.
      */
     authorize(
       route: Route,
@@ -55,7 +55,7 @@ export function createAuth(options: { callers: CallerCache; parseToken: (text: s
       return callers.refresh(cacheKey).then(decide, identityUnreachable);
     },
 
-    /** Resolves to why a caller who was admitted may not go on, or to undefined while they may. */
+    /** Resolves to the refusal of a caller who was admitted before, or to undefined while they still may. */
     async revalidate(
       route: Route,
       { token }: Credentials,
@@ -70,8 +70,8 @@ export function createAuth(options: { callers: CallerCache; parseToken: (text: s
 }
 
 /**
- * One answer for an account that the caller is no member of, whether it exists or not
- * (docs/conventions.md#forbidden-or-not-found).
+ * Returns the 403 of a caller whose role is too low: the same for an account they are no member of, whether it
+ * exists or not (docs/conventions.md#forbidden-or-not-found).
  */
 function roleRefusal(route: Route, caller: CachedCaller, accountId: string | undefined): Problem | undefined {
   if (!route.needs) return undefined;

@@ -18,7 +18,7 @@ export type CachedCaller = {
   signedHeaders: Map<string, string>;
 };
 
-/** What identity said of a token; without a caller the token is unknown, expired or revoked. */
+/** What identity said about a token; without a caller the token is unknown, expired or revoked. */
 export type CacheEntry = { caller: CachedCaller | undefined; until: number };
 
 export type CallerCache = ReturnType<typeof createCallerCache>;
@@ -40,15 +40,15 @@ export function cacheKeyOf(token: string): string {
 const MAX_SIGNED_HEADERS = 1_000;
 
 /**
- * The callers of the last seconds. An entry lives 5 s and never longer than its token. Unknown tokens are
- * cached as well, so that guessing them costs identity little.
+ * Caches callers by the hash of their token: for 5 s, and never longer than the token is valid. Unknown tokens are
+ * cached as well, so that guessing tokens costs identity little.
  */
 export function createCallerCache(options: Options) {
   const { findCaller, keys, ttlMs = 5_000, max = 10_000, now = Date.now } = options;
   const cache = new LRUCache<string, CacheEntry>({ max });
   const inFlight = new Map<string, { result: Promise<CacheEntry>; epoch: number }>();
   const listeners = new Set<(userId: string | undefined) => void>();
-  // Grows with every invalidation: the answer to an older question may be what was just invalidated.
+  // Grows with every invalidation: the result of a lookup that began before one may be outdated.
   let epoch = 0;
 
   async function lookup(key: string): Promise<CacheEntry> {
@@ -84,7 +84,7 @@ export function createCallerCache(options: Options) {
     },
     /** Asks identity; concurrent lookups of one token share one call. Rejects when identity is unreachable. */
     lookup: coalescedLookup,
-    /** Asks identity with a call that begins now or later, so that it sees what was granted before now. */
+    /** Asks identity by a call that begins now or later, so that it sees every role granted before. */
     async refresh(key: string): Promise<CacheEntry> {
       await inFlight.get(key)?.result.catch(() => {});
       return coalescedLookup(key);
@@ -100,11 +100,11 @@ export function createCallerCache(options: Options) {
       cache.clear();
       notify(undefined);
     },
-    /** Calls back with the user that was invalidated, or with undefined when all were. */
+    /** Calls `listener` with each invalidated user, or with undefined when all are. */
     onInvalidate(listener: (userId: string | undefined) => void): void {
       listeners.add(listener);
     },
-    /** Returns the signed header of a caller in an account (or in none), made once per entry and address. */
+    /** Returns the signed header of a caller in an account (or in none); signs once per entry, account and address. */
     signedHeader(caller: CachedCaller, accountId: string | undefined, ip: string): string {
       const key = `${accountId ?? ""} ${ip}`;
       const signed = caller.signedHeaders.get(key);

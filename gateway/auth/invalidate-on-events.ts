@@ -10,7 +10,7 @@ import type { Bus } from "../../services/kit/events/bus.ts";
 import type { Logger } from "../../services/kit/log.ts";
 import type { CallerCache } from "./caller-cache.ts";
 
-// Events that change what a token may do, and the user it belongs to.
+// Events that change what tokens may do, and the user they belong to.
 const AFFECTED_USER: Record<string, (payload: Uint8Array) => string> = {
   AccountCreated: (payload) => fromBinary(AccountCreatedSchema, payload).ownerUserId,
   MemberAdded: (payload) => fromBinary(MemberAddedSchema, payload).userId,
@@ -20,8 +20,8 @@ const AFFECTED_USER: Record<string, (payload: Uint8Array) => string> = {
 };
 
 /**
- * Drops cached callers as identity's events arrive. The subscription is not durable: after an outage of NATS
- * all callers are dropped, and no entry lives longer than 5 s.
+ * Drops cached callers when identity's events arrive. The subscription is not durable: after an outage of NATS all
+ * callers are dropped, and no entry lives longer than 5 s.
  */
 export function invalidateOnEvents(bus: Bus, callers: CallerCache, log: Logger): void {
   void bus.connected.then(({ nc }) => {

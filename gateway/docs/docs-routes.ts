@@ -13,9 +13,9 @@ const FILES: Record<string, string> = {
 };
 
 /**
- * The reference page at /docs, and the document it shows: GET /openapi.json (and below the prefix), with this
- * installation's base URL as its server. The origin redirects browsers to the page and clients that accept JSON
- * to the document.
+ * Registers the reference page at /docs and the document that it shows: GET /openapi.json (and below the prefix),
+ * with this installation's base URL as its server. The origin redirects browsers to the page and clients that
+ * accept JSON to the document.
  */
 export async function docsRoutes(app: FastifyInstance, baseUrl: () => string, prefix: string): Promise<void> {
   await serveFiles(app, join(import.meta.dirname, "page"), FILES, prefix);

@@ -16,16 +16,16 @@ import { errorResponse } from "./response.ts";
 /** Longer than any name a path may hold; the router answers 404 above it. */
 const MAX_PARAM = 512;
 const KEEP_ALIVE_MS = 75_000;
-/** A connection on which nothing moves for this long is closed. */
+/** A connection that is idle for this long is closed. */
 const IDLE_MS = 150_000;
 
-const unsupported = Object.assign(new Error("unsupported content encoding"), { statusCode: 415 });
+const UNSUPPORTED_ENCODING = Object.assign(new Error("unsupported content encoding"), { statusCode: 415 });
 
 export type App = FastifyInstance;
 
 /**
- * The HTTP server: a request id on every response, bodies as bytes, every error in the envelope, and the
- * operational endpoints. Routes are added by the modules that answer them.
+ * Returns the HTTP server: a request id on every response, bodies as bytes, every error in the envelope, and
+ * /healthz, /readyz and /metrics. Other routes are registered by the modules that answer them.
  */
 export function createApp(options: {
   log: Logger;
@@ -51,7 +51,7 @@ export function createApp(options: {
     frameworkErrors: (_error, request, reply) => {
       refuse(request, reply, problem(400, "malformed_request", "The path cannot be decoded."));
     },
-    clientErrorHandler: (error, socket) => clientError(error as NodeJS.ErrnoException, socket),
+    clientErrorHandler: (error, socket) => answerUnparsable(error as NodeJS.ErrnoException, socket),
   });
   app.decorateRequest("exchange", undefined);
   app.decorate("stopping", false);
@@ -61,32 +61,32 @@ export function createApp(options: {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, body, done) => {
     const encoding = request.headers["content-encoding"] ?? "identity";
-    done(encoding === "identity" ? null : unsupported, body);
+    done(encoding === "identity" ? null : UNSUPPORTED_ENCODING, body);
   });
 
-  const known: { methods: string[]; path: RegExp }[] = [];
+  const registered: { methods: string[]; path: RegExp }[] = [];
   app.addHook("onRoute", ({ method, url }) => {
     const pattern = url.replaceAll(".", "\\.").replace("*", ".*").replaceAll(/:\w+/g, "[^/]+");
     const path = new RegExp(`^${pattern}$`);
-    known.push({ methods: [method].flat(), path });
+    registered.push({ methods: [method].flat(), path });
   });
   app.setNotFoundHandler((request, reply) => {
     const path = request.raw.url!.split("?")[0]!;
-    const methods = known.filter((route) => route.path.test(path)).flatMap((route) => route.methods);
+    const methods = registered.filter((route) => route.path.test(path)).flatMap((route) => route.methods);
     if (methods.length === 0) refuse(request, reply, problem(404, "not_found", "There is no such endpoint."));
     else methodNotAllowed(request, reply, [...new Set(methods)].sort().join(", "));
   });
   app.setErrorHandler((error: FastifyError, request, reply) => {
-    const refusal = fromFramework(error, request.id);
+    const refusal = toProblem(error, request.id);
     if (refusal.status >= 500) log.error({ err: error, requestId: request.id }, "request failed");
     refuse(request, reply, refusal);
   });
-  operational(app, options);
+  registerOperations(app, options);
   app.server.prependListener("request", (_request, response) => closeConnectionsOnShutdown(response));
   return app;
 }
 
-/** Stops accepting connections and resolves when open requests are answered; after 8 s it cuts them off. */
+/** Stops accepting connections and resolves when open requests are answered; after 8 s their connections are closed. */
 export async function closeApp(app: App): Promise<void> {
   const idle = setInterval(() => app.server.closeIdleConnections(), 100);
   const late = setTimeout(() => app.server.closeAllConnections(), 8_000);
@@ -104,7 +104,7 @@ function methodNotAllowed(request: FastifyRequest, reply: FastifyReply, allow: s
   sendResponse(request, reply, { ...errorResponse(refusal, request.id), allow });
 }
 
-function fromFramework(error: FastifyError, id: string): Problem {
+function toProblem(error: FastifyError, id: string): Problem {
   if (error.statusCode === 413)
     return problem(413, "payload_too_large", "The body is larger than this endpoint takes.");
   if (error.statusCode === 415)
@@ -114,8 +114,8 @@ function fromFramework(error: FastifyError, id: string): Problem {
   return internal(id);
 }
 
-/** Answers what cannot be parsed as HTTP, where there is no request yet. */
-function clientError(error: NodeJS.ErrnoException, socket: Socket): void {
+/** Answers what cannot be parsed as HTTP: there is no request yet. */
+function answerUnparsable(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed || !socket.writable) return void socket.destroy();
   const [status, code, message] =
     error.code === "HPE_HEADER_OVERFLOW"
@@ -135,7 +135,7 @@ function clientError(error: NodeJS.ErrnoException, socket: Socket): void {
   socket.end(`${head.join("\r\n")}\r\n\r\n${body.toString()}`);
 }
 
-function operational(app: App, options: { ready: () => Promise<boolean>; metrics: boolean }): void {
+function registerOperations(app: App, options: { ready: () => Promise<boolean>; metrics: boolean }): void {
   const text = (request: FastifyRequest, reply: FastifyReply, status: number, body: string) =>
     void reply.code(status).header("x-request-id", request.id).type("text/plain; version=0.0.4").send(body);
   app.get("/healthz", (request, reply) => text(request, reply, 200, "ok\n"));

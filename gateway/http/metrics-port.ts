@@ -2,15 +2,18 @@ import { createServer, type Server } from "node:http";
 import { listen } from "../../services/kit/process/server.ts";
 import { metricsText } from "../../services/kit/telemetry.ts";
 
-/** Serves /metrics on a port of its own, where one is configured: the public port does not have it then. */
+/** Serves /metrics on a separate port if one is configured; the public port does not serve it then. */
 export async function startMetrics(config: {
   host: string;
   metricsPort: number | undefined;
 }): Promise<Server | undefined> {
   if (config.metricsPort === undefined) return undefined;
-  const server = createServer(async (req, res) => {
+  const server = createServer((req, res) => {
     if (req.url !== "/metrics") return void res.writeHead(404).end();
-    res.writeHead(200, { "content-type": "text/plain; version=0.0.4" }).end(await metricsText());
+    metricsText().then(
+      (text) => res.writeHead(200, { "content-type": "text/plain; version=0.0.4" }).end(text),
+      () => res.writeHead(500).end(),
+    );
   });
   await listen(server, config.metricsPort, config.host);
   return server;

@@ -24,7 +24,7 @@ export function problem(status: number, code: string, message: string, more: Par
   return { status, code, message, ...more };
 }
 
-/** Returns 422 with what is wrong with each member, in sentences. */
+/** Returns a 422 that says in sentences what is wrong with each member. */
 export function validationFailed(found: Detail[]): Problem {
   const details = found.map((detail) => ({ ...detail, message: sentence(detail.path, detail.message) }));
   return { status: 422, code: "validation_failed", message: details[0]!.message, details };
@@ -35,7 +35,7 @@ export function unavailable(): Problem {
   return { status: 503, code: "unavailable", message, retryAfter: 1 };
 }
 
-/** Returns 503 for a call of another process that failed on the way; its cause is for the log alone. */
+/** Returns a 503 for another process that could not be reached; its cause is for the log alone. */
 export function unreachable(process: string, error: unknown): Problem {
   const { rawMessage, message, code } = error as { rawMessage?: string; message?: string; code?: unknown };
   return { ...unavailable(), cause: `${process}: ${rawMessage || message || String(code)}` };
@@ -61,7 +61,7 @@ type ConnectErrorJson = {
 // A replica that an upgrade has not reached yet answers a new RPC with `unimplemented`.
 const TEMPORARY = new Set(["unavailable", "deadline_exceeded", "canceled", "unimplemented"]);
 
-/** Returns what a service's Connect error says to the caller; internal for one that says nothing. */
+/** Returns the refusal in a service's Connect error: 500 internal for one that is not meant for the caller. */
 export function fromConnectError(body: Buffer, requestId: string): Problem {
   if (body.length === 0) return unavailable();
   let error: ConnectErrorJson;
@@ -88,8 +88,8 @@ export function fromConnectError(body: Buffer, requestId: string): Problem {
   return fromDecodeError(String(error.code), String(error.message)) ?? internal(requestId);
 }
 
-// The gateway checks shapes itself (json-shape.ts), so that a service can hardly fail to decode. What it says
-// then may quote the value and is not passed on.
+// The gateway checks shapes itself (json-shape.ts), so that a service hardly ever fails to decode. Its message
+// may quote the value and is not passed on.
 function fromDecodeError(code: string, message: string): Problem | undefined {
   if (code !== "invalid_argument" || !/cannot decode /.test(message)) return undefined;
   const unknown = /key "([A-Za-z0-9_]{1,64})" is unknown/.exec(message);

@@ -9,8 +9,8 @@ let second = 0;
 let stamp = "";
 
 /**
- * The id a request goes by: the caller's own X-Request-Id when it is 1-128 plain characters, else a
- * new one. Random bytes are drawn for many requests at once.
+ * Returns the id of a request: the client's X-Request-Id when it is 1-128 plain characters, otherwise a new one.
+ * Random bytes are drawn for many requests at once.
  */
 export function requestId(given: string | string[] | undefined): string {
   if (typeof given === "string" && GIVEN.test(given)) return given;

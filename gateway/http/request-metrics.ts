@@ -12,14 +12,14 @@ const duration = new Histogram({
 /** The outcome of a request whose client closed the connection before it had a response. */
 export const CLIENT_LEFT = { status: 499 };
 
-/** What an open request needs for its metric, its log line and its trace. */
+/** What the metric, the log line and the trace of an open request need. */
 export type Observed = {
   startedAt: number;
   span: ReturnType<typeof serverSpan> | undefined;
   traceparent: string | undefined;
 };
 
-/** Measures the requests of one route. Without `tracing` no spans are made. */
+/** Measures the requests of one route; without `tracing`, no spans are made. */
 export function observer(method: string, route: string, options: { tracing: boolean; log: Logger }) {
   const { tracing, log } = options;
   const byStatus = new Map<number, ReturnType<typeof duration.labels>>();
@@ -31,7 +31,7 @@ export function observer(method: string, route: string, options: { tracing: bool
       const span = serverSpan(`${method} ${route}`, traceparent);
       return { startedAt, span, traceparent: span.traceparent };
     },
-    /** Records a response: a failed one is one line in the log, which names the cause where it is known. */
+    /** Records a response. A failed one is one line in the log, with its cause if that is known. */
     end(observed: Observed, response: Outcome, requestId: string): void {
       const { status, code, cause } = response;
       const ms = performance.now() - observed.startedAt;

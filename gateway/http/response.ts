@@ -9,13 +9,13 @@ export type GatewayResponse = {
   etag?: string | undefined;
   /** Seconds. */
   retryAfter?: number | undefined;
-  /** Whether clients and proxies may keep it to ask again with If-None-Match. */
+  /** Whether clients may store it and revalidate it with If-None-Match. */
   revalidate?: boolean;
   replayed?: boolean;
-  /** Whether it ends the connection. */
+  /** Whether the connection is closed after it. */
   close?: boolean;
   allow?: string;
-  /** The code of an error, and what failed where that is known: for the log. */
+  /** The code of an error, and what failed if that is known: for the log. */
   code?: string;
   cause?: string | undefined;
 };
@@ -66,7 +66,7 @@ export function rateLimitHeaders({ limit, remaining, resetSeconds }: RateLimitSt
   return { "ratelimit-limit": limit, "ratelimit-remaining": remaining, "ratelimit-reset": resetSeconds };
 }
 
-/** How long a client may go on sending a body after its response. */
+/** How long a client may keep sending a body after its response. */
 const DRAIN_MS = 30_000;
 
 /** Lets a client that is answered early finish sending, so that it reads the response instead of a reset. */

@@ -13,8 +13,8 @@ const TYPES: Record<string, string> = {
 };
 
 /**
- * Serves a text at a path of the origin, with a policy that lets a page load nothing from elsewhere. `name` ends
- * as its type does: `.html`, `.js`, `.css` or `.json`.
+ * Serves a text at a path of the origin, with a policy under which a page loads nothing from other origins. The
+ * extension of `name` says its type: `.html`, `.js`, `.css` or `.json`.
  */
 export function serveText(app: FastifyInstance, path: string, name: string, text: () => string): void {
   app.get(path, (request, reply) =>
@@ -31,7 +31,7 @@ export function serveText(app: FastifyInstance, path: string, name: string, text
   );
 }
 
-/** Serves files of a folder by the paths they are shown at; `{{api}}` in them becomes the API's prefix. */
+/** Serves files of a folder, which are named by path; `{{api}}` in them becomes the API's prefix. */
 export async function serveFiles(
   app: FastifyInstance,
   folder: string,

@@ -18,13 +18,13 @@ import {
   yieldIdempotent,
 } from "./sql.ts";
 
-/** How long a request may be under way before it may be made again; above the deadline of every call. */
+/** How long a request may take before it may be repeated; longer than the deadline of every call. */
 export const LEASE_MS = 60_000;
 
 const KEY = /^[\x21-\x7e]{1,255}$/;
 
-/** A POST that carries an Idempotency-Key. `url` holds the query as well. */
-export type KeyedRequest = {
+/** A POST with an Idempotency-Key. `url` includes the query. */
+type KeyedRequest = {
   credentials: Credentials;
   key: string;
   method: string;
@@ -35,16 +35,16 @@ export type KeyedRequest = {
 export type Idempotency = ReturnType<typeof createIdempotency>;
 
 /**
- * Ties a caller's key to one request for 24 hours and replays its answer. The service that owns the route learns
- * of the key and keeps it with what it changes, so where an outcome is not known the same request is forwarded
- * again and the service decides; another one is refused. A refusal gives the key back. What is stored is sealed
- * under a key made of the installation's key and the caller's token, and requests are MACs under another: the
- * database alone reveals neither answers nor bodies.
+ * Binds a caller's key to one request for 24 hours and replays its response (docs/conventions.md#idempotency). The
+ * service that owns the route stores the key with what it changes. So while the outcome is unknown, the same
+ * request is forwarded again and the service decides, and another request is refused. A refusal releases the key.
+ * Responses are sealed under a key derived from the installation's key and the caller's token, requests are MACs
+ * under another: the database alone reveals neither responses nor bodies.
  */
 export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Logger; leaseMs?: number }) {
   const { pool, keys, log, leaseMs = LEASE_MS } = options;
 
-  /** Whether the answer tells what became of the request: a change, or for certain none. */
+  /** Whether a response says what became of the request: a change, or certainly none. */
   const isKnown = ({ status, retryAfter }: GatewayResponse) => status < 500 && retryAfter === undefined;
 
   async function perform(
@@ -52,30 +52,30 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
     secret: Secret,
     work: () => Promise<GatewayResponse>,
   ) {
-    const answer = await work();
+    const response = await work();
     try {
-      if (answer.status < 400)
-        await finishIdempotent(pool, id, holder, answer.status, sealAnswer(secret, id, answer));
-      // An attempt before it may still have its effect, so only the first one's refusal frees the key.
-      else if (first && isKnown(answer)) await releaseIdempotent(pool, id, holder);
+      if (response.status < 400)
+        await finishIdempotent(pool, id, holder, response.status, sealResponse(secret, id, response));
+      // An earlier attempt may still take effect, so only the refusal of the first one releases the key.
+      else if (first && isKnown(response)) await releaseIdempotent(pool, id, holder);
       else await yieldIdempotent(pool, id, holder);
     } catch (error) {
-      // The work is done: its answer goes out. The key stays taken until its lease ends.
-      log.warn({ err: error }, "an answer could not be kept for its Idempotency-Key");
+      // The work is done, so its response is sent. The key stays claimed until its lease ends.
+      log.warn({ err: error }, "a response could not be stored for its Idempotency-Key");
     }
-    return answer;
+    return response;
   }
 
   return {
     /**
-     * The answer of `work`, which runs at most once at a time and tells the service of the key by the header it is
-     * given, or the answer that is kept.
+     * Returns the stored response, or that of `work`, which runs at most once at a time and sends the service the
+     * header it receives. Returns a refusal for a malformed key, and for one that is in use.
      */
     async run(
       request: KeyedRequest,
       work: (header: string) => Promise<GatewayResponse>,
     ): Promise<GatewayResponse | Problem> {
-      if (!KEY.test(request.key)) return badKey();
+      if (!KEY.test(request.key)) return invalidKey();
       const id = idOf(request);
       const secrets = keys.map((key) => secretOf(key, request.credentials.token));
       const [current] = secrets as [Secret];
@@ -89,16 +89,16 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
       try {
         const { bytes, json } = prints[0]!;
         if (await beginIdempotent(pool, { id, bytes, json, holder, leaseMs })) return await attempt(true);
-        const kept = await findIdempotent(pool, id);
-        if (!kept) return underWay();
+        const stored = await findIdempotent(pool, id);
+        if (!stored) return inProgress();
         const match = prints.findIndex(
-          (own) => own.bytes.equals(kept.request) || (kept.json && own.json.equals(kept.json)),
+          (own) => own.bytes.equals(stored.request) || (stored.json && own.json.equals(stored.json)),
         );
         if (match < 0) return reused();
-        if (kept.status !== null) return openAnswer(secrets[match]!, id, kept.status, kept.answer!);
-        if (await resumeIdempotent(pool, { id, request: kept.request, holder, leaseMs }))
+        if (stored.status !== null) return openResponse(secrets[match]!, id, stored.status, stored.answer!);
+        if (await resumeIdempotent(pool, { id, request: stored.request, holder, leaseMs }))
           return await attempt(false);
-        return underWay();
+        return inProgress();
       } catch (error) {
         if (!isPassing(error)) log.error({ err: error }, "an Idempotency-Key failed");
         return unreachable("database", error);
@@ -109,7 +109,7 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
 
 type Attempt = { id: Buffer; holder: string; first: boolean };
 
-const badKey = () =>
+const invalidKey = () =>
   validationFailed([
     { path: "Idempotency-Key", reason: "invalid_key", message: "must be 1-255 visible ASCII characters" },
   ]);
@@ -121,12 +121,12 @@ const reused = () =>
     "This Idempotency-Key was used for another request or by another token.",
   );
 
-const underWay = () =>
+const inProgress = () =>
   problem(409, "conflict", "The first request with this Idempotency-Key is still under way.", {
     retryAfter: 1,
   });
 
-/** `seal` and `mac` stay here; the service seals its answer with `effect`. */
+/** `seal` and `mac` stay in the gateway; the service seals its response with `effect`. */
 type Secret = { seal: Buffer; mac: Buffer; effect: Buffer };
 
 function secretOf(key: Buffer, token: string): Secret {
@@ -140,14 +140,14 @@ function idOf({ credentials, key }: KeyedRequest): Buffer {
   return createHash("sha256").update(scope).digest();
 }
 
-/** MACs of a request: of its bytes, which is all that an older gateway compares, and of what its JSON says. */
+/** Returns MACs of a request: of its bytes, which is all that an older gateway compares, and of its canonical JSON. */
 function fingerprintsOf({ mac }: Secret, { method, url, body }: KeyedRequest) {
   const print = (content: Buffer | string) =>
     createHmac("sha256", mac).update(`${method} ${url}\n`).update(content).digest();
   return { bytes: print(body), json: print(`json ${canonical(body)}`) };
 }
 
-/** One text for all bodies that are equal as JSON. The body was checked before; none is an empty object. */
+/** Returns the same text for all bodies that are equal as JSON. The body is valid; no body counts as `{}`. */
 function canonical(body: Buffer): string {
   const sorted = (_: string, value: unknown) =>
     isObject(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value;
@@ -156,16 +156,16 @@ function canonical(body: Buffer): string {
 
 const contextOf = (id: Buffer, status: number) => Buffer.concat([id, Buffer.from(String(status))]);
 
-function sealAnswer(secret: Secret, id: Buffer, answer: GatewayResponse): Buffer {
-  const { etag, retryAfter, code, revalidate, body } = answer;
+function sealResponse(secret: Secret, id: Buffer, response: GatewayResponse): Buffer {
+  const { status, etag, retryAfter, code, revalidate, body } = response;
   const head = JSON.stringify({ etag, retryAfter, code, revalidate, empty: body === undefined });
   const plain = Buffer.concat([Buffer.from(`${head}\n`), body ?? Buffer.alloc(0)]);
-  return seal(secret.seal, contextOf(id, answer.status), plain);
+  return seal(secret.seal, contextOf(id, status), plain);
 }
 
-function openAnswer(secret: Secret, id: Buffer, status: number, sealed: Buffer): GatewayResponse {
+function openResponse(secret: Secret, id: Buffer, status: number, sealed: Buffer): GatewayResponse {
   const plain = open(secret.seal, contextOf(id, status), sealed);
-  if (!plain) throw new Error("The answer kept for an Idempotency-Key does not open.");
+  if (!plain) throw new Error("The response stored for an Idempotency-Key cannot be decrypted.");
   const end = plain.indexOf("\n");
   const { empty, ...head } = JSON.parse(plain.subarray(0, end).toString()) as Partial<GatewayResponse> & {
     empty: boolean;

@@ -4,20 +4,20 @@ import type { BucketName } from "../routing/routes.ts";
 /** Requests per minute for each bucket; 0 switches a bucket off. */
 export type Limits = Record<BucketName, number>;
 
-/** What a caller may know of its limit after one request. */
+/** The limit of a subject after one request. */
 export type RateLimitState = { allowed: boolean; limit: number; remaining: number; resetSeconds: number };
 
 export type Count = { subject: string; count: number };
 
-/** A subject's count in the shared store after adding, of all gateways, and when its minute ends. */
+/** A subject's count over all gateways, as the shared store has it after adding, and when its minute ends. */
 export type Total = { subject: string; used: number; endsInMs: number };
 
 type Meter = {
   subject: string;
   limit: number;
-  /** All gateways' requests of this minute, as of the last answer of the store. */
+  /** Requests of all gateways in this minute, as the store last reported. */
   used: number;
-  /** Own requests that are not in the store yet. */
+  /** This gateway's requests that are not in the store yet. */
   unreported: number;
   endsAt: number;
   report: Promise<void> | undefined;
@@ -35,8 +35,8 @@ export type RateLimiter = ReturnType<typeof createRateLimiter>;
 /**
  * Counts requests per subject and minute together with all other gateways. Counts are reported to the store in
  * the background, many subjects in one statement, so that a request waits for the store only when `slack`
- * requests of its subject are unreported. N gateways together admit at most limit + N × slack requests a
- * minute; one gateway alone admits exactly the limit. While the store is unreachable each counts alone.
+ * requests of its subject are unreported. N gateways together admit at most limit + N × slack requests a minute,
+ * one gateway exactly the limit (docs/conventions.md#rate-limits). While the store is unreachable each counts alone.
  */
 export function createRateLimiter(options: {
   limits: Limits;
@@ -108,7 +108,7 @@ export function createRateLimiter(options: {
     }
   }
 
-  /** Reports everything that is unreported by now, one statement at a time. */
+  /** Reports all unreported counts, one statement at a time. */
   function reportNow(): Promise<void> {
     if (running) {
       queued ??= running.then(() => {
@@ -145,14 +145,14 @@ export function createRateLimiter(options: {
   }
 
   return {
-    /** Counts one request of a subject, unless it is over its limit. Returns undefined for a bucket without one. */
+    /** Counts one request of a subject unless it is over its limit. Returns undefined for a bucket without a limit. */
     consume(bucket: BucketName, who: string): RateLimitState | undefined | Promise<RateLimitState> {
       if (limits[bucket] === 0) return undefined;
       const meter = meterOf(bucket, who);
       if (meter.used + meter.unreported >= meter.limit) return stateOf(meter, false);
       return meter.unreported < slack(meter.limit) ? admit(meter) : admitLater(bucket, who);
     },
-    /** Reports what is not in the store yet. */
+    /** Reports all unreported counts. */
     stop: () => reportNow(),
   };
 }

@@ -1,7 +1,7 @@
 import { type Db, execute, many, one } from "../../services/kit/postgres/db.ts";
 import type { Count, Total } from "./rate-limiter.ts";
 
-/** Adds requests to the running minute of each subject, or begins one; gives all gateways' totals. */
+/** Adds requests to the current minute of each subject, or begins one; returns the totals of all gateways. */
 export function addRateCounts(db: Db, counts: Count[], windowMs: number): Promise<Total[]> {
   // Sorted, so that two gateways lock rows in the same order.
   const sorted = counts.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
@@ -19,7 +19,7 @@ export function addRateCounts(db: Db, counts: Count[], windowMs: number): Promis
   );
 }
 
-/** Removes minutes that are over. */
+/** Deletes minutes that are over. */
 export function sweepRateCounts(db: Db): Promise<number> {
   return execute(
     db,
@@ -28,10 +28,10 @@ export function sweepRateCounts(db: Db): Promise<number> {
   );
 }
 
-/** A request that begins under a key: the MACs of its bytes and of its JSON, and who works on it. */
-export type Begin = { id: Buffer; bytes: Buffer; json: Buffer; holder: string; leaseMs: number };
+/** A request that begins under a key: the MACs of its bytes and of its JSON, and who performs it. */
+type Begin = { id: Buffer; bytes: Buffer; json: Buffer; holder: string; leaseMs: number };
 
-/** Takes a key that is new, or whose day is over. */
+/** Claims a key that is new or has expired. Returns false for any other. */
 export async function beginIdempotent(db: Db, begin: Begin): Promise<boolean> {
   const taken = await execute(
     db,
@@ -47,7 +47,7 @@ export async function beginIdempotent(db: Db, begin: Begin): Promise<boolean> {
   return taken === 1;
 }
 
-/** Takes the key of a request that nobody works on and whose outcome is not known, for the same request. */
+/** Claims the key of the same request when its outcome is unknown and its lease has ended; else returns false. */
 export async function resumeIdempotent(
   db: Db,
   resume: { id: Buffer; request: Buffer; holder: string; leaseMs: number },
@@ -63,11 +63,11 @@ export async function resumeIdempotent(
   return taken === 1;
 }
 
-/** `json` is null where an older gateway took the key. */
-export type Kept = { request: Buffer; json: Buffer | null; status: number | null; answer: Buffer | null };
+/** `json` is null where an older gateway claimed the key. */
+type StoredRequest = { request: Buffer; json: Buffer | null; status: number | null; answer: Buffer | null };
 
-export function findIdempotent(db: Db, id: Buffer): Promise<Kept | undefined> {
-  return one<Kept>(
+export function findIdempotent(db: Db, id: Buffer): Promise<StoredRequest | undefined> {
+  return one<StoredRequest>(
     db,
     "idempotent_find",
     "select request, request_json as json, status, answer from idempotency_keys where id = $1",
@@ -75,7 +75,7 @@ export function findIdempotent(db: Db, id: Buffer): Promise<Kept | undefined> {
   );
 }
 
-/** Keeps the answer for a day from now, unless the lease went to somebody else meanwhile. */
+/** Stores the response for a day from now, unless the lease went to another holder meanwhile. */
 export function finishIdempotent(db: Db, id: Buffer, holder: string, status: number, answer: Buffer) {
   return execute(
     db,
@@ -86,7 +86,7 @@ export function finishIdempotent(db: Db, id: Buffer, holder: string, status: num
   );
 }
 
-/** Frees a key: nothing came of its request. */
+/** Releases the key of a request that changed nothing. */
 export function releaseIdempotent(db: Db, id: Buffer, holder: string): Promise<number> {
   return execute(db, "idempotent_release", "delete from idempotency_keys where id = $1 and holder = $2", [
     id,
@@ -94,7 +94,7 @@ export function releaseIdempotent(db: Db, id: Buffer, holder: string): Promise<n
   ]);
 }
 
-/** Lets the same request be made again at once; the key stays tied to it. */
+/** Ends the lease, so that the same request can be repeated at once; the key stays bound to it. */
 export function yieldIdempotent(db: Db, id: Buffer, holder: string): Promise<number> {
   return execute(
     db,
@@ -104,7 +104,7 @@ export function yieldIdempotent(db: Db, id: Buffer, holder: string): Promise<num
   );
 }
 
-/** Removes keys whose day is over, some at a time. */
+/** Deletes expired keys, at most 5000 at a time. */
 export function sweepIdempotent(db: Db): Promise<number> {
   return execute(
     db,

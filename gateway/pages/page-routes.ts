@@ -12,7 +12,7 @@ const FILES: Record<string, string> = {
 };
 
 /**
- * The pages that one-time links lead to. A link's token stands behind its # and so reaches no server
+ * Registers the pages of one-time links. A link's token is in its fragment and so reaches no server
  * (docs/identity.md#invitations).
  */
 export function pageRoutes(app: FastifyInstance, prefix: string): Promise<void> {

@@ -5,15 +5,15 @@ import { drainBody, type GatewayResponse, writeResponse } from "../http/response
 import type { RateLimitState } from "../limits/rate-limiter.ts";
 import type { Route } from "./routes.ts";
 
-/** One request on its way through its route. */
+/** What is known of one request while it is answered. */
 export type Exchange = {
   route: Route;
   observer: Observer;
   observed: Observed;
   arrivedAt: number;
-  /** Who asks, on a route that needs a token; set once the token is known. */
+  /** The caller, on a route that needs a token; set once the token is identified. */
   credentials: Credentials | undefined;
-  /** The signed caller; set once the request is admitted. */
+  /** The signed caller for the service; set once the request is admitted. */
   callerHeader: string;
   rate: RateLimitState | undefined;
 };

@@ -17,7 +17,7 @@ import { beginExchange, type Exchange, sendResponse } from "./exchange.ts";
 import { requestMessage } from "./request-message.ts";
 import type { Route } from "./routes.ts";
 
-export type RequestDeps = {
+type RequestDeps = {
   auth: Auth;
   callers: CallerCache;
   limiter: RateLimiter;
@@ -31,7 +31,7 @@ export type RequestDeps = {
 
 type Params = Record<string, string>;
 
-/** Registers every route with the app: one that has unary and event answers under one path is one. */
+/** Registers every route with the app; a unary and a streaming one of the same path are registered as one. */
 export function registerRoutes(
   app: FastifyInstance,
   prefix: string,
@@ -65,8 +65,8 @@ export function registerRoutes(
 }
 
 /**
- * Checks what comes before the body is read, in the order of docs/conventions.md#order-of-checks: 401, then
- * 429, then 403. Returns the refusal, or undefined after it has filled in the exchange.
+ * Makes the checks that come before the body is read, in the order of docs/conventions.md#order-of-checks: 401,
+ * then 429, then 403. Returns the refusal, or undefined once the exchange has its caller.
  */
 async function admit(
   request: FastifyRequest,
@@ -100,7 +100,7 @@ async function limit(exchange: Exchange, subject: string, deps: RequestDeps): Pr
   return problem(429, "rate_limited", message, { retryAfter: rate.resetSeconds });
 }
 
-/** Returns the response to an admitted request; undefined where a stream was the response. */
+/** Returns the response to an admitted request; undefined when a stream was the response. */
 async function respond(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -112,7 +112,7 @@ async function respond(
   return (await missingResource(request, exchange, deps)) ?? response;
 }
 
-/** Returns the 404 of what the path names, which comes before what is wrong with query and body. */
+/** Returns the 404 of what the path names: it comes before what is wrong with query and body. */
 async function missingResource(
   request: FastifyRequest,
   exchange: Exchange,
@@ -189,7 +189,7 @@ function queryOf(request: FastifyRequest): string {
   return at < 0 ? "" : url.slice(at + 1);
 }
 
-/** Returns a request message made of path and query with one more member. */
+/** Returns a request message with one more member. */
 function withMember(message: Buffer | string, name: string, value: string): string {
   return JSON.stringify({ ...(JSON.parse(message.toString()) as object), [name]: value });
 }

@@ -4,13 +4,13 @@ import { too_large } from "../../proto/gen/berth/options/v1/options_pb.ts";
 import type { Detail } from "../../services/kit/rpc/errors.ts";
 import { wrongTime } from "./timestamps.ts";
 
-/** Looks at one JSON value; what is wrong with it goes to `found`. Values are never quoted. */
+/** Checks one JSON value and adds what is wrong with it to `found`. Never quotes a value. */
 export type Check = (value: unknown, path: string, found: Detail[]) => void;
 export type Members = Map<string, Check>;
 
 /** How many mistakes of one request are listed. */
 export const MAX_FOUND = 20;
-/** Longer than any member: a name above it is not compared with them. */
+/** Longer than any member's name: a longer name is not compared with them. */
 const MAX_NAME = 40;
 const INT32 = 2 ** 31;
 
@@ -38,7 +38,7 @@ const isInt32: Check = (value, path, found) => {
     found.push({ path, reason: "out_of_range", message: "is out of range" });
 };
 
-/** As `check`, with a reason of its own for any number beyond the member's; JSON knows no largest. */
+/** Returns `check` with a reason of its own for numbers too large for int32; JSON has no largest number. */
 const notLarger = (check: Check, reason: string): Check => {
   return (value, path, found) => {
     if (typeof value === "number" && value >= INT32) found.push({ path, reason, message: "is too large" });
@@ -65,19 +65,20 @@ function scalar(type: ScalarType): Check {
   }
 }
 
-const known = new Map<DescMessage, Members>();
+const cache = new Map<DescMessage, Members>();
 
-/** The members of a message by JSON name, each with its check. The proto name is no alias. */
+/** Returns the checks of a message's members by JSON name; the proto name is not accepted. */
 export function membersOf(desc: DescMessage): Members {
-  const before = known.get(desc);
-  if (before) return before;
+  const cached = cache.get(desc);
+  if (cached) return cached;
   const members: Members = new Map();
-  known.set(desc, members);
+  // Before its members are visited: a message may contain itself.
+  cache.set(desc, members);
   for (const field of desc.fields) members.set(field.jsonName, checkOf(field));
   return members;
 }
 
-/** The check of one member. `null` counts as not given, as proto3 JSON has it. */
+/** Returns the check of one member. `null` counts as not given, as in proto3 JSON. */
 export function checkOf(field: DescField): Check {
   const one = single(field);
   if (field.fieldKind === "list")
@@ -117,7 +118,7 @@ function single(field: DescField): Check {
   return tooLarge === "" ? check : notLarger(check, tooLarge);
 }
 
-/** Checks an object against the members that may be in it; the first 20 mistakes are kept. */
+/** Checks an object against the members that it may have; stops at 20 mistakes. */
 export function checkMembers(members: Members, value: object, path: string, found: Detail[]): void {
   for (const [key, entry] of Object.entries(value)) {
     if (found.length >= MAX_FOUND) return;
@@ -128,10 +129,10 @@ export function checkMembers(members: Members, value: object, path: string, foun
   }
 }
 
-/** How long a path may be that is told; names in it are the caller's. */
+/** Paths in refusals are cut to this length: their names are the caller's. */
 const MAX_PATH = 200;
 
-/** A name that is no member, with those that there are and the one that was most likely meant. */
+/** Returns the refusal of an unknown member: it lists the known ones and names the one that was probably meant. */
 export function unknownField(path: string, name: string, members: Iterable<string>): Detail {
   const all = [...members];
   const near = nearest(name, all);

@@ -9,8 +9,8 @@ import type { Route } from "./routes.ts";
 const WHOLE = /^-?\d{1,15}$/;
 
 /**
- * The JSON of an RPC's request message, from path, query and body. Body bytes are checked and passed
- * on as they came; members of the path stand before them and can not be named again.
+ * Returns the JSON of an RPC's request message, made of path, query and body: 404, 400 or 422 for what is wrong with
+ * them. The bytes of the body are checked and passed on unchanged, after the members of path and query.
  */
 export function requestMessage(
   route: Route,
@@ -74,7 +74,7 @@ function readQuery(route: Route, query: string, found: Detail[]): Record<string,
   return members;
 }
 
-/** What a query text means for a member; a text that does not fit stays text, which its check refuses. */
+/** Converts a query text to a member's type; a text that does not fit stays text, which its check refuses. */
 function fromText(field: DescField, text: string): unknown {
   if (field.scalar === ScalarType.BOOL && (text === "true" || text === "false")) return text === "true";
   if (field.scalar === ScalarType.INT32 && WHOLE.test(text)) return Number(text);

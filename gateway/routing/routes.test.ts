@@ -155,5 +155,5 @@ test("paths that do not fit their method end the start, each with a sentence", (
   expect(bound("FollowDeployment", { pattern: { case: "post", value: stream } })).toThrow("is read by GET");
   expect(bound("CreateProject", {})).toThrow("has no route");
   const internal = { upstream: "identity", service: InternalService } as const;
-  expect(() => allRoutes([internal])).toThrow("is for services and can have no route");
+  expect(() => allRoutes([internal])).toThrow("is for services and cannot have a route");
 });

@@ -15,19 +15,19 @@ import { type Members, membersOf } from "./json-shape.ts";
 
 export type BucketName = "reads" | "writes" | "reveals" | "batches" | "public";
 
-/** A path parameter: the request member it fills. */
-export type PathMember = { name: string; numeric: boolean };
+/** A path parameter: the request member that it fills. */
+type PathMember = { name: string; numeric: boolean };
 
-/** One REST route, with everything about it that does not depend on a request. */
+/** One REST route: everything about it that does not depend on a request. */
 export type Route = {
   rpc: DescMethod;
   upstream: Upstream;
   /** Path of the RPC at its service. */
   rpcPath: string;
   method: string;
-  /** Path below the prefix, as bound: `/accounts/{account_id}`. */
+  /** Path below the prefix, as in the proto: `/accounts/{account_id}`. */
   template: string;
-  /** Path below the prefix with `:accountId` parameters, as the router wants it. */
+  /** Path below the prefix, as in the router: `/accounts/:accountId`. */
   pattern: string;
   pathMembers: PathMember[];
   queryMembers: Map<string, DescField>;
@@ -40,15 +40,15 @@ export type Route = {
   success: number;
   /** Whether the response is one oneof: then the REST body is the member that is set. */
   unwrap: boolean;
-  /** Statuses of answers that are one of these members, where they are not the route's success. */
+  /** Statuses of responses that are one of these members, where they differ from the route's success. */
   successOf: Map<string, number>;
   etag: boolean;
   maxBody: number;
-  /** Whether a success may take something from a caller: what is cached of callers is then forgotten. */
+  /** Whether its success may take a right from somebody: then all cached callers are dropped. */
   revokes: boolean;
-  /** Of a server-streaming method: how it is answered as events. It may share its path with a unary one. */
+  /** Of a server-streaming method: how its messages become events. It may share its path with a unary one. */
   follow: Follow | undefined;
-  /** The read of the innermost thing that the path names below the account; its 404 comes before any 422. */
+  /** The GET of the innermost resource that the path names below the account; its 404 comes before any 422. */
   named: Route | undefined;
 };
 
@@ -56,7 +56,7 @@ const DEFAULT_MAX_BODY = 1024 * 1024;
 
 type Binding = { method: string; path: string; body: string };
 
-/** The REST paths of a method: the canonical one, then those of the same operation at other bases. */
+/** Returns the REST paths of a method: the canonical one, then those of the same operation at other bases. */
 export function bindingsOf(rpc: DescMethod): Binding[] {
   const rule = getOption(rpc, http);
   return [rule, ...rule.additionalBindings].flatMap(({ pattern, body }) =>
@@ -66,7 +66,7 @@ export function bindingsOf(rpc: DescMethod): Binding[] {
 
 const nameOf = (rpc: DescMethod) => `${rpc.parent.typeName}/${rpc.name}`;
 
-/** The routes of all published services; throws at annotations that make no sense. */
+/** Returns the routes of all published services. Throws when annotations are missing or contradict each other. */
 export function allRoutes(services = published): Route[] {
   const routes = services.flatMap(({ upstream, service }) =>
     service.methods.flatMap((rpc) => routesOf(upstream, rpc)),
@@ -83,7 +83,7 @@ export function allRoutes(services = published): Route[] {
   return routes;
 }
 
-/** The GET of the longest part of a route's path that ends with a parameter, and that its callers may ask. */
+/** Returns the GET of the longest part of a route's path that ends with a parameter and that its callers may call. */
 function namedBy(route: Route, routes: Route[]): Route | undefined {
   const reads = routes.filter(
     (read) =>
@@ -102,9 +102,9 @@ function namedBy(route: Route, routes: Route[]): Route | undefined {
 function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
   const rules = rulesOf(rpc);
   const bindings = bindingsOf(rpc);
-  if (rules.role === Role.SERVICE) throw new Error(`${nameOf(rpc)} is for services and can have no route`);
+  if (rules.role === Role.SERVICE) throw new Error(`${nameOf(rpc)} is for services and cannot have a route`);
   if (bindings.length === 0) throw new Error(`${nameOf(rpc)} has no route`);
-  // What one of the paths names is never a member of query or body, also where another path lacks it.
+  // What one of the paths names is never a member of query or body, even where another path does not name it.
   const inPath = new Set(bindings.flatMap(({ path }) => pathMembersOf(rpc, path)).map(({ name }) => name));
   const follow = followOf(rpc);
   if (follow) inPath.add(RESUME_MEMBER);
@@ -159,13 +159,13 @@ function pathMembersOf(rpc: DescMethod, path: string): PathMember[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map((match) => {
     const field = memberOf(rpc, match[1]!);
     if (field.scalar !== ScalarType.STRING && field.scalar !== ScalarType.INT32)
-      throw new Error(`${nameOf(rpc)}: ${field.name} can not stand in a path`);
+      throw new Error(`${nameOf(rpc)}: ${field.name} cannot be part of a path`);
     return { name: field.jsonName, numeric: field.scalar === ScalarType.INT32 };
   });
 }
 
-// Reads take their members from the query. Writes have a body; of their members only confirmImpact may
-// stand in the query as well (docs/conventions.md#requests).
+// Reads take their members from the query. Writes have a body; of their members only confirmImpact may also be
+// in the query (docs/conventions.md#requests).
 function queryMembersOf(method: string, members: DescField[]): Map<string, DescField> {
   const inQuery = members.filter(({ jsonName }) => method === "GET" || jsonName === "confirmImpact");
   return new Map(inQuery.map((field) => [field.jsonName, field]));

@@ -4,8 +4,8 @@ const FIRST = Date.parse("0001-01-01T00:00:00Z");
 const LAST = Date.parse("9999-12-31T23:59:59.999Z");
 
 /**
- * What is wrong with a text as a time of RFC 3339: it has not the form of one (`invalid_type`), or there is no
- * such time (`out_of_range`): a 30th of February, 24:00, a leap second, a year that has not four digits.
+ * Returns why a text is no RFC 3339 time, or undefined: it has another form (`invalid_type`), or no such time exists
+ * (`out_of_range`), such as 30 February, 24:00, a leap second or year 0 (docs/conventions.md#times).
  */
 export function wrongTime(text: string): { reason: string; message: string } | undefined {
   const parts = RFC3339.exec(text);

@@ -13,7 +13,7 @@ export function encodeEnvelope(message: Buffer | string): Buffer {
   return Buffer.concat([head, json]);
 }
 
-/** Returns a function that takes a stream's bytes in any pieces and returns the envelopes that are complete. */
+/** Returns a function that takes a stream's bytes, in any pieces, and returns the envelopes that they complete. */
 export function createEnvelopeDecoder(): (chunk: Buffer) => Envelope[] {
   let rest: Buffer = Buffer.alloc(0);
   return (chunk) => {

@@ -4,10 +4,10 @@ import { createEnvelopeDecoder, type Envelope, encodeEnvelope } from "./connect-
 
 export type StreamClient = ReturnType<typeof createStreamClient>;
 
-/** Hears of a call: its messages in order, then either `ended` or `broken`, once. */
-export type CallListener = {
+/** Callbacks of a call: its messages in order, then either `ended` or `broken`, once. */
+type CallListener = {
   message: (json: Buffer) => void;
-  /** The call is over. `error` is the service's Connect error, as JSON. */
+  /** `error` is the service's Connect error, as JSON. */
   ended: (error: Buffer | undefined) => void;
   broken: (error: Error) => void;
 };
@@ -17,7 +17,7 @@ export type Call = { pause: () => void; resume: () => void; cancel: () => void }
 
 const canceled = () => Object.assign(new Error("the stream was canceled"), { name: "AbortError" });
 
-/** Calls server-streaming RPCs of one service: Connect JSON over HTTP/1.1, a connection for each call. */
+/** Calls server-streaming RPCs of one service: Connect JSON over HTTP/1.1, one connection per call. */
 export function createStreamClient(origin: string) {
   const pool = new Pool(origin, {
     pipelining: 1,
@@ -26,7 +26,7 @@ export function createStreamClient(origin: string) {
     bodyTimeout: 0,
   });
   return {
-    /** Calls an RPC with one message. After `cancel` the listener hears nothing more. */
+    /** Calls an RPC with one message. After `cancel` nothing is called back. */
     open(path: string, headers: string[], message: Buffer | string, listener: CallListener): Call {
       const { handler, call } = createCall(listener);
       pool.dispatch({ method: "POST", path, headers, body: encodeEnvelope(message) }, handler);
@@ -42,11 +42,11 @@ function createCall(listener: CallListener): { handler: Dispatcher.DispatchHandl
   let controller: Dispatcher.DispatchController | undefined;
   let [over, refused] = [false, false];
 
-  const finish = (tell: () => void) => {
-    if (!over) tell();
+  const finish = (callback: () => void) => {
+    if (!over) callback();
     over = true;
   };
-  const take = ({ end, json }: Envelope) => {
+  const receive = ({ end, json }: Envelope) => {
     if (over) return;
     if (!end) return listener.message(json);
     const { error } = JSON.parse(json.toString()) as { error?: object };
@@ -63,7 +63,7 @@ function createCall(listener: CallListener): { handler: Dispatcher.DispatchHandl
       },
       onResponseData(_controller, chunk) {
         if (refused) refusal.push(chunk);
-        else for (const envelope of decode(chunk)) take(envelope);
+        else for (const envelope of decode(chunk)) receive(envelope);
       },
       onResponseEnd() {
         if (refused) finish(() => listener.ended(Buffer.concat(refusal)));

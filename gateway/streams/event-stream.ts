@@ -13,7 +13,7 @@ import { type StreamAction, type StreamInput, type StreamState, transition } fro
 
 const openStreams = new Gauge({
   name: "berth_open_streams",
-  help: "Streams that clients follow now, by route",
+  help: "Open streams by route",
   labelNames: ["route"],
 });
 
@@ -23,15 +23,15 @@ type Options = {
   exchange: Exchange;
   /** Whether the stream ends as soon as its response head is sent. */
   closesAtOnce: boolean;
-  /** Resolves to why the caller may not read on. */
+  /** Resolves to why the caller may no longer read, or to undefined. */
   revalidate: () => Promise<Problem | undefined>;
   heartbeatMs: number;
-  /** Called once, when the stream or its refusal is over. */
+  /** Called once, when the stream has ended or was refused. */
   released: () => void;
   log: Logger;
 };
 
-/** One stream from a service to a client: `transition` decides what happens, and this performs it. */
+/** One stream from a service to a client: performs what `transition` decides. */
 export class EventStream {
   readonly #options: Options;
   #state: StreamState;
@@ -50,7 +50,7 @@ export class EventStream {
     return this.#options.exchange.credentials?.caller.userId;
   }
 
-  /** Calls the service. Resolves to the refusal to answer with, or to undefined once the stream is the answer. */
+  /** Calls the service. Resolves to the refusal to respond with, or to undefined once the stream is open. */
   start(client: StreamClient, message: Buffer | string, out: Outbound): Promise<GatewayResponse | undefined> {
     const { request, reply, exchange } = this.#options;
     const { upstream, rpcPath, follow } = exchange.route;
@@ -113,7 +113,7 @@ export class EventStream {
     if (!reply.raw.destroyed && !reply.raw.writableEnded) reply.raw.end(finalEvent(problem, request.id));
   }
 
-  /** Ends what never became a stream. */
+  /** Ends the call before the stream was opened. */
   #end(refusal: GatewayResponse | undefined): void {
     this.#call?.cancel();
     this.#release();

@@ -3,7 +3,7 @@ import { type Db, execute, one } from "../../services/kit/postgres/db.ts";
 /** A stream that counts against the limit of `who`; `holder` is its own id. */
 export type Slot = { who: string; holder: string };
 
-/** Claims a free slot of a caller for `leaseMs`; false also when another claimed the same one first. */
+/** Claims a free slot of a caller for `leaseMs`. Returns false if there is none or another stream claimed it first. */
 export async function claimSlot(db: Db, { who, holder }: Slot, limit: number, leaseMs: number) {
   const taken = await execute(
     db,
@@ -52,7 +52,7 @@ export function releaseSlot(db: Db, { who, holder }: Slot): Promise<number> {
   ]);
 }
 
-/** Deletes slots whose holders died. */
+/** Deletes slots whose lease has ended. */
 export function deleteExpiredSlots(db: Db): Promise<number> {
   return execute(db, "stream_places_sweep", "delete from streams where held_until < now()");
 }

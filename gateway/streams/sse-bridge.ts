@@ -23,9 +23,10 @@ export type StreamDeps = {
 export type Streams = ReturnType<typeof createStreams>;
 
 /**
- * Server-sent events of server-streaming RPCs. The service's first message opens the stream; a refusal before it
- * is an ordinary response. The call ends with its client, and waits while the client reads slowly. A caller who
- * may not read any longer gets a last event `problem`: checked with each heartbeat, and when it is invalidated.
+ * Answers requests with server-sent events of a server-streaming RPC (docs/conventions.md#streams). The service's
+ * first message opens the stream; a refusal before it is an ordinary response. The call ends with its client, and
+ * pauses while the client reads slowly. The caller is revalidated with each heartbeat and when it is invalidated:
+ * when it has lost access, the last event is `problem`.
  */
 export function createStreams(deps: StreamDeps) {
   const { clients, auth, callers, slots, heartbeatMs, log } = deps;
@@ -37,7 +38,7 @@ export function createStreams(deps: StreamDeps) {
   });
 
   return {
-    /** Answers a request by a stream. Resolves to the refusal to answer with, or to undefined. */
+    /** Opens a stream as the response. Resolves to undefined then, or to the refusal to respond with. */
     async open(
       request: FastifyRequest,
       reply: FastifyReply,

@@ -13,11 +13,12 @@ export type Follow = {
 /** The request member that Last-Event-ID fills. */
 export const RESUME_MEMBER = "lastEventId";
 
-/** Returns the shape of a method's events; undefined for a unary method. Throws for any other. */
+/** Returns the shape of a method's events; undefined for a unary method. Throws for one that cannot become events. */
 export function followOf(rpc: DescMethod): Follow | undefined {
   if (rpc.methodKind === "unary") return undefined;
   const name = `${rpc.parent.typeName}/${rpc.name}`;
-  if (rpc.methodKind !== "server_streaming") throw new Error(`${name} takes a stream and can have no route`);
+  if (rpc.methodKind !== "server_streaming")
+    throw new Error(`${name} takes a stream and cannot have a route`);
   const { fields, oneofs } = rpc.output;
   const id = fields.find((field) => field.jsonName === "id" && field.scalar === ScalarType.STRING);
   const events = fields.filter((field) => field !== id);
@@ -38,14 +39,14 @@ export function formatEvent({ events }: Follow, json: Buffer): string {
   return `${id}event: ${name}\ndata: ${JSON.stringify(message[name])}\n\n`;
 }
 
-/** Formats the last event of a stream: for a 503 when to reconnect, else why it ends; without a problem nothing. */
+/** Formats the last event of a stream: a reconnection hint for a 503, else the problem; nothing without one. */
 export function finalEvent(problem: Problem | undefined, requestId: string): string {
   if (!problem) return "";
   if (problem.status === 503) return reconnectHint();
   return `event: problem\ndata: ${errorEnvelope(problem, requestId)}\n\n`;
 }
 
-/** A random delay, so that not all clients reconnect at the same moment. */
+/** Returns a random delay, so that not all clients reconnect at the same moment. */
 function reconnectHint(): string {
   return `retry: ${500 + Math.floor(Math.random() * 1_500)}\n\n`;
 }

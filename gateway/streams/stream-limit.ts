@@ -8,14 +8,13 @@ const LEASE_MS = 30_000;
 const RENEW_MS = 10_000;
 
 /** A slot that a stream holds; `release` may be called more than once. */
-export type HeldSlot = { release: () => void };
+type HeldSlot = { release: () => void };
 
 export type StreamSlots = ReturnType<typeof createStreamSlots>;
 
 /**
- * Limits how many streams each caller has open, counted together with all other gateways; a limit of 0 is none.
- * The slots of a gateway that is killed are free after 30 s. While the store is unreachable each gateway counts
- * alone.
+ * Limits how many streams each caller has open on all gateways together; a limit of 0 is none. The slots of a killed
+ * gateway are free after 30 s. While the store is unreachable each gateway counts alone.
  */
 export function createStreamSlots(options: { limit: number; pool: Pool; log: Logger }) {
   const { limit, pool, log } = options;
@@ -31,7 +30,7 @@ export function createStreamSlots(options: { limit: number; pool: Pool; log: Log
   }
 
   async function claim(slot: Slot): Promise<boolean> {
-    // Whoever loses a slot to another tries the next one; each round somebody gets one.
+    // A stream that loses a slot to another tries the next one; in each round one of them wins.
     for (let round = 0; round < limit; round++) {
       if (await claimSlot(pool, slot, limit, LEASE_MS)) return true;
       if ((await countSlots(pool, slot.who)) >= limit) return false;
@@ -57,7 +56,7 @@ export function createStreamSlots(options: { limit: number; pool: Pool; log: Log
 
   return {
     limit,
-    /** Returns a slot, or undefined when the caller holds as many as it may. */
+    /** Resolves to a slot, or to undefined when the caller has all it may have. */
     async acquire(who: string): Promise<HeldSlot | undefined> {
       if (limit === 0) return { release: () => {} };
       const slot = { who, holder: newId("req") };
@@ -71,7 +70,7 @@ export function createStreamSlots(options: { limit: number; pool: Pool; log: Log
       held.delete(slot);
       return undefined;
     },
-    /** Releases what is held. */
+    /** Releases all slots of this gateway. */
     async stop(): Promise<void> {
       await renewing.stop();
       for (const slot of held) release(slot);

@@ -25,7 +25,7 @@ export type StreamInput =
   | { type: "callerRevalidated"; problem: Problem | undefined }
   | { type: "shutdown" };
 
-/** What is done then. `refuse` answers without a stream, `close` ends one. Both, and `abandon`, end the call. */
+/** What is done about it. `refuse` answers without a stream, `close` ends one; both, and `abandon`, end the call. */
 export type StreamAction =
   | { type: "open" }
   | { type: "write"; text: string }
@@ -44,7 +44,7 @@ const HEARTBEAT = ":\n\n";
 
 const closed = (...actions: StreamAction[]): Step => ({ state: { phase: "closed" }, actions });
 
-/** Returns a stream's next state and what is to be done, in this order. Input that does not matter changes nothing. */
+/** Returns the next state of a stream, and the actions in their order. Input that does not matter changes nothing. */
 export function transition(state: StreamState, input: StreamInput): Step {
   if (state.phase === "opening") return whileOpening(state, input);
   if (state.phase === "open") return whileOpen(state, input);

@@ -16,8 +16,8 @@ const RETRY_SECONDS = 5;
 const FORWARDED_HEADERS = ["content-type", "content-length", "content-encoding", "traceparent"];
 
 /**
- * Registers PUT /uploads/*: it streams to the deployer, which checks the signed URL, the type and the size while
- * it writes. Nothing is buffered; a connection that breaks on one side is closed on the other.
+ * Registers PUT /uploads/*, which streams to the deployer: that checks the signed URL, the type and the size. Nothing
+ * is buffered; a connection that breaks on one side is closed on the other.
  */
 export function registerUploads(
   app: FastifyInstance,
@@ -29,7 +29,7 @@ export function registerUploads(
     headersTimeout: IDLE_MS,
     bodyTimeout: IDLE_MS,
   });
-  let underWay = 0;
+  let concurrent = 0;
   const measure = observer("PUT", "/uploads/*", options);
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
@@ -37,9 +37,9 @@ export function registerUploads(
     scope.addContentTypeParser("*", (_request, _payload, done) => done(null));
     scope.put("/uploads/*", (request, reply) => {
       reply.hijack();
-      const free = underWay < MAX_CONCURRENT ? pool : undefined;
-      underWay++;
-      void proxyUpload(request, reply, free, measure).finally(() => underWay--);
+      const free = concurrent < MAX_CONCURRENT ? pool : undefined;
+      concurrent++;
+      void proxyUpload(request, reply, free, measure).finally(() => concurrent--);
     });
   });
   return { close: () => pool.close() };
@@ -56,7 +56,7 @@ async function proxyUpload(
   const abort = new AbortController();
   const onClose = () => abort.abort();
   reply.raw.once("close", onClose);
-  // Not the request itself: its destruction would end the connection that has to carry the response.
+  // Not the request itself: destroying it would end the connection that carries the response.
   const body = new PassThrough();
   raw.once("error", (error) => body.destroy(error));
   raw.pipe(body).on("error", () => {});

@@ -5,7 +5,7 @@ import type { Route } from "../routing/routes.ts";
 import type { Upstream } from "../upstreams.ts";
 import { DEADLINE_MS, type UnaryClient, type UpstreamResponse } from "./unary.ts";
 
-/** What goes along with a request message. */
+/** What is sent along with a request message. */
 export type Outbound = {
   requestId: string;
   /** The signed caller. */
@@ -13,25 +13,27 @@ export type Outbound = {
   traceparent: string | undefined;
   ifMatch?: string | undefined;
   ifNoneMatch?: string | undefined;
-  /** Tells the service of the caller's Idempotency-Key. */
+  /** The header that carries the caller's Idempotency-Key. */
   idempotency?: string;
 };
 
-/** Calls the RPC of a route as Connect JSON, and makes its answer the route's. Never rejects. */
-export function createForward(pools: Record<Upstream, UnaryClient>) {
+/**
+ * Returns a function that calls the RPC of a route and resolves to the route's response; it never rejects. The
+ * body's bytes are passed on undecoded.
+ */
+export function createForward(clients: Record<Upstream, UnaryClient>) {
   return async (route: Route, message: Buffer | string, out: Outbound): Promise<GatewayResponse> => {
     let answered: UpstreamResponse;
     try {
       const safe = route.method === "GET";
-      answered = await pools[route.upstream].call(route.rpcPath, headersOf(out), message, safe);
+      answered = await clients[route.upstream].call(route.rpcPath, headersOf(out), message, safe);
     } catch (error) {
       return errorResponse(unreachable(route.upstream, error), out.requestId);
     }
-    if (answered.status === 200) {
-      const answer = succeeded(route, answered, out.requestId);
-      return answered.headers[REPLAYED_HEADER] === "1" ? { ...answer, replayed: true } : answer;
-    }
-    return errorResponse(fromConnectError(answered.body, out.requestId), out.requestId);
+    if (answered.status !== 200)
+      return errorResponse(fromConnectError(answered.body, out.requestId), out.requestId);
+    const response = successResponse(route, answered, out.requestId);
+    return answered.headers[REPLAYED_HEADER] === "1" ? { ...response, replayed: true } : response;
   };
 }
 
@@ -44,7 +46,7 @@ function headersOf(out: Outbound): string[] {
   return headers;
 }
 
-/** The headers of a call that is answered by a stream: it has no deadline. */
+/** Returns the headers of a streaming call, which has no deadline. */
 export function streamHeadersOf(out: Outbound): string[] {
   return ["content-type", "application/connect+json", ...commonHeadersOf(out)];
 }
@@ -62,7 +64,11 @@ function commonHeadersOf(out: Outbound): string[] {
   return headers;
 }
 
-function succeeded(route: Route, { headers, body }: UpstreamResponse, requestId: string): GatewayResponse {
+function successResponse(
+  route: Route,
+  { headers, body }: UpstreamResponse,
+  requestId: string,
+): GatewayResponse {
   const etag = route.etag ? (headers.etag as string | undefined) : undefined;
   const revalidate = route.etag && route.method === "GET";
   if (headers["berth-not-modified"] === "1") return { status: 304, body: undefined, etag, revalidate };
@@ -76,12 +82,12 @@ function succeeded(route: Route, { headers, body }: UpstreamResponse, requestId:
 
 const SOLE = /^\{"[A-Za-z0-9_]+":/;
 
-/** The name of the single member of a JSON object, from its bytes. */
+/** Returns the name of the single member of a JSON object, read from its bytes. */
 function soleMember(body: Buffer): string {
   return SOLE.exec(body.toString("latin1", 0, 80))?.[0].slice(2, -2) ?? "";
 }
 
-/** The value of the single member of a JSON object, cut out of its bytes. */
+/** Returns the value of the single member of a JSON object, cut out of its bytes; undefined for an empty object. */
 export function unwrap(body: Buffer): Buffer | undefined {
   const start = SOLE.exec(body.toString("latin1", 0, 80));
   if (start && body.at(-1) === 0x7d) return body.subarray(start[0].length, -1);

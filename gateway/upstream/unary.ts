@@ -1,6 +1,6 @@
 import { type Dispatcher, Pool } from "undici";
 
-/** A service's answer, its bytes as they came. */
+/** A service's response, its body undecoded. */
 export type UpstreamResponse = {
   status: number;
   headers: Record<string, string | string[] | undefined>;
@@ -11,16 +11,19 @@ export type UnaryClient = ReturnType<typeof createUnaryClient>;
 
 const EMPTY = Buffer.alloc(0);
 
-/** How long a service may take; told to it as connect-timeout-ms. */
+/** How long a service may take; sent as connect-timeout-ms. */
 export const DEADLINE_MS = 30_000;
 
-// Connections break when a service restarts: nothing of the answer has come then.
-const BROKEN = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_CONNECT_TIMEOUT"]);
+// What a call fails with when its service restarts.
+const CONNECTION_ERRORS = new Set([
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EPIPE",
+  "UND_ERR_SOCKET",
+  "UND_ERR_CONNECT_TIMEOUT",
+]);
 
-/**
- * Keep-alive connections to one service. A call rejects when the service can not be reached or does
- * not answer within the deadline.
- */
+/** Calls unary RPCs of one service: Connect JSON over keep-alive HTTP/1.1. */
 export function createUnaryClient(origin: string, connections = 64) {
   const pool = new Pool(origin, {
     connections,
@@ -30,7 +33,10 @@ export function createUnaryClient(origin: string, connections = 64) {
     bodyTimeout: DEADLINE_MS,
   });
   return {
-    /** POSTs a request message; `safe` calls are sent once more when the connection breaks. */
+    /**
+     * Posts a request message. Rejects when the service is unreachable or does not respond within the deadline. A
+     * `safe` call is sent once more when its connection breaks.
+     */
     async call(
       path: string,
       headers: string[],
@@ -40,26 +46,26 @@ export function createUnaryClient(origin: string, connections = 64) {
       try {
         return await post(pool, path, headers, body);
       } catch (error) {
-        if (!safe || !BROKEN.has((error as { code?: string }).code ?? "")) throw error;
+        if (!safe || !CONNECTION_ERRORS.has((error as { code?: string }).code ?? "")) throw error;
         return post(pool, path, headers, body);
       }
     },
-    /** Ends when the calls under way have ended. */
+    /** Resolves when all open calls have ended. */
     close: () => pool.close(),
   };
 }
 
-function post(pool: Pool, path: string, headers: string[], body: Buffer | string): Promise<UpstreamResponse> {
+function post(pool: Pool, path: string, sent: string[], body: Buffer | string): Promise<UpstreamResponse> {
   return new Promise((resolve, reject) => {
     let status = 0;
-    let answered: UpstreamResponse["headers"] = {};
+    let headers: UpstreamResponse["headers"] = {};
     let first: Buffer | undefined;
     let more: Buffer[] | undefined;
     const handler: Dispatcher.DispatchHandler = {
       onRequestStart() {},
       onResponseStart(_controller, statusCode, responseHeaders) {
         status = statusCode;
-        answered = responseHeaders;
+        headers = responseHeaders;
       },
       onResponseData(_controller, chunk) {
         if (!first) first = chunk;
@@ -67,12 +73,12 @@ function post(pool: Pool, path: string, headers: string[], body: Buffer | string
         else more.push(chunk);
       },
       onResponseEnd() {
-        resolve({ status, headers: answered, body: more ? Buffer.concat(more) : (first ?? EMPTY) });
+        resolve({ status, headers, body: more ? Buffer.concat(more) : (first ?? EMPTY) });
       },
       onResponseError(_controller, error) {
         reject(error);
       },
     };
-    pool.dispatch({ method: "POST", path, headers, body }, handler);
+    pool.dispatch({ method: "POST", path, headers: sent, body }, handler);
   });
 }

@@ -1,7 +1,7 @@
 import { TIERS } from "../accounts/plans.ts";
 
-/** The model's plan retains this many versions, so that short schedules reach the limit. */
+/** The model's plan retains this many versions, so that short schedules come to the end of it. */
 export const RETAINED = 2;
 
-// Before deployments/retention-sql.ts reads it.
+// Before sql-history.ts reads it.
 TIERS.free!.historyDepth = RETAINED;

@@ -11,7 +11,7 @@ export type ResyncDeps = {
   runtime: Runtime;
   addonServers: AddonServers;
   log: Logger;
-  /** Has the work queue claim due services now. */
+  /** Looks for due services now. */
   wake: () => void;
 };
 

@@ -1,12 +1,12 @@
 /** Deadlines and pauses of the reconciler in milliseconds (docs/deployments.md#deadlines, docs/variables.md#delivery). */
 export type Timeouts = {
-  /** How long a deployment may wait in the queue. */
+  /** A deployment has to leave the queue within this time. */
   queueMs: number;
   buildMs: number;
   applyMs: number;
-  /** How long variables have to stay unchanged before services take them. */
+  /** Quiet time after a change of variables before services take it. */
   debounceMs: number;
-  /** Services take changed variables after this time even if changes keep coming. */
+  /** They take it after this long even if changes keep coming. */
   debounceMaxMs: number;
 };
 

@@ -5,7 +5,7 @@ import type { RecordedStatus } from "../reconcile/plan.ts";
 import type { RuntimeStatus } from "../runtime/port.ts";
 import { epochMs } from "../shared/epoch-ms.ts";
 
-/** A service with one of its deployments: all that a release is made of but the variables. */
+/** A service with one of its deployments, as its release is made of them. */
 export type ReleaseRow = {
   serviceId: string;
   accountId: string;
@@ -30,7 +30,7 @@ export type ReleaseRow = {
   fingerprint?: string;
   revision: number;
   appliedRevision?: number;
-  /** How often users asked for a restart. */
+  /** How often users asked to roll the live release. */
   rolls: number;
   dirtyAt?: string;
   tier?: string;
@@ -62,9 +62,9 @@ export function findLiveRelease(db: Db, serviceId: string) {
 export type LeasedService = { liveVersion?: number; revision: number };
 
 /**
- * Locks a service whose lease the owner holds, so that nothing is accepted, deleted or applied meanwhile. Returns
- * undefined when another process holds the lease or the service is being deleted. A process that stalls for 60 s while
- * it holds the lock loses it.
+ * Locks a service that the owner still holds the lease of, so that nothing is accepted, deleted or applied
+ * meanwhile. Undefined: somebody else works on it now, or it is being deleted. A process that stands still
+ * while it holds the lock loses it.
  */
 export function lockWhileLeased(db: Db, owner: number, serviceId: string) {
   return one<LeasedService>(
@@ -78,10 +78,7 @@ export function lockWhileLeased(db: Db, owner: number, serviceId: string) {
   );
 }
 
-/**
- * Returns the revision of a set of variables: the last one for the same fingerprint, else the next; undefined when the
- * owner does not hold the lease.
- */
+/** The revision of a set of variables: the last one for the same fingerprint, else the next. */
 export async function assignRevision(db: Db, owner: number, serviceId: string, fingerprint: string) {
   const row = await one<{ revision: number }>(
     db,
@@ -95,13 +92,12 @@ export async function assignRevision(db: Db, owner: number, serviceId: string, f
   return row?.revision;
 }
 
-/** How long a deployment that is about to be applied waits for addons that its variables refer to. */
+/** How long a deployment waits for addons that its variables name, from when it is about to be applied. */
 const ADDON_WAIT = "interval '60 seconds'";
 
 /**
- * Has a deployment wait for those of the named addons that are still being created, and returns their names; undefined
- * when there are none, or when it has waited long enough. An addon that has just become ready counts once, so that its
- * keys are asked for again.
+ * Lets a deployment wait for those of the named addons that are still being made, and gives them; undefined when
+ * there are none, or it has waited long enough. One that has just come counts once: its keys are asked for again.
  */
 export async function awaitAddons(db: Db, owner: number, deploymentId: string, names: string[]) {
   const row = await one<{ awaits: string[] }>(
@@ -120,23 +116,14 @@ export async function awaitAddons(db: Db, owner: number, deploymentId: string, n
   return row?.awaits;
 }
 
-/** Clears the mark of changed variables, unless they changed after the parameter's `dirtyAt`. */
-const clearDirty = (dirtyAt: string) =>
-  ["dirty_since", "dirty_at"]
-    .map(
-      (column) =>
-        `${column} = case when dirty_at is distinct from ${dirtyAt}::timestamptz then ${column} end`,
-    )
-    .join(", ");
-
 /**
- * Records the release that is applied, with the sealed digests of its variables. They count as compared unless they
- * changed after `dirtyAt` was read.
+ * Notes which release the runtime took, with the sealed marks of its variables. Variables count as compared unless they changed since `dirtyAt`
+ * was read.
  */
 export function recordRelease(
   db: Db,
   release: { serviceId: string; version: number; revision: number; dirtyAt?: string },
-  digests: Buffer,
+  variables: Buffer,
 ) {
   return execute(
     db,
@@ -144,23 +131,27 @@ export function recordRelease(
     `update services set runtime_state = case when live_version = $2 and applied_revision = $3
          then runtime_state else 'starting' end,
        live_version = $2, applied_revision = $3, pending_variables = false, applied_variables = $5,
-       ${clearDirty("$4")}
+       dirty_since = case when dirty_at is not distinct from $4::timestamptz then null else dirty_since end,
+       dirty_at = case when dirty_at is not distinct from $4::timestamptz then null else dirty_at end
      where id = $1`,
-    [release.serviceId, release.version, release.revision, release.dirtyAt, digests],
+    [release.serviceId, release.version, release.revision, release.dirtyAt, variables],
   );
 }
 
-/** Records that variables were compared and not applied: unchanged or, if `pending`, left to the next deploy. */
+/** Variables were compared and nothing is applied: they are the same, or wait for the next deploy. */
 export function recordComparison(db: Db, serviceId: string, pending: boolean, dirtyAt: string | undefined) {
   return execute(
     db,
     "release_compared",
-    `update services set pending_variables = $2, ${clearDirty("$3")} where id = $1`,
+    `update services set pending_variables = $2,
+       dirty_since = case when dirty_at is not distinct from $3::timestamptz then null else dirty_since end,
+       dirty_at = case when dirty_at is not distinct from $3::timestamptz then null else dirty_at end
+     where id = $1`,
     [serviceId, pending, dirtyAt],
   );
 }
 
-/** Records a runtime's status. Returns the one recorded before; undefined when the owner does not hold the lease. */
+/** Records what the runtime does; gives what was recorded before. */
 export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
   return one<RecordedStatus & { accountId: string }>(
     db,
@@ -183,7 +174,7 @@ export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
   );
 }
 
-/** Records that nothing runs for the service, for a reason that another try does not change. */
+/** The runtime has nothing for the service, for a reason that trying again does not cure. */
 export function recordUnappliable(db: Db, serviceId: string, message: string) {
   return execute(
     db,

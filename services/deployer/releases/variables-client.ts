@@ -3,32 +3,31 @@ import type { InternalService } from "../../../proto/gen/berth/variables/v1/inte
 import { newNotice } from "../deployments/fail-deployment.ts";
 import type { StoredNotice } from "../deployments/sql.ts";
 
-/** A service's current variables. `values` and `secrets` hold plaintext and are never stored. */
+/** A service's current variables. `values` and `secrets` hold plaintext: used at once, never stored. */
 export type ResolvedVariables = {
   values: Record<string, string>;
-  /** The values of the sensitive variables. */
+  /** The sensitive ones among the values, and their names. */
   secrets: string[];
-  /** The names of the sensitive variables. */
   sensitive: string[];
   /** Changes exactly when a name or a value changes. */
   fingerprint: string;
-  /** The variables that are left out of the release, and why. */
+  /** The variables that are left out, and why. */
   dangling: { name: string; reason: string }[];
-  /** `dangling` as warnings of a deployment. */
+  /** The same as warnings of a deployment. */
   warnings: StoredNotice[];
-  /** Names of services that connections refer to and that have not published their keys yet. */
+  /** Names of services that connections refer to and that have published nothing yet. */
   unpublished: string[];
 };
 
 export type ResolveVariables = (serviceId: string) => Promise<ResolvedVariables>;
 
-/** The platform sets it, whatever the variables say. */
+/** The platform says where a process listens. */
 const PORT = "PORT";
 const SENTENCES: Record<string, string> = {
   port_reserved: "the platform sets it; config.port is the port that a container listens on",
 };
 
-/** The variables service did not answer; a later try may succeed. `message` is a sentence for users. */
+/** The variables service did not answer; trying again may help. `message` is a sentence for users. */
 export class VariablesUnavailable extends Error {
   override name = "VariablesUnavailable";
   constructor(cause?: unknown) {
@@ -36,7 +35,7 @@ export class VariablesUnavailable extends Error {
   }
 }
 
-/** Returns a function that asks the variables service, and throws `VariablesUnavailable` when that does not answer. */
+/** Returns a function that asks the variables service. It throws `VariablesUnavailable`. */
 export function createVariablesResolver(
   client: Pick<Client<typeof InternalService>, "resolveRelease">,
 ): ResolveVariables {

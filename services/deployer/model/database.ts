@@ -5,7 +5,7 @@ export type Row = Readonly<Record<string, any>>;
 export type Table = "projects" | "environments" | "services" | "work" | "deployments" | "built_images";
 export type Statement = (q: Query, ...values: never[]) => Row[] | number;
 /** An event in the outbox. */
-export type OutboxEvent = { kind: string; deploymentId?: string };
+export type Told = { kind: string; deploymentId?: string };
 
 type Rows = ReadonlyMap<string, Row>;
 type Lock = `${Table} ${string}`;
@@ -18,7 +18,7 @@ export class Blocked {
   }
 }
 
-/** The error with which PostgreSQL ends a statement. */
+/** What PostgreSQL answers when it gives a statement up. */
 export class DatabaseError extends Error {
   readonly code: string;
   constructor(code: string, message: string) {
@@ -29,8 +29,8 @@ export class DatabaseError extends Error {
 
 /**
  * PostgreSQL at READ COMMITTED, as far as the deployer's statements can tell: each statement sees what was committed
- * when it began. One that changes a row waits for the transaction that changed it before, and then checks the new form
- * of that row only.
+ * when it began; who changes a row waits for the transaction that did before, and then looks at the new row, and
+ * at that one only.
  */
 export class Database {
   readonly committed: Record<Table, Map<string, Row>> = {
@@ -42,9 +42,9 @@ export class Database {
     built_images: new Map(),
   };
   readonly locks = new Map<Lock, Session>();
-  /** Advisory locks: the owners whose connection is open. */
+  /** Advisory locks: the owners whose connection is there. */
   readonly owners = new Set<number>();
-  /** Grows with each commit that changed a row or emitted an event. */
+  /** Grows with each commit that changed a row or told something. */
   changes = 0;
   readonly now: () => number;
   /** Called with what is about to be committed. */
@@ -61,7 +61,7 @@ export class Database {
 /** One transaction. */
 export class Session {
   readonly written = new Map<Table, Map<string, Row | undefined>>();
-  readonly events: OutboxEvent[] = [];
+  readonly told: Told[] = [];
   notifies = false;
   state: "open" | "committed" | "aborted" = "open";
   /** The transaction whose lock it waits for. */
@@ -77,7 +77,7 @@ export class Session {
     this.lastUsed = this.begun;
   }
 
-  /** Returns a function that runs a statement, and runs it again with the same snapshot after it threw `Blocked`. */
+  /** A statement that can be run again, with the same snapshot, after it was `Blocked`. */
   statement(name: string, values: unknown[]): () => { rows: Row[]; rowCount: number } {
     const statement = this.db.statements[name];
     if (!statement) throw new Error(`the statement ${name} has no mirror: write it into model/statements/`);
@@ -86,16 +86,16 @@ export class Session {
       if (this.state !== "open") throw new DatabaseError("57P01", "the connection was terminated");
       this.lastUsed = this.db.now();
       this.waitsFor = undefined;
-      q.reset();
+      q.clear();
       try {
         const result = statement(q, ...(values as never[]));
-        q.apply();
+        q.keep();
         return typeof result === "number"
           ? { rows: [], rowCount: result }
           : { rows: result, rowCount: result.length };
       } catch (error) {
         if (!(error instanceof Blocked)) throw error;
-        q.freeze();
+        q.keepSnapshot();
         for (let other: Session | undefined = error.holder; other; other = other.waitsFor)
           if (other === this) throw new DatabaseError("40P01", "deadlock detected");
         this.waitsFor = error.holder;
@@ -112,7 +112,7 @@ export class Session {
         if (row) this.db.committed[table].set(id, row);
         else this.db.committed[table].delete(id);
       }
-    if (this.written.size > 0 || this.events.length > 0) this.db.changes++;
+    if (this.written.size > 0 || this.told.length > 0) this.db.changes++;
     this.#end("committed");
   }
 
@@ -134,14 +134,14 @@ export class Session {
     this.#locks.push(lock);
   }
 
-  /** Returns the newest form of a row: this transaction's, else the committed one. */
+  /** The newest form of a row: this transaction's, else the committed one. */
   newest(table: Table, id: string): Row | undefined {
     const own = this.written.get(table);
     return own?.has(id) ? own.get(id) : this.db.committed[table].get(id);
   }
 }
 
-/** What one statement reads and writes. */
+/** What one statement sees and does. */
 export class Query {
   readonly session: Session;
   #snapshot: Record<Table, Rows> | undefined;
@@ -151,12 +151,11 @@ export class Query {
     this.session = session;
   }
 
-  /** now() of PostgreSQL: when the transaction began. */
+  /** now() of PostgreSQL: the transaction's beginning. */
   get now(): number {
     return this.session.begun;
   }
 
-  /** clock_timestamp() of PostgreSQL. */
   get clock(): number {
     return this.session.db.now();
   }
@@ -180,7 +179,7 @@ export class Query {
     return found;
   }
 
-  /** Locks rows and returns, in their newest form, those that still meet the condition. */
+  /** Locks the rows it meets, and gives those that still meet the condition then, as they are then. */
   lock(table: Table, where: (row: Row) => unknown): Row[] {
     const found: Row[] = [];
     for (const { id } of this.rows(table, where)) {
@@ -191,7 +190,7 @@ export class Query {
     return found;
   }
 
-  /** Locks a row; returns `false` when another transaction holds its lock. */
+  /** Whether a row is not locked by another transaction; then it is locked. */
   tryLock(table: Table, id: string): boolean {
     try {
       this.session.lock(`${table} ${id}`);
@@ -201,7 +200,7 @@ export class Query {
     }
   }
 
-  /** `update … where … returning`: returns the new rows. */
+  /** `update … where … returning`: gives the new rows. */
   update(table: Table, where: (row: Row) => unknown, change: (row: Row) => Row): Row[] {
     return this.lock(table, where).map((row) => this.put(table, { ...row, ...change(row) }));
   }
@@ -217,20 +216,19 @@ export class Query {
     return rows;
   }
 
-  emit(event: OutboxEvent): void {
-    this.session.events.push(event);
+  tell(event: Told): void {
+    this.session.told.push(event);
   }
 
   notify(): void {
     this.session.notifies = true;
   }
 
-  reset(): void {
+  clear(): void {
     this.#writes = [];
   }
 
-  /** Fixes what the statement sees, for when it runs again. */
-  freeze(): void {
+  keepSnapshot(): void {
     const { committed } = this.session.db;
     this.#snapshot ??= {
       projects: new Map(committed.projects),
@@ -242,8 +240,8 @@ export class Query {
     };
   }
 
-  /** Shows what the statement wrote to the next ones of its transaction. */
-  apply(): void {
+  /** What the statement wrote is seen by the transaction's next ones. */
+  keep(): void {
     for (const [table, id, row] of this.#writes) {
       const rows = this.session.written.get(table) ?? new Map();
       this.session.written.set(table, rows.set(id, row));

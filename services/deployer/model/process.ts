@@ -1,5 +1,29 @@
-import { type Connection, never, type Process } from "./process.ts";
+import type { startReconciler } from "../reconcile/reconciler.ts";
+import type { RuntimeStatus } from "../runtime/port.ts";
+import type { Session } from "./database.ts";
 import type { World } from "./world.ts";
+
+/** What an operation of a dead process returns. */
+export const never = new Promise<never>(() => {});
+
+/** One process of the deployer: the real reconciler over simulated surroundings. */
+export class Process {
+  readonly name: string;
+  readonly sessions = new Set<Session>();
+  readonly watchers = new Set<(status: RuntimeStatus) => void>();
+  connection: LeaseConnection | undefined;
+  /** Builds that it follows. */
+  builds = 0;
+  dead = false;
+  standsStill = false;
+  // biome-ignore lint/suspicious/noExplicitAny: a stand-in of pg.Pool
+  pool: any;
+  reconciler: ReturnType<typeof startReconciler> | undefined;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+}
 
 let world: World | undefined;
 
@@ -9,10 +33,10 @@ export function connectTo(next: World): void {
 }
 
 /**
- * Stands in for pg.Client where a process keeps a session for its leases. Its heartbeat is not modelled: the first one
- * is never answered, and none follows.
+ * The connection by which a process holds its advisory lock and hears notifications: stands in for pg.Client. Its
+ * heartbeat is not modelled: the first one is never answered, and none follows.
  */
-export class LeaseConnection implements Connection {
+export class LeaseConnection {
   readonly #process: Process;
   readonly #world: World;
   readonly #listeners: { event: string; listener: () => void }[] = [];
@@ -33,14 +57,14 @@ export class LeaseConnection implements Connection {
   once = this.on;
 
   connect(): Promise<void> {
-    return this.#world.operations.run(this.#process, "lease connection", () => {
+    return this.#world.op(this.#process, "lease connection", () => {
       this.#process.connection = this;
     });
   }
 
   query(text: string, values: number[] = []): Promise<{ rows: object[] }> {
     if (text === "select 1") return never;
-    return this.#world.operations.run(this.#process, text.split("(")[0]!, () => {
+    return this.#world.op(this.#process, text.split("(")[0]!, () => {
       if (text.includes("pg_advisory_lock")) {
         this.#owner = values[1]!;
         this.#world.db.owners.add(this.#owner);
@@ -50,7 +74,7 @@ export class LeaseConnection implements Connection {
     });
   }
 
-  emit(event: string): void {
+  tell(event: string): void {
     for (const one of this.#listeners) if (one.event === event) one.listener();
   }
 
@@ -60,9 +84,9 @@ export class LeaseConnection implements Connection {
     if (this.#process.connection === this) this.#process.connection = undefined;
   }
 
-  /** Closes the connection, as also a break does: the process learns of it. */
+  /** Also when it breaks: the process hears of it. */
   async end(): Promise<void> {
     this.close();
-    this.emit("end");
+    this.tell("end");
   }
 }
