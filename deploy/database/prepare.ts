@@ -13,7 +13,7 @@ import {
   url,
 } from "../../services/kit/process/config.ts";
 import { retry } from "../../services/kit/retry.ts";
-import { isAway } from "../../services/kit/rpc/errors.ts";
+import { isUnreachable } from "../../services/kit/rpc/errors.ts";
 import { checkEncryptionKeys, databaseUrl, type Login, prepareDatabase, WrongKey } from "./provision.ts";
 
 const schemes = ["postgres", "postgresql"];
@@ -69,7 +69,7 @@ export async function prepare(env: Record<string, string | undefined>, log: Logg
     await retry(() => prepareDatabase(databaseUrl(admin, "postgres"), config.database, logins), {
       everyMs: 1_000,
       forMs: config.patience * 1_000,
-      retryIf: isAway,
+      retryIf: isUnreachable,
       failed: (error) => log.info({ err: error }, "the database is unavailable"),
     });
     const { encryptionKeys, database } = config;

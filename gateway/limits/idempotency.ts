@@ -3,7 +3,7 @@ import { open, seal } from "../../services/kit/aead.ts";
 import { newId } from "../../services/kit/ids.ts";
 import type { Logger } from "../../services/kit/log.ts";
 import type { Pool } from "../../services/kit/postgres/db.ts";
-import { isPassing } from "../../services/kit/rpc/errors.ts";
+import { isTransient } from "../../services/kit/rpc/errors.ts";
 import { idempotencyHeader } from "../../services/kit/rpc/idempotency.ts";
 import type { Credentials } from "../auth/authorize.ts";
 import { type Problem, problem, unreachable, validationFailed } from "../http/problem.ts";
@@ -100,7 +100,7 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
           return await attempt(false);
         return inProgress();
       } catch (error) {
-        if (!isPassing(error)) log.error({ err: error }, "an Idempotency-Key failed");
+        if (!isTransient(error)) log.error({ err: error }, "an Idempotency-Key failed");
         return unreachable("database", error);
       }
     },

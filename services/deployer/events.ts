@@ -1,5 +1,5 @@
 import { VariablesChangedSchema } from "../../proto/gen/berth/variables/v1/events_pb.ts";
-import { type Handler, on } from "../kit/events/consumer.ts";
+import { type Handler, on } from "../kit/events/handler.ts";
 import { isScope, markDirty } from "./releases/dirty-sql.ts";
 
 /** Handlers of the variables service's events. */

@@ -1,5 +1,5 @@
 import { parseToken } from "../kit/bearer-token.ts";
-import { mailFields, mailOf } from "../kit/mail/mail.ts";
+import { mailFields, toMailSettings } from "../kit/mail/mail.ts";
 import { ConfigError, type ConfigOf, checked, optionalUrl, serviceFields } from "../kit/process/config.ts";
 import { isWeak } from "./passwords/passwords.ts";
 
@@ -49,7 +49,7 @@ const NPM_START = "http://127.0.0.1:4000";
 
 /** Returns where links lead, and how mail is sent if it is. Throws ConfigError when links in mails would lead nowhere. */
 export function linkSettings(config: Config) {
-  const mail = mailOf(config);
+  const mail = toMailSettings(config);
   if (mail && config.publicOrigin === undefined)
     throw new ConfigError("SMTP_URL needs PUBLIC_ORIGIN, to which the links in mails lead");
   return { mail, origin: config.publicOrigin ?? NPM_START };

@@ -5,13 +5,13 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const OPTIONS = { authTagLength: TAG_BYTES };
 
-/** 32 bytes. As a KeyObject it is four times faster, and printing it shows nothing. */
-export type AeadKey = Buffer | KeyObject;
+/** A key of 32 bytes. A KeyObject is four times faster than bytes, and shows nothing when printed. */
+type AeadKey = Buffer | KeyObject;
 
-/** What AES-256-GCM makes of a text: a random nonce, as many bytes as the text has, and a tag. */
-export type Encrypted = { nonce: Uint8Array; body: Uint8Array; tag: Uint8Array };
+/** The result of AES-256-GCM: a random nonce, as many bytes as the plaintext has, and a tag. */
+type Encrypted = { nonce: Uint8Array; body: Uint8Array; tag: Uint8Array };
 
-/** Encrypts bytes and binds them to their context: they open with the same key and context only. */
+/** Encrypts bytes and binds them to a context: only the same key and context decrypt them. */
 export function encrypt(key: AeadKey, context: Uint8Array, plain: Uint8Array): Encrypted {
   const nonce = nextNonce();
   const cipher = createCipheriv(ALGORITHM, key, nonce, OPTIONS).setAAD(context);
@@ -20,7 +20,7 @@ export function encrypt(key: AeadKey, context: Uint8Array, plain: Uint8Array): E
   return { nonce, body, tag: cipher.getAuthTag() };
 }
 
-/** Returns what was encrypted; undefined under another key or context, or when a bit was changed. */
+/** Returns the plaintext; undefined for another key or context, or when a bit was changed. */
 export function decrypt(key: AeadKey, context: Uint8Array, encrypted: Encrypted): Buffer | undefined {
   const { nonce, body, tag } = encrypted;
   if (nonce.length !== NONCE_BYTES || tag.length !== TAG_BYTES) return undefined;
@@ -34,20 +34,20 @@ export function decrypt(key: AeadKey, context: Uint8Array, encrypted: Encrypted)
   return plain;
 }
 
-/** As `encrypt`, in one piece: nonce, tag, body. */
+/** As `encrypt`, returning one buffer: nonce, tag, body. */
 export function seal(key: AeadKey, context: Uint8Array, plain: Uint8Array): Buffer {
   const { nonce, body, tag } = encrypt(key, context, plain);
   return Buffer.concat([nonce, tag, body]);
 }
 
-/** Opens what `seal` made; undefined as `decrypt`. */
+/** Returns what `seal` sealed; undefined as for `decrypt`. */
 export function open(key: AeadKey, context: Uint8Array, sealed: Uint8Array): Buffer | undefined {
   const nonce = sealed.subarray(0, NONCE_BYTES);
   const tag = sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
   return decrypt(key, context, { nonce, tag, body: sealed.subarray(NONCE_BYTES + TAG_BYTES) });
 }
 
-// Fetched from the system for many texts at once: one at a time costs more than the cipher.
+// Random bytes are read for many nonces at once: one read per nonce costs more than the cipher.
 let nonces = Buffer.alloc(0);
 
 function nextNonce(): Buffer {

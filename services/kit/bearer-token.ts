@@ -5,32 +5,32 @@ import { crc32 } from "node:zlib";
 export type TokenKind = "pat" | "ses";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-const RANDOM = 30;
-const CHECK = 6;
+const RANDOM_DIGITS = 30;
+const CHECK_DIGITS = 6;
 const SHAPE = /^berth_(pat|ses)_[0-9A-Za-z]{36}$/;
 
-/** A new bearer token: `berth_<kind>_`, 30 random base62 digits (178 bits), 6 of a CRC32 (docs/identity.md#tokens). */
+/** Returns a new token: `berth_<kind>_`, 30 random base62 digits (178 bits), 6 of a CRC32 (docs/identity.md#tokens). */
 export function makeToken(kind: TokenKind): string {
   let text = `berth_${kind}_`;
-  for (let i = 0; i < RANDOM; i++) text += BASE62[randomInt(BASE62.length)];
+  for (let i = 0; i < RANDOM_DIGITS; i++) text += BASE62[randomInt(BASE62.length)];
   return text + checkDigits(text);
 }
 
 /**
- * The kind of a text that has the shape of a bearer token and the right check digits, else undefined.
- * Anybody can compute the digits: they only keep mistyped and foreign texts away from the database.
+ * Returns the kind of a text with the shape and check digits of a token, else undefined. Anyone can compute the digits:
+ * they only keep mistyped and foreign texts from the database.
  */
 export function parseToken(text: string): TokenKind | undefined {
   const kind = SHAPE.exec(text)?.[1] as TokenKind | undefined;
-  return kind && checkDigits(text.slice(0, -CHECK)) === text.slice(-CHECK) ? kind : undefined;
+  return kind && checkDigits(text.slice(0, -CHECK_DIGITS)) === text.slice(-CHECK_DIGITS) ? kind : undefined;
 }
 
-/** SHA-256 of a token, 32 bytes: the only form in which it is stored or looked up. */
+/** Returns the SHA-256 of a token, 32 bytes: the only form in which tokens are stored and looked up. */
 export function hashToken(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-/** What lists show of a token. The last digits are check digits, so they tell nothing of use. */
+/** Returns the part of a token that lists show. The last digits are check digits, so they reveal nothing useful. */
 export function lastFour(text: string): string {
   return text.slice(-4);
 }
@@ -38,7 +38,7 @@ export function lastFour(text: string): string {
 function checkDigits(before: string): string {
   let rest = crc32(before);
   let digits = "";
-  for (let i = 0; i < CHECK; i++) {
+  for (let i = 0; i < CHECK_DIGITS; i++) {
     digits = BASE62[rest % 62] + digits;
     rest = Math.floor(rest / 62);
   }

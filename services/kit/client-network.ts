@@ -1,8 +1,8 @@
 import { isIPv6 } from "node:net";
 
 /**
- * Returns what counts as one client in limits by address: an IPv4 address as it is, or the /64 of an IPv6 address,
- * all of which one household or server has.
+ * Returns what limits by address count as one client: an IPv4 address, or the /64 of an IPv6 address, which belongs to
+ * one household or server.
  */
 export function clientNetwork(ip: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip);

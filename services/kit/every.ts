@@ -1,15 +1,15 @@
 import { setTimeout as delay } from "node:timers/promises";
 
 type PeriodicOptions = {
-  /** Called with what a run throws, unless it was stopped. */
+  /** Called with the error of a run, unless `stop` was called. */
   failed: (error: unknown) => void;
-  /** Begins with a run instead of a pause. */
+  /** Whether the first run comes before the first pause. */
   atOnce?: boolean;
 };
 
 /**
- * Runs `work` again and again, with pauses of `ms` milliseconds. It does not keep the process alive. `stop` resolves
- * when the run that is under way has ended.
+ * Runs `work` repeatedly, with pauses of `ms` milliseconds. The pauses do not keep the process alive. `stop` resolves
+ * when a run that is under way has ended.
  */
 export function every(ms: number, work: () => Promise<unknown>, { failed, atOnce }: PeriodicOptions) {
   const stopping = new AbortController();

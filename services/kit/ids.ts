@@ -3,8 +3,8 @@ import { randomBytes } from "node:crypto";
 const CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz";
 
 /**
- * A new identifier: prefix, `_`, and 26 characters of Crockford base32 over a UUIDv7, so that ids
- * sort by creation (docs/conventions.md#ids).
+ * Returns a new id: prefix, `_`, and 26 characters of Crockford base32 of a UUIDv7, so that ids sort by creation
+ * (docs/conventions.md#ids).
  */
 export function newId(prefix: string, now = Date.now()): string {
   const bytes = randomBytes(16);

@@ -2,11 +2,11 @@ import { destination, type Logger, pino } from "pino";
 
 export type { Logger };
 
-// Bearer tokens, and what opens a one-time link.
+// Bearer tokens, and tokens of one-time links.
 const TOKEN = /\bberth_(pat|ses|inv|rst)_[\w-]{36,43}/g;
 const URL_PASSWORD = /(:\/\/[^\s:/@"]*):[^\s@/"]+@/g;
 
-/** Removes bearer tokens and passwords in URLs from a text that leaves the process. */
+/** Returns a text without the bearer tokens and the passwords of URLs in it. */
 export function redact(line: string): string {
   return line.replace(TOKEN, "berth_$1_[redacted]").replace(URL_PASSWORD, "$1:[redacted]@");
 }
@@ -14,8 +14,8 @@ export function redact(line: string): string {
 const MAX_WAITING_BYTES = 1024 * 1024;
 
 /**
- * Writes lines to stdout at once. What it does not take, as a file on a full disk, waits up to a size and is
- * dropped beyond that: a process does not die of its log.
+ * Returns a function that writes lines to stdout synchronously. Lines that stdout does not accept, such as a file on a
+ * full disk, are buffered up to a size and then dropped, so that a log never ends a process.
  */
 function toStdout(): (line: string) => void {
   const stdout = destination({ dest: 1, sync: true, maxLength: MAX_WAITING_BYTES });
@@ -23,7 +23,7 @@ function toStdout(): (line: string) => void {
   return (line) => void stdout.write(line);
 }
 
-/** JSON logs on stdout, one object a line; known secret members and token-shaped texts are removed. */
+/** Returns a logger that writes one JSON object per line to stdout, without secret members and tokens. */
 export function createLog(
   service: string,
   level: string,

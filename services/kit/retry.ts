@@ -3,19 +3,18 @@ import { setTimeout as delay } from "node:timers/promises";
 type RetryOptions = {
   /** The pause after a failure, in milliseconds. */
   everyMs: number;
-  /** How long it is tried, in milliseconds; without an end unless given. */
+  /** After how many milliseconds a failure is final. Unlimited by default. */
   forMs?: number;
-  /** Which failures are worth another try; all unless given. */
+  /** Which failures are followed by another try. All by default. */
   retryIf?: (error: unknown) => boolean;
-  /** Called after each failure that is followed by another try, with their number. */
+  /** Called after each failure that is followed by another try, with the number of failures. */
   failed?: (error: unknown, failures: number) => void;
   signal?: AbortSignal;
 };
 
 /**
- * Runs `work` until it succeeds and returns its result. Fails with the last error when the time is over or the error
- * is not worth another try, and with an AbortError once the signal aborts. By hand, as p-retry counts tries where
- * ours end by time or by signal.
+ * Runs `work` until it succeeds and returns its result. Throws the last error when the time is over or `retryIf` refuses
+ * it, and an AbortError once the signal aborts. Written by hand because p-retry limits the number of tries, not the time.
  */
 export async function retry<T>(work: () => Promise<T>, options: RetryOptions): Promise<T> {
   const { everyMs, forMs = Number.POSITIVE_INFINITY, retryIf = () => true, failed, signal } = options;

@@ -10,14 +10,14 @@ import {
 import { Counter, collectDefaultMetrics, Histogram, register } from "prom-client";
 
 /**
- * Sends traces to an OTLP/HTTP collector (`OTEL_EXPORTER_OTLP_ENDPOINT`); without one, spans cost
- * nothing. Metrics are always collected, for GET /metrics.
+ * Starts sending traces to an OTLP/HTTP collector (`OTEL_EXPORTER_OTLP_ENDPOINT`), if there is one. Metrics are always
+ * collected, for GET /metrics.
  */
 export async function startTelemetry(service: string, otlpUrl: string | undefined) {
   register.setDefaultLabels({ service });
   if (!register.getSingleMetric("process_cpu_user_seconds_total")) collectDefaultMetrics();
   if (!otlpUrl) return { stop: async () => {} };
-  // Loaded only where traces go somewhere: the SDK is a tenth of a process's memory.
+  // Loaded only when it is needed: the SDK takes a tenth of a process's memory.
   const { OTLPTraceExporter } = await import("@opentelemetry/exporter-trace-otlp-http");
   const { resourceFromAttributes } = await import("@opentelemetry/resources");
   const { BatchSpanProcessor, NodeTracerProvider } = await import("@opentelemetry/sdk-trace-node");
@@ -29,7 +29,7 @@ export async function startTelemetry(service: string, otlpUrl: string | undefine
   return { stop: () => provider.shutdown().catch(() => {}) };
 }
 
-/** Duration of RPCs in seconds, by method and outcome. */
+/** Durations of RPCs in seconds. */
 export const rpcDuration = new Histogram({
   name: "berth_rpc_duration_seconds",
   help: "Duration of RPCs by method and code",
@@ -37,19 +37,19 @@ export const rpcDuration = new Histogram({
   buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
 });
 
-/** Errors nobody foresaw; each has a request id in the log. */
+/** Unexpected errors. Each is in the log, with its request id. */
 export const internalErrors = new Counter({
   name: "berth_internal_errors_total",
   help: "Errors answered as internal or unavailable, by method",
   labelNames: ["method"],
 });
 
-/** All metrics in the text format of Prometheus. */
+/** Returns all metrics in the text format of Prometheus. */
 export function metricsText(): Promise<string> {
   return register.metrics();
 }
 
-/** Runs work in a span that continues the trace of the given headers. */
+/** Runs `work` in a span that continues the trace of the given headers, and returns its result. */
 export async function traced<T>(
   name: string,
   kind: SpanKind,
@@ -68,7 +68,7 @@ export async function traced<T>(
   }
 }
 
-/** Starts the span of a request that is answered by a callback; `traceparent` continues its trace further. */
+/** Starts the span of a request that is answered in a callback. `traceparent` of the result continues its trace. */
 export function serverSpan(name: string, traceparent: string | undefined) {
   const parent = propagation.extract(context.active(), { traceparent });
   const span = trace.getTracer("berth").startSpan(name, { kind: SpanKind.SERVER }, parent);

@@ -7,7 +7,7 @@ import {
   ServiceCreatedSchema,
   ServiceDeletedSchema,
 } from "../../proto/gen/berth/deployer/v1/events_pb.ts";
-import { type Handler, on } from "../kit/events/consumer.ts";
+import { type Handler, on } from "../kit/events/handler.ts";
 import { type Addons, storePublication } from "./addons/addon-keys.ts";
 import { ignoreNotFound, type Scopes } from "./scopes/scopes.ts";
 import { deleteScope, insertChain } from "./scopes/tree.ts";

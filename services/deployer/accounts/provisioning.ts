@@ -1,7 +1,7 @@
 import { TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { AccountProvisionedSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { AccountCreatedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
-import { type Handler, on } from "../../kit/events/consumer.ts";
+import { type Handler, on } from "../../kit/events/handler.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import type { Db, Tx } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/errors.ts";

@@ -1,4 +1,4 @@
-import { defaultTimeouts } from "../../kit/postgres/db.ts";
+import { DEFAULT_TIMEOUTS } from "../../kit/postgres/connection.ts";
 import { startReconciler } from "../reconcile/reconciler.ts";
 import type { Choices } from "./choices.ts";
 import { allWait, Clock, restartIds, useClock } from "./clock.ts";
@@ -29,7 +29,7 @@ const REST_MS = 70 * 60_000;
 /** Time in which every process compares runtime and database once more. */
 const LOOK_AGAIN_MS = 16_000;
 /** Ends of waiting that every connection of a pool has (kit/db.ts). */
-const { lockTimeoutMs: LOCK_MS, idleTransactionTimeoutMs: IDLE_MS } = defaultTimeouts;
+const { lockTimeoutMs: LOCK_MS, idleTransactionTimeoutMs: IDLE_MS } = DEFAULT_TIMEOUTS;
 const marks = Buffer.alloc(0);
 
 type Pending = { process: Process; label: string; ready: () => boolean; run: () => void };

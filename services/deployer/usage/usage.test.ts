@@ -12,7 +12,8 @@ import {
   UsageStoppedSchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { connectBus } from "../../kit/events/bus.ts";
-import { on, startConsumer } from "../../kit/events/consumer.ts";
+import { startConsumer } from "../../kit/events/consumer.ts";
+import { on } from "../../kit/events/handler.ts";
 import { newId } from "../../kit/ids.ts";
 import { createLog } from "../../kit/log.ts";
 import { createPool } from "../../kit/postgres/db.ts";

@@ -1,5 +1,5 @@
 import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
-import { type Handler, on } from "../../kit/events/consumer.ts";
+import { type Handler, on } from "../../kit/events/handler.ts";
 import { insertAuditEvent } from "./sql.ts";
 
 /** Handlers of the events of every service: audit records are stored, once each. */

@@ -1,5 +1,5 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
-import { type Letter, type Mail, oneLine } from "../../kit/mail/mail.ts";
+import { type Mail, type MailContent, oneLine } from "../../kit/mail/mail.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { findInvitationForMail } from "../invitations/sql.ts";
 import { upsertReset } from "../passwords/sql.ts";
@@ -11,7 +11,7 @@ const RESET_SECONDS = 3600;
 type Deps = { pool: Pool; links: Links; now: () => number };
 
 /** Returns what composes identity's mails when they are sent: their links exist nowhere before. */
-export function createMailContents(deps: Deps): (mail: Mail) => Promise<Letter | undefined> {
+export function createMailContents(deps: Deps): (mail: Mail) => Promise<MailContent | undefined> {
   return async (mail) => {
     if (mail.kind === "invitation") return invitation(deps, mail);
     if (mail.kind === "password_reset") return passwordReset(deps, mail);
@@ -23,7 +23,7 @@ export function createMailContents(deps: Deps): (mail: Mail) => Promise<Letter |
 export const invitationSeed = (id: string, nonce: string) => `${id}\n${nonce}`;
 
 // An account is named by its handle: a display name can be made to read like a link.
-async function invitation({ pool, links, now }: Deps, mail: Mail): Promise<Letter | undefined> {
+async function invitation({ pool, links, now }: Deps, mail: Mail): Promise<MailContent | undefined> {
   const id = mail.data.invitationId!;
   const found = await findInvitationForMail(pool, id, new Date(now()));
   const link = found && links.find("inv", invitationSeed(id, found.nonce), found.hash);
@@ -43,7 +43,7 @@ If you did not expect this invitation, ignore this mail: nothing will happen.
 }
 
 // Nothing is sent to an e-mail without a user: who requested the reset cannot tell the difference.
-async function passwordReset({ pool, links, now }: Deps, mail: Mail): Promise<Letter | undefined> {
+async function passwordReset({ pool, links, now }: Deps, mail: Mail): Promise<MailContent | undefined> {
   if (mail.ageSeconds > RESET_SECONDS) return undefined;
   const user = await findCredentials(pool, mail.address);
   if (!user || user.disabled) return undefined;

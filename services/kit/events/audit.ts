@@ -5,7 +5,7 @@ import type { Db } from "../postgres/db.ts";
 import type { Caller } from "../rpc/caller-token.ts";
 import { emitAs } from "./outbox.ts";
 
-export type AuditEntry = {
+type AuditEntry = {
   service: string;
   accountId: string;
   action: string;
@@ -14,8 +14,8 @@ export type AuditEntry = {
 };
 
 /**
- * Writes an audit record in the caller's transaction. It reaches the account's audit log through the
- * outbox, so it is as durable as the change itself. Never put a value or its hash into `metadata`.
+ * Writes an audit record in the caller's transaction. It reaches the audit log through the outbox, so it is as durable
+ * as the change itself. `metadata` must never hold a value or its hash.
  */
 export async function audit(
   db: Db,

@@ -10,9 +10,9 @@ import { connect, type NatsConnection } from "@nats-io/transport-node";
 import type { Logger } from "../log.ts";
 import { retry } from "../retry.ts";
 
-/** All events: `berth.<service>.v1.<Event>.<accountId>`. */
+/** The stream of all events: `berth.<service>.v1.<Event>.<accountId>`. */
 export const STREAM = "BERTH";
-/** What consumers gave up on: `berth-dead.<consumer>.<original subject>`. */
+/** The stream of dead letters: `berth-dead.<consumer>.<original subject>`. */
 export const DEAD_STREAM = "BERTH_DEAD";
 
 const DAY_NS = 24 * 3600 * 1e9;
@@ -20,12 +20,12 @@ const RETRY_MS = 250;
 
 export type Connected = { nc: NatsConnection; js: JetStreamClient; manager: JetStreamManager };
 export type Bus = {
-  /** Resolves when NATS was reached and the streams exist; the connection heals itself afterwards. */
+  /** Resolves when NATS is connected and the streams exist. The connection reconnects by itself afterwards. */
   connected: Promise<Connected>;
   close: () => Promise<void>;
 };
 
-/** Connects to NATS in the background: a process starts and writes also while NATS is away. */
+/** Connects to NATS in the background, so that a process can start and write while NATS is unreachable. */
 export function connectBus(url: string, name: string, log: Logger): Bus {
   const { protocol, host, username, password } = new URL(url);
   const closing = new AbortController();
@@ -44,10 +44,10 @@ export function connectBus(url: string, name: string, log: Logger): Bus {
     return { nc, js: jetstream(nc), manager };
   };
   const failed = (error: unknown, failures: number) => {
-    if (failures === 1) log.warn({ err: error }, "NATS is away; events wait in the outbox");
+    if (failures === 1) log.warn({ err: error }, "NATS is unreachable; events wait in the outbox");
   };
   const connected = retry(open, { everyMs: RETRY_MS, failed, signal: closing.signal })
-    // Closed before NATS was reached: what waits for it has no more to do.
+    // Closed before NATS was reached: nothing waits for the connection.
     .catch(() => new Promise<never>(() => {}));
   return {
     connected,
@@ -59,14 +59,14 @@ export function connectBus(url: string, name: string, log: Logger): Bus {
 }
 
 async function ensureStreams(manager: JetStreamManager): Promise<void> {
-  // One copy each, on as many nodes as NATS may have: events stay in the outbox until one has them on its disk.
+  // One replica is enough: events stay in the outbox until the stream has them on disk.
   const base = { storage: StorageType.File, num_replicas: 1, retention: RetentionPolicy.Limits };
   const streams = [
     { ...base, name: STREAM, subjects: ["berth.>"], max_age: 7 * DAY_NS, duplicate_window: 120e9 },
     { ...base, name: DEAD_STREAM, subjects: ["berth-dead.>"], max_age: 90 * DAY_NS },
   ];
   for (const stream of streams) {
-    // A name in use with another configuration is an operator's choice, such as a longer max_age.
+    // An existing stream with another configuration is an operator's choice, such as a longer max_age.
     const exists = await manager.streams.info(stream.name).then(
       () => true,
       () => false,

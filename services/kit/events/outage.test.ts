@@ -13,7 +13,8 @@ import { migrate } from "../postgres/migrate.ts";
 import { openProxy, type TcpProxy } from "../testing/proxy.ts";
 import { eventually, testDatabase } from "../testing/testing.ts";
 import { type Bus, type Connected, connectBus, DEAD_STREAM, STREAM } from "./bus.ts";
-import { on, startConsumer } from "./consumer.ts";
+import { startConsumer } from "./consumer.ts";
+import { on } from "./handler.ts";
 import { EVENT_ID } from "./outbox.ts";
 
 const log = createLog("kit-test", "silent");

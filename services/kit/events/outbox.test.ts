@@ -6,7 +6,8 @@ import { createPool, type Pool, transaction } from "../postgres/db.ts";
 import { migrate } from "../postgres/migrate.ts";
 import { eventually, testDatabase } from "../testing/testing.ts";
 import { connectBus, DEAD_STREAM } from "./bus.ts";
-import { type ConsumerOptions, on, startConsumer } from "./consumer.ts";
+import { startConsumer } from "./consumer.ts";
+import { on } from "./handler.ts";
 import { emit, startRelay } from "./outbox.ts";
 import { replay } from "./replay.ts";
 
@@ -43,7 +44,7 @@ function relay() {
 }
 
 function consume(name: string, handle: Parameters<typeof on<typeof MemberRemovedSchema>>[1]) {
-  const options: ConsumerOptions = {
+  const options: Parameters<typeof startConsumer>[0] = {
     bus: bus(),
     pool,
     log,

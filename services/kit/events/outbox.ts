@@ -9,10 +9,10 @@ import { keepSession } from "../postgres/session.ts";
 import { retry } from "../retry.ts";
 import type { Bus } from "./bus.ts";
 
-/** Header with the id under which consumers remember that they have handled an event. */
+/** Header with the id by which consumers recognise an event that they have handled. */
 export const EVENT_ID = "Berth-Event-Id";
 
-/** Writes an event into the outbox of the caller's transaction; a relay publishes it after the commit. */
+/** Writes an event to the outbox in the caller's transaction. A relay publishes it after the commit. */
 export async function emit<S extends DescMessage>(
   db: Db,
   schema: S,
@@ -23,7 +23,7 @@ export async function emit<S extends DescMessage>(
   await emitAs(db, `berth.${service}.v1.${schema.name}.${accountId || "none"}`, schema, event);
 }
 
-/** As `emit`, under a subject of its own. */
+/** As `emit`, under the given subject. */
 export async function emitAs<S extends DescMessage>(
   db: Db,
   subject: string,
@@ -44,9 +44,9 @@ const LEADER_RETRY_MS = 1_000;
 const BATCH = 500;
 
 /**
- * Publishes what transactions left in the outbox, in order, then deletes it. One replica leads (an
- * advisory lock on a session of its own, which also listens for new rows); the others wait. The
- * outbox id is the message id, so a row that was published but not yet deleted is not stored twice.
+ * Publishes the rows of the outbox in order, then deletes them. One replica leads, by an advisory lock on a session of
+ * its own that also listens for new rows; the others wait. The outbox id is the message id, so a row that was published
+ * but not deleted yet is not stored twice.
  */
 export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
   const { url, bus, log } = options;
@@ -66,10 +66,10 @@ export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
       if (signal.aborted) wake();
     });
 
-  /** Publishes over this session for as long as it lives; while another replica leads, it asks for the lock. */
+  /** Publishes while this session lives. While another replica leads, it asks for the lock. */
   async function lead(session: pg.Client): Promise<void> {
     let ended = false;
-    // A row may be committed after the outbox was read and before the sleep begins.
+    // A row may be committed between reading the outbox and going to sleep.
     let notified = false;
     session.once("end", () => {
       ended = true;
@@ -81,7 +81,7 @@ export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
     });
     let leads = false;
     while (!ended && !signal.aborted) {
-      leads ||= await takeLead(session);
+      leads ||= await tryToLead(session);
       notified = false;
       if (leads && (await publishBatch(session, bus)) > 0) continue;
       if (!notified) await sleep();
@@ -89,7 +89,7 @@ export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
   }
 
   async function prepare(session: pg.Client): Promise<void> {
-    // A deletion that a crash undoes is made again: the row is published under the same id.
+    // A deletion that a crash undoes is repeated: the row is published again under the same id.
     await session.query("set synchronous_commit = off");
     lead(session).catch(async (error) => {
       failed(error);
@@ -114,7 +114,7 @@ export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
   };
 }
 
-async function takeLead(session: pg.Client): Promise<boolean> {
+async function tryToLead(session: pg.Client): Promise<boolean> {
   const lock =
     "select pg_try_advisory_lock(hashtext('berth-outbox:' || current_schema())) as held, current_schema() as schema";
   const { held, schema } = (await session.query<{ held: boolean; schema: string }>(lock)).rows[0]!;

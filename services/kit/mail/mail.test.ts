@@ -5,7 +5,7 @@ import { createPool, type Pool, transaction } from "../postgres/db.ts";
 import { migrate } from "../postgres/migrate.ts";
 import { startMailbox } from "../testing/smtp-server.ts";
 import { eventually, testDatabase } from "../testing/testing.ts";
-import { type Letter, mailFields, mailOf, oneLine, queueMail, startMailer } from "./mail.ts";
+import { type MailContent, mailFields, oneLine, queueMail, startMailer, toMailSettings } from "./mail.ts";
 
 let database: Awaited<ReturnType<typeof testDatabase>>;
 let pool: Pool;
@@ -22,9 +22,9 @@ afterAll(async () => {
 });
 
 const from = "Berth <berth@mail.example.com>";
-const letter: Letter = { subject: "Hello", text: "A text with ünïcode.\n" };
+const letter: MailContent = { subject: "Hello", text: "A text with ünïcode.\n" };
 
-function mailer(url: string, compose: () => Promise<Letter | undefined> = async () => letter) {
+function mailer(url: string, compose: () => Promise<MailContent | undefined> = async () => letter) {
   const lines: string[] = [];
   const log = createLog("mail-test", "debug", (line) => void lines.push(line));
   return { ...startMailer({ pool, log, settings: { url, from }, compose }), lines };
@@ -193,9 +193,9 @@ test("oneLine keeps words, in any script, and nothing that hides or moves them",
 });
 
 test("mail is configured whole or not at all", () => {
-  expect(mailOf({ smtpUrl: undefined, mailFrom: undefined })).toBeUndefined();
-  expect(mailOf({ smtpUrl: "smtp://h", mailFrom: from })).toEqual({ url: "smtp://h", from });
-  expect(() => mailOf({ smtpUrl: "smtp://h", mailFrom: undefined })).toThrow("need each other");
+  expect(toMailSettings({ smtpUrl: undefined, mailFrom: undefined })).toBeUndefined();
+  expect(toMailSettings({ smtpUrl: "smtp://h", mailFrom: from })).toEqual({ url: "smtp://h", from });
+  expect(() => toMailSettings({ smtpUrl: "smtp://h", mailFrom: undefined })).toThrow("must be set together");
   for (const good of ["a@example.com", "Berth <a@example.com>", "Berth, Inc. <a@example.com>"])
     expect(mailFields.mailFrom.parse(good)).toBe(good);
   for (const bad of ["a", "a@b, c@d", "X <a@b>, <c@d>", "X\r\nBcc: e@f <a@b>", "<a@b"])

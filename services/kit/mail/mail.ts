@@ -4,9 +4,9 @@ import type { Logger } from "../log.ts";
 import { type Db, execute, many, type Pool } from "../postgres/db.ts";
 import { ConfigError, checked, optionalUrl } from "../process/config.ts";
 
-/** What a process that sends mail reads; both or neither. */
+/** The settings of a process that can send mail: both or neither are set. */
 export const mailFields = {
-  /** smtp:// (STARTTLS where the server offers it; `?requireTLS=true` insists) or smtps://, with credentials. */
+  /** smtp:// (STARTTLS if the server offers it, always with `?requireTLS=true`) or smtps://, with credentials. */
   smtpUrl: optionalUrl("SMTP_URL", ["smtp", "smtps"]),
   mailFrom: checked(
     "MAIL_FROM",
@@ -15,33 +15,33 @@ export const mailFields = {
   ),
 };
 
-export type MailSettings = { url: string; from: string };
+type MailSettings = { url: string; from: string };
 
-/** The settings of mail, or undefined when none are given. Throws ConfigError when only one is. */
-export function mailOf(config: {
+/** Returns the settings of mail, or undefined when neither is set. Throws ConfigError when only one is. */
+export function toMailSettings(config: {
   smtpUrl: string | undefined;
   mailFrom: string | undefined;
 }): MailSettings | undefined {
   const { smtpUrl: url, mailFrom: from } = config;
   if (url === undefined && from === undefined) return undefined;
   if (url === undefined || from === undefined)
-    throw new ConfigError("SMTP_URL and MAIL_FROM need each other");
+    throw new ConfigError("SMTP_URL and MAIL_FROM must be set together");
   return { url, from };
 }
 
-/** A mail on its way: whom it goes to, and what its text is made of. Secrets have no place in `data`. */
+/** A queued mail: its address, and what its text is made of. `data` must hold no secrets. */
 export type Mail = {
   id: string;
   kind: string;
   address: string;
   data: Record<string, string>;
-  /** How long ago it was queued. */
+  /** The time since it was queued. */
   ageSeconds: number;
 };
 
-export type Letter = { subject: string; text: string };
+export type MailContent = { subject: string; text: string };
 
-/** Queues a mail in the caller's transaction; it is sent after the commit, by whichever replica comes first. */
+/** Queues a mail in the caller's transaction. A replica sends it after the commit. */
 export function queueMail(db: Db, mail: Pick<Mail, "kind" | "address" | "data">): Promise<number> {
   return execute(db, "mail_queue", "insert into mails (id, kind, address, data) values ($1, $2, $3, $4)", [
     newId("mail"),
@@ -51,24 +51,24 @@ export function queueMail(db: Db, mail: Pick<Mail, "kind" | "address" | "data">)
   ]);
 }
 
-// The pauses of docs/identity.md#mail.
+// docs/identity.md#mail
 const RETRY_SECONDS = [30, 2 * 60, 10 * 60, 3600, 6 * 3600, 24 * 3600];
 const POLL_MS = 1_000;
 const BATCH = 10;
-/** A mail that was taken is nobody else's for so long, longer than a delivery may last. */
+/** How long no other replica takes a mail that one took; longer than a delivery may last. */
 const LEASE_SECONDS = 180;
 const DELIVERY_MS = 120_000;
 
 /**
- * Sends what is queued in `mails` of the service's schema. `compose` makes the text at the time of sending, or
- * undefined when the mail is of no use any more. A mail has one Message-ID however often it is tried: a process
- * that dies between delivery and its note sends it again under the same.
+ * Sends the mails that are queued in the service's schema. `compose` returns the text at the time of sending, or
+ * undefined when the mail is obsolete. A mail that is sent again, because the process died before it recorded the
+ * delivery, has the same Message-ID.
  */
 export function startMailer(options: {
   pool: Pool;
   log: Logger;
   settings: MailSettings;
-  compose: (mail: Mail) => Promise<Letter | undefined>;
+  compose: (mail: Mail) => Promise<MailContent | undefined>;
 }) {
   const { pool, log, settings, compose } = options;
   const domain = /@([^>]+)/.exec(settings.from)![1];
@@ -84,32 +84,32 @@ export function startMailer(options: {
   let stopped = false;
   let wake = () => {};
 
-  async function deliver(mail: Taken): Promise<void> {
+  async function deliver(mail: TakenMail): Promise<void> {
     try {
       const letter = await compose(mail);
-      if (letter) await within(DELIVERY_MS, transport.sendMail(messageOf(mail, letter)));
-      await forgetMail(pool, mail.id);
+      if (letter) await withTimeout(DELIVERY_MS, transport.sendMail(messageOf(mail, letter)));
+      await deleteMail(pool, mail.id);
     } catch (error) {
       const { code, responseCode } = error as { code?: string; responseCode?: number };
       const seconds = RETRY_SECONDS[mail.tries - 1];
       const refused = code === "EENVELOPE" && (responseCode ?? 0) >= 500;
       const about = { mail: mail.id, kind: mail.kind, tries: mail.tries, code, responseCode };
-      // The error itself may quote the address, or the text.
+      // The error itself is not logged: it may quote the address or the text.
       if (refused || seconds === undefined) {
         log.error(about, "a mail could not be delivered and is given up");
-        await forgetMail(pool, mail.id);
+        await deleteMail(pool, mail.id);
       } else {
-        log.warn(about, "a mail could not be delivered and is tried again");
+        log.warn(about, "a mail could not be delivered and will be tried again");
         await retryMail(pool, mail, seconds);
       }
     }
   }
 
-  function messageOf(mail: Mail, letter: Letter) {
+  function messageOf(mail: Mail, letter: MailContent) {
     return {
       messageId: `<${mail.id}@${domain}>`,
       from: settings.from,
-      // Not a text, which could hold several addresses.
+      // As an object: a text could hold several addresses.
       to: { name: "", address: mail.address },
       subject: oneLine(letter.subject),
       text: letter.text,
@@ -124,7 +124,7 @@ export function startMailer(options: {
         await Promise.all(taken.map(deliver));
         if (taken.length === BATCH) continue;
       } catch (error) {
-        log.warn({ err: error }, "mails wait");
+        log.warn({ err: error }, "mails could not be sent");
       }
       if (!stopped)
         await new Promise<void>((resolve) => {
@@ -138,17 +138,17 @@ export function startMailer(options: {
   }
   const running = run();
   return {
-    /** Ends after the deliveries that are under way; what takes longer than 5 s is sent again by the next process. */
+    /** Waits up to 5 s for deliveries under way. The next process sends again those that take longer. */
     stop: async () => {
       stopped = true;
       wake();
-      await within(5_000, running).catch(() => {});
+      await withTimeout(5_000, running).catch(() => {});
       transport.close();
     },
   };
 }
 
-/** A text on one line, without what mail programs do not show as it is: for names in subjects and bodies. */
+/** Returns a text on one line, without characters that mail programs do not show: for names in subjects and bodies. */
 export function oneLine(text: string): string {
   return text
     .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, " ")
@@ -156,7 +156,7 @@ export function oneLine(text: string): string {
     .slice(0, 200);
 }
 
-async function within<T>(ms: number, work: Promise<T>): Promise<T> {
+async function withTimeout<T>(ms: number, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(
@@ -171,10 +171,10 @@ async function within<T>(ms: number, work: Promise<T>): Promise<T> {
   }
 }
 
-type Taken = Mail & { tries: number };
+type TakenMail = Mail & { tries: number };
 
-function takeMails(db: Db): Promise<Taken[]> {
-  return many<Taken>(
+function takeMails(db: Db): Promise<TakenMail[]> {
+  return many<TakenMail>(
     db,
     "mails_take",
     `update mails set tries = tries + 1, due_at = now() + make_interval(secs => $2)
@@ -184,12 +184,12 @@ function takeMails(db: Db): Promise<Taken[]> {
   );
 }
 
-// Of a try that lasted longer than its lease, the one that followed decides.
-function retryMail(db: Db, { id, tries }: Taken, seconds: number): Promise<number> {
+// A delivery that outlasted its lease does not overwrite what the next one records.
+function retryMail(db: Db, { id, tries }: TakenMail, seconds: number): Promise<number> {
   const text = "update mails set due_at = now() + make_interval(secs => $3) where id = $1 and tries = $2";
   return execute(db, "mail_retry", text, [id, tries, seconds]);
 }
 
-function forgetMail(db: Db, id: string): Promise<number> {
+function deleteMail(db: Db, id: string): Promise<number> {
   return execute(db, "mail_forget", "delete from mails where id = $1", [id]);
 }

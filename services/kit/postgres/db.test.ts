@@ -4,10 +4,11 @@ import { setTimeout as delay } from "node:timers/promises";
 import type pg from "pg";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { ProblemSchema } from "../../../proto/gen/berth/options/v1/options_pb.ts";
-import { isRefusal, toPublic } from "../rpc/errors.ts";
+import { isRefusal, toPublicError } from "../rpc/errors.ts";
 import { openProxy } from "../testing/proxy.ts";
 import { eventually, testDatabase } from "../testing/testing.ts";
-import { createPool, defaultTimeouts, many, type Pool, type Timeouts, type Tx, transaction } from "./db.ts";
+import { DEFAULT_TIMEOUTS, type Timeouts } from "./connection.ts";
+import { createPool, many, type Pool, type Tx, transaction } from "./db.ts";
 
 let database: Awaited<ReturnType<typeof testDatabase>>;
 let pools: Pool[] = [];
@@ -24,7 +25,7 @@ afterEach(async () => {
 afterAll(() => database.drop());
 
 function open(max = 2, timeouts?: Partial<Timeouts>, url = database.url("one")): Pool {
-  const pool = createPool(url, { max, timeouts: { ...defaultTimeouts, ...timeouts } });
+  const pool = createPool(url, { max, timeouts: { ...DEFAULT_TIMEOUTS, ...timeouts } });
   pools.push(pool);
   return pool;
 }
@@ -35,7 +36,7 @@ async function told(work: Promise<unknown>): Promise<string> {
     () => expect.unreachable("it did not fail"),
     (error: unknown) => error,
   );
-  const { error } = toPublic(thrown, "req_1");
+  const { error } = toPublicError(thrown, "req_1");
   const problem = isRefusal(error) ? error.findDetails(ProblemSchema)[0] : undefined;
   return `${problem?.status} ${problem?.code}`;
 }

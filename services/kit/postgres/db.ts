@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import pg from "pg";
-import { isAway, isBusy, isSilence } from "../rpc/errors.ts";
+import { isPoolBusy, isReadTimeout, isUnreachable } from "../rpc/errors.ts";
+import { DEFAULT_TIMEOUTS, poolOptions, type Timeouts } from "./connection.ts";
 
 export type Pool = pg.Pool;
 export type Tx = pg.PoolClient;
@@ -19,70 +20,19 @@ const types = {
   }) as typeof pg.types.getTypeParser,
 };
 
-/**
- * What every connection to PostgreSQL has: an end to waiting for a server that never answers, and signs of
- * life, by which one that vanished without a word is found out within half a minute.
- */
-const vigilant = {
-  connectionTimeoutMillis: 5_000,
-  keepAlive: true,
-  keepAliveInitialDelayMillis: 10_000,
-};
-
-// The same, asked of the server, so that it ends the session and frees the locks of a process that vanished.
-const VIGILANT_SERVER = {
-  tcp_user_timeout: 20_000,
-  tcp_keepalives_idle: 10,
-  tcp_keepalives_interval: 3,
-  tcp_keepalives_count: 3,
-};
-
-/** Ends of what a connection of a pool waits for, in milliseconds; 0 is none. */
-export type Timeouts = {
-  /** For a lock that another transaction holds. */
-  lockTimeoutMs: number;
-  /** For a statement. */
-  statementTimeoutMs: number;
-  /** Between two statements of one transaction. */
-  idleTransactionTimeoutMs: number;
-};
-
-export const defaultTimeouts: Timeouts = {
-  lockTimeoutMs: 10_000,
-  statementTimeoutMs: 20_000,
-  idleTransactionTimeoutMs: 60_000,
-};
-
-// The server ends a statement; where it does not answer either, the connection is given up after this more.
-const SILENCE_MS = 5_000;
-
-/** The URL with settings of the session; those that it has itself win. */
-function withSettings(url: string, settings: Record<string, number>): string {
-  const target = new URL(url);
-  const ours = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
-  const options = [...ours, target.searchParams.get("options") ?? ""];
-  target.searchParams.set("options", options.join(" ").trim());
-  return target.href;
-}
-
-/** How a session that is kept connects: without timeouts of the server's, as it waits for others by design. */
-export function sessionOptions(url: string, name: string): pg.ClientConfig {
-  return { connectionString: withSettings(url, VIGILANT_SERVER), application_name: name, ...vigilant };
-}
-
-/** The open transactions that the running code is inside of, the innermost first. */
-type Inside = { pool: Pool; open: boolean; outer: Inside | undefined };
-const inside = new AsyncLocalStorage<Inside>();
+/** A transaction that the running code is in, and the one around it. */
+type Enclosing = { pool: Pool; open: boolean; outer: Enclosing | undefined };
+const enclosing = new AsyncLocalStorage<Enclosing>();
 
 const FIRST_BACKOFF_MS = 50;
 const MAX_BACKOFF_MS = 1_000;
 
 /**
- * A pool that code within one of its own transactions cannot reach: that would wait for a connection, or for a
- * lock, that the transaction itself holds, and PostgreSQL does not see such a circle.
+ * A pool that refuses code in one of its own transactions: such code would wait for a connection or a lock that the
+ * transaction itself holds, a deadlock that PostgreSQL cannot detect.
  *
- * While the database is away one connection is tried now and then, and whoever comes between fails at once: a
- * database that starts up is not kept from it by a connection for each request.
+ * While the database is unreachable, one connection is tried now and then and every other use fails at once, so that
+ * requests do not flood a database that is starting up.
  */
 class GuardedPool extends pg.Pool {
   #failures = 0;
@@ -107,7 +57,7 @@ class GuardedPool extends pg.Pool {
   }
 
   #refusal(): unknown {
-    for (let at = inside.getStore(); at; at = at.outer)
+    for (let at = enclosing.getStore(); at; at = at.outer)
       if (at.open && at.pool === this)
         return new Error("Code inside a transaction may use only its tx, not the pool it came from.");
     if (this.#failures === 0 || this.idleCount > 0) return undefined;
@@ -127,8 +77,8 @@ class GuardedPool extends pg.Pool {
   }
 
   async #failed(error: unknown): Promise<never> {
-    // A pool whose connections are all in use says nothing of the database.
-    if (isAway(error) && !isBusy(error)) {
+    // That all connections of the pool are in use says nothing about the database.
+    if (isUnreachable(error) && !isPoolBusy(error)) {
       this.#reason = error;
       this.#backOff();
       this.#failures++;
@@ -139,35 +89,32 @@ class GuardedPool extends pg.Pool {
 
 type Connected = Parameters<pg.Pool["connect"]>[0];
 
-/** A pool of connections to one service's database. */
+// The server ends a statement. If its answer does not arrive within this, the connection is given up.
+const ANSWER_MS = 5_000;
+
+/** Returns a pool of connections to the database of a service. */
 export function createPool(
   url: string,
   options: { max?: number; name?: string; timeouts?: Timeouts } = {},
 ): Pool {
-  const timeouts = options.timeouts ?? defaultTimeouts;
+  const timeouts = options.timeouts ?? DEFAULT_TIMEOUTS;
   const pool = new GuardedPool({
-    connectionString: withSettings(url, {
-      ...VIGILANT_SERVER,
-      lock_timeout: timeouts.lockTimeoutMs,
-      statement_timeout: timeouts.statementTimeoutMs,
-      idle_in_transaction_session_timeout: timeouts.idleTransactionTimeoutMs,
-    }),
+    ...poolOptions(url, timeouts),
     types,
     max: options.max ?? 10,
     application_name: options.name,
-    ...vigilant,
-    query_timeout: timeouts.statementTimeoutMs && timeouts.statementTimeoutMs + SILENCE_MS,
+    query_timeout: timeouts.statementTimeoutMs && timeouts.statementTimeoutMs + ANSWER_MS,
     idleTimeoutMillis: 30_000,
   });
-  // A connection that breaks while nothing runs on it, idle or within a transaction, would end the process
-  // without a listener. The pool replaces it, and the next statement on it fails.
+  // Without a listener, a connection that breaks while no statement runs would end the process. The pool replaces
+  // it, and the next statement on it fails.
   pool.on("error", () => {});
   pool.on("connect", (client) => client.on("error", () => {}));
   return pool;
 }
 
-/** A connection of its own to a pool's database, for work that may take and wait as long as it needs. */
-export async function connectPatiently(pool: Pool): Promise<pg.Client> {
+/** Opens a connection to a pool's database without timeouts, for work that may take long. */
+export async function connectWithoutTimeouts(pool: Pool): Promise<pg.Client> {
   const client = new pg.Client({ ...pool.options, query_timeout: 0 });
   client.on("error", () => {});
   await client.connect();
@@ -193,41 +140,41 @@ export async function one<Row>(
   return (await many<Row>(db, name, text, values))[0];
 }
 
-/** Runs a named, prepared statement and returns how many rows it touched. */
+/** Runs a named, prepared statement and returns the number of rows it affected. */
 export async function execute(db: Db, name: string, text: string, values: unknown[] = []): Promise<number> {
   const result = await db.query({ name, text, values });
   return result.rowCount ?? 0;
 }
 
 /**
- * Runs `work` in one transaction: committed when it returns, rolled back when it throws. Until it ends, what
- * `work` does may use `tx` alone: the pool itself and a second transaction throw at once.
+ * Runs `work` in one transaction and returns its result: committed when it returns, rolled back when it throws. `work`
+ * may use only `tx`: using the pool itself, or beginning a second transaction, throws.
  */
 export async function transaction<T>(pool: Pool, work: (tx: Tx) => Promise<T>): Promise<T> {
   const tx = await pool.connect();
-  const outer = inside.getStore();
-  const here: Inside = { pool, open: true, outer: outer?.open ? outer : undefined };
+  const outer = enclosing.getStore();
+  const current: Enclosing = { pool, open: true, outer: outer?.open ? outer : undefined };
   let broken: Error | undefined;
   try {
     await tx.query("begin");
-    const result = await inside.run(here, () => work(tx));
+    const result = await enclosing.run(current, () => work(tx));
     await tx.query("commit");
     return result;
   } catch (error) {
-    // A connection that did not answer would not answer that either.
-    if (isSilence(error)) broken = error;
+    // A connection that did not answer would not answer a rollback either.
+    if (isReadTimeout(error)) broken = error;
     else
       await tx.query("rollback").catch((failure: Error) => {
         broken = failure;
       });
     throw error;
   } finally {
-    here.open = false;
+    current.open = false;
     tx.release(broken);
   }
 }
 
-/** Whether an error is a violated unique constraint, and if named, this one. */
+/** Whether an error is the violation of a unique constraint, of this one if it is named. */
 export function isDuplicate(error: unknown, constraint?: string): boolean {
   const e = error as { code?: string; constraint?: string } | null;
   return e?.code === "23505" && (constraint === undefined || e.constraint === constraint);

@@ -2,10 +2,10 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type pg from "pg";
 import { retry } from "../retry.ts";
-import { isAway } from "../rpc/errors.ts";
-import { connectPatiently, type Pool } from "./db.ts";
+import { isUnreachable } from "../rpc/errors.ts";
+import { connectWithoutTimeouts, type Pool } from "./db.ts";
 
-/** Tables that every service has: what leaves it, what it has handled, and what it answered to whom. */
+/** Tables that every service has: outbox, inbox, and answers to requests with an Idempotency-Key. */
 const KIT_TABLES = `
 create table if not exists outbox (
   seq bigint generated always as identity primary key,
@@ -31,7 +31,7 @@ create table if not exists inbox_tries (
 create table if not exists kept_answers (
   id bytea primary key,
   request bytea not null,
-  -- Null only within the transaction that gives it.
+  -- Null only within the transaction that makes it.
   answer bytea,
   at timestamptz not null default now()
 );
@@ -39,13 +39,14 @@ create index if not exists kept_answers_at on kept_answers (at);
 `;
 
 /**
- * Brings the current schema up to the numbered files of `dir` (`0001-name.sql`, forward only) and returns the names
- * of those that it applied; without `dir` only kit's own tables are made. When several replicas start together one
- * applies and the others wait. Fails when a file that was applied is missing or out of order, and when the database
- * stays away for a minute.
+ * Applies the numbered files of `dir` (`0001-name.sql`, forward only) that the schema lacks, and returns their names.
+ * Without `dir` it creates only kit's own tables. When several replicas start together, one applies and the others
+ * wait. Fails when a file that was applied is missing or out of order, and when the database is unreachable for a
+ * minute.
  */
 export async function migrate(pool: Pool, dir?: string): Promise<string[]> {
-  const client = await retry(() => connectPatiently(pool), { everyMs: 250, forMs: 60_000, retryIf: isAway });
+  const connect = () => connectWithoutTimeouts(pool);
+  const client = await retry(connect, { everyMs: 250, forMs: 60_000, retryIf: isUnreachable });
   try {
     await client.query("select pg_advisory_lock(hashtext('berth-migrate:' || current_schema()))");
     await client.query(
@@ -64,7 +65,9 @@ async function applyMissing(client: pg.Client, dir: string): Promise<string[]> {
     .rows;
   const stray = done.find((row, index) => files[index] !== row.name);
   if (stray)
-    throw new Error(`Migration ${stray.name} was applied, but this version does not have it in that place.`);
+    throw new Error(
+      `Migration ${stray.name} was applied, but this version does not have it at that position.`,
+    );
   const missing = files.slice(done.length);
   for (const name of missing) {
     await client.query("begin");

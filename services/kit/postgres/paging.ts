@@ -1,12 +1,12 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { refuse } from "../rpc/errors.ts";
 
-/** Signs and checks the opaque cursors of one service's lists. */
+/** The cursors of a service's lists. */
 export type Cursors = ReturnType<typeof createCursors>;
 
 /**
- * Keyset paging (docs/conventions.md#paging). A cursor is the sort key of the last row, bound to its list by a
- * short MAC; a foreign or damaged one answers 400 malformed_request.
+ * Keyset paging (docs/conventions.md#paging). A cursor is the sort key of the last row, bound to its list by a short MAC.
+ * One of another list, or a damaged one, is refused with 400 malformed_request.
  */
 export function createCursors(keys: Buffer[]) {
   const mac = (key: Buffer, list: string, text: string) =>
@@ -14,9 +14,9 @@ export function createCursors(keys: Buffer[]) {
   const encode = (list: string, value: string) =>
     Buffer.concat([mac(keys[0]!, list, value), Buffer.from(value)]).toString("base64url");
   return {
-    /** The cursor of a place in this list. */
+    /** Returns the cursor of a position in a list. */
     encode,
-    /** The sort key in a cursor of this list, or undefined for the first page. */
+    /** Returns the sort key of a cursor, or undefined for the first page. */
     decode(list: string, cursor: string | undefined): string | undefined {
       if (cursor === undefined || cursor === "") return undefined;
       const bytes = Buffer.from(cursor, "base64url");
@@ -26,7 +26,7 @@ export function createCursors(keys: Buffer[]) {
       if (!genuine) throw foreignCursor();
       return value;
     },
-    /** Cuts `limit + 1` fetched rows into a page. `key` gives the sort key of a row. */
+    /** Makes a page of the `limit + 1` rows that were fetched. `key` returns the sort key of a row. */
     page<Row>(list: string, fetched: Row[], limit: number, key: (row: Row) => string) {
       const data = fetched.slice(0, limit);
       const hasMore = fetched.length > limit;

@@ -1,27 +1,27 @@
 import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
 import { retry } from "../retry.ts";
-import { sessionOptions } from "./db.ts";
+import { sessionOptions } from "./connection.ts";
 
-/** How long a statement of a kept session may take, until the session is given up. */
-const SILENCE_MS = 10_000;
+/** How long a statement of a kept session may take before the session is given up. */
+const ANSWER_MS = 10_000;
 const HEARTBEAT_MS = 2_000;
 const RETRY_MS = 500;
 
-export type SessionOptions = {
+type SessionOptions = {
   url: string;
   /** Its name in `pg_stat_activity`. */
   name: string;
-  /** Prepares each new session: takes its locks, listens. A session for which it fails is opened again. */
+  /** Prepares each new session: takes locks, listens. When it fails, another session is opened. */
   prepare: (session: pg.Client) => Promise<void>;
-  /** Called after each try to open a successor that failed, with their number. */
+  /** Called after each failure to open another session, with the number of failures. */
   failed: (error: unknown, failures: number) => void;
 };
 
 /**
- * Keeps a session for what lives as long as it does: LISTEN and advisory locks. One that does not answer a heartbeat
- * ends, as does its predecessor at the server, so that no lock waits for a session that is dead; another one is opened
- * at once. Fails when the first session cannot be opened.
+ * Keeps a session open for what ends with it: LISTEN and advisory locks. When a session does not answer a heartbeat,
+ * another one is opened, which first ends the old one on the server, so that a dead session holds no locks. Fails when
+ * the first session cannot be opened.
  */
 export async function keepSession({ url, name, prepare, failed }: SessionOptions) {
   const stopping = new AbortController();
@@ -52,11 +52,11 @@ export async function keepSession({ url, name, prepare, failed }: SessionOptions
   };
 }
 
-/** Returns what opens a session, and ends the one that it opened before should the server still hold it. */
+/** Returns a function that opens a session and ends the one it opened before, if the server still has it. */
 function sessionOpener(url: string, name: string) {
   let before: { pid: number; since: string } | undefined;
   return async function open(): Promise<pg.Client> {
-    const session = new pg.Client({ ...sessionOptions(url, name), query_timeout: SILENCE_MS });
+    const session = new pg.Client({ ...sessionOptions(url, name), query_timeout: ANSWER_MS });
     session.on("error", () => {});
     try {
       await session.connect();
@@ -85,6 +85,6 @@ async function sendHeartbeats(session: pg.Client): Promise<void> {
 }
 
 const SELF = "select pid, backend_start::text as since from pg_stat_activity where pid = pg_backend_pid()";
-// Pids are used again; the start tells them apart.
+// Process ids are reused, so the start time is compared too.
 const END =
   "select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and backend_start::text = $2";

@@ -1,9 +1,9 @@
-import { defaultTimeouts, type Timeouts } from "../postgres/db.ts";
+import { DEFAULT_TIMEOUTS, type Timeouts } from "../postgres/connection.ts";
 
-/** One environment variable: its name, and how its text becomes a value. */
+/** One environment variable: its name, and how its text is parsed. `parse` throws an Error that completes "NAME …". */
 export type Field<T> = { name: string; parse: (text: string | undefined) => T };
 
-/** The values that `readConfig` makes of fields. */
+/** The values that `readConfig` returns for fields. */
 export type ConfigOf<F> = { [K in keyof F]: F[K] extends Field<infer T> ? T : never };
 
 export class ConfigError extends Error {
@@ -11,8 +11,8 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads every field of the configuration from the environment, once, when a process starts.
- * Throws one ConfigError that lists all mistakes; a value is never part of a message.
+ * Reads all fields from the environment. Throws one ConfigError that lists every mistake. Messages never contain a
+ * value.
  */
 export function readConfig<F extends Record<string, Field<unknown>>>(
   env: Record<string, string | undefined>,
@@ -43,17 +43,17 @@ function field<T>(name: string, fallback: T | undefined, parse: (text: string) =
   };
 }
 
-/** A text; without a fallback it must be set. */
+/** A text. Without a fallback it is required. */
 export function text(name: string, fallback?: string): Field<string> {
   return field(name, fallback, (value) => value);
 }
 
-/** A text that may be missing. */
+/** A text that may be absent. */
 export function optionalText(name: string): Field<string | undefined> {
   return { name, parse: (value) => value };
 }
 
-/** One of a few words. */
+/** One of several words. */
 export function choice<T extends string>(name: string, choices: readonly T[], fallback?: T): Field<T> {
   return field(name, fallback, (value) => {
     if (!choices.includes(value as T)) throw new Error(`must be one of ${choices.join(", ")}`);
@@ -89,7 +89,7 @@ export function url(name: string, schemes: readonly string[], fallback?: string)
   });
 }
 
-/** A URL as above that may be missing. */
+/** A URL that may be absent. */
 export function optionalUrl(name: string, schemes: readonly string[]): Field<string | undefined> {
   return {
     name,
@@ -97,7 +97,7 @@ export function optionalUrl(name: string, schemes: readonly string[]): Field<str
   };
 }
 
-/** A text that may be missing, and otherwise has to hold what `must` says. */
+/** A text that may be absent, but must satisfy `holds`; `must` says how, after the name. */
 export function checked(
   name: string,
   holds: (value: string) => boolean,
@@ -112,7 +112,7 @@ export function checked(
   };
 }
 
-/** Comma-separated base64 keys of 32 bytes; the first signs, all verify. */
+/** Comma-separated base64 keys of 32 bytes. The first signs, all verify. */
 export function keys(name: string): Field<Buffer[]> {
   return field(name, undefined, (value) =>
     value.split(",").map((part, index) => {
@@ -124,19 +124,19 @@ export function keys(name: string): Field<Buffer[]> {
   );
 }
 
-/** A database, and the ends of what its statements wait for; 0 is none. */
+/** A database and its timeouts; 0 is without limit. */
 export const databaseFields = {
   databaseUrl: url("DATABASE_URL", ["postgres", "postgresql"]),
-  lockTimeoutMs: integer("DATABASE_LOCK_TIMEOUT_MS", { fallback: defaultTimeouts.lockTimeoutMs }),
+  lockTimeoutMs: integer("DATABASE_LOCK_TIMEOUT_MS", { fallback: DEFAULT_TIMEOUTS.lockTimeoutMs }),
   statementTimeoutMs: integer("DATABASE_STATEMENT_TIMEOUT_MS", {
-    fallback: defaultTimeouts.statementTimeoutMs,
+    fallback: DEFAULT_TIMEOUTS.statementTimeoutMs,
   }),
   idleTransactionTimeoutMs: integer("DATABASE_IDLE_TRANSACTION_TIMEOUT_MS", {
-    fallback: defaultTimeouts.idleTransactionTimeoutMs,
+    fallback: DEFAULT_TIMEOUTS.idleTransactionTimeoutMs,
   }),
 };
 
-/** What every service reads. */
+/** The fields of every service. */
 export const serviceFields = {
   ...databaseFields,
   natsUrl: url("NATS_URL", ["nats", "tls"]),
@@ -146,17 +146,17 @@ export const serviceFields = {
   internalKeys: keys("INTERNAL_KEYS"),
   logLevel: choice("LOG_LEVEL", ["debug", "info", "warn", "error", "silent"] as const, "info"),
   otlpUrl: optionalText("OTEL_EXPORTER_OTLP_ENDPOINT"),
-  /** How long a process that is told to stop still answers, closing connections as it does. */
+  /** How long a process that is stopping still answers requests while it closes connections. */
   lingerMs: integer("LINGER_MS", { fallback: 0, max: 60_000 }),
 };
 
 export type ServiceConfig = ConfigOf<typeof serviceFields>;
 
-/** The part of it that telemetry, database and NATS are started with. */
+/** The settings of telemetry, database and NATS. */
 export type BackendsConfig = Timeouts &
   Pick<ServiceConfig, "databaseUrl" | "natsUrl" | "internalKeys" | "otlpUrl">;
 
-/** A value in JSON for which `fits` holds; `what` names such values in the refusal of another. */
+/** A JSON value that satisfies `fits`; `what` describes such values in the message for others. */
 export function json<T>(
   name: string,
   fallback: T,
@@ -183,7 +183,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether a value is an object whose members are all texts. */
+/** Whether a value is an object whose members are all strings. */
 export function isTexts(value: unknown): value is Record<string, string> {
   return isObject(value) && Object.values(value).every((one) => typeof one === "string");
 }

@@ -3,20 +3,20 @@ import { createSocket } from "node:dgram";
 import { createServer } from "node:net";
 
 /**
- * Returns a port that nothing listens on at 127.0.0.1, and that is given to nobody else as long as this process
- * lives: what listens on it may take its time to be started again. It lies below the ranges from which Linux
- * (32768) and macOS (49152) take the ports of outgoing connections, and below those of apps (24000).
+ * Returns a port of 127.0.0.1 that nothing listens on, and reserves it while this process lives, so that what listens
+ * on it may be restarted at leisure. Fails when there is none. The range is below those of outgoing connections (from
+ * 32768 on Linux, from 49152 on macOS) and below the ports of apps (from 24000).
  */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 200; attempt++) {
     const port = randomInt(20_000, 24_000);
-    if ((await isFree(port)) && (await claim(port))) return port;
+    if ((await isFree(port)) && (await reserve(port))) return port;
   }
-  throw new Error("No free port was found between 20000 and 24000 on 127.0.0.1.");
+  throw new Error("There is no free port between 20000 and 24000 on 127.0.0.1.");
 }
 
-/** Holds the UDP port of the same number, which nothing else uses: the system gives it back with the process. */
-function claim(port: number): Promise<boolean> {
+/** Reserves a port by binding the UDP port of the same number, which the system releases when the process ends. */
+function reserve(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createSocket("udp4").unref();
     socket.once("error", () => socket.close(() => resolve(false)));
@@ -24,7 +24,7 @@ function claim(port: number): Promise<boolean> {
   });
 }
 
-/** Returns whether a server can listen on this port of 127.0.0.1 now. */
+/** Whether a server could listen on this port of 127.0.0.1 now. */
 export function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer();

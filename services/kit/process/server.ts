@@ -5,12 +5,12 @@ import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Logger } from "../log.ts";
 import type { Pool } from "../postgres/db.ts";
-import { presentPathsByFormer } from "../rpc/former-names.ts";
+import { currentPathsByFormer } from "../rpc/former-names.ts";
 import { idempotencyInterceptor, sweepAnswers } from "../rpc/idempotency.ts";
 import { rulesOf, serverInterceptor } from "../rpc/interceptor.ts";
 import { metricsText } from "../telemetry.ts";
 import { closeConnectionsOnShutdown } from "./graceful-close.ts";
-import { health, reflection } from "./grpc-health-reflection.ts";
+import { registerHealth, registerReflection } from "./grpc-health-reflection.ts";
 
 export type ServerOptions = {
   host: string;
@@ -18,13 +18,13 @@ export type ServerOptions = {
   grpcPort: number;
   keys: Buffer[];
   log: Logger;
-  /** Registers the services. A method that has no role or takes a stream makes the start fail. */
+  /** Registers the handlers. The server does not start with a method that has no role or takes a stream. */
   routes: (router: ConnectRouter) => void;
-  /** Where answers to POSTs are kept for their Idempotency-Key; without it keys mean nothing. */
+  /** The database in which answers to POSTs are stored under their Idempotency-Key. Without it, keys are ignored. */
   answers?: Pool;
-  /** Whether the process can do its work now; answered at /readyz and by gRPC health checking. */
+  /** Whether the process can do its work now, for /readyz and gRPC health checking. */
   ready: () => Promise<boolean>;
-  /** Takes requests that are not RPCs; `false` leaves them to a 404. */
+  /** Handles requests that are not RPCs. When it returns false, the answer is 404. */
   other?: (req: http.IncomingMessage, res: http.ServerResponse) => boolean;
 };
 
@@ -35,37 +35,37 @@ const REQUEST_MS = 1_200_000;
 const MAX_MESSAGE = 8 * 1024 * 1024;
 
 /**
- * Serves RPCs over Connect (HTTP/1.1) and over gRPC (h2c port), with /healthz, /readyz and /metrics.
- * `stop` takes no new requests, tells streams to end, and waits for what is under way.
+ * Serves RPCs over Connect (HTTP/1.1) and gRPC (h2c, on a port of its own), and /healthz, /readyz and /metrics. `stop`
+ * accepts no new requests, ends streams, and waits up to 4 s for requests under way.
  */
 export async function serve(options: ServerOptions): Promise<RunningServer> {
   const { answers } = options;
   const stopping = new AbortController();
-  let presentPaths = new Map<string, string>();
+  let currentPaths = new Map<string, string>();
   const rpc = connectNodeAdapter({
     routes: (router) => {
       options.routes(router);
       for (const { method } of router.handlers) rulesOf(method);
       const services = [...new Set(router.handlers.map(({ service }) => service))];
-      health(router, services, options.ready);
-      reflection(router, services);
-      presentPaths = presentPathsByFormer(services);
+      registerHealth(router, services, options.ready);
+      registerReflection(router, services);
+      currentPaths = currentPathsByFormer(services);
     },
     interceptors: [serverInterceptor(options), ...(answers ? [idempotencyInterceptor(answers)] : [])],
     jsonOptions: { ignoreUnknownFields: false, alwaysEmitImplicit: true },
     acceptCompression: [],
     readMaxBytes: MAX_MESSAGE,
-    // Streams have no end of their own: `ctx.signal` tells their handlers.
+    // Streams end when it aborts the `ctx.signal` of their handlers.
     shutdownSignal: stopping.signal,
     fallback: (req, res) => {
       const [request, response] = [req as http.IncomingMessage, res as http.ServerResponse];
-      if (operational(options, request, response) || options.other?.(request, response)) return;
+      if (answerOperational(options, request, response) || options.other?.(request, response)) return;
       response.writeHead(404).end();
     },
   });
 
   const answer: typeof rpc = (req, res) => {
-    req.url = presentPaths.get(req.url ?? "") ?? req.url;
+    req.url = currentPaths.get(req.url ?? "") ?? req.url;
     rpc(req, res);
   };
   const plain = http.createServer({ keepAliveTimeout: 75_000, requestTimeout: REQUEST_MS }, (req, res) => {
@@ -87,7 +87,7 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
     stop: async () => {
       const closed = Promise.all([close(plain), close(h2c), sweep?.stop()]);
       stopping.abort();
-      // A keep-alive connection becomes idle only after the answer that is under way.
+      // A keep-alive connection becomes idle only when its current request is answered.
       const idle = setInterval(() => plain.closeIdleConnections(), 50);
       for (const session of sessions) session.close();
       const late = setTimeout(() => {
@@ -101,7 +101,8 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
   };
 }
 
-function operational(
+/** Answers /healthz, /readyz and /metrics. Returns false for other paths. */
+function answerOperational(
   options: ServerOptions,
   req: { url?: string | undefined; method?: string | undefined },
   res: http.ServerResponse,

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { DescService } from "@bufbuild/protobuf";
 import type { Client, ConnectRouter } from "@connectrpc/connect";
 import { connectBus } from "../events/bus.ts";
-import { type Handler, startConsumer } from "../events/consumer.ts";
+import { type ConsumerDefinition, startConsumer } from "../events/consumer.ts";
 import { startRelay } from "../events/outbox.ts";
 import type { Logger } from "../log.ts";
 import { createPool, type Pool } from "../postgres/db.ts";
@@ -15,13 +15,13 @@ import type { Running } from "./process.ts";
 import { type ServerOptions, serve } from "./server.ts";
 
 type ProcessOptions<Config> = {
-  /** The name of the process, under which others know it. */
+  /** The name of the process, as other services know it. */
   name: string;
   /** The folder with its `migrations`. */
   folder: string;
   config: Config;
   log: Logger;
-  /** How many connections its pool has at most. */
+  /** The most connections of its pool. */
   maxConnections?: number;
 };
 
@@ -29,8 +29,8 @@ type ProcessOptions<Config> = {
 export type ConnectClient = <S extends DescService>(service: S, url: string) => Client<S>;
 
 /**
- * Starts what every process stands on: telemetry, its database with all migrations applied, and NATS, which may
- * still be away. Fails when the database stays away for a minute.
+ * Starts what every process needs: telemetry, its database with all migrations applied, and NATS, which need not be
+ * reachable yet. Fails when the database is unreachable for a minute.
  */
 export async function connectBackends(options: ProcessOptions<BackendsConfig>) {
   const { name, folder, config, log, maxConnections } = options;
@@ -52,23 +52,24 @@ export async function connectBackends(options: ProcessOptions<BackendsConfig>) {
   };
 }
 
-/** What a service is made with. */
-export type ServiceContext = { pool: Pool; cursors: Cursors; client: ConnectClient };
+/** What the parts of a service are made of. */
+type ServiceContext = { pool: Pool; cursors: Cursors; client: ConnectClient };
 
-/** What a service is of its own. */
-export type ServiceParts = {
+/** The parts that differ from service to service. */
+type ServiceParts = {
   /** Registers the handlers of its RPCs. */
   routes: (router: ConnectRouter) => void;
-  /** What it does with events, as `ConsumerOptions` says. */
-  consumers?: { name: string; from: string; handlers: Handler[] }[];
+  /** The events of other services that it consumes. */
+  consumers?: ConsumerDefinition[];
   other?: ServerOptions["other"];
-  /** Starts its work in the background, once RPCs are served. */
+  /** Starts background work, once RPCs are served. */
   background?: () => Running | Promise<Running>;
 };
 
 /**
- * Starts a service: what it stands on, its parts by `create`, then its server, its work in the background, and
- * events out and in. `stop` ends RPCs, background and consumers at once, then the rest in reverse order.
+ * Starts a service: what every process needs, the parts from `create`, the server, background work, the relay of its
+ * events and its consumers. `stop` stops the server, background work and consumers together, then the rest in reverse
+ * order.
  */
 export async function startService(
   options: ProcessOptions<ServiceConfig>,

@@ -6,8 +6,8 @@ import { CALLER_HEADER, signCaller } from "./caller-token.ts";
 import { tryFormerName } from "./former-names.ts";
 
 /**
- * A typed client of another service, acting as the named service. A call takes 10 s at most.
- * Errors arrive as the refusals of the other side.
+ * Returns a typed client of another service that acts as the named one. A call times out after 10 s. Refusals of the
+ * other service are thrown as they are.
  */
 export function serviceClient<S extends DescService>(
   service: S,

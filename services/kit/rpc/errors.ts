@@ -19,8 +19,8 @@ const CODES: Record<number, Code> = {
 };
 
 /**
- * A refusal that the caller may read: HTTP status, code of docs/conventions.md#error-codes, a sentence that says what
- * to change, reasons per request member, and further members of the envelope.
+ * Returns a refusal that the caller may read: HTTP status, code (docs/conventions.md#error-codes), a sentence that says
+ * what to change, reasons per request member, and further members of the envelope.
  */
 export function refuse(
   status: number,
@@ -34,42 +34,42 @@ export function refuse(
   ]);
 }
 
-/** 422 validation_failed with one reason. */
+/** Returns a 422 validation_failed with one reason. */
 export function invalid(path: string, reason: string, message: string): ConnectError {
   return refuse(422, "validation_failed", message, { details: [{ path, reason, message }] });
 }
 
-/** What is wrong with a request member, as a sentence: `port must be a whole number.` No path is the whole body. */
+/** Returns a sentence on what is wrong with a request member, such as `port is required.` An empty path is the body. */
 export function sentence(path: string, words: string): string {
   return `${path || "The body"} ${words}${/[.?]$/.test(words) ? "" : "."}`;
 }
 
-/** 404 not_found. `what` names the resource: "project". */
+/** Returns a 404 not_found. `what` names the resource: "project". */
 export function notFound(what: string): ConnectError {
   return refuse(404, "not_found", `There is no such ${what}.`);
 }
 
-/** 409 with its code. */
+/** Returns a 409 with its code. */
 export function conflict(code: string, message: string, context?: JsonObject): ConnectError {
   return refuse(409, code, message, { context });
 }
 
-/** 503 unavailable: the caller may try again. */
+/** Returns a 503 unavailable: the caller may try again. */
 export function unavailable(message = "The service is not available right now. Try again."): ConnectError {
   return refuse(503, "unavailable", message);
 }
 
-/** Whether an error is a refusal made by the functions above, here or in a service that was asked. */
+/** Whether an error is a refusal made by the functions above, in this process or in a service that it called. */
 export function isRefusal(error: unknown): error is ConnectError {
   return error instanceof ConnectError && error.findDetails(ProblemSchema).length > 0;
 }
 
-// What PostgreSQL says when it cannot serve now: classes 08 connection, 53 resources and 57P shutdown, start-up
-// and ended sessions; 25006 a former primary that only reads.
-const DATABASE_AWAY = /^(08...|53...|57P..|25006)$/;
-// What it says when it ended a wait: 55P03 for a lock, 57014 of a statement, 25P03 and 25P04 of a transaction.
+// Codes of PostgreSQL when it cannot serve now: classes 08 (connection), 53 (resources) and 57P (shutdown, start-up,
+// ended sessions), and 25006 (a former primary that is read-only).
+const DATABASE_UNAVAILABLE = /^(08...|53...|57P..|25006)$/;
+// Its codes when it ended a wait: 55P03 for a lock, 57014 for a statement, 25P03 and 25P04 for a transaction.
 const DATABASE_TIMEOUT = /^(55P03|57014|25P0[34])$/;
-const SOCKET_AWAY = new Set([
+const SOCKET_FAILED = new Set([
   ...[
     "ECONNREFUSED",
     "ECONNRESET",
@@ -83,12 +83,12 @@ const SOCKET_AWAY = new Set([
   ...["EHOSTUNREACH", "EHOSTDOWN", "ENETUNREACH", "ENETDOWN"],
   ...["ERR_STREAM_DESTROYED", "ERR_STREAM_WRITE_AFTER_END", "ERR_STREAM_PREMATURE_CLOSE"],
 ]);
-// pg and pg-pool give these no code.
-const SILENCE = /^Query read timeout$/;
-const BUSY = /^timeout exceeded when trying to connect$/;
+// Errors of pg and pg-pool have no code.
+const READ_TIMEOUT = /^Query read timeout$/;
+const POOL_BUSY = /^timeout exceeded when trying to connect$/;
 const CONNECTION_BROKEN = [
-  SILENCE,
-  BUSY,
+  READ_TIMEOUT,
+  POOL_BUSY,
   /^Connection terminated/,
   /^timeout expired$/,
   /^Client has encountered a connection error and is not queryable$/,
@@ -100,41 +100,42 @@ const CONNECTION_BROKEN = [
   /^received invalid response: /,
 ];
 
-/** Whether a connection to the database did not answer a statement in time. */
-export function isSilence(error: unknown): error is Error {
-  return error instanceof Error && SILENCE.test(error.message);
+/** Whether the answer to a statement did not arrive in time. */
+export function isReadTimeout(error: unknown): error is Error {
+  return error instanceof Error && READ_TIMEOUT.test(error.message);
 }
 
 /** Whether all connections of a pool were in use for too long. */
-export function isBusy(error: unknown): boolean {
-  return error instanceof Error && BUSY.test(error.message);
+export function isPoolBusy(error: unknown): boolean {
+  return error instanceof Error && POOL_BUSY.test(error.message);
 }
 
-/** Whether a database or another service cannot be reached, however deep the error says so. */
-export function isAway(error: unknown): boolean {
+/** Whether an error, or one of its causes, says that the database or another service cannot be reached. */
+export function isUnreachable(error: unknown): boolean {
   const { code, message, cause } = (error ?? {}) as { code?: unknown; message?: unknown; cause?: unknown };
-  if (typeof code === "string" && (DATABASE_AWAY.test(code) || SOCKET_AWAY.has(code))) return true;
+  if (typeof code === "string" && (DATABASE_UNAVAILABLE.test(code) || SOCKET_FAILED.has(code))) return true;
   if (CONNECTION_BROKEN.some((broken) => broken.test(String(message)))) return true;
-  return cause !== undefined && cause !== error && isAway(cause);
+  return cause !== undefined && cause !== error && isUnreachable(cause);
 }
 
-/** Whether the database ended a wait by its settings: the same may succeed at another time. */
-export function isTimeout(error: unknown): boolean {
+/** Whether the database ended a wait because of a timeout. The same may succeed later. */
+function isDatabaseTimeout(error: unknown): boolean {
   return DATABASE_TIMEOUT.test(String((error as { code?: unknown } | null)?.code));
 }
 
-const PEER_AWAY = [Code.Canceled, Code.DeadlineExceeded, Code.Unavailable];
+const PEER_UNAVAILABLE = [Code.Canceled, Code.DeadlineExceeded, Code.Unavailable];
 
-/** Whether work failed for want of what it needs, not by a fault of its own: away, too slow, or ended meanwhile. */
-export function isPassing(error: unknown): boolean {
+/** Whether work failed because something it needs was unreachable, too slow or stopping, not by a fault of its own. */
+export function isTransient(error: unknown): boolean {
   return (
-    isAway(error) || isTimeout(error) || (error instanceof ConnectError && PEER_AWAY.includes(error.code))
+    isUnreachable(error) ||
+    isDatabaseTimeout(error) ||
+    (error instanceof ConnectError && PEER_UNAVAILABLE.includes(error.code))
   );
 }
 
-// The messages of the same causes, where nothing else is kept of an error. One without any is of an address at
-// which nobody answered, under several names.
-const PASSING_REASONS = [
+// Messages of the same errors. Node's error for a host with several addresses, none of which answered, has no message.
+const TRANSIENT_MESSAGES = [
   /^$/,
   ...CONNECTION_BROKEN,
   /^\[(unavailable|deadline_exceeded|canceled)\]/,
@@ -147,31 +148,34 @@ const PASSING_REASONS = [
   /in a read-only transaction$/,
 ];
 
-/** As `isPassing`, by an error's message alone. */
-export function isPassingReason(message: string): boolean {
-  return PASSING_REASONS.some((reason) => reason.test(message));
+/** As `isTransient`, by the message alone: nothing else is stored of an error. */
+export function isTransientMessage(message: string): boolean {
+  return TRANSIENT_MESSAGES.some((reason) => reason.test(message));
 }
 
-// PostgreSQL stores no U+0000, and says so with these codes wherever one arrives in a text, or in JSON.
+// PostgreSQL does not store U+0000. These are its codes for one in a text, or in JSON.
 const NUL_IN_TEXT = ["22021", "22P05"];
 
-/** Turns whatever a handler threw into what may leave the service; `true` when it was unforeseen. */
-export function toPublic(error: unknown, requestId: string): { error: ConnectError; unforeseen: boolean } {
-  if (isRefusal(error)) return { error, unforeseen: false };
-  if (isAway(error) || isTimeout(error)) return { error: unavailable(), unforeseen: true };
+/** Returns the error that the caller may see for whatever a handler threw, and whether it was unexpected. */
+export function toPublicError(
+  error: unknown,
+  requestId: string,
+): { error: ConnectError; unexpected: boolean } {
+  if (isRefusal(error)) return { error, unexpected: false };
+  if (isUnreachable(error) || isDatabaseTimeout(error)) return { error: unavailable(), unexpected: true };
   if (NUL_IN_TEXT.includes(String((error as { code?: unknown } | null)?.code)))
     return {
-      error: invalid("", "invalid_text", "A text may not hold the character U+0000."),
-      unforeseen: false,
+      error: invalid("", "invalid_text", "A text must not contain the character U+0000."),
+      unexpected: false,
     };
-  if (error instanceof ConnectError && PEER_AWAY.includes(error.code))
-    return { error: unavailable(), unforeseen: false };
+  if (error instanceof ConnectError && PEER_UNAVAILABLE.includes(error.code))
+    return { error: unavailable(), unexpected: false };
   return {
     error: refuse(
       500,
       "internal",
       `Something went wrong on our side. Give this request id to the operator: ${requestId}`,
     ),
-    unforeseen: true,
+    unexpected: true,
   };
 }

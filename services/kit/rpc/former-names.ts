@@ -2,8 +2,8 @@ import { type DescService, getOption } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { formerly } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 
-/** Returns the present path of each method by the one it had under its service's former name. */
-export function presentPathsByFormer(services: DescService[]): Map<string, string> {
+/** Returns the current path of each method by its path under its service's former name. */
+export function currentPathsByFormer(services: DescService[]): Map<string, string> {
   return new Map(
     services.flatMap((service) => {
       const former = getOption(service, formerly);
@@ -13,7 +13,7 @@ export function presentPathsByFormer(services: DescService[]): Map<string, strin
   );
 }
 
-/** Calls a replica that does not know a service's name yet by the former one. */
+/** Repeats a call under the former name of a service when the replica does not know the current one yet. */
 export const tryFormerName: Interceptor = (next) => async (req) => {
   const former = getOption(req.service, formerly);
   try {

@@ -20,37 +20,38 @@ import { conflict } from "./errors.ts";
 import { who } from "./interceptor.ts";
 
 /**
- * Header in which the gateway passes a client's Idempotency-Key on: an id that stands for user, bound account
- * and key, then for each key of the installation a MAC of the request and a key that seals its answer.
+ * Header in which the gateway passes a client's Idempotency-Key on: an id made of user, bound account and key, then, for
+ * each key of the installation, a MAC of the request and a key that seals its answer.
  */
 export const IDEMPOTENCY_HEADER = "berth-idempotency";
-/** Header of an answer that was given before. */
+/** Header of an answer that is a replay. */
 export const REPLAYED_HEADER = "berth-replayed";
 
-/** What a caller's key and request are to the installation, under one of its keys; 32 bytes each. */
-export type KeySecret = { request: Buffer; seal: Buffer };
+/** Made of a caller's key and request under one of the installation's keys; 32 bytes each. */
+type KeySecret = { request: Buffer; seal: Buffer };
 type Key = { id: Buffer; secrets: KeySecret[] };
-type Turn = { key: Key | undefined; answered: boolean };
+/** The key of a request, and whether its handler used it. */
+type KeyUse = { key: Key | undefined; used: boolean };
 
-const turnKey = createContextKey<Turn | undefined>(undefined);
+const keyUseKey = createContextKey<KeyUse | undefined>(undefined);
 
-/** The value of the header. */
+/** Returns the value of the header. */
 export function idempotencyHeader(id: Buffer, secrets: KeySecret[]): string {
   const parts = [id, ...secrets.flatMap(({ request, seal }) => [request, seal])];
   return parts.map((part) => part.toString("base64url")).join(".");
 }
 
-/** Whether callers may send an Idempotency-Key with a method: it is a POST, and needs a token. */
-export function takesKey(method: DescMethod): boolean {
+/** Whether a method takes an Idempotency-Key: it is a POST, and needs a token. */
+function takesKey(method: DescMethod): boolean {
   const { role } = getOption(method, methodRules);
   const byToken = role !== Role.PUBLIC && role !== Role.SERVICE;
   return byToken && method.methodKind === "unary" && getOption(method, http).pattern.case === "post";
 }
 
 /**
- * Runs the one transaction of a POST: what `work` changes, and the answer that it gives, are committed together.
- * A request whose key was used before gets that answer instead, and changes nothing; while the first is under
- * way it gets 409 conflict, and 409 idempotency_key_reused when it is another request. Without a key, and in
+ * Runs the one transaction of a POST (docs/conventions.md#idempotency): the changes of `work` and the answer it returns are
+ * committed together. A repeated request gets the stored answer and changes nothing. Throws 409 conflict while the first
+ * request is under way, and 409 idempotency_key_reused when the key was used for another request. Without a key, and in
  * methods that take none, it is `transaction`.
  */
 export async function effect<Answer extends object>(
@@ -58,10 +59,10 @@ export async function effect<Answer extends object>(
   ctx: HandlerContext,
   work: (tx: Tx) => Promise<Answer>,
 ): Promise<Answer> {
-  const turn = ctx.values.get(turnKey);
-  if (turn?.answered) throw new Error(`${ctx.method.name} has a second effect, which its key cannot cover`);
-  if (turn) turn.answered = true;
-  const key = turn?.key;
+  const use = ctx.values.get(keyUseKey);
+  if (use?.used) throw new Error(`${ctx.method.name} has a second effect, which its key cannot cover`);
+  if (use) use.used = true;
+  const key = use?.key;
   if (!key) return transaction(pool, work);
   const made = await transaction(pool, async (tx) => {
     if (!(await claim(tx, key))) return undefined;
@@ -71,30 +72,30 @@ export async function effect<Answer extends object>(
       contextOf(key.id, ctx.method),
       toBinary(ctx.method.output, message),
     );
-    await fillIn(tx, key.id, sealed);
+    await storeAnswer(tx, key.id, sealed);
     return message;
   });
-  const answer = made ?? (await find(pool, key, ctx.method));
+  const answer = made ?? (await findAnswer(pool, key, ctx.method));
   if (!answer) throw underWay();
   if (!made) ctx.responseHeader.set(REPLAYED_HEADER, "1");
   return answer as unknown as Answer;
 }
 
-/** As `effect`, for an answer to a POST that changed nothing in the database. */
+/** As `effect`, for a POST that changes nothing in the database. */
 export async function answered<Answer extends object>(
   pool: Pool,
   ctx: HandlerContext,
   answer: Answer,
 ): Promise<Answer> {
-  const turn = ctx.values.get(turnKey);
-  if (turn?.key) return effect(pool, ctx, async () => answer);
-  if (turn) turn.answered = true;
+  const use = ctx.values.get(keyUseKey);
+  if (use?.key) return effect(pool, ctx, async () => answer);
+  if (use) use.used = true;
   return answer;
 }
 
 /**
- * Answers a request whose key was used before, ahead of every check of its handler. A method that takes a key
- * and answers by neither `effect` nor `answered` fails: its effects could be doubled.
+ * Answers a repeated request before its handler checks anything. A method that takes a key but answers with neither
+ * `effect` nor `answered` fails, because a repeated request would act again.
  */
 export function idempotencyInterceptor(pool: Pool): Interceptor {
   const methods = new Map<DescMethod, boolean>();
@@ -103,18 +104,18 @@ export function idempotencyInterceptor(pool: Pool): Interceptor {
     methods.set(req.method, keyed);
     if (!keyed || req.stream) return next(req);
     const { caller } = who({ values: req.contextValues });
-    const turn: Turn = { key: keyOf(req.header.get(IDEMPOTENCY_HEADER), caller), answered: false };
-    const message = turn.key && (await find(pool, turn.key, req.method));
+    const use: KeyUse = { key: parseKey(req.header.get(IDEMPOTENCY_HEADER), caller), used: false };
+    const message = use.key && (await findAnswer(pool, use.key, req.method));
     if (message) {
-      // An answer has the type of its request; Connect leaves it to whoever makes the headers.
+      // Connect does not set the content type of a response made here: it is that of the request.
       const type = req.header.get("content-type") ?? "";
       const header = new Headers({ "content-type": type, [REPLAYED_HEADER]: "1" });
       const { service, method } = req;
       return { stream: false, service, method, header, trailer: new Headers(), message };
     }
-    req.contextValues.set(turnKey, turn);
+    req.contextValues.set(keyUseKey, use);
     const response = await next(req);
-    if (!turn.answered)
+    if (!use.used)
       throw new Error(`${req.method.name} answers without \`effect\`: a repeated request would act again`);
     return response;
   };
@@ -122,16 +123,18 @@ export function idempotencyInterceptor(pool: Pool): Interceptor {
 
 const SWEEP_MS = 15 * 60_000;
 
-/** Deletes answers when their day is over, every 15 minutes until it is stopped. */
+/** Deletes answers older than 24 hours, every 15 minutes until it is stopped. */
 export function sweepAnswers(pool: Pool, log: Logger) {
   const text = `delete from kept_answers where id in
     (select id from kept_answers where at <= now() - interval '24 hours' limit 10000 for update skip locked)`;
   const sweep = () => execute(pool, "answers_sweep", text);
-  return every(SWEEP_MS, sweep, { failed: (error) => log.warn({ err: error }, "sweep failed") });
+  return every(SWEEP_MS, sweep, {
+    failed: (error) => log.warn({ err: error }, "expired answers could not be deleted"),
+  });
 }
 
-// Nobody finds by the header what was kept for another caller: the id is the verified caller's own.
-function keyOf(header: string | null, caller: Caller): Key | undefined {
+// The id depends on the verified caller, so the header alone does not find the answer of another caller.
+function parseKey(header: string | null, caller: Caller): Key | undefined {
   if (!header || (caller.kind !== "user" && caller.kind !== "machine")) return undefined;
   const [id, ...parts] = header.split(".").map((part) => Buffer.from(part, "base64url"));
   const genuine = [id, ...parts].every((part) => part?.length === 32) && parts.length % 2 === 0;
@@ -143,8 +146,8 @@ function keyOf(header: string | null, caller: Caller): Key | undefined {
 }
 
 /**
- * Takes the key for this transaction, unless it was used within the day or another transaction holds it. It never
- * waits: duplicates could use up the pool.
+ * Takes the key for this transaction. Returns false when it was used within 24 hours or another transaction holds it. It
+ * never waits: duplicates could use up the pool.
  */
 async function claim(tx: Tx, { id, secrets }: Key): Promise<boolean> {
   const taken = await execute(
@@ -159,23 +162,23 @@ async function claim(tx: Tx, { id, secrets }: Key): Promise<boolean> {
   return taken === 1;
 }
 
-function fillIn(tx: Tx, id: Buffer, answer: Buffer): Promise<number> {
+function storeAnswer(tx: Tx, id: Buffer, answer: Buffer): Promise<number> {
   return execute(tx, "answer_keep", "update kept_answers set answer = $2 where id = $1", [id, answer]);
 }
 
-/** The answer that was given under a key, if there is one. Throws 409 when it was given to another request. */
-async function find(db: Db, key: Key, method: DescMethod): Promise<Message | undefined> {
-  const kept = await one<{ request: Buffer; answer: Buffer }>(
+/** Returns the answer that is stored under a key, if any. Throws 409 when it belongs to another request. */
+async function findAnswer(db: Db, key: Key, method: DescMethod): Promise<Message | undefined> {
+  const stored = await one<{ request: Buffer; answer: Buffer }>(
     db,
     "answer_find",
     "select request, answer from kept_answers where id = $1 and at > now() - interval '24 hours'",
     [key.id],
   );
-  if (!kept) return undefined;
-  const secret = key.secrets.find(({ request }) => request.equals(kept.request));
+  if (!stored) return undefined;
+  const secret = key.secrets.find(({ request }) => request.equals(stored.request));
   if (!secret) throw reused();
-  const plain = open(secret.seal, contextOf(key.id, method), kept.answer);
-  if (!plain) throw new Error(`The answer kept for a request of ${method.name} does not open.`);
+  const plain = open(secret.seal, contextOf(key.id, method), stored.answer);
+  if (!plain) throw new Error(`The stored answer to a request of ${method.name} does not open.`);
   return fromBinary(method.output, plain);
 }
 
@@ -189,7 +192,7 @@ function reused() {
   return conflict("idempotency_key_reused", message);
 }
 
-// What a sealed answer belongs to.
+// Binds a sealed answer to its key and method.
 function contextOf(id: Buffer, { parent, name }: DescMethod): Buffer {
   return Buffer.concat([id, Buffer.from(`${parent.typeName}/${name}`)]);
 }

@@ -16,32 +16,33 @@ import {
 import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
 import { internalErrors, rpcDuration, traced } from "../telemetry.ts";
-import { atLeast, CALLER_HEADER, type Caller, callerVerifier, type RoleName } from "./caller-token.ts";
-import { refuse, toPublic } from "./errors.ts";
-import { once, single, watched } from "./single-message.ts";
-import { violations } from "./violations.ts";
+import { atLeast, CALLER_HEADER, type Caller, createCallerVerifier, type RoleName } from "./caller-token.ts";
+import { refuse, toPublicError } from "./errors.ts";
+import { observed, readSingle, streamOf } from "./single-message.ts";
+import { findViolations } from "./violations.ts";
 
 export const REQUEST_ID_HEADER = "x-request-id";
 
-type Who = { caller: Caller; requestId: string };
+/** The caller of an RPC and the id of its request. */
+export type Who = { caller: Caller; requestId: string };
 
 const ANONYMOUS: Caller = { kind: "anonymous", id: "", ip: "" };
 const whoKey = createContextKey<Who>({ caller: ANONYMOUS, requestId: "" });
 
-/** Who asks, and under which request id: for handlers and audit records. */
+/** Returns who makes a request, for handlers and audit records. */
 export function who(ctx: Pick<HandlerContext, "values">): Who {
   return ctx.values.get(whoKey);
 }
 
 /**
- * Returns the rules a method is annotated with. Throws for a method without a role, and for one whose requests
- * are a stream of messages, which could not be authorised; so that no process starts with either.
+ * Returns the rules of a method. Throws for a method without a role, and for one that takes a stream of messages, which
+ * could not be authorised. No process starts with either.
  */
 export function rulesOf(method: DescMethod): MethodRules {
   const found = getOption(method, methodRules);
   const name = `${method.parent.typeName}.${method.name}`;
   if (method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming")
-    throw new Error(`${name} takes a stream, which cannot be checked`);
+    throw new Error(`${name} takes a stream, which cannot be authorised`);
   if (found.role === Role.UNSPECIFIED) throw new Error(`${name} has no role`);
   return found;
 }
@@ -52,7 +53,7 @@ const ROLE_NAMES: Partial<Record<Role, RoleName>> = {
   [Role.OWNER]: "owner",
 };
 
-/** Returns the role in the account that a method requires of its caller, if it requires one. */
+/** Returns the role in the account that a method requires of its caller, if any. */
 export function requiredRole(rule: MethodRules): RoleName | undefined {
   return ROLE_NAMES[rule.role];
 }
@@ -60,7 +61,7 @@ export function requiredRole(rule: MethodRules): RoleName | undefined {
 function authorize(rule: MethodRules, caller: Caller, message: Record<string, unknown>): void {
   if (rule.role === Role.PUBLIC) return;
   if (rule.actor === Actor.USER && caller.kind === "machine")
-    throw refuse(403, "machine_actor_forbidden", "Only a user may do this, not a machine.");
+    throw refuse(403, "machine_actor_forbidden", "Only users can do this, not machines.");
   const needed = requiredRole(rule);
   const isService = caller.kind === "service";
   // Refusal is the default: each kind of role names who passes.
@@ -68,22 +69,22 @@ function authorize(rule: MethodRules, caller: Caller, message: Record<string, un
   if (rule.role === Role.SIGNED_IN && (caller.kind === "user" || caller.kind === "machine")) return;
   if (needed && atLeast(caller.role, needed) && caller.accountId && message.accountId === caller.accountId)
     return;
-  if (caller.kind === "anonymous") throw refuse(401, "unauthenticated", "The caller is not known.");
+  if (caller.kind === "anonymous") throw refuse(401, "unauthenticated", "The request is not authenticated.");
   throw refuse(
     403,
     "forbidden",
-    "The caller may not do this.",
+    "The caller is not allowed to do this.",
     needed ? { context: { requiredRole: needed } } : {},
   );
 }
 
 /**
- * Everything that holds for each RPC of each service: request id, caller signature, role, validation,
- * trace, metrics, one log line, and errors that say nothing the caller may not read.
+ * Does for every RPC of every service: request id, caller signature, role, validation, trace, metrics, one log line, and
+ * errors that contain only what the caller may see.
  */
 export function serverInterceptor(options: { keys: Buffer[]; log: Logger }): Interceptor {
   const { log } = options;
-  const verify = callerVerifier(options.keys);
+  const verify = createCallerVerifier(options.keys);
   const known = new Map<DescMethod, MethodRules>();
   const cachedRules = (method: DescMethod) => {
     const rules = known.get(method) ?? rulesOf(method);
@@ -91,7 +92,7 @@ export function serverInterceptor(options: { keys: Buffer[]; log: Logger }): Int
     return rules;
   };
   return (next) => async (req) => {
-    // Health and reflection are gRPC's own, and say nothing of what Berth holds.
+    // Health checking and reflection are public: they reveal no data.
     if (req.service.typeName.startsWith("grpc.")) return next(req);
     const started = performance.now();
     const method = `${req.service.typeName}/${req.method.name}`;
@@ -104,32 +105,32 @@ export function serverInterceptor(options: { keys: Buffer[]; log: Logger }): Int
       log.debug({ method, code, ms: Math.round(ms * 10) / 10, requestId, caller: caller.id }, "rpc");
     };
     const failed = (thrown: unknown) => {
-      const { error, unforeseen } = toPublic(thrown, requestId);
-      if (unforeseen) {
+      const { error, unexpected } = toPublicError(thrown, requestId);
+      if (unexpected) {
         internalErrors.inc({ method });
         log.error({ err: thrown, method, requestId }, "request failed");
       }
-      // Whoever waited for the answer is gone, or this process stops.
+      // The client is gone, or this process is stopping.
       const canceled = req.stream && req.signal.aborted;
       finish(canceled ? "canceled" : (Code[error.code]?.toLowerCase() ?? "unknown"));
       return error;
     };
     const admit = (message: UnaryRequest["message"]) => {
       authorize(cachedRules(req.method), caller, message as Record<string, unknown>);
-      const refusal = violations(req.method, message);
+      const refusal = findViolations(req.method, message);
       if (refusal) throw refusal;
     };
     try {
       const carrier = { traceparent: req.header.get("traceparent") ?? undefined };
       const response = await traced(method, SpanKind.SERVER, carrier, async () => {
-        // Of a server-streaming method the request is one message; other streams have no annotation.
-        const message = req.stream ? await single(req.message) : req.message;
+        // Only server-streaming methods have rules, and their request is one message.
+        const message = req.stream ? await readSingle(req.message) : req.message;
         admit(message);
         req.contextValues.set(whoKey, { caller, requestId });
-        return next(req.stream ? { ...req, message: once(message) } : req);
+        return next(req.stream ? { ...req, message: streamOf(message) } : req);
       });
       if (!response.stream) finish("ok");
-      else return { ...response, message: watched(response.message, failed, () => finish("ok")) };
+      else return { ...response, message: observed(response.message, failed, () => finish("ok")) };
       return response;
     } catch (thrown) {
       throw failed(thrown);

@@ -95,7 +95,7 @@ test("a stream takes exactly one request message", async () => {
   expect(await ask(one)).toContain("usr_1");
   const before = entered;
   for (const body of [Buffer.concat([one, one]), Buffer.alloc(0)])
-    expect(await ask(body)).toContain("must be one message");
+    expect(await ask(body)).toContain("must be exactly one message");
   expect(entered).toBe(before);
 });
 

@@ -6,11 +6,11 @@ import { type Detail, refuse, sentence } from "./errors.ts";
 
 const validator = createValidator();
 
-/** A path may hold a map's key, which the caller chose. */
+/** Bounds paths, which may contain the key of a map, chosen by the caller. */
 const MAX_PATH = 200;
 
-/** What a request violates of the proto's rules, as 422 with a sentence for each member; else undefined. */
-export function violations(method: DescMethod, message: Message): ConnectError | undefined {
+/** Returns a 422 with a sentence for each member that violates the rules of the proto; undefined when none does. */
+export function findViolations(method: DescMethod, message: Message): ConnectError | undefined {
   const result = validator.validate(method.input, message);
   if (result.kind === "valid") return undefined;
   if (result.kind === "error") throw result.error;
@@ -18,7 +18,7 @@ export function violations(method: DescMethod, message: Message): ConnectError |
   return refuse(422, "validation_failed", details[0]!.message, { details });
 }
 
-/** The reason that a violated rule is answered with: `string.max_len` is `too_long`, a `cel` rule's its own id. */
+/** Returns the reason of a violated rule: `too_long` for `string.max_len`, the id for a `cel` rule. */
 export function reasonOf(ruleId: string): string {
   return TABLE.find(([rule]) => rule.test(ruleId))?.[1] ?? ruleId.replaceAll(".", "_");
 }
@@ -52,7 +52,7 @@ type Limits = {
   maxPairs?: bigint;
 };
 
-/** The rules of one type that were violated: of the member itself, or of what it holds. */
+/** Returns the limits of the violated rule: those of the member, or of its items, keys or values. */
 function limitsOf({ rule }: Violation, field: DescField | undefined): Limits {
   let at: FieldRules | undefined = field && getOption(field, fieldRules);
   let limits: Limits = {};
@@ -68,13 +68,11 @@ function limitsOf({ rule }: Violation, field: DescField | undefined): Limits {
 const many = (count: bigint | undefined, one: string) => `${count} ${one}${count === 1n ? "" : "s"}`;
 const entries = (count: bigint | undefined) => `${count} ${count === 1n ? "entry" : "entries"}`;
 const choice = new Intl.ListFormat("en", { type: "disjunction" });
-/** Whether nothing and an empty text cannot be told apart, so that most likely nothing was given. */
+/** Whether an empty text may mean that the member is absent: without `optional` the two are the same. */
 const mayBeAbsent = (field: DescField | undefined) =>
   field?.fieldKind === "scalar" && !field.proto.proto3Optional;
 
-/**
- * Rule, reason (docs/conventions.md#validation-reasons), and what the member must be. A `cel` rule says its own.
- */
+/** Rule, reason (docs/conventions.md#validation-reasons), and what the member must be. A `cel` rule has both itself. */
 const TABLE: [rule: RegExp, reason: string, words: (limits: Limits, field?: DescField) => string][] = [
   [/^required$/, "required", () => "is required"],
   [
@@ -99,7 +97,7 @@ const TABLE: [rule: RegExp, reason: string, words: (limits: Limits, field?: Desc
     /^int32\./,
     "out_of_range",
     (limits) => {
-      // What is not set is 0, and no member of its own.
+      // A limit that is not set reads as 0, but is not an own property.
       const [low, high] = [Object.hasOwn(limits, "gte"), Object.hasOwn(limits, "lte")];
       if (low && high) return `must be from ${limits.gte} to ${limits.lte}`;
       return low ? `must be ${limits.gte} or more` : `must be ${limits.lte} or less`;

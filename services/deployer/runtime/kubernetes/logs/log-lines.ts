@@ -46,7 +46,7 @@ export function readCursor(cursor: string | undefined): Position | undefined {
   if (cursor === undefined) return undefined;
   const [, time, pod, nth] = CURSOR.exec(cursor) ?? [];
   if (!time || !pod || !nth)
-    throw new RuntimeRefusal("invalid_cursor", "The cursor is not one that this log gave out.");
+    throw new RuntimeRefusal("invalid_cursor", "The cursor does not belong to this log.");
   return { time, pod, nth: Number(nth) };
 }
 

@@ -171,6 +171,6 @@ function writeCursor(offset: number): string {
 function readCursor(cursor: string | undefined): number | undefined {
   if (cursor === undefined) return undefined;
   const match = /^log:(\d{1,15})$/.exec(cursor);
-  if (!match) throw new RuntimeRefusal("invalid_cursor", "The cursor is not one that this log gave out.");
+  if (!match) throw new RuntimeRefusal("invalid_cursor", "The cursor does not belong to this log.");
   return Number(match[1]);
 }

@@ -1,0 +1,58 @@
+import type pg from "pg";
+
+// Fails a connect after 5 s. TCP keep-alive finds a dead server within 30 s.
+const CONNECTION_TIMEOUTS = {
+  connectionTimeoutMillis: 5_000,
+  keepAlive: true,
+  keepAliveInitialDelayMillis: 10_000,
+};
+
+// The same for the server, so that it ends the session of a process that vanished and releases its locks.
+const SERVER_TIMEOUTS = {
+  tcp_user_timeout: 20_000,
+  tcp_keepalives_idle: 10,
+  tcp_keepalives_interval: 3,
+  tcp_keepalives_count: 3,
+};
+
+/** How long a connection of a pool waits, in milliseconds; 0 is without limit. */
+export type Timeouts = {
+  /** For a lock that another transaction holds. */
+  lockTimeoutMs: number;
+  /** For a statement. */
+  statementTimeoutMs: number;
+  /** Between two statements of a transaction. */
+  idleTransactionTimeoutMs: number;
+};
+
+export const DEFAULT_TIMEOUTS: Timeouts = {
+  lockTimeoutMs: 10_000,
+  statementTimeoutMs: 20_000,
+  idleTransactionTimeoutMs: 60_000,
+};
+
+/** Returns how the connections of a pool connect. */
+export function poolOptions(url: string, timeouts: Timeouts): pg.ClientConfig {
+  const settings = {
+    ...SERVER_TIMEOUTS,
+    lock_timeout: timeouts.lockTimeoutMs,
+    statement_timeout: timeouts.statementTimeoutMs,
+    idle_in_transaction_session_timeout: timeouts.idleTransactionTimeoutMs,
+  };
+  return { connectionString: withSettings(url, settings), ...CONNECTION_TIMEOUTS };
+}
+
+/** Returns how a kept session connects: without timeouts of statements, because it waits for others by design. */
+export function sessionOptions(url: string, name: string): pg.ClientConfig {
+  const connectionString = withSettings(url, SERVER_TIMEOUTS);
+  return { connectionString, application_name: name, ...CONNECTION_TIMEOUTS };
+}
+
+/** Returns the URL with settings of the session. Settings that the URL already has win. */
+function withSettings(url: string, settings: Record<string, number>): string {
+  const target = new URL(url);
+  const ours = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
+  const options = [...ours, target.searchParams.get("options") ?? ""];
+  target.searchParams.set("options", options.join(" ").trim());
+  return target.href;
+}
