@@ -7,7 +7,7 @@ import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { pack } from "tar-stream";
 import { defaultBuildLimits } from "../../services/deployer/builder/port.ts";
-import { unpackArchive } from "../../services/deployer/builder/source/unpack.ts";
+import { unpackArchive } from "../../services/deployer/builder/source/archive/unpack.ts";
 import { type Bench, median } from "./row.ts";
 
 const ROUNDS = 3;

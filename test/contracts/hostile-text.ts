@@ -1,7 +1,7 @@
 /** The worker of `linear.test.ts`: feeds hostile texts, and notes what is under way where its parent sees it. */
 import { workerData } from "node:worker_threads";
-import { pythonDependencies } from "../../services/deployer/builder/detect/dependencies.ts";
-import { checkGitSource } from "../../services/deployer/builder/source/git-source.ts";
+import { pythonDependencies } from "../../services/deployer/builder/detect/python.ts";
+import { checkGitSource } from "../../services/deployer/builder/source/git/source.ts";
 import { splitOutput } from "../../services/deployer/runtime/local/logs/log-collector.ts";
 import { clipLine, keepNewest } from "../../services/deployer/shared/clip-log.ts";
 import { maskSecrets } from "../../services/deployer/shared/mask-secrets.ts";

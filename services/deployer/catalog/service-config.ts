@@ -1,6 +1,6 @@
 import type { ServiceConfig, ServiceSource } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { invalid } from "../../kit/rpc/errors.ts";
-import { checkGitSource, type GitSource, normalizeContextDir } from "../builder/source/git-source.ts";
+import { checkGitSource, type GitSource, normalizeContextDir } from "../builder/source/git/source.ts";
 import { checkImage } from "../images/image-reference.ts";
 import type { ServiceSize, ServiceType } from "../runtime/port.ts";
 

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { nodeDependencies, pythonDependencies } from "./dependencies.ts";
-import type { SourceTree } from "./detect.ts";
+import type { SourceTree } from "./build-plan.ts";
+import { nodeDependencies } from "./node.ts";
+import { pythonDependencies } from "./python.ts";
 
 function treeOf(files: Record<string, unknown>): SourceTree {
   const text = (content: unknown) => (typeof content === "string" ? content : JSON.stringify(content));

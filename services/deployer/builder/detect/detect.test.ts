@@ -1,22 +1,23 @@
 import { describe, expect, test } from "vitest";
-import { type BuildPlan, detectRuntime, type Wanted } from "./detect.ts";
+import type { BuildPlan, DetectionInput } from "./build-plan.ts";
+import { detectRuntime } from "./detect.ts";
 
-function detect(files: Record<string, string | object>, wanted: Partial<Wanted> = {}): BuildPlan {
+function detect(files: Record<string, string | object>, input: Partial<DetectionInput> = {}): BuildPlan {
   const read = (path: string) => {
     const content = files[path];
     return typeof content === "object" ? JSON.stringify(content) : content;
   };
   const tree = { exists: (path: string) => path in files, read };
-  return detectRuntime(tree, { type: "web", hasTool: () => true, ...wanted });
+  return detectRuntime(tree, { type: "web", hasTool: () => true, ...input });
 }
 
 const stepsOf = (plan: BuildPlan) => plan.steps.map((step) => step.run.join(" "));
 function codeOf(
   files: Record<string, string | object>,
-  wanted: Partial<Wanted> = {},
+  input: Partial<DetectionInput> = {},
 ): [string, string, string] {
   try {
-    detect(files, wanted);
+    detect(files, input);
   } catch (error) {
     const { stage, code, message } = error as { stage: string; code: string; message: string };
     return [stage, code, message];

@@ -6,16 +6,16 @@ import { Job, Pod, Secret } from "../../kube/kinds.ts";
 import { selector } from "../../kube/names.ts";
 import { imageArtifact, imageRef, type Logger } from "../../runtime/port.ts";
 import type { S3Store } from "../../store/s3/adapter.ts";
+import { archiveMissing, BuildFailure } from "../build-failure.ts";
 import {
   type Builder,
-  BuildFailure,
   BuildHandedOver,
   type BuildRequest,
   type BuildResult,
   type BuildRuntime,
 } from "../port.ts";
 import { followJob } from "./follow-job.ts";
-import { buildLabels, type JobSettings, jobName, jobOf, ownedBy, secretOf } from "./job-manifest.ts";
+import { buildLabels, type JobSettings, jobName, toJob, toOwnerPatch, toSecret } from "./job-manifest.ts";
 import {
   type BaseImages,
   cacheTag,
@@ -29,39 +29,39 @@ import { connectRegistry, repositoryOf } from "./registry/registry.ts";
 
 export type JobBuilderOptions = JobSettings & {
   kube: Kube;
-  /** Builds read archives from it, by signed URLs. */
+  /** Builds read archives from it by signed URLs. */
   store: Pick<S3Store, "stat" | "presignGet">;
   registry: Omit<RegistryTarget, "auth"> & {
-    /** Path of a docker configuration with the credentials, read for each build. */
+    /** Path of a docker configuration with the credentials, read anew for each build. */
     authFile?: string;
   };
   baseImages: BaseImages;
-  /** Variables that build steps see: package registries, proxies. They are no secrets. */
+  /** Variables that build steps see, such as package registries and proxies. Not secret. */
   variables: Record<string, string>;
   log: Logger;
 };
 
-/** A signed URL outlives the time its build may wait for a node. */
+/** A signed URL is valid this much longer than its build's time, because a build may wait for a node. */
 const URL_SECONDS = 3_600;
 const POLL_MS = 150;
 const DELETE_TIMEOUT_MS = 120_000;
 
 /**
- * Builds on a cluster: one Job for each build, which ends as an image in a registry. Any process goes on with
- * a Job that another began; a finished image is found by its tag when its Job is no more.
+ * Builds on a cluster: one Job for each build, whose result is an image in a registry. Any process can resume a Job that
+ * another began; when the Job no longer exists, a finished image is found by its tag.
  */
 export function createJobBuilder(options: JobBuilderOptions): Builder {
   const { kube, namespace, store, log } = options;
   const { push, pull, insecure } = options.registry;
-  const place = async (): Promise<RegistryTarget> => {
+  const readTarget = async (): Promise<RegistryTarget> => {
     const { authFile } = options.registry;
     const auth = authFile === undefined ? undefined : await readFile(authFile, "utf8");
     return { push, pull, insecure, ...(auth !== undefined && { auth }) };
   };
   const isBuilt = builtImages(options.registry);
-  const registry = async () => connectRegistry(await place());
+  const registry = async () => connectRegistry(await readTarget());
 
-  async function finished(buildId: string): Promise<BuildResult | undefined> {
+  async function findResult(buildId: string): Promise<BuildResult | undefined> {
     const tag = imageTag(push, buildId);
     const image = await (await registry()).find(tag);
     if (!image || image.labels[IMAGE_LABELS.build] !== buildId) return undefined;
@@ -74,14 +74,9 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
     };
   }
 
-  async function sourceOf({ source, timeoutMs }: BuildRequest): Promise<JobRequest["source"]> {
+  async function toJobSource({ source, timeoutMs }: BuildRequest): Promise<JobRequest["source"]> {
     if (source.kind === "git") return source;
-    if (!(await store.stat(source.key)))
-      throw new BuildFailure(
-        "source",
-        "archive_missing",
-        "The uploaded archive is no longer there; upload it again.",
-      );
+    if (!(await store.stat(source.key))) throw archiveMissing();
     const seconds = Math.ceil(timeoutMs / 1000) + URL_SECONDS;
     const { key, digest } = source;
     return { kind: "archive", url: await store.presignGet(key, seconds), digest };
@@ -89,38 +84,38 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
 
   async function begin(request: BuildRequest): Promise<void> {
     const { buildId, serviceId, type, limits, dockerfile, command, port, timeoutMs } = request;
-    const given: JobRequest = {
+    const jobRequest: JobRequest = {
       ...{ buildId, serviceId, type, limits, dockerfile, command, port, timeoutMs },
-      source: await sourceOf(request),
-      registry: await place(),
+      source: await toJobSource(request),
+      registry: await readTarget(),
       baseImages: options.baseImages,
       variables: options.variables,
     };
-    await kube.apply(Secret, secretOf(options, given));
+    await kube.apply(Secret, toSecret(options, jobRequest));
     try {
-      const job = await kube.create(Job, jobOf(options, given));
-      await kube.merge(Secret, ownedBy(job));
+      const job = await kube.create(Job, toJob(options, jobRequest));
+      await kube.merge(Secret, toOwnerPatch(job));
     } catch (error) {
       if (!isStatus(error, 409)) throw error; // another process began it at the same moment
     }
   }
 
-  /** Has the cluster remove the Job and all of it. */
+  /** Asks the cluster to remove the Job and everything it owns. */
   async function deleteJob(buildId: string): Promise<void> {
     const name = jobName(buildId);
     await kube.remove(Job, name, namespace, { propagationPolicy: "Foreground" });
     await kube.remove(Secret, name, namespace);
   }
 
-  /** Removes the Job and all of it; resolves once its pod is gone. */
-  async function remove(buildId: string): Promise<void> {
+  /** Deletes the Job; resolves once its pod is gone. Throws when that takes too long. */
+  async function removeJob(buildId: string): Promise<void> {
     const name = jobName(buildId);
     await deleteJob(buildId);
     const labels = selector(buildLabels(buildId));
     for (const until = Date.now() + DELETE_TIMEOUT_MS; ; ) {
       const pods = await kube.list(Pod, { namespace, labels });
       if (pods.items.length === 0 && !(await kube.get(Job, name, namespace))) return;
-      if (Date.now() > until) throw new Error(`the Job ${name} does not end`);
+      if (Date.now() > until) throw new Error(`the Job ${name} was not removed in time`);
       await delay(POLL_MS);
     }
   }
@@ -128,9 +123,9 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
   async function buildOnce(request: BuildRequest, signal: AbortSignal): Promise<BuildResult> {
     const { buildId } = request;
     const job = await kube.get(Job, jobName(buildId), namespace);
-    if (job?.metadata?.deletionTimestamp) await remove(buildId);
+    if (job?.metadata?.deletionTimestamp) await removeJob(buildId);
     if (!job || job.metadata?.deletionTimestamp) {
-      const before = await finished(buildId);
+      const before = await findResult(buildId);
       if (before) return before;
       await begin(request);
     }
@@ -149,20 +144,20 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
       const { buildId } = request;
       try {
         const result = await buildOnce(request, signal);
-        // Nothing of it runs any more, and the image says what came of it.
+        // The Job has ended, and the image's labels describe the result.
         await deleteJob(buildId).catch((error) =>
-          log.warn({ err: error, buildId }, "a Job stays for a while"),
+          log.warn({ err: error, buildId }, "the Job of a finished build could not be deleted yet"),
         );
         return result;
       } catch (error) {
-        const left = signal.aborted && signal.reason instanceof BuildHandedOver;
-        if (!left) await remove(buildId);
+        const handedOver = signal.aborted && signal.reason instanceof BuildHandedOver;
+        if (!handedOver) await removeJob(buildId);
         throw error;
       }
     },
     async discard(buildId) {
       checkId(buildId);
-      await remove(buildId);
+      await removeJob(buildId);
       const tag = imageTag(push, buildId);
       const image = await (await registry()).find(tag);
       if (image?.labels[IMAGE_LABELS.build] === buildId)
@@ -175,7 +170,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
       const image = await (await registry()).find(reference);
       if (image?.labels[IMAGE_LABELS.service] !== serviceId) return;
       const buildId = image.labels[IMAGE_LABELS.build];
-      if (buildId !== undefined) await remove(buildId);
+      if (buildId !== undefined) await removeJob(buildId);
       await removeImage(reference);
     },
     async removeCaches(serviceId) {
@@ -192,7 +187,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
 }
 
 function checkId(buildId: string): void {
-  // It names objects of the cluster and a tag.
+  // It is part of the names of cluster objects and of a tag.
   if (!/^[A-Za-z0-9]([A-Za-z0-9_-]{0,58}[A-Za-z0-9])?$/.test(buildId))
     throw new Error(`not a build id: ${JSON.stringify(buildId)}`);
 }

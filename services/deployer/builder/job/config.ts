@@ -23,11 +23,11 @@ const resources = {
   limits: { cpu: "2", memory: "4Gi", "ephemeral-storage": "20Gi" },
 };
 
-/** How a cluster builds, and the registry that its images go to. */
+/** How a cluster builds, and the registry of its images. */
 export const jobBuilderFields = {
   buildNamespace: text("KUBE_BUILD_NAMESPACE"),
   builderImage: text("BUILDER_IMAGE"),
-  /** Those that are left out are public images. */
+  /** Images that are not set default to public ones. */
   builderBaseImages: merged("BUILDER_BASE_IMAGES", PUBLIC_IMAGES),
   builderEnv: json<Record<string, string>>("BUILDER_ENV", {}, isTexts, TEXTS),
   builderExtraCaBundle: optionalText("BUILDER_EXTRA_CA_BUNDLE"),
@@ -39,13 +39,13 @@ export const jobBuilderFields = {
     (value) => isObject(value) && Object.values(value).every(isTexts),
     '{"requests": {…}, "limits": {…}} of texts',
   ),
-  /** `host[:port]/path`: where builds push to, and what nodes call the same place. */
+  /** `host[:port]/path`, as builds push to it and as nodes pull from it. */
   registryPush: text("REGISTRY_PUSH"),
   registryPull: text("REGISTRY_PULL"),
   registryInsecure: choice("REGISTRY_INSECURE", ["true", "false"] as const, "false"),
   /** Path of a docker configuration file with the credentials. */
   registryAuth: optionalText("REGISTRY_AUTH"),
-  /** A Secret of the build namespace by which nodes pull the builder's image. */
+  /** A Secret of the build namespace with which nodes pull the builder's image. */
   registryAuthSecret: optionalText("REGISTRY_AUTH_SECRET"),
 };
 

@@ -9,20 +9,22 @@ import type { Logger } from "../../runtime/port.ts";
 import type { BuildRequest } from "../port.ts";
 import { buildLabels, CONTAINER_NAME } from "./job-manifest.ts";
 import type { JobEnd, JobRecord } from "./job-request.ts";
-import { stateOf } from "./job-state.ts";
+import { toJobState } from "./job-state.ts";
 
-/** What is read of an ended build's log after its end: its node may be gone. */
+/** How long the rest of the log is read after the Job has ended: the node may be gone. */
 const LAST_READ_MS = 10_000;
 const READ_AGAIN_MS = 500;
 
+type JobEvents = Pick<BuildRequest, "onStage" | "onCommit" | "log">;
+
 /**
- * Follows a build's Job to its end, from the first line of its log, whoever began it; gives how it ended.
- * Throws the signal's reason when that aborts, and what `told` throws.
+ * Follows a build's Job to its end, whoever began it; passes on all of its log, from the first line, and returns how it
+ * ended. Throws the signal's reason when that aborts, and the error of an event handler.
  */
 export async function followJob(
   kube: Kube,
   { namespace, buildId }: { namespace: string; buildId: string },
-  events: Pick<BuildRequest, "onStage" | "onCommit" | "log">,
+  events: JobEvents,
   log: Logger,
   signal: AbortSignal,
 ): Promise<JobEnd> {
@@ -37,9 +39,9 @@ export async function followJob(
 
   let ran = false;
   const newest = () => [...pods.objects.values()].sort((one, other) => createdMs(other) - createdMs(one))[0];
-  const state = () => stateOf([...jobs.objects.values()][0], newest(), ran);
+  const readState = () => toJobState([...jobs.objects.values()][0], newest(), ran);
   const reader = createReader(kube, events, until, () => wake());
-  let waitsFor: string | undefined;
+  let reported: string | undefined;
   try {
     await Promise.race([Promise.all([jobs.synced, pods.synced]), aborted(until)]);
     for (;;) {
@@ -47,22 +49,22 @@ export async function followJob(
       const next = new Promise<void>((resolve) => {
         wake = resolve;
       });
-      const now = state();
+      const state = readState();
       const end = reader.end();
       if (end) return end;
       const pod = newest();
-      ran ||= now.is === "running";
-      if (pod && now.is !== "waiting") reader.start(pod, () => state().is === "ended");
-      if (now.is === "ended") {
+      ran ||= state.is === "running";
+      if (pod && state.is !== "waiting") reader.start(pod, () => readState().is === "ended");
+      if (state.is === "ended") {
         const late = delay(LAST_READ_MS, undefined, { signal: until, ref: false }).catch(() => {});
         if (pod) await Promise.race([reader.done(), late]);
         signal.throwIfAborted();
-        return reader.end() ?? now.end;
+        return reader.end() ?? state.end;
       }
-      if (now.is === "waiting" && now.why !== undefined && now.why !== waitsFor) {
-        waitsFor = now.why;
-        events.log(`The build waits: ${now.why}.`);
-        log.warn({ buildId, namespace, why: now.why }, "a build waits");
+      if (state.is === "waiting" && state.why !== undefined && state.why !== reported) {
+        reported = state.why;
+        events.log(`The build cannot start yet: ${state.why}.`);
+        log.warn({ buildId, namespace, why: state.why }, "a build cannot start yet");
       }
       await next;
     }
@@ -72,67 +74,58 @@ export async function followJob(
   }
 }
 
-/** Reads a pod's log, again from the beginning when the connection breaks, and tells each record once. */
-function createReader(
-  kube: Kube,
-  events: Pick<BuildRequest, "onStage" | "onCommit" | "log">,
-  signal: AbortSignal,
-  wake: () => void,
-) {
-  let [seen, end, broken] = [
-    -1,
-    undefined as JobEnd | undefined,
-    undefined as { error: unknown } | undefined,
-  ];
+/** Reads a pod's log, again from the beginning when the connection breaks, and passes each record on once. */
+function createReader(kube: Kube, events: JobEvents, signal: AbortSignal, wake: () => void) {
+  let lastSeen = -1;
+  let end: JobEnd | undefined;
+  let failure: { error: unknown } | undefined;
   let reading: Promise<void> | undefined;
 
-  function take(line: string): void {
-    const record = parse(line.slice(line.indexOf(" ") + 1));
-    if (!record || record.n <= seen) return;
-    seen = record.n;
+  function receive(line: string): void {
+    const record = parseRecord(line.slice(line.indexOf(" ") + 1));
+    if (!record || record.n <= lastSeen) return;
+    lastSeen = record.n;
     if ("stage" in record) events.onStage(record.stage);
     else if ("commit" in record) events.onCommit?.(record.commit);
     else if ("line" in record) events.log(record.line);
     else end = record.end;
   }
 
-  async function read(pod: V1Pod, isOver: () => boolean): Promise<void> {
-    const { name = "", namespace = "" } = pod.metadata ?? {};
-    while (!signal.aborted) {
-      const last = isOver(); // then this time there is all of it
-      const lines = readPodLog(
-        kube,
-        { name, namespace },
-        { container: CONTAINER_NAME, follow: true },
-        signal,
-      );
-      try {
-        while (!signal.aborted) {
-          const next = await lines.next().catch(() => undefined);
-          if (!next || next.done) break;
-          take(next.value);
-          if (end) return;
-        }
-      } finally {
-        await lines.return(undefined);
+  async function readOnce({ metadata }: V1Pod): Promise<void> {
+    const { name = "", namespace = "" } = metadata ?? {};
+    const lines = readPodLog(kube, { name, namespace }, { container: CONTAINER_NAME, follow: true }, signal);
+    try {
+      while (!signal.aborted && !end) {
+        const next = await lines.next().catch(() => undefined);
+        if (!next || next.done) return;
+        receive(next.value);
       }
-      if (last) return;
+    } finally {
+      await lines.return(undefined);
+    }
+  }
+
+  async function read(pod: V1Pod, hasEnded: () => boolean): Promise<void> {
+    while (!signal.aborted) {
+      const last = hasEnded(); // then the log is complete this time
+      await readOnce(pod);
+      if (end || last) return;
       await delay(READ_AGAIN_MS, undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
   return {
-    start(pod: V1Pod, isOver: () => boolean): void {
-      reading ??= read(pod, isOver)
+    start(pod: V1Pod, hasEnded: () => boolean): void {
+      reading ??= read(pod, hasEnded)
         .catch((error) => {
-          broken = { error };
+          failure = { error };
         })
         .then(wake);
     },
     done: () => reading,
-    /** How the build says it ended; throws what the log's reader threw. */
+    /** Returns the end that the program has reported, if it has; throws the error of the reader. */
     end(): JobEnd | undefined {
-      if (broken) throw broken.error;
+      if (failure) throw failure.error;
       return end;
     },
   };
@@ -149,11 +142,11 @@ function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-function parse(text: string): JobRecord | undefined {
+function parseRecord(text: string): JobRecord | undefined {
   try {
     const value = JSON.parse(text);
     return typeof value?.n === "number" ? value : undefined;
   } catch {
-    return undefined; // what the program's own platform says
+    return undefined; // a line of Node.js or the container runtime
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { defaultBuildLimits } from "../port.ts";
-import { type JobSettings, jobOf, secretOf } from "./job-manifest.ts";
+import { type JobSettings, toJob, toSecret } from "./job-manifest.ts";
 import type { JobRequest } from "./job-request.ts";
 
 const settings: JobSettings = {
@@ -29,7 +29,7 @@ const request: JobRequest = {
 };
 
 describe("the Job of a build", () => {
-  const job = jobOf(settings, request);
+  const job = toJob(settings, request);
   const pod = job.spec!.template.spec!;
   const container = pod.containers[0]!;
 
@@ -45,7 +45,7 @@ describe("the Job of a build", () => {
 
   test("holds no secret: that is what its Secret is for", () => {
     expect(JSON.stringify(job)).not.toContain("the-token-of-the-source");
-    const secret = secretOf(settings, request);
+    const secret = toSecret(settings, request);
     expect(secret.metadata.name).toBe("bld-01m7");
     expect(JSON.parse(secret.stringData.request!)).toEqual(request);
     expect(container.env![0]!.valueFrom!.secretKeyRef).toEqual({ name: "bld-01m7", key: "request" });
@@ -62,7 +62,7 @@ describe("the Job of a build", () => {
       capabilities: { drop: ["ALL"], add: ["SETUID", "SETGID"] },
       seccompProfile: { type: "Unconfined" },
     });
-    const profiled = jobOf({ ...settings, seccompProfile: "build.json" }, request);
+    const profiled = toJob({ ...settings, seccompProfile: "build.json" }, request);
     expect(profiled.spec!.template.spec!.containers[0]!.securityContext!.seccompProfile).toEqual({
       type: "Localhost",
       localhostProfile: "build.json",
@@ -70,7 +70,7 @@ describe("the Job of a build", () => {
   });
 
   test("is root of its own user namespace alone, where the cluster has such", () => {
-    const spec = jobOf({ ...settings, userNamespaces: true }, request).spec!.template.spec!;
+    const spec = toJob({ ...settings, userNamespaces: true }, request).spec!.template.spec!;
     expect(spec.hostUsers).toBe(false);
     expect(spec.containers[0]!.securityContext!.seccompProfile).toEqual({ type: "RuntimeDefault" });
   });

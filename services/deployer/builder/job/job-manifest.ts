@@ -3,39 +3,39 @@ import type { Sent } from "../../kube/client.ts";
 import { labelsOf, nameOf } from "../../kube/names.ts";
 import { type JobRequest, PATHS, REQUEST_VARIABLE } from "./job-request.ts";
 
-/** How builds run on this cluster. */
+/** How builds run on a cluster. */
 export type JobSettings = {
-  /** Where all builds run. */
+  /** The namespace of all builds. */
   namespace: string;
   image: string;
-  /** A profile of the nodes' own; without it, none. The runtime's default forbids what rootless builds need. */
+  /** A profile on the nodes; without one, builds are unconfined, because the default forbids rootless builds. */
   seccompProfile?: string;
-  /** Builds are root in a user namespace of their pod's own: for clusters that have such. */
+  /** Runs builds as root in a user namespace of their pod, on clusters that support it. */
   userNamespaces: boolean;
   resources: { requests?: Record<string, string>; limits?: Record<string, string> };
-  /** A ConfigMap of the namespace, whose `ca.crt` is a whole bundle of certificates. */
+  /** A ConfigMap of the namespace whose `ca.crt` is a complete bundle of certificates. */
   extraCaBundle?: string;
   /** A Secret of the namespace by which nodes pull the builder's image. */
   pullSecret?: string;
 };
 
-/** What a pod may take to be scheduled and to fetch its image, on top of its build's time. */
+/** The time a pod may take to be scheduled and to pull its image, in addition to the build's. */
 const START_SECONDS = 120;
-/** How long a Job that nobody takes the result of is kept. */
+/** How long a Job is kept whose result nobody reads. */
 const KEPT_SECONDS = 3_600;
 export const CONTAINER_NAME = "build";
 const REQUEST_KEY = "request";
 
-/** Name of a build's Job, and of its Secret. */
+/** Returns the name of a build's Job and of its Secret. */
 export const jobName = nameOf;
 
-/** The labels of everything that belongs to a build. */
+/** Returns the labels of a build's objects. */
 export function buildLabels(buildId: string, serviceId?: string): Record<string, string> {
   return { ...labelsOf({ kind: "build", serviceId }), "berth.dev/build": buildId };
 }
 
-/** The Secret that holds what a build is given. It goes with its Job once it is `owned`. */
-export function secretOf(settings: JobSettings, request: JobRequest) {
+/** Returns the Secret with a build's request. */
+export function toSecret(settings: JobSettings, request: JobRequest) {
   const { buildId, serviceId } = request;
   const metadata = {
     name: jobName(buildId),
@@ -45,15 +45,15 @@ export function secretOf(settings: JobSettings, request: JobRequest) {
   return { metadata, type: "Opaque", stringData: { [REQUEST_KEY]: JSON.stringify(request) } };
 }
 
-/** Ties the Secret to its Job: the cluster removes both together. */
-export function ownedBy(job: V1Job) {
+/** Returns the change that makes a Job the owner of its Secret, so that the cluster removes both together. */
+export function toOwnerPatch(job: V1Job) {
   const { name = "", namespace, uid = "" } = job.metadata ?? {};
   const owner = { apiVersion: "batch/v1", kind: "Job", name, uid };
   return { metadata: { name, namespace, ownerReferences: [owner] } };
 }
 
-/** The Job of a build: one pod, tried once, which ends by its deadline at the latest. */
-export function jobOf(settings: JobSettings, request: JobRequest): Sent<V1Job> {
+/** Returns the Job of a build: one pod, without retries, which ends by its deadline at the latest. */
+export function toJob(settings: JobSettings, request: JobRequest): Sent<V1Job> {
   const { buildId, serviceId, timeoutMs } = request;
   const labels = buildLabels(buildId, serviceId);
   return {
@@ -62,12 +62,12 @@ export function jobOf(settings: JobSettings, request: JobRequest): Sent<V1Job> {
       backoffLimit: 0,
       activeDeadlineSeconds: Math.ceil(timeoutMs / 1000) + START_SECONDS,
       ttlSecondsAfterFinished: KEPT_SECONDS,
-      template: { metadata: { labels }, spec: podOf(settings, buildId) },
+      template: { metadata: { labels }, spec: toPodSpec(settings, buildId) },
     },
   };
 }
 
-function podOf(settings: JobSettings, buildId: string): V1PodSpec {
+function toPodSpec(settings: JobSettings, buildId: string): V1PodSpec {
   const { extraCaBundle, pullSecret, userNamespaces } = settings;
   const volumes: V1Volume[] = [
     { name: "storage", emptyDir: {} },
@@ -88,12 +88,12 @@ function podOf(settings: JobSettings, buildId: string): V1PodSpec {
     ...(pullSecret && { imagePullSecrets: [{ name: pullSecret }] }),
     ...(userNamespaces && { hostUsers: false }),
     securityContext: { fsGroup: userNamespaces ? 0 : 1000 },
-    containers: [containerOf(settings, buildId)],
+    containers: [toContainer(settings, buildId)],
     volumes,
   };
 }
 
-function containerOf(settings: JobSettings, buildId: string): V1Container {
+function toContainer(settings: JobSettings, buildId: string): V1Container {
   const { image, resources, extraCaBundle } = settings;
   const bundle = `${PATHS.authorities}/ca.crt`;
   const secretKeyRef = { name: jobName(buildId), key: REQUEST_KEY };
@@ -106,7 +106,7 @@ function containerOf(settings: JobSettings, buildId: string): V1Container {
       ...(extraCaBundle ? [{ name: "NODE_EXTRA_CA_CERTS", value: bundle }] : []),
     ],
     resources,
-    securityContext: securityOf(settings),
+    securityContext: toSecurityContext(settings),
     terminationMessagePath: PATHS.terminationMessage,
     volumeMounts: [
       { name: "storage", mountPath: PATHS.storage },
@@ -119,10 +119,10 @@ function containerOf(settings: JobSettings, buildId: string): V1Container {
 }
 
 /**
- * What a rootless build needs and no more: a range of users of its own (the two capabilities, and leave to
+ * Returns the rights that a rootless build needs: a range of users of its own (the two capabilities, and permission to
  * gain them), and mounts inside its namespace (which the default seccomp profile forbids).
  */
-function securityOf({ seccompProfile, userNamespaces }: JobSettings): V1SecurityContext {
+function toSecurityContext({ seccompProfile, userNamespaces }: JobSettings): V1SecurityContext {
   if (userNamespaces)
     return {
       runAsUser: 0,

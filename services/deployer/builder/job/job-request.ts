@@ -1,14 +1,8 @@
 import type { ServiceType } from "../../runtime/port.ts";
-import type {
-  BuildFailureCode,
-  BuildFailureStage,
-  BuildLimits,
-  BuildResult,
-  BuildStage,
-  GitBuildSource,
-} from "../port.ts";
+import type { BuildFailureCode, BuildFailureStage } from "../build-failure.ts";
+import type { BuildLimits, BuildResult, BuildStage, GitBuildSource } from "../port.ts";
 
-/** What a build's program is given, through its Secret: it holds a signed URL, tokens, credentials. */
+/** The input of a build's program, in the build's Secret: it contains a signed URL, tokens and credentials. */
 export type JobRequest = {
   buildId: string;
   serviceId: string;
@@ -18,38 +12,38 @@ export type JobRequest = {
   dockerfile?: string;
   command?: string;
   port: number;
-  /** From when the program begins. */
+  /** Counts from the program's start. */
   timeoutMs: number;
   registry: RegistryTarget;
   baseImages: BaseImages;
-  /** Variables that the source's build steps see, and the image does not keep. Not secret. */
+  /** Variables that build steps see and the image does not keep. Not secret. */
   variables: Record<string, string>;
 };
 
 export type RegistryTarget = {
   /** Where images are pushed: `host[:port]/path`. */
   push: string;
-  /** What nodes call the same place. */
+  /** The name by which nodes reach the same repositories. */
   pull: string;
-  /** It is reached by plain HTTP, or its certificate is not checked. */
+  /** The registry is reached by plain HTTP, or its certificate is not verified. */
   insecure: boolean;
   /** A docker configuration, as JSON, with the credentials for it. */
   auth?: string;
 };
 
-/** What generated images are built from. */
+/** The base images of generated Dockerfiles. */
 export type BaseImages = {
-  /** Node.js with npm; also for what is started by a command alone. */
+  /** Node.js with npm; also for sources that only have a start command. */
   node: string;
   /** Python 3 with venv and pip. */
   python: string;
   /** The Go toolchain. What it compiles runs in `static`. */
   go: string;
-  /** A shell and Node.js, which serves static sites. */
+  /** A shell, and Node.js for serving static sites. */
   static: string;
 };
 
-/** One line that the program writes to its output. `n` counts them: who reads again knows what is new. */
+/** One line of the program's output. `n` counts them, so that whoever reads the log again knows what is new. */
 export type JobRecord = { n: number } & (
   | { stage: BuildStage }
   | { line: string }
@@ -57,49 +51,49 @@ export type JobRecord = { n: number } & (
   | { end: JobEnd }
 );
 
-/** How a build ended; the pod's termination message as well. */
+/** How a build ended; also the content of the pod's termination message. */
 export type JobEnd =
   | { result: BuildResult }
   | { failure: { stage: BuildFailureStage; code: BuildFailureCode; message: string } }
-  /** By no fault of the source: it is worth another try. */
+  /** Not a fault of the source: a retry may succeed. */
   | { broken: string };
 
-/** The variable in which the program finds its request. */
+/** The environment variable that contains the program's request. */
 export const REQUEST_VARIABLE = "BERTH_BUILD";
 
-/** Folders that the Job mounts, and the program uses. */
+/** Paths that the Job mounts and the program uses. */
 export const PATHS = {
-  /** What buildah stores. */
+  /** The storage of buildah. */
   storage: "/home/builder/.local/share/containers",
-  /** The source and what the build needs for a while. */
+  /** The source and temporary files. */
   work: "/var/tmp",
   /** In memory. */
   run: "/run/user/1000",
-  /** Certificates of the operator. */
+  /** The operator's certificates. */
   authorities: "/etc/berth/ca",
   terminationMessage: "/dev/termination-log",
 } as const;
 
-/** What builds push to, in the place that the operator names. */
+/** The repositories that builds push to, below the path that the operator configures. */
 export const REPOSITORIES = ["apps", "cache"] as const;
 
-/** The one tag under which an image is pushed, so that it is found again. */
+/** Returns the only tag of a build's image, by which it is found again. */
 export function imageTag(push: string, buildId: string): string {
   return `${push}/apps:${buildId}`;
 }
 
-/** Where the installed dependencies of a service's last build are kept. */
+/** Returns the tag of the image with the dependencies of a service's last build. */
 export function cacheTag(push: string, serviceId: string): string {
   return `${push}/cache:${serviceId}`;
 }
 
-/** Labels of an image: what is known of a build when its image is all there is. */
+/** Labels of an image: they describe its build when nothing else of it is left. */
 export const IMAGE_LABELS = {
   build: "dev.berth.build",
   service: "dev.berth.service",
   runtime: "dev.berth.runtime",
   command: "dev.berth.command",
   commit: "dev.berth.commit",
-  /** Of kept dependencies: what they were installed from. */
+  /** Of an image with dependencies: the hash of what they were installed from. */
   key: "dev.berth.key",
 } as const;

@@ -1,6 +1,6 @@
 import type { V1Job, V1Pod } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
-import { stateOf } from "./job-state.ts";
+import { toJobState } from "./job-state.ts";
 
 const job: V1Job = { metadata: { name: "bld-1" } };
 const podWith = (status: V1Pod["status"]): V1Pod => ({ status });
@@ -15,12 +15,12 @@ describe("how far a build is", () => {
   test("what the program said last counts, however its container ended", () => {
     const end = { failure: { stage: "detect", code: "runtime_not_detected", message: "Nothing." } };
     const pod = terminated({ exitCode: 1, reason: "OOMKilled", message: JSON.stringify(end) });
-    expect(stateOf(job, pod, true)).toEqual({ is: "ended", end });
+    expect(toJobState(job, pod, true)).toEqual({ is: "ended", end });
   });
 
   test("too much memory and too much disk are the source's; a node that needs its room back is not", () => {
     const codeOf = (pod: V1Pod) => {
-      const state = stateOf(job, pod, true);
+      const state = toJobState(job, pod, true);
       return state.is === "ended" && ("failure" in state.end ? state.end.failure.code : "tried again");
     };
     expect(codeOf(terminated({ exitCode: 137, reason: "OOMKilled" }))).toBe("out_of_memory");
@@ -40,31 +40,31 @@ describe("how far a build is", () => {
     const late: V1Job = {
       status: { conditions: [{ type: "Failed", status: "True", reason: "DeadlineExceeded" }] },
     };
-    const codeOf = (ran: boolean) => JSON.stringify(stateOf(late, undefined, ran));
+    const codeOf = (ran: boolean) => JSON.stringify(toJobState(late, undefined, ran));
     expect(codeOf(true)).toContain("build_timeout");
     expect(codeOf(false)).toContain("builder_unavailable");
   });
 
   test("says why a builder does not start", () => {
     const unschedulable = [{ type: "PodScheduled", status: "False", reason: "Unschedulable" }];
-    expect(stateOf(job, podWith({ phase: "Pending", conditions: unschedulable }), false)).toEqual({
+    expect(toJobState(job, podWith({ phase: "Pending", conditions: unschedulable }), false)).toEqual({
       is: "waiting",
       why: "no node has room for it",
     });
     const waiting = { state: { waiting: { reason: "ImagePullBackOff" } } };
     const pulling = podWith({ phase: "Pending", containerStatuses: [waiting] } as V1Pod["status"]);
-    expect(stateOf(job, pulling, false)).toEqual({
+    expect(toJobState(job, pulling, false)).toEqual({
       is: "waiting",
       why: "the builder's image cannot be pulled",
     });
   });
 
   test("a Job or pod that is no more is worth another try", () => {
-    expect(stateOf(undefined, undefined, true)).toMatchObject({ end: { broken: expect.any(String) } });
+    expect(toJobState(undefined, undefined, true)).toMatchObject({ end: { broken: expect.any(String) } });
     const failed: V1Job = {
       status: { conditions: [{ type: "Failed", status: "True", reason: "BackoffLimitExceeded" }] },
     };
-    expect(stateOf(failed, undefined, true)).toMatchObject({ end: { broken: expect.any(String) } });
-    expect(stateOf(job, undefined, false)).toEqual({ is: "waiting" });
+    expect(toJobState(failed, undefined, true)).toMatchObject({ end: { broken: expect.any(String) } });
+    expect(toJobState(job, undefined, false)).toEqual({ is: "waiting" });
   });
 });

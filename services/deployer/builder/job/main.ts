@@ -1,30 +1,30 @@
 import { writeFileSync } from "node:fs";
 import { clipLine } from "../../shared/clip-log.ts";
 import { maskSecrets } from "../../shared/mask-secrets.ts";
-import { BuildFailure } from "../port.ts";
+import { BuildFailure } from "../build-failure.ts";
 import { buildImage } from "./image/build-image.ts";
 import { type JobEnd, type JobRecord, type JobRequest, PATHS, REQUEST_VARIABLE } from "./job-request.ts";
 
 /**
- * The program of a build's Job. It writes records as lines of JSON, and how it ended to the termination
- * message as well, where it outlives the log.
+ * The program of a build's Job. It writes its progress and its end as records, one line of JSON each; the end also goes
+ * to the termination message, which outlives the log.
  */
 
-/** The kubelet keeps 4096 bytes. */
+/** The kubelet keeps 4096 bytes of a termination message. */
 const MESSAGE_BYTES = 4_000;
 
-// The first process of a container is not ended by a signal that it does not handle.
+// A signal does not end the first process of a container unless the process handles it.
 process.on("SIGTERM", () => process.exit(143));
 
 const given = process.env[REQUEST_VARIABLE];
 if (given === undefined) throw new Error(`${REQUEST_VARIABLE} is not set`);
 delete process.env[REQUEST_VARIABLE];
 const request = JSON.parse(given) as JobRequest;
-const mask = maskSecrets(secretsOf(request));
+const mask = maskSecrets(listSecrets(request));
 
 let n = 0;
-type Said<T> = T extends { n: number } ? Omit<T, "n"> : never;
-function write(record: Said<JobRecord>): void {
+type Unnumbered<T> = T extends { n: number } ? Omit<T, "n"> : never;
+function write(record: Unnumbered<JobRecord>): void {
   process.stdout.write(`${JSON.stringify({ n: n++, ...record })}\n`);
 }
 
@@ -42,19 +42,20 @@ const end = await buildImage(request, {
     return { broken: clipLine(mask(String((error as Error)?.message ?? error)), 2_000) };
   },
 );
-writeFileSync(PATHS.terminationMessage, messageOf(end));
+writeFileSync(PATHS.terminationMessage, toTerminationMessage(end));
 write({ end });
 process.exit("result" in end ? 0 : 1);
 
-function messageOf(whole: JobEnd): string {
+/** Leaves out the start command when the message would be too long; the image's label has it too. */
+function toTerminationMessage(whole: JobEnd): string {
   const text = JSON.stringify(whole);
   if (Buffer.byteLength(text) <= MESSAGE_BYTES || !("result" in whole)) return text;
   const { command: _, ...result } = whole.result;
   return JSON.stringify({ result });
 }
 
-/** What no line and no message shows. */
-function secretsOf({ source, registry }: JobRequest): string[] {
+/** Returns what must not appear in any line or message. */
+function listSecrets({ source, registry }: JobRequest): string[] {
   const secrets =
     source.kind === "archive" ? [source.url, new URL(source.url).search.slice(1)] : [source.token];
   const auths = Object.values(

@@ -1,26 +1,34 @@
 import { readdirSync, readFileSync, renameSync, rmdirSync, statSync } from "node:fs";
 import { readdir, readlink } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { type BuildPlan, detectRuntime, type SourceTree, type Wanted } from "../detect/detect.ts";
-import { BuildFailure } from "../port.ts";
-import { checkLink } from "./archive-path.ts";
+import { BuildFailure } from "../build-failure.ts";
+import type { BuildPlan, DetectionInput, SourceTree } from "../detect/build-plan.ts";
+import { detectRuntime } from "../detect/detect.ts";
+import { checkLink } from "./archive/path.ts";
 
-/** What is detected in the root of the source, or in the one folder that it consists of. */
-export async function planFor(wanted: Wanted, app: string, log: (line: string) => void): Promise<BuildPlan> {
+/**
+ * Returns the plan for the source in `app`. When nothing is detected in its root and the source is a single folder,
+ * that folder becomes the root. Throws `BuildFailure`.
+ */
+export async function planBuild(
+  input: DetectionInput,
+  app: string,
+  log: (line: string) => void,
+): Promise<BuildPlan> {
   try {
-    return detectRuntime(treeOf(app), wanted);
+    return detectRuntime(readTree(app), input);
   } catch (error) {
     const [only, ...others] = readdirSync(app, { withFileTypes: true });
     const notFound = error instanceof BuildFailure && error.code === "runtime_not_detected";
     if (!notFound || others.length > 0 || !only?.isDirectory()) throw error;
-    const plan = detectRuntime(treeOf(join(app, only.name)), wanted);
-    log(`All of the source lies in the folder ${only.name}: that is taken as its root.`);
+    const plan = detectRuntime(readTree(join(app, only.name)), input);
+    log(`The whole source is in the folder ${only.name}, which becomes its root.`);
     await liftFolder(app, only.name);
     return plan;
   }
 }
 
-/** Puts the folder `name` of `app` in the place of `app`, if no link in it leads out of it. */
+/** Replaces `app` by its folder `name`; throws when a link in the folder leads out of it. */
 async function liftFolder(app: string, name: string): Promise<void> {
   const folder = join(app, name);
   for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
@@ -33,7 +41,7 @@ async function liftFolder(app: string, name: string): Promise<void> {
   rmdirSync(`${app}.whole`);
 }
 
-export function treeOf(root: string): SourceTree {
+export function readTree(root: string): SourceTree {
   const isFile = (path: string) => statSync(join(root, path), { throwIfNoEntry: false })?.isFile() ?? false;
   return {
     exists: (path) => !path.split("/").includes("..") && isFile(path),

@@ -2,37 +2,38 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { runCommand } from "../../run-command.ts";
 import { PATHS, type RegistryTarget } from "../job-request.ts";
+import { CERTIFICATE_BUNDLE } from "./certificates.ts";
 
 export type Buildah = ReturnType<typeof setUpBuildah>;
 
-/** What a call of buildah came to. */
+/** The outcome of one call of buildah. */
 export type BuildahResult = {
   code: number;
-  /** Its last word, when it failed: without the word `Error`. */
+  /** Its error message when it failed, without the prefix `Error:`. */
   error: string;
   /** The instruction at which it stopped. */
   step?: string;
   lines: string[];
 };
 
-export type ImageBuild = {
+export type BuildahBuild = {
   dockerfile: string;
   context: string;
   tag: string;
   labels: Record<string, string>;
   /** Build arguments, for files that declare them. */
   variables: Record<string, string>;
-  /** Patterns of what is left out of the context, in place of the source's own file. */
+  /** Patterns of paths left out of the context; they replace the source's own ignore file. */
   ignored?: string[];
-  /** Folders that the steps see and the image does not keep. */
+  /** Folders that steps see and the image does not keep. */
   mounts: { from: string; to: string; writable?: boolean }[];
-  /** Its base images are there; what it names else is pulled. */
+  /** Whether its base images were pulled before; otherwise buildah pulls them. */
   pulled: boolean;
 };
 
 /**
- * buildah for one build. Credentials are in a file only while a pull or push that needs them is under way,
- * which is never while a step of the source runs: such a step may see whatever this process's user can read.
+ * Returns buildah for one build. Credentials are in a file only during a pull or push, which is never while a step of
+ * the source runs: such a step may see whatever this process's user can read.
  */
 export function setUpBuildah(work: string, registry: RegistryTarget, variables: Record<string, string>) {
   const run = join(PATHS.run, "berth");
@@ -52,7 +53,7 @@ export function setUpBuildah(work: string, registry: RegistryTarget, variables: 
     BUILDAH_ISOLATION: "chroot",
     STORAGE_DRIVER: process.env.STORAGE_DRIVER ?? "overlay",
     CONTAINERS_REGISTRIES_CONF: registries,
-    ...(variables.SSL_CERT_FILE !== undefined && { SSL_CERT_FILE: certificateBundle() }),
+    ...(variables.SSL_CERT_FILE !== undefined && { SSL_CERT_FILE: CERTIFICATE_BUNDLE }),
     ...Object.fromEntries(proxies),
   };
 
@@ -62,23 +63,23 @@ export function setUpBuildah(work: string, registry: RegistryTarget, variables: 
     signal: AbortSignal,
   ): Promise<BuildahResult> {
     const result: BuildahResult = { code: 0, error: "it gave no reason", lines: [] };
-    const place = { cwd: work, env, folder: work };
-    const take = (line: string) => {
+    const context = { cwd: work, env, folder: work };
+    const onLine = (line: string) => {
       result.step = /^STEP \d+\/\d+: (.*)$/.exec(line)?.[1] ?? result.step;
       result.error = /^Error: (.*)$/.exec(line)?.[1] ?? result.error;
-      // It says so twice, and then once more in its error.
+      // buildah prints this twice, and repeats it in its error.
       if (/^subprocess exited with status \d+$/.test(line)) return;
       const [, argument = ""] = /^STEP \d+\/\d+: ARG (\S+)$/.exec(line) ?? [];
-      if (argument in variables) return; // not the source's own
+      if (argument in variables) return; // added by `withArguments`
       if (result.lines.length < 1_000) result.lines.push(line);
       log(line);
     };
-    result.code = await runCommand(["buildah", ...args], place, take, signal);
+    result.code = await runCommand(["buildah", ...args], context, onLine, signal);
     return result;
   }
 
-  /** Runs with the registry's credentials at hand. */
-  async function authorized(args: string[], log: (line: string) => void, signal: AbortSignal) {
+  /** Calls buildah with the registry's credentials. */
+  async function callAuthorized(args: string[], log: (line: string) => void, signal: AbortSignal) {
     if (registry.auth === undefined) return call(args, log, signal);
     killLeftovers();
     writeFileSync(authFile, registry.auth, { mode: 0o600 });
@@ -90,37 +91,44 @@ export function setUpBuildah(work: string, registry: RegistryTarget, variables: 
   }
 
   return {
-    /** The id of the image in `lines`. */
-    pull: (image: string, signal: AbortSignal) => authorized(["pull", "--quiet", image], () => {}, signal),
+    /** The last of `lines` is the image's id. */
+    pull: (image: string, signal: AbortSignal) =>
+      callAuthorized(["pull", "--quiet", image], () => {}, signal),
 
-    async build(bud: ImageBuild, log: (line: string) => void, signal: AbortSignal): Promise<BuildahResult> {
+    async build(
+      options: BuildahBuild,
+      log: (line: string) => void,
+      signal: AbortSignal,
+    ): Promise<BuildahResult> {
       const pairs = (flag: string, given: Record<string, string>) =>
         Object.entries(given).flatMap(([name, value]) => [flag, `${name}=${value}`]);
-      const mounts = bud.mounts.map(({ from, to, writable }) => `${from}:${to}:${writable ? "rw" : "ro"}`);
-      const args = ["bud", "--format", "oci", "--layers=false", bud.pulled ? "--pull=false" : "--pull"];
-      args.push(...pairs("--build-arg", bud.variables), ...pairs("--label", bud.labels));
+      const mounts = options.mounts.map(
+        ({ from, to, writable }) => `${from}:${to}:${writable ? "rw" : "ro"}`,
+      );
+      const args = ["bud", "--format", "oci", "--layers=false", options.pulled ? "--pull=false" : "--pull"];
+      args.push(...pairs("--build-arg", options.variables), ...pairs("--label", options.labels));
       args.push(...mounts.flatMap((mount) => ["--volume", mount]));
-      if (bud.ignored) {
+      if (options.ignored) {
         const file = join(run, "ignored");
-        writeFileSync(file, bud.ignored.join("\n"));
+        writeFileSync(file, options.ignored.join("\n"));
         args.push("--ignorefile", file);
       }
-      args.push("--tag", bud.tag, "--file", bud.dockerfile, bud.context);
+      args.push("--tag", options.tag, "--file", options.dockerfile, options.context);
       const result = await call(args, log, signal);
       killLeftovers();
       return result;
     },
 
-    /** The user that an image says it runs as; empty for root. */
+    /** Returns the user that an image is configured to run as; empty for root. */
     async userOf(tag: string, signal: AbortSignal): Promise<string> {
       const format = "{{.OCIv1.Config.User}}";
       const result = await call(["inspect", "--type", "image", "--format", format, tag], () => {}, signal);
-      if (result.code !== 0) throw new Error(`the image could not be looked at: ${result.error}`);
+      if (result.code !== 0) throw new Error(`the image could not be inspected: ${result.error}`);
       return result.lines.join("").trim();
     },
 
-    /** Its file of users; empty where it has none. */
-    async usersIn(tag: string, signal: AbortSignal): Promise<string> {
+    /** Returns the content of an image's /etc/passwd; empty when it has none. */
+    async readPasswd(tag: string, signal: AbortSignal): Promise<string> {
       const made = await call(["from", "--pull-never", tag], () => {}, signal);
       const container = made.lines.at(-1);
       if (made.code !== 0 || container === undefined) return "";
@@ -134,21 +142,16 @@ export function setUpBuildah(work: string, registry: RegistryTarget, variables: 
       return shown.code === 0 ? shown.lines.join("\n") : "";
     },
 
-    /** Gives the digest under which the registry holds the image. */
+    /** Returns the image's digest in the registry, besides how the call ended. */
     async push(tag: string, log: (line: string) => void, signal: AbortSignal) {
       const digestFile = join(run, "digest");
-      const result = await authorized(["push", "--quiet", "--digestfile", digestFile, tag], log, signal);
+      const result = await callAuthorized(["push", "--quiet", "--digestfile", digestFile, tag], log, signal);
       return { ...result, digest: result.code === 0 ? readFileSync(digestFile, "utf8").trim() : "" };
     },
   };
 }
 
-/** The operator's bundle, where one is mounted. */
-export function certificateBundle(): string {
-  return join(PATHS.authorities, "ca.crt");
-}
-
-/** Short names are Docker's, as people expect; the operator's registry is reached the way they said. */
+/** Resolves short names at Docker Hub, as people expect, and reaches the operator's registry as configured. */
 function registriesConf({ push, pull, insecure }: RegistryTarget): string {
   const entry = (prefix: string) =>
     `[[registry]]\nprefix = ${JSON.stringify(prefix)}\nlocation = ${JSON.stringify(push)}\ninsecure = ${insecure}\n`;
@@ -159,14 +162,14 @@ function registriesConf({ push, pull, insecure }: RegistryTarget): string {
 }
 
 /**
- * What a step left running in the background ends before anything else happens. It runs as users that this
- * process owns but is not; signalling all there is reaches them too. Only in a pod of its own.
+ * Kills what a step left running in the background. It runs as users of this process's range, which a signal to all
+ * processes reaches; this process has to be the first of its pod, where there is nothing else to hit.
  */
 function killLeftovers(): void {
   if (process.pid !== 1) return;
   try {
     process.kill(-1, "SIGKILL");
   } catch {
-    // There is nothing else.
+    // no other process is left
   }
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { detectRuntime, type SourceTree } from "../../detect/detect.ts";
-import { generate, withArguments } from "./dockerfile.ts";
+import type { SourceTree } from "../../detect/build-plan.ts";
+import { detectRuntime } from "../../detect/detect.ts";
+import { generateDockerfiles, withArguments } from "./dockerfile.ts";
 
 const baseImages = { node: "r/node:1", python: "r/python:1", go: "r/go:1", static: "r/static:1" };
 
@@ -15,7 +16,7 @@ function generated(files: Record<string, unknown>, wanted: { command?: string } 
   ]);
   const tree = treeOf(Object.fromEntries(texts));
   const plan = detectRuntime(tree, { type: "web", containers: true, hasTool: () => true, ...wanted });
-  return generate(plan, tree, { baseImages, names, port: 8080 });
+  return generateDockerfiles(plan, tree, { baseImages, names, port: 8080 });
 }
 
 const locked = {

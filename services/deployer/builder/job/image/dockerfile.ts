@@ -1,27 +1,31 @@
-import { type BuildPlan, type BuildStep, type SourceTree, STATIC_SERVER_FILE } from "../../detect/detect.ts";
+import {
+  type BuildPlan,
+  type BuildStep,
+  partitionSteps,
+  type SourceTree,
+  STATIC_SERVER_FILE,
+} from "../../detect/build-plan.ts";
+import { shellQuote } from "../../shell-quote.ts";
 import type { BaseImages } from "../job-request.ts";
 
-/** How a source without a Dockerfile becomes an image. Pure: only text comes of it. */
+/** How a source without a Dockerfile becomes an image. */
 export type GeneratedBuild = {
-  /** What has to be pulled; the first decides what kept dependencies fit. */
+  /** The images to pull; stored dependencies are valid for one version of the first. */
   baseImages: string[];
-  /**
-   * What installs the dependencies and nothing else, so that another build of the service may take them over:
-   * its Dockerfile, and the files that decide.
-   */
+  /** Installs the dependencies and nothing else, so that another build may reuse them; `files` determine them. */
   dependencies?: { dockerfile: string; files: string[]; unchanged: string };
-  /** The Dockerfile of the image; `from` is the image with the dependencies, when there are such. */
+  /** Returns the Dockerfile of the app; `from` is the image with the dependencies, if there is one. */
   app(from?: string): string;
-  /** Paths of the context that no build gets to see. */
+  /** Paths of the context that are not sent to the build. */
   ignored: string[];
-  /** The steps of the plan, by their instruction. */
+  /** The steps of the plan by their instruction in a Dockerfile. */
   steps: Map<string, BuildStep>;
 };
 
-/** In the build's context the source is this folder; beside it lies the static server. */
+/** The folder of the build's context that contains the source; the static server is beside it. */
 export const SOURCE_FOLDER = "app";
 
-/** Numbers alone: that they are not root's can be told without looking into the image. */
+/** Numeric, so that a cluster knows it is not root without reading the image. */
 const USER = "10001:10001";
 const HOME = "/srv";
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -29,19 +33,19 @@ const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const PREAMBLE = ["ENV HOME=/tmp", `USER ${USER}`, `WORKDIR ${HOME}/app`];
 
 /**
- * The Dockerfiles for a plan. `names` are variables that its steps see and the image does not keep, `port`
- * what the app is told to listen on by default.
+ * Returns the Dockerfiles of a plan. `names` are variables that its steps see and the image does not keep; `port` is
+ * the default of the variable PORT.
  */
-export function generate(
+export function generateDockerfiles(
   plan: BuildPlan,
   tree: SourceTree,
   { baseImages, names, port }: { baseImages: BaseImages; names: string[]; port: number },
 ): GeneratedBuild {
   const { dependencies } = plan;
-  const steps = new Map(plan.steps.map((step) => [instruction(step), step]));
+  const steps = new Map(plan.steps.map((step) => [toInstruction(step), step]));
   const from = (image: string, as = "") => [`FROM ${image}${as}`, ...names.map((name) => `ARG ${name}`)];
   const source = `COPY --chown=${USER} ${SOURCE_FOLDER}/ ./`;
-  const end = [...environmentOf(plan), `ENV PORT=${port}`, `EXPOSE ${port}`, startOf(plan)];
+  const end = [...toEnvironment(plan), `ENV PORT=${port}`, `EXPOSE ${port}`, toCommand(plan)];
   const lines = (...parts: string[][]) => `${parts.flat().join("\n")}\n`;
 
   if (plan.runtime === "go")
@@ -50,7 +54,7 @@ export function generate(
       app: () =>
         lines(
           from(baseImages.go, " AS compiled"),
-          // Nothing of this stage is kept but what was compiled.
+          // Of this stage only the compiled program is kept.
           [
             "USER 0",
             "ENV HOME=/tmp CGO_ENABLED=0 GOPATH=/tmp/go GOCACHE=/tmp/go-build",
@@ -73,61 +77,55 @@ export function generate(
     const app = () => lines(from(image), PREAMBLE, server, [source, ...steps.keys()], end);
     return { baseImages: [image], app, ignored: [], steps };
   }
-  const installs = plan.steps.filter((step) => step.failure === "install_failed");
-  const others = plan.steps.filter((step) => !installs.includes(step));
-  for (const step of dependencies.afterRestore) steps.set(instruction(step), step);
+  const { install, compile } = partitionSteps(plan);
+  for (const step of dependencies.afterRestore) steps.set(toInstruction(step), step);
   const files = dependencies.files.filter((file) => tree.exists(file));
   const copied = `COPY --chown=${USER} ${files.map((file) => `${SOURCE_FOLDER}/${file}`).join(" ")} ./`;
   return {
     baseImages: [image],
     dependencies: {
-      dockerfile: lines(from(image), PREAMBLE, [copied, ...installs.map(instruction)]),
+      dockerfile: lines(from(image), PREAMBLE, [copied, ...install.map(toInstruction)]),
       files,
       unchanged: files[0]!,
     },
     app: (installed = image) =>
-      lines(from(installed), [source, ...[...dependencies.afterRestore, ...others].map(instruction)], end),
+      lines(from(installed), [source, ...[...dependencies.afterRestore, ...compile].map(toInstruction)], end),
     ignored: [`${SOURCE_FOLDER}/${dependencies.folder}`],
     steps,
   };
 }
 
-function instruction({ run }: BuildStep): string {
-  return `RUN ${run.map(quote).join(" ")}`;
+function toInstruction({ run }: BuildStep): string {
+  return `RUN ${run.map(shellQuote).join(" ")}`;
 }
 
-function environmentOf(plan: BuildPlan): string[] {
+function toEnvironment(plan: BuildPlan): string[] {
   const folders = plan.path.map((folder) => new URL(folder, `file://${HOME}/app/`).pathname);
   const path = folders.length > 0 ? [`ENV PATH=${folders.join(":")}:\${PATH:-${PATH}}`] : [];
   return plan.runtime === "node" ? ["ENV NODE_ENV=production", ...path] : path;
 }
 
-function startOf({ command, needsStaticServer }: BuildPlan): string {
+function toCommand({ command, needsStaticServer }: BuildPlan): string {
   const start = needsStaticServer ? `${command} 0.0.0.0` : command;
   return `CMD ${JSON.stringify(["/bin/sh", "-c", start ?? ""])}`;
 }
 
-/** For the shell of a RUN instruction. */
-function quote(word: string): string {
-  return /^[\w./=:@-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
-}
-
 /**
- * A user's Dockerfile whose stages know these build arguments, so that its steps see them: nothing of it
- * stays in the image's environment, and what the file sets itself comes first.
+ * Returns a user's Dockerfile with these build arguments declared in every stage, so that its steps see them. They do
+ * not stay in the image's environment, and values that the file sets itself take precedence.
  */
 export function withArguments(dockerfile: string, names: string[]): string {
   const [, continued = "\\"] = /^(?:#.*\r?\n)*?#\s*escape\s*=\s*([\\`])/i.exec(dockerfile) ?? [];
   const lines: string[] = [];
-  let instructionOf = "";
+  let keyword = "";
   for (const line of dockerfile.split(/\r?\n/)) {
     lines.push(line);
     const comment = /^\s*(#|$)/.test(line);
     if (comment) continue;
-    instructionOf ||= /^\s*(\w+)/.exec(line)?.[1]?.toUpperCase() ?? "OTHER";
+    keyword ||= /^\s*(\w+)/.exec(line)?.[1]?.toUpperCase() ?? "OTHER";
     if (line.trimEnd().endsWith(continued)) continue;
-    if (instructionOf === "FROM") lines.push(...names.map((name) => `ARG ${name}`));
-    instructionOf = "";
+    if (keyword === "FROM") lines.push(...names.map((name) => `ARG ${name}`));
+    keyword = "";
   }
   return lines.join("\n");
 }

@@ -4,7 +4,8 @@ import { builderContract } from "../../../../../test/contracts/ports/builder/con
 import { never } from "../../../../../test/contracts/ports/builder/harness.ts";
 import { exampleApp, exampleFiles } from "../../../../../test/support/archives.ts";
 import { Pod } from "../../../kube/kinds.ts";
-import { BuildFailure, BuildHandedOver } from "../../port.ts";
+import { BuildFailure } from "../../build-failure.ts";
+import { BuildHandedOver } from "../../port.ts";
 import { type ClusterHarness, openCluster } from "./testing.ts";
 import { file, heard, onCluster } from "./testing-builds.ts";
 

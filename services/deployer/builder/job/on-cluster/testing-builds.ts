@@ -4,7 +4,8 @@ import { never, requestOf } from "../../../../../test/contracts/ports/builder/ha
 import type { ArchiveEntry } from "../../../../../test/support/archives.ts";
 import { Pod } from "../../../kube/kinds.ts";
 import { selector } from "../../../kube/names.ts";
-import { BuildFailure, type BuildRequest } from "../../port.ts";
+import { BuildFailure } from "../../build-failure.ts";
+import type { BuildRequest } from "../../port.ts";
 import { buildLabels } from "../job-manifest.ts";
 import { type ClusterHarness, openCluster } from "./testing.ts";
 

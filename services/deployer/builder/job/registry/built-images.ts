@@ -2,18 +2,18 @@ import { BlockList, isIP } from "node:net";
 import { type ImageReference, parseImageReference } from "../../../images/image-reference.ts";
 import { REPOSITORIES, type RegistryTarget } from "../job-request.ts";
 
-/** Whether a reference lies in a repository that builds push to, by any name of its registry. */
+/** Returns a function that says whether an image is in a repository of builds, under any name of its registry. */
 export function builtImages({ push, pull }: Pick<RegistryTarget, "push" | "pull">) {
   const own = new Set(
-    [push, pull].flatMap((place) => REPOSITORIES.map((name) => placeOf(`${place}/${name}`))),
+    [push, pull].flatMap((path) => REPOSITORIES.map((name) => parseRepository(`${path}/${name}`))),
   );
-  return (image: ImageReference): boolean => own.has(nameOf(image));
+  return (image: ImageReference): boolean => own.has(canonicalName(image));
 }
 
-function placeOf(text: string): string {
+function parseRepository(text: string): string {
   const found = parseImageReference(text);
-  if ("problem" in found) throw new Error(`${text} is no place for images: ${found.problem}`);
-  return nameOf(found);
+  if ("problem" in found) throw new Error(`${text} is not a repository of images: ${found.problem}`);
+  return canonicalName(found);
 }
 
 const loopback = new BlockList();
@@ -21,10 +21,10 @@ loopback.addSubnet("127.0.0.0", 8);
 loopback.addAddress("::1", "ipv6");
 
 /**
- * One name for all that lead a node to the same repository: addresses have several forms, plain HTTP has its
- * own port, and this machine has many addresses.
+ * Returns one name for all references by which a node reaches the same repository: addresses have several forms, plain
+ * HTTP has a default port, and a machine has many loopback addresses.
  */
-function nameOf({ registry, repository }: ImageReference): string {
+function canonicalName({ registry, repository }: ImageReference): string {
   const url = URL.parse(`http://${registry}`);
   if (!url) return `${registry}/${repository}`;
   const address = url.hostname.replace(/^\[|\]$/g, "");

@@ -95,9 +95,9 @@ describe("a registry", () => {
     expect(error.message).not.toContain("secret");
   });
 
-  test("references have to be whole", () => {
+  test("references have to be complete", () => {
     expect(repositoryOf("r.test:5000/a/b:1@sha256:00")).toBe("r.test:5000/a/b");
     for (const bad of ["alpine", "alpine:1", "r.test/a", "r.test/A:1"])
-      expect(() => repositoryOf(bad)).toThrow("whole");
+      expect(() => repositoryOf(bad)).toThrow("complete");
   });
 });

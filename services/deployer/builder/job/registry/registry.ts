@@ -1,6 +1,6 @@
 import type { RegistryTarget } from "../job-request.ts";
 
-/** An image that a registry holds under a tag. */
+/** An image in a registry. */
 type StoredImage = {
   digest: string;
   labels: Record<string, string>;
@@ -13,15 +13,15 @@ const MANIFEST_TYPES = [
 const REQUEST_MS = 30_000;
 
 /**
- * What is asked of an image registry through its HTTP API (the OCI distribution specification). References
- * are whole: `host/path:tag`, `host/path@sha256:…`. Errors hold no credentials.
+ * Returns a client of a registry's HTTP API (the OCI distribution specification). References are complete:
+ * `host/path:tag`, `host/path@sha256:…`. Errors do not contain credentials.
  */
 export function connectRegistry({ push, insecure, auth }: RegistryTarget) {
   const tokens = new Map<string, string>();
   const host = push.split("/")[0]!;
   const basic = basicAuth(auth, host);
 
-  async function ask(ref: Reference, method: string, path: string): Promise<Response> {
+  async function send(ref: Reference, method: string, path: string): Promise<Response> {
     const url = `${insecure ? "http" : "https"}://${ref.host}/v2/${ref.path}/${path}`;
     const scope = `repository:${ref.path}:${method === "DELETE" ? "delete" : "pull"}`;
     const once = (authorization?: string) =>
@@ -34,40 +34,40 @@ export function connectRegistry({ push, insecure, auth }: RegistryTarget) {
     const first = await once(known);
     if (first.status !== 401) return first;
     await first.body?.cancel();
-    const token = await tokenFor(first.headers.get("www-authenticate") ?? "", scope, basic);
-    if (token === undefined) throw new Error(`the registry ${ref.host} wants other credentials`);
+    const token = await fetchToken(first.headers.get("www-authenticate") ?? "", scope, basic);
+    if (token === undefined) throw new Error(`the registry ${ref.host} refused the credentials`);
     tokens.set(scope, token);
     return once(token);
   }
 
-  async function json(ref: Reference, path: string) {
-    const response = await ask(ref, "GET", path);
+  async function getJson(ref: Reference, path: string) {
+    const response = await send(ref, "GET", path);
     if (response.status === 404) return undefined;
     if (!response.ok) throw new Error(`the registry answers ${response.status} to GET ${ref.path}/${path}`);
     const digest = response.headers.get("docker-content-digest") ?? undefined;
-    // Blobs come without a JSON type.
+    // Blobs are served without a JSON content type.
     return { digest, body: JSON.parse(await response.text()) as Record<string, unknown> };
   }
 
   return {
-    /** Undefined when there is no image under this tag. */
+    /** Returns undefined when there is no such image. */
     async find(reference: string): Promise<StoredImage | undefined> {
       const ref = parse(reference);
-      const manifest = await json(ref, `manifests/${ref.version}`);
+      const manifest = await getJson(ref, `manifests/${ref.version}`);
       if (!manifest?.digest) return undefined;
       const { config } = manifest.body as { config?: { digest?: string } };
-      const blob = await json(ref, `blobs/${config?.digest}`);
+      const blob = await getJson(ref, `blobs/${config?.digest}`);
       const content = blob?.body as { config?: { Labels?: Record<string, string> } } | undefined;
       return { digest: manifest.digest, labels: content?.config?.Labels ?? {} };
     },
 
     /**
-     * Removes an image with all its tags; `reference` ends with its digest. Gives `false` when the registry
-     * does not allow that; an image that is not there is fine.
+     * Removes an image with all its tags; `reference` ends with its digest. Returns false when the registry does not
+     * allow removal, and true when there is no such image.
      */
     async remove(reference: string): Promise<boolean> {
       const ref = parse(reference);
-      const response = await ask(ref, "DELETE", `manifests/${ref.version}`);
+      const response = await send(ref, "DELETE", `manifests/${ref.version}`);
       await response.body?.cancel();
       if (response.ok || response.status === 404) return true;
       if (response.status === 405) return false;
@@ -87,31 +87,31 @@ function parse(reference: string): Reference {
   const [, host, path, tag, digest] =
     /^([^/]+)\/([a-z0-9._/-]+?)(?::([\w.-]+))?(?:@(sha\d+:[0-9a-f]+))?$/.exec(reference) ?? [];
   const version = digest ?? tag;
-  if (!host || !path || !version) throw new Error(`not a whole image reference: ${reference}`);
+  if (!host || !path || !version) throw new Error(`not a complete image reference: ${reference}`);
   return { host, path, version };
 }
 
-/** The repository of a reference, without tag and digest. */
+/** Returns the repository of a reference, without tag and digest. */
 export function repositoryOf(reference: string): string {
   const { host, path } = parse(reference);
   return `${host}/${path}`;
 }
 
-/** The credentials for a host in a docker configuration. */
+/** Returns the `Authorization` for a host in a docker configuration; undefined when it has none. */
 function basicAuth(config: string | undefined, host: string): string | undefined {
   if (config === undefined) return undefined;
   const { auths = {} } = JSON.parse(config) as {
     auths?: Record<string, { auth?: string; username?: string; password?: string }>;
   };
-  const name = (key: string) => key.replace(/^https?:\/\//, "").split("/")[0];
-  const entry = Object.entries(auths).find(([key]) => name(key) === host)?.[1];
+  const hostOf = (key: string) => key.replace(/^https?:\/\//, "").split("/")[0];
+  const entry = Object.entries(auths).find(([key]) => hostOf(key) === host)?.[1];
   if (!entry) return undefined;
   const pair = entry.auth ?? Buffer.from(`${entry.username}:${entry.password}`).toString("base64");
   return `Basic ${pair}`;
 }
 
-/** Does what a registry's 401 asks for: a token of the server it names, or the credentials themselves. */
-async function tokenFor(
+/** Returns the `Authorization` with the token that a registry's challenge asks for; undefined when there is none. */
+async function fetchToken(
   challenge: string,
   scope: string,
   basic: string | undefined,

@@ -1,13 +1,13 @@
-import { BuildFailure, type BuildFailureCode } from "../port.ts";
+import { type BuildFailure, type BuildFailureCode, sourceFailure } from "../../build-failure.ts";
 
-/** Folders below each other that an archive may have: programs that walk them have limits of their own. */
+/** How deep folders may be nested: the programs that walk them have limits of their own. */
 const MAX_DEPTH = 100;
 
 /**
- * The path of an archive's entry in segments, relative to its root: none is `.` or empty, the root itself has
- * none. Refuses absolute paths, every `..`, and what no file system takes.
+ * Splits the path of an archive's entry into segments, relative to its root; none is `.` or empty, and the root itself
+ * has none. Throws for absolute paths, every `..`, and paths that no file system accepts.
  */
-export function segmentsOf(name: string): string[] {
+export function splitPath(name: string): string[] {
   if (name.startsWith("/"))
     refuse(
       "archive_absolute_path",
@@ -15,7 +15,7 @@ export function segmentsOf(name: string): string[] {
       "is an absolute path; pack the working directory with tar -C DIR .",
     );
   if (name.includes("\0") || name.includes("\ufffd"))
-    refuse("archive_path_invalid", name, "is no valid UTF-8 path.");
+    refuse("archive_path_invalid", name, "is not a valid UTF-8 path.");
   const segments = name.split("/").filter((segment) => segment !== "" && segment !== ".");
   if (segments.includes(".."))
     refuse("archive_path_escapes", name, "contains “..”, which could lead out of the archive.");
@@ -23,13 +23,13 @@ export function segmentsOf(name: string): string[] {
     segments.some((segment) => Buffer.byteLength(segment) > 255) || Buffer.byteLength(name) > 4000;
   if (tooLong) refuse("archive_path_invalid", name, "is too long.");
   if (segments.length > MAX_DEPTH)
-    refuse("archive_path_invalid", name, `lies more than ${MAX_DEPTH} folders deep.`);
+    refuse("archive_path_invalid", name, `is nested more than ${MAX_DEPTH} folders deep.`);
   return segments;
 }
 
 /**
- * The target of a symbolic link at `path`, when it stays inside. Only leading `..` can be followed without
- * the file system: behind a name that may itself be a link they lead anywhere, and are refused.
+ * Returns the target of a symbolic link at `path`; throws when it leads outside the archive. Only a leading `..` can be
+ * followed without the file system: after a name that may itself be a link, `..` can lead anywhere and is refused.
  */
 export function checkLink(path: string, target: string): string {
   const segments = target.split("/").filter((segment) => segment !== "" && segment !== ".");
@@ -41,20 +41,20 @@ export function checkLink(path: string, target: string): string {
   return refuse(
     "archive_link_escapes",
     path,
-    `links to ${show(target)}, outside of the archive; leave it out.`,
+    `links to ${quoteName(target)}, outside the archive; leave it out.`,
   );
 }
 
 function refuse(code: BuildFailureCode, name: string, what: string): never {
-  throw refuseEntry(code, name, what);
+  throw entryFailure(code, name, what);
 }
 
-/** The refusal of an entry; `what` goes on after its name. */
-export function refuseEntry(code: BuildFailureCode, name: string, what: string): BuildFailure {
-  return new BuildFailure("source", code, `The entry ${show(name)} ${what}`);
+/** Returns the failure of an entry; `what` continues the sentence after its name. */
+export function entryFailure(code: BuildFailureCode, name: string, what: string): BuildFailure {
+  return sourceFailure(code, `The entry ${quoteName(name)} ${what}`);
 }
 
-/** A name as a sentence shows it. */
-export function show(name: string): string {
+/** Returns a name as a sentence shows it: quoted, and cut after 200 characters. */
+export function quoteName(name: string): string {
   return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
 }

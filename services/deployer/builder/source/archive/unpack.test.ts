@@ -16,12 +16,12 @@ import { Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { badArchives } from "../../../../test/contracts/ports/builder/bad-archives.ts";
-import { type ArchiveEntry, archiveOf, tarOf } from "../../../../test/support/archives.ts";
-import { eventually } from "../../../kit/testing/testing.ts";
-import { findProcessesOf } from "../../shared/process-tree.ts";
-import { defaultBuildLimits } from "../port.ts";
-import { checkLink, segmentsOf } from "./archive-path.ts";
+import { badArchives } from "../../../../../test/contracts/ports/builder/bad-archives.ts";
+import { type ArchiveEntry, archiveOf, tarOf } from "../../../../../test/support/archives.ts";
+import { eventually } from "../../../../kit/testing/testing.ts";
+import { findProcessesOf } from "../../../shared/process-tree.ts";
+import { defaultBuildLimits } from "../../port.ts";
+import { checkLink, splitPath } from "./path.ts";
 import { unpackArchive } from "./unpack.ts";
 
 let folder: string;
@@ -142,7 +142,7 @@ describe("an archive", () => {
     const archive = await archiveOf(implying);
     await expect(unpack(archive, { ...defaultBuildLimits, entries: 1000 })).rejects.toMatchObject({
       code: "archive_too_many_entries",
-      message: "The archive has more than 1000 entries, with the folders that they lie in.",
+      message: "The archive has more than 1000 entries, including folders that are only implied.",
     });
     await empty();
     const limits = { ...defaultBuildLimits, entries: 103 };
@@ -150,7 +150,7 @@ describe("an archive", () => {
     await empty();
     await expect(unpackEntries([{ name: inside(100), content: "" }])).rejects.toMatchObject({
       code: "archive_path_invalid",
-      message: expect.stringMatching(/lies more than 100 folders deep\.$/),
+      message: expect.stringMatching(/is nested more than 100 folders deep\.$/),
     });
   });
 
@@ -159,7 +159,8 @@ describe("an archive", () => {
       name,
       content: "0123456789",
     }));
-    const advice = / It holds node_modules: leave that out, a build installs the packages itself\.$/;
+    const advice =
+      / It contains node_modules: leave that out, because the build installs the packages itself\.$/;
     const few = unpack(await archiveOf(entries), { unpackedBytes: 1000, entries: 4 });
     await expect(few).rejects.toMatchObject({
       code: "archive_too_many_entries",
@@ -220,7 +221,7 @@ describe("paths of an archive", () => {
       fc.property(path, (name) => {
         let normal: string;
         try {
-          normal = segmentsOf(name).join("/");
+          normal = splitPath(name).join("/");
         } catch {
           return name.startsWith("/") || name.split("/").includes("..");
         }
@@ -234,7 +235,7 @@ describe("paths of an archive", () => {
       fc.property(path, path, (name, linkname) => {
         let normal: string;
         try {
-          normal = segmentsOf(name).join("/");
+          normal = splitPath(name).join("/");
           checkLink(normal, linkname);
         } catch {
           return true;

@@ -2,10 +2,11 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type GitServer, startGitServer } from "../../../../test/support/git-server.ts";
-import { buildEnvironment } from "../build-environment.ts";
-import { BuildFailure, defaultBuildLimits, type GitBuildSource } from "../port.ts";
-import { fetchGit } from "./git-fetch.ts";
+import { type GitServer, startGitServer } from "../../../../../test/support/git-server.ts";
+import { buildEnvironment } from "../../build-environment.ts";
+import { BuildFailure } from "../../build-failure.ts";
+import { defaultBuildLimits, type GitBuildSource } from "../../port.ts";
+import { fetchGit } from "./fetch.ts";
 
 let server: GitServer;
 const root = mkdtempSync(join(tmpdir(), "berth-fetch-"));
@@ -93,7 +94,7 @@ test("a context folder that is a link, and links out of it, are refused", async 
   const at = (contextDir: string) =>
     failureOf({ repository: server.url("links"), branch: "main", contextDir });
   expect((await at("web")).code).toBe("archive_link_escapes");
-  expect((await at("web")).message).toContain("outside of the repository");
+  expect((await at("web")).message).toContain("outside the repository");
   expect((await at("outside")).code).toBe("git_context_dir_not_found");
   for (const outside of ["../links", "/etc", "web/../.."])
     expect((await at(outside)).code).toBe("source_invalid");

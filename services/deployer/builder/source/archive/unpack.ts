@@ -4,48 +4,49 @@ import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { addAbortSignal, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { BuildFailure, type BuildFailureCode, type BuildLimits } from "../port.ts";
+import { type BuildFailure, type BuildFailureCode, sourceFailure } from "../../build-failure.ts";
+import type { BuildLimits } from "../../port.ts";
 import { unpackHere } from "./unpack-here.ts";
 
 export type Unpacked = {
   entries: number;
   bytes: number;
-  /** Entries that only macOS needs (`._name`), left out. */
+  /** Number of entries left out because only macOS uses them (`._name`). */
   skipped: number;
 };
 
 export type UnpackOptions = {
   limits: BuildLimits;
-  /** `tar` where the tarball is not compressed. */
+  /** `tar` when the tarball is not compressed. */
   format?: "tar.gz" | "tar";
-  /** The folder by which the process is known, as a build's others are. */
+  /** The folder by which the process is found, like a build's other processes. */
   tmp: string;
 };
 
-/** How the process ended: its last words. */
-export type UnpackEnd =
+/** What the process reports in its last line. */
+export type UnpackOutcome =
   | { unpacked: Unpacked }
-  | { refused: { code: BuildFailureCode; message: string } }
-  | { broken: { code?: string; message: string } };
+  | { failure: { code: BuildFailureCode; message: string } }
+  | { error: { code?: string; message: string } };
 
 const PROGRAM = join(import.meta.dirname, "unpack-process.ts");
-/** 200 000 entries with names of 255 bytes need less. */
+/** Enough for 200 000 entries with names of 255 bytes. */
 const NODE_FLAGS = ["--disable-warning=ExperimentalWarning", "--max-old-space-size=256"];
 const MAX_OUTPUT = 64 * 1024;
-/** What writing to a process that has ended gives. */
+/** Errors of writing to a process that has ended. */
 const ENDED_EARLY = new Set(["EPIPE", "ECONNRESET", "ERR_STREAM_PREMATURE_CLOSE"]);
 
-/** An archive of at most so many bytes is unpacked in this process, which is sooner, up to these limits. */
+/** An archive of at most this size is unpacked in this process, which is faster, up to these limits. */
 const SMALL_BYTES = 256 * 1024;
 const SMALL: BuildLimits = { entries: 1000, unpackedBytes: 16 * 1024 ** 2 };
 
 /**
- * Unpacks a tarball into the empty folder `target`, never outside of it, whatever the archive says
- * (docs/deployments.md#unpacking). For what is not small a process of its own does it, with limited memory: this one
- * has all its turns. Keeps the executable bit and drops all other modes and owners.
+ * Unpacks a tarball into the empty folder `target`, never outside it, whatever the archive contains
+ * (docs/deployments.md#unpacking). Unless it is small, a process of its own with limited memory does this, so that it
+ * does not block this process. Keeps the executable bit and drops all other modes and owners.
  *
- * Throws `BuildFailure` with stage `source`, or the signal's reason, once nothing works on it; what was written
- * until then stays for the caller to remove.
+ * Throws `BuildFailure` with stage `source`, or the signal's reason, once no process writes to `target`; the caller
+ * removes what was written until then.
  */
 export async function unpackArchive(
   source: Readable,
@@ -56,10 +57,10 @@ export async function unpackArchive(
   signal?.throwIfAborted();
   try {
     const small = await readSmall(signal ? addAbortSignal(signal, source) : source);
-    if (!small) return await unpackApart(source, target, options, signal);
+    if (!small) return await unpackInChild(source, target, options, signal);
     return (
       (await unpackSmall(small, target, options, signal)) ??
-      (await unpackApart(Readable.from(small), target, options, signal))
+      (await unpackInChild(Readable.from(small), target, options, signal))
     );
   } catch (error) {
     signal?.throwIfAborted();
@@ -69,7 +70,7 @@ export async function unpackArchive(
   }
 }
 
-/** All of a small archive; undefined for another, which is then read from its beginning again. */
+/** Returns the whole of a small archive; undefined for a larger one, whose stream is then rewound. */
 async function readSmall(source: Readable): Promise<Buffer[] | undefined> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -83,7 +84,7 @@ async function readSmall(source: Readable): Promise<Buffer[] | undefined> {
   return chunks;
 }
 
-/** Undefined for an archive that is not small once it is unpacked; then the folder is empty again. */
+/** Returns undefined, with the folder empty again, for an archive that unpacks to more than `SMALL`. */
 async function unpackSmall(
   archive: Buffer[],
   target: string,
@@ -106,8 +107,7 @@ async function unpackSmall(
   }
 }
 
-/** Unpacks in a process of its own. */
-async function unpackApart(
+async function unpackInChild(
   source: Readable,
   target: string,
   { tmp, ...options }: UnpackOptions,
@@ -120,8 +120,8 @@ async function unpackApart(
   });
   const kill = () => void child.kill("SIGKILL");
   const ended = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>;
-  const [said, complained] = [endOf(child.stdout), endOf(child.stderr)];
-  // The process may end before it has read everything: its last words tell why.
+  const [output, errors] = [collectTail(child.stdout), collectTail(child.stderr)];
+  // The process may end before it has read everything; its outcome then says why.
   const piped = pipeline(source, child.stdin, { signal }).then(
     () => undefined,
     (error: NodeJS.ErrnoException) => {
@@ -136,16 +136,16 @@ async function unpackApart(
     const failed = await piped;
     signal?.throwIfAborted();
     if (failed && !ENDED_EARLY.has(failed.code ?? "")) throw failed;
-    const unpacked = resultOf(said());
-    if (!unpacked) throw failed ?? new Error(`unpacking ended with ${killed ?? code}: ${complained()}`);
+    const unpacked = parseOutcome(output());
+    if (!unpacked) throw failed ?? new Error(`unpacking ended with ${killed ?? code}: ${errors()}`);
     return unpacked;
   } finally {
     signal?.removeEventListener("abort", kill);
   }
 }
 
-/** Returns a function for the last that a stream has said. */
-function endOf(stream: Readable): () => string {
+/** Reads a stream, and returns a function that returns the newest output. */
+function collectTail(stream: Readable): () => string {
   let text = "";
   stream.setEncoding("utf8").on("data", (chunk: string) => {
     text = (text + chunk).slice(-MAX_OUTPUT);
@@ -153,11 +153,11 @@ function endOf(stream: Readable): () => string {
   return () => text;
 }
 
-/** Undefined when the process was ended before it could tell. */
-function resultOf(said: string): Unpacked | undefined {
-  if (!said.endsWith("\n")) return undefined;
-  const end: UnpackEnd = JSON.parse(said);
-  if ("unpacked" in end) return end.unpacked;
-  if ("refused" in end) throw new BuildFailure("source", end.refused.code, end.refused.message);
-  throw Object.assign(new Error(end.broken.message), { code: end.broken.code });
+/** Returns undefined when the process ended before it could report; throws what it reports. */
+function parseOutcome(output: string): Unpacked | undefined {
+  if (!output.endsWith("\n")) return undefined;
+  const outcome: UnpackOutcome = JSON.parse(output);
+  if ("unpacked" in outcome) return outcome.unpacked;
+  if ("failure" in outcome) throw sourceFailure(outcome.failure.code, outcome.failure.message);
+  throw Object.assign(new Error(outcome.error.message), { code: outcome.error.code });
 }

@@ -1,0 +1,53 @@
+import { BuildFailure, diskFull } from "../build-failure.ts";
+import { type BuildPlan, type BuildStep, partitionSteps } from "../detect/build-plan.ts";
+import type { BuildRequest } from "../port.ts";
+import { type CommandContext, runCommand } from "../run-command.ts";
+import type { DependencyCache } from "./dependency-cache.ts";
+
+/** Runs the steps of a plan; dependencies are copied from an earlier build of the service where they are the same. */
+export async function runPlan(
+  plan: BuildPlan,
+  cache: DependencyCache,
+  { serviceId, log }: BuildRequest,
+  context: CommandContext,
+  signal: AbortSignal,
+): Promise<void> {
+  const { install, compile } = partitionSteps(plan);
+  const cached = await cache.find(serviceId, plan, context, signal);
+  if (cached && (await cached.restore(signal))) {
+    log(`Reusing the dependencies of an earlier build: ${cached.unchanged} did not change.`);
+    await runSteps(plan.dependencies!.afterRestore, context, log, signal);
+  } else {
+    await runSteps(install, context, log, signal);
+    await cached?.store(signal);
+  }
+  await runSteps(compile, context, log, signal);
+}
+
+async function runSteps(
+  steps: BuildStep[],
+  context: CommandContext,
+  log: (line: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const { run, failure } of steps) {
+    const command = run.join(" ");
+    log(`$ ${command}`);
+    let outOfSpace = false;
+    const watchLine = (line: string) => {
+      outOfSpace ||= /\bENOSPC\b|no space left on device/i.test(line);
+      log(line);
+    };
+    const code = await runCommand(run, context, watchLine, signal);
+    if (code === 0) continue;
+    throw outOfSpace ? diskFull() : stepFailed(command, failure, code);
+  }
+}
+
+function stepFailed(command: string, failure: BuildStep["failure"], code: number): BuildFailure {
+  return new BuildFailure(
+    "build",
+    failure,
+    `“${command}” ended with exit code ${code}; the build log says why.`,
+  );
+}
