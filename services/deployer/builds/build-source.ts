@@ -1,5 +1,5 @@
 import { BuildFailure } from "../builder/build-failure.ts";
-import { type BuildSource } from "../builder/port.ts";
+import type { BuildSource } from "../builder/port.ts";
 import type { ReleaseRow } from "../releases/sql.ts";
 import type { ResolvedVariables } from "../releases/variables-client.ts";
 import type { Secrets } from "../secrets.ts";

@@ -6,8 +6,14 @@ import { emit } from "../../kit/events/outbox.ts";
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
 import { entitlementsOf } from "../accounts/plans.ts";
-import { type Builder, BuildHandedOver, type BuildRequest, type BuildResult, defaultBuildLimits } from "../builder/port.ts";
 import { BuildFailure } from "../builder/build-failure.ts";
+import {
+  type Builder,
+  BuildHandedOver,
+  type BuildRequest,
+  type BuildResult,
+  defaultBuildLimits,
+} from "../builder/port.ts";
 import { failDeployment, newNotice } from "../deployments/fail-deployment.ts";
 import * as transitions from "../deployments/transitions-sql.ts";
 import { enqueue } from "../reconcile/queue/sql.ts";

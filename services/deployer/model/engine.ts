@@ -1,5 +1,5 @@
-import { type Builder, BuildHandedOver } from "../builder/port.ts";
 import { BuildFailure } from "../builder/build-failure.ts";
+import { type Builder, BuildHandedOver } from "../builder/port.ts";
 import type { IsBuiltImage } from "../images/account-images.ts";
 import { VariablesUnavailable } from "../releases/variables-client.ts";
 import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "../runtime/port.ts";

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { BuildFailure } from "../../../../services/deployer/builder/build-failure.ts";
-import { type BuildRequest } from "../../../../services/deployer/builder/port.ts";
+import type { BuildRequest } from "../../../../services/deployer/builder/port.ts";
 import { archiveOf, exampleApp } from "../../../support/archives.ts";
 import { badArchives } from "./bad-archives.ts";
 import { gitContract } from "./git.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { BuildFailure } from "../../../../services/deployer/builder/build-failure.ts";
-import { type BuildRequest, type GitBuildSource } from "../../../../services/deployer/builder/port.ts";
+import type { BuildRequest, GitBuildSource } from "../../../../services/deployer/builder/port.ts";
 import { exampleFiles } from "../../../support/archives.ts";
 import { type BuilderHarness, never, requestOf } from "./harness.ts";
 
