@@ -7,7 +7,7 @@ import { AccountCreatedSchema } from "../../../proto/gen/berth/identity/v1/event
 import { newId } from "../../kit/ids.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { actAs, archiveOf, startDeployer, type TestDeployer } from "../testing/testing.ts";
+import { archiveOf, createWebService, startDeployer, type TestDeployer } from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -15,12 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => berth?.stop());
 
-async function webService() {
-  const acting = actAs(berth.port, newId("acc"));
-  const environment = await acting.environment();
-  const { id } = await acting.catalog.createService({ ...environment, name: "web", type: "web" });
-  return { ...acting, environment, id, path: environment.at("web") };
-}
+const webService = () => createWebService(berth.port);
 
 const provisionedAt = async (accountId: string) => {
   const text = "select provisioned_at::text as at from accounts where id = $1";
@@ -28,13 +23,13 @@ const provisionedAt = async (accountId: string) => {
 };
 
 const tell = (accountId: string, tier: string) =>
-  berth.variables.tell(TierChangedSchema, accountId, { accountId, tier });
+  berth.variables.publish(TierChangedSchema, accountId, { accountId, tier });
 
 const MIB = 1024 ** 2;
 
 test("a new account is provisioned by itself, and that is told", async () => {
   const accountId = newId("acc");
-  await berth.variables.tell(AccountCreatedSchema, accountId, { accountId, handle: "shop" });
+  await berth.variables.publish(AccountCreatedSchema, accountId, { accountId, handle: "shop" });
   await eventually("it is provisioned", () => provisionedAt(accountId));
   await eventually("it is told", async () =>
     (await berth.eventsOf(accountId)).includes("AccountProvisioned"),
@@ -47,9 +42,9 @@ test("an account that is used before the news of it arrives can deploy, and is p
   await deployments.deploy({ ...path, image: "shop/web:1" });
   const at = await provisionedAt(accountId);
   expect(at).toBeTruthy();
-  await berth.variables.tell(AccountCreatedSchema, accountId, { accountId, handle: "shop" });
+  await berth.variables.publish(AccountCreatedSchema, accountId, { accountId, handle: "shop" });
   const later = newId("acc"); // events are handled in order
-  await berth.variables.tell(AccountCreatedSchema, later, { accountId: later, handle: "later" });
+  await berth.variables.publish(AccountCreatedSchema, later, { accountId: later, handle: "later" });
   await eventually("the news arrived", () => provisionedAt(later));
   expect(await provisionedAt(accountId)).toBe(at);
 });

@@ -7,7 +7,14 @@ import { newId } from "../../kit/ids.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
 import type { ServicePath } from "../catalog/services-sql.ts";
-import { actAs, archiveOf, startDeployer, type TestDeployer, upload } from "../testing/testing.ts";
+import {
+  actAs,
+  archiveOf,
+  createWebService,
+  startDeployer,
+  type TestDeployer,
+  upload,
+} from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -15,13 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => berth?.stop());
 
-/** An account of its own with a web service in it. */
-async function webService(more: object = {}) {
-  const acting = actAs(berth.port, newId("acc"));
-  const environment = await acting.environment();
-  const made = await acting.catalog.createService({ ...environment, name: "web", type: "web", ...more });
-  return { ...acting, environment, id: made.id, path: environment.at("web") };
-}
+const webService = (more?: object) => createWebService(berth.port, more);
 
 const someArchive = () => archiveOf({ "index.html": "<h1>hello</h1>" });
 

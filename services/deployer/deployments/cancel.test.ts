@@ -1,11 +1,17 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { newId } from "../../kit/ids.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { findProcessesOf } from "../shared/process-tree.ts";
-import { actAs, archiveOf, startDeployer, type TestDeployer, visit } from "../testing/testing.ts";
+import {
+  actAs,
+  archiveOf,
+  createWebService,
+  startDeployer,
+  type TestDeployer,
+  visit,
+} from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -24,12 +30,7 @@ const endless = () =>
   });
 const page = (text: string) => archiveOf({ "index.html": text });
 
-async function webService() {
-  const acting = actAs(berth.port, newId("acc"));
-  const environment = await acting.environment();
-  const { id } = await acting.catalog.createService({ ...environment, name: "web", type: "web" });
-  return { ...acting, environment, id, path: environment.at("web") };
-}
+const webService = () => createWebService(berth.port);
 
 const artifactOf = (buildId: string) => join(berth.dataDir, "artifacts", buildId);
 

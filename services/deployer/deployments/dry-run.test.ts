@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { newId } from "../../kit/ids.ts";
 import { refused } from "../../kit/testing/refusal.ts";
-import { actAs, archiveOf, startDeployer, type TestDeployer, upload } from "../testing/testing.ts";
+import { archiveOf, createWebService, startDeployer, type TestDeployer, upload } from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -9,12 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => berth?.stop());
 
-async function webService(more: object = {}) {
-  const acting = actAs(berth.port, newId("acc"));
-  const environment = await acting.environment();
-  const made = await acting.catalog.createService({ ...environment, name: "web", type: "web", ...more });
-  return { ...acting, environment, id: made.id, path: environment.at("web") };
-}
+const webService = (more?: object) => createWebService(berth.port, more);
 
 const page = (text: string) => archiveOf({ "index.html": `<h1>${text}</h1>` });
 

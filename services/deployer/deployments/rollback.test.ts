@@ -1,10 +1,16 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { newId } from "../../kit/ids.ts";
 import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { actAs, archiveOf, startDeployer, type TestDeployer, visit } from "../testing/testing.ts";
+import {
+  actAs,
+  archiveOf,
+  createWebService,
+  startDeployer,
+  type TestDeployer,
+  visit,
+} from "../testing/testing.ts";
 import { expireAllArtifacts } from "./retention-sql.ts";
 
 let berth: TestDeployer;
@@ -21,12 +27,7 @@ const app = (edition: string) =>
       res.end(JSON.stringify({ edition: "${edition}", ...process.env }))).listen(process.env.PORT);`,
   });
 
-async function webService(more: object = {}) {
-  const acting = actAs(berth.port, newId("acc"));
-  const environment = await acting.environment();
-  const { id } = await acting.catalog.createService({ ...environment, name: "web", type: "web", ...more });
-  return { ...acting, environment, id, path: environment.at("web") };
-}
+const webService = (more?: object) => createWebService(berth.port, more);
 
 type Web = Awaited<ReturnType<typeof webService>>;
 

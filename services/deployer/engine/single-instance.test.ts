@@ -7,7 +7,7 @@ import { freePort } from "../../kit/process/free-port.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { findProcessesOf } from "../shared/process-tree.ts";
 import { actAs, archiveOf, exampleApp, startTestPlatform, type TestPlatform } from "../testing/testing.ts";
-import { type DeployerProcess, deployerProcess, runningPlaces } from "../testing/testing-process.ts";
+import { type DeployerProcess, deployerProcess, runningFolders } from "../testing/testing-process.ts";
 
 let platform: TestPlatform;
 let first: DeployerProcess;
@@ -34,7 +34,7 @@ test("a second deployer with a folder of its own does not start, and nothing run
   for (const type of types) await acting.catalog.createService({ ...environment, name: type, type });
   await acting.deployArchive(environment.at("web"), await archiveOf(await exampleApp("node")));
   for (const type of types) await acting.untilService(environment.at(type), "running");
-  const before = runningPlaces(platform).sort();
+  const before = runningFolders(platform).sort();
 
   const [port, router] = [await freePort(), await freePort()];
   const other = { DATA_DIR: folder, PORT: String(port), ROUTER_PORT: String(router) };
@@ -45,10 +45,10 @@ test("a second deployer with a folder of its own does not start, and nothing run
   await eventually("it has ended", async () => !second.runs());
   expect(await ended).toMatch(/Another deployer works on this database/);
   expect([findProcessesOf(folder), await readdir(folder)]).toEqual([[], []]);
-  expect(runningPlaces(platform).sort()).toEqual(before);
+  expect(runningFolders(platform).sort()).toEqual(before);
   for (const type of types) await acting.untilService(environment.at(type), "running");
 
   await first.end("SIGKILL");
   await first.run(); // a killed one does not keep the place
-  expect(runningPlaces(platform).sort()).toEqual(before);
+  expect(runningFolders(platform).sort()).toEqual(before);
 });

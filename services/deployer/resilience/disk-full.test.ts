@@ -11,7 +11,7 @@ import {
   type DeployerProcess,
   deployerProcess,
   everyDeploymentEnds,
-  runningPlaces,
+  runningFolders,
 } from "../testing/testing-process.ts";
 
 const DISK_BYTES = 24 * 1024 ** 2;
@@ -132,11 +132,11 @@ withSmallDisk.each(fillers)(
     const { logs } = await deployments.getBuildLogs({ ...path, version: 1 });
     expect(logs).toMatch(/no room left on the disk/);
     expect(await readdir(onDisk("artifacts"))).toEqual(before);
-    expect(runningPlaces(platform).filter((place) => place.includes(buildId!))).toEqual([]);
+    expect(runningFolders(platform).filter((folder) => folder.includes(buildId!))).toEqual([]);
     empty();
     await deployArchive(path, await app("two"));
     await answers(path, "two");
-    expect(await everyDeploymentEnds(platform, events.told, id)).toEqual(["failed", "applied"]);
+    expect(await everyDeploymentEnds(platform, events.received, id)).toEqual(["failed", "applied"]);
   },
 );
 
@@ -166,9 +166,9 @@ withSmallDisk(
       async () => (await service(dying!.path)).status !== "running",
     );
     if (withRedis) {
-      const [place] = runningPlaces(platform).filter((one) => one.startsWith("redis/"));
+      const [folder] = runningFolders(platform).filter((one) => one.startsWith("redis/"));
       const state = JSON.parse(
-        await readFile(onDisk("redis", place!.split("/")[1]!, "state.json"), "utf8"),
+        await readFile(onDisk("redis", folder!.split("/")[1]!, "state.json"), "utf8"),
       ) as { pid: number };
       process.kill(state.pid, "SIGKILL");
       await eventually(
@@ -190,11 +190,11 @@ withSmallDisk(
     for (const { id } of [calm!, dying!, rolled!]) {
       await eventually("one process of it runs, and is on record", async () => {
         const state = await readFile(onDisk("runtime", "services", id, "state.json"), "utf8");
-        const places = runningPlaces(platform).filter((place) => place.includes(id));
+        const folders = runningFolders(platform).filter((folder) => folder.includes(id));
         const { instances } = JSON.parse(state) as { instances: { name: string }[] };
-        return places.length === 1 && instances.length === 1 && places[0]!.includes(instances[0]!.name);
+        return folders.length === 1 && instances.length === 1 && folders[0]!.includes(instances[0]!.name);
       });
-      expect(await everyDeploymentEnds(platform, events.told, id)).toEqual(["applied"]);
+      expect(await everyDeploymentEnds(platform, events.received, id)).toEqual(["applied"]);
     }
   },
 );
@@ -208,7 +208,7 @@ withSmallDisk("a service can be deleted while the disk is full, which makes room
   await catalog.deleteService({ ...path, confirmImpact: true });
   await eventually("it is gone", async () => {
     const { rowCount } = await platform.pool.query("select from services where id = $1", [id]);
-    return rowCount === 0 && !runningPlaces(platform).some((place) => place.includes(id));
+    return rowCount === 0 && !runningFolders(platform).some((folder) => folder.includes(id));
   });
   empty();
 });

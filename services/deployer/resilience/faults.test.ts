@@ -12,7 +12,7 @@ import {
   type DeployerProcess,
   deployerProcess,
   everyDeploymentEnds,
-  runningPlaces,
+  runningFolders,
 } from "../testing/testing-process.ts";
 
 const OUTAGE_MS = 10_000;
@@ -121,17 +121,17 @@ async function startLoad() {
       expect(deployer.runs()).toBe(true);
       expect((await visit(url)).text).toBe(pid);
       for (const { id } of [steady!, changed!, deployed!]) {
-        const ends = await everyDeploymentEnds(platform, events.told, id);
+        const ends = await everyDeploymentEnds(platform, events.received, id);
         expect(ends.filter((one) => one === "failed")).toEqual([]);
         await eventually(
           "one process of it runs",
-          async () => runningPlaces(platform).filter((place) => place.includes(id)).length === 1,
+          async () => runningFolders(platform).filter((folder) => folder.includes(id)).length === 1,
         );
       }
-      const usage = events.told.filter((one) => one.serviceId === steady!.id && one.intervalId);
+      const usage = events.received.filter((one) => one.serviceId === steady!.id && one.intervalId);
       expect(usage.map(({ kind }) => kind)).toEqual(["UsageStarted"]);
       await acting.catalog.deleteProject({ ...environment, confirmImpact: true });
-      await eventually("all of it can be deleted", async () => runningPlaces(platform).length === 0);
+      await eventually("all of it can be deleted", async () => runningFolders(platform).length === 0);
     },
   };
 }

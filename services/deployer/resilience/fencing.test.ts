@@ -82,7 +82,7 @@ function reconciler(applied: string[], resolve: ResolveVariables = openResolve) 
   return startReconciler({ ...engine, runtime, databaseUrl, pool, addons, secrets, resolve, log });
 }
 
-/** A service with a place in the tree; gives its path and id. */
+/** Inserts a service with its project and environment. Returns its path and id. */
 async function service(): Promise<ServicePath & { id: string }> {
   const [accountId, projectId, environmentId, id] = ["acc", "prj", "env", "svc"].map((kind) => newId(kind));
   const path = { accountId: accountId!, projectId: projectId!, environmentId: environmentId! };

@@ -19,7 +19,7 @@ import {
   type DeployerProcess,
   deployerProcess,
   everyDeploymentEnds,
-  runningPlaces,
+  runningFolders,
 } from "../testing/testing-process.ts";
 
 const ROUNDS = 20;
@@ -111,7 +111,7 @@ test(`killed at ${ROUNDS} random moments of all that it does: everything ends, o
     await eventually("with its newest variables", async () =>
       (await visit(url!)).text.startsWith(`round ${ROUNDS - 1}`),
     );
-    const ends = await everyDeploymentEnds(platform, events.told, id);
+    const ends = await everyDeploymentEnds(platform, events.received, id);
     expect(ends).toHaveLength(ROUNDS);
     expect(ends.filter((end) => end !== "applied" && end !== "superseded")).toEqual([]);
     const { data } = await deployments.listDeployments({ ...path, limit: 100 });
@@ -121,11 +121,11 @@ test(`killed at ${ROUNDS} random moments of all that it does: everything ends, o
   const stores = services.filter(({ name }) => name.startsWith("store-"));
   for (const { name } of stores) await acting.untilService(environment.at(name), "running");
   await eventually("one process for each that runs, and no other", async () => {
-    const places = runningPlaces(platform).map((place) =>
-      place.split("/").find((part) => part.startsWith("svc_")),
+    const running = runningFolders(platform).map((folder) =>
+      folder.split("/").find((part) => part.startsWith("svc_")),
     );
-    const wanted = [...webs, ...stores.filter(({ type }) => type === "redis")].map(({ id }) => id);
-    return isDeepStrictEqual(places.sort(), wanted.sort());
+    const expected = [...webs, ...stores.filter(({ type }) => type === "redis")].map(({ id }) => id);
+    return isDeepStrictEqual(running.sort(), expected.sort());
   });
   await eventually("only what runs or can be rolled back to is kept", async () =>
     isDeepStrictEqual(await names("artifacts"), await keptBuilds()),
@@ -138,10 +138,10 @@ test(`killed at ${ROUNDS} random moments of all that it does: everything ends, o
     );
     const folders = ["artifacts", "artifacts-cache", "runtime/services", "store/objects", "store/incoming"];
     const left = (await Promise.all([...folders, "redis"].map(names))).flat();
-    return rowCount === 0 && runningPlaces(platform).length === 0 && isDeepStrictEqual(left, ["alive"]);
+    return rowCount === 0 && runningFolders(platform).length === 0 && isDeepStrictEqual(left, ["alive"]);
   });
   const usage = (kind: string) =>
-    events.told.filter((one) => one.kind === kind).map(({ intervalId }) => intervalId);
+    events.received.filter((one) => one.kind === kind).map(({ intervalId }) => intervalId);
   await eventually("the end of all usage is told", async () =>
     isDeepStrictEqual(usage("UsageStarted").sort(), usage("UsageStopped").sort()),
   );

@@ -6,8 +6,8 @@ import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startedOf } from "../shared/process-tree.ts";
 import {
-  actAs,
   archiveOf,
+  createWebService,
   exampleApp,
   startTestPlatform,
   type TestPlatform,
@@ -28,12 +28,7 @@ afterAll(async () => {
   await platform?.stop();
 });
 
-async function webService() {
-  const acting = actAs(platform.port, newId("acc"));
-  const environment = await acting.environment();
-  const { id } = await acting.catalog.createService({ ...environment, name: "web", type: "web" });
-  return { ...acting, environment, id, path: environment.at("web") };
-}
+const webService = () => createWebService(platform.port);
 
 /** An app whose build goes on only once the file `go` exists. */
 async function slowApp(go: string): Promise<Buffer> {

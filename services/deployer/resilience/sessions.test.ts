@@ -50,9 +50,9 @@ test("kept sessions fall silent, and the server does not know: others take over 
   const relay = startRelay({ url, bus, log });
   let woken = 0;
   const leases = await startLeaseSession({ url, owner: 7, wake: () => woken++, log });
-  const place = await requireSingleInstance({ url, log });
+  const instance = await requireSingleInstance({ url, log });
   const changes = await startChangeFeed({ url, log, fallbackMs: 600_000 });
-  stops.push(() => bus.close(), ...[relay, leases, place, changes].map((one) => () => one.stop()));
+  stops.push(() => bus.close(), ...[relay, leases, instance, changes].map((one) => () => one.stop()));
 
   await patiently(async () => expect(await holders()).toHaveLength(3));
   const silent = await holders();

@@ -20,24 +20,20 @@ import type { TestPlatform } from "./testing.ts";
 
 export type DeployerProcess = ReturnType<typeof deployerProcess>;
 
-/** The settings of a process whose commits a test holds for as long as it likes. */
-export const PATIENT_DATABASE = { DATABASE_LOCK_TIMEOUT_MS: "0", DATABASE_STATEMENT_TIMEOUT_MS: "0" };
-
-/** The deployer as a process of its own, which a test can kill; `settings` are added to its environment. */
-export function deployerProcess(platform: TestPlatform, settings: Record<string, string> = {}) {
+/** The deployer as a process of its own, which a test can kill. */
+export function deployerProcess(platform: TestPlatform) {
   let child: ChildProcess | undefined;
   let output = "";
   return {
-    /** Starts it as an operator does, or by the command `through`, and waits until it is ready. */
-    async run(more: Record<string, string> = {}, through: string[] = []): Promise<void> {
-      const [program, ...args] = [...through, process.execPath, join(import.meta.dirname, "../main.ts")];
+    /** Starts it with `more` environment, optionally by the command `wrapper`, and waits until it is ready. */
+    async run(more: Record<string, string> = {}, wrapper: string[] = []): Promise<void> {
+      const [program, ...args] = [...wrapper, process.execPath, join(import.meta.dirname, "../main.ts")];
       const started = spawn(program!, args, {
         env: {
           PATH: process.env.PATH,
           HOME: process.env.HOME,
           ...platform.env,
           LOG_LEVEL: "debug",
-          ...settings,
           ...more,
         },
         stdio: ["ignore", "pipe", "pipe"],
@@ -52,7 +48,7 @@ export function deployerProcess(platform: TestPlatform, settings: Record<string,
         );
       });
     },
-    /** Ends it; gives its exit code. */
+    /** Ends it. Returns its exit code. */
     async end(signal: NodeJS.Signals): Promise<number | null> {
       const ending = child;
       child = undefined;
@@ -71,14 +67,14 @@ function hasEnded(child: ChildProcess): boolean {
   return child.exitCode !== null || child.signalCode !== null;
 }
 
-type Told = { kind: string; serviceId: string; deploymentId?: string; intervalId?: string };
+type ReceivedEvent = { kind: string; serviceId: string; deploymentId?: string; intervalId?: string };
 
-/** Collects what the deployer tells other services of the ends of deployments and of usage. */
+/** Collects the deployer's events of the ends of deployments and of usage. */
 export function collectEvents(platform: TestPlatform) {
   const log = createLog("test", "silent");
   const pool = createPool(platform.database.url("variables"));
   const bus = connectBus(platform.nats.url, "test", log);
-  const told: Told[] = [];
+  const received: ReceivedEvent[] = [];
   const schemas = [
     DeploymentAppliedSchema,
     DeploymentFailedSchema,
@@ -87,11 +83,13 @@ export function collectEvents(platform: TestPlatform) {
     UsageStoppedSchema,
   ];
   const handlers = schemas.map((schema) =>
-    on(schema, async (_tx, event) => void told.push({ kind: schema.name, ...(event as Omit<Told, "kind">) })),
+    on(schema, async (_tx, event) => {
+      received.push({ kind: schema.name, ...(event as Omit<ReceivedEvent, "kind">) });
+    }),
   );
   const consumer = startConsumer({ bus, pool, log, name: "test-deployer", from: "deployer", handlers });
   return {
-    told,
+    received,
     stop: async () => {
       await consumer.stop();
       await bus.close();
@@ -103,12 +101,12 @@ export function collectEvents(platform: TestPlatform) {
 const ENDS = ["applied", "failed", "superseded"];
 
 /**
- * Waits until every deployment of a service has ended and others were told, then asserts that versions have
- * no gap and that each end was told once. Gives the ends, oldest first.
+ * Waits until every deployment of a service has ended and its event arrived, then asserts that versions have no gap
+ * and that each end had one event. Returns the final statuses, oldest first.
  */
 export async function everyDeploymentEnds(
   platform: TestPlatform,
-  told: Told[],
+  received: ReceivedEvent[],
   serviceId: string,
 ): Promise<string[]> {
   const rows = await eventually("every deployment ends", async () => {
@@ -124,24 +122,28 @@ export async function everyDeploymentEnds(
     failed: "DeploymentFailed",
     superseded: "DeploymentSuperseded",
   };
-  const wanted = rows.map(({ id, status }) => `${id} ${kindOf[status as keyof typeof kindOf]}`);
-  const heard = () =>
-    told
+  const expected = rows.map(({ id, status }) => `${id} ${kindOf[status as keyof typeof kindOf]}`);
+  const ends = () =>
+    received
       .filter((one) => one.serviceId === serviceId && one.deploymentId)
       .map(({ deploymentId, kind }) => `${deploymentId} ${kind}`);
-  await eventually("others are told of each end", async () => wanted.every((end) => heard().includes(end)));
-  expect(heard().sort()).toEqual(wanted.sort());
+  await eventually("the event of each end arrived", async () =>
+    expected.every((end) => ends().includes(end)),
+  );
+  expect(ends().sort()).toEqual(expected.sort());
   return rows.map(({ status }) => status);
 }
 
-/** The folders under the deployer's own that processes were started for, one for each process. */
-export function runningPlaces(platform: TestPlatform): string[] {
+/** Returns the folder of each process that runs in the data folder, relative to it. */
+export function runningFolders(platform: TestPlatform): string[] {
   return findProcessesOf(platform.dataDir).map(({ path }) => path.slice(platform.dataDir.length + 1));
 }
 
+export type HeldCommits = Awaited<ReturnType<typeof holdCommits>>;
+
 /**
- * Holds every commit of a change of `table` that meets `when` (SQL over `new` and, with an update, `old`)
- * until the test decides about it: the moment before a state lasts, at which a process can be killed.
+ * Holds every commit of a change of `table` that matches `when` (SQL over `new` and, for updates, `old`) until the
+ * test decides about it. A process killed meanwhile dies right before the change is durable.
  */
 export async function holdCommits(
   platform: Pick<TestPlatform, "pool">,
@@ -165,13 +167,13 @@ export async function holdCommits(
       )
       .then(({ rows }) => rows.map(({ pid }) => pid));
   return {
-    /** Waits until so many are held; gives the pids of their backends. */
+    /** Waits until so many are held. Returns the pids of their backends. */
     reached: (commits = 1) =>
       eventually(`a commit is held on ${table}`, async () => {
         const pids = await waiting();
         return pids.length >= commits && pids;
       }),
-    /** Decides about the commits that are held, and holds no more. */
+    /** Decides about the commits that are held, and holds no further ones. */
     async release(outcome: "kept" | "lost"): Promise<void> {
       const held = await waiting();
       if (outcome === "lost")

@@ -30,7 +30,7 @@ import { fields } from "../config.ts";
 import { start } from "../main.ts";
 import { startVariablesService } from "./variables-service.ts";
 
-/** What a deployer needs of the platform: database, NATS, variables service and folders. The test starts the deployer itself. */
+/** Starts what a deployer needs: database, NATS, a variables service and a data folder. The test starts the deployer. */
 export async function startTestPlatform() {
   const [database, nats, dataDir] = await Promise.all([
     testDatabase(["deployer", "variables"]),
@@ -77,7 +77,7 @@ export async function startTestPlatform() {
 
 export type TestPlatform = Awaited<ReturnType<typeof startTestPlatform>>;
 
-/** Clients and helpers that act as a member of one account. */
+/** Returns clients and helpers that act as a member of an account. */
 export function actAs(port: number, accountId: string, role: RoleName = "owner") {
   const caller = { accountId, role };
   const catalog = clientAs(CatalogService, port, caller);
@@ -93,7 +93,7 @@ export function actAs(port: number, accountId: string, role: RoleName = "owner")
     accountId,
     catalog,
     deployments,
-    /** What the deployments would do; `deploy` and `rollback` of `deployments` are for real ones. */
+    /** Dry runs. */
     tryOut: {
       deploy: async (request: ServicePath & { image?: string }) =>
         tried(await client.deploy({ ...request, dryRun: true })),
@@ -103,7 +103,7 @@ export function actAs(port: number, accountId: string, role: RoleName = "owner")
         tried(await client.deployFromArchive({ ...request, dryRun: true })),
     },
     service,
-    /** A project with one environment, both with names of their own. */
+    /** Creates a project with a unique name and one environment. */
     async environment() {
       const name = `p${randomBytes(4).toString("hex")}`;
       const project = await catalog.createProject({ accountId, name });
@@ -112,7 +112,7 @@ export function actAs(port: number, accountId: string, role: RoleName = "owner")
       const base = { accountId, projectId, environmentId: made.id };
       return { ...base, project: name, at: (service: string) => ({ ...base, service }) };
     },
-    /** Uploads an archive as a user does and deploys it. */
+    /** Uploads an archive and deploys it. */
     async deployArchive(path: ServicePath, archive: Buffer) {
       const archiveRef = await upload(deployments.createUpload(path), archive);
       const { result } = await deployments.deployFromArchive({ ...path, archiveRef });
@@ -144,7 +144,15 @@ function tried({ result }: DeployResult | DeployFromArchiveResult): DryRun {
   return result.value;
 }
 
-/** The files of an example app under test/apps. */
+/** Creates a web service in an account of its own. Returns `actAs` of its owner with the service's id and path. */
+export async function createWebService(port: number, more: object = {}) {
+  const acting = actAs(port, newId("acc"));
+  const environment = await acting.environment();
+  const { id } = await acting.catalog.createService({ ...environment, name: "web", type: "web", ...more });
+  return { ...acting, environment, id, path: environment.at("web") };
+}
+
+/** Returns the files of an example app under test/apps. */
 export async function exampleApp(name: string): Promise<Record<string, string>> {
   const folder = join(import.meta.dirname, "../../../test/apps", name);
   const names = await readdir(folder);
@@ -152,7 +160,7 @@ export async function exampleApp(name: string): Promise<Record<string, string>> 
   return Object.fromEntries(names.map((file, at) => [file, texts[at]!]));
 }
 
-/** A gzipped tarball of these files. */
+/** Returns a gzipped tarball of the files. */
 export async function archiveOf(files: Record<string, string>): Promise<Buffer> {
   const pack = tar.pack();
   for (const [name, text] of Object.entries(files)) pack.entry({ name }, text);
@@ -162,7 +170,7 @@ export async function archiveOf(files: Record<string, string>): Promise<Buffer> 
   return Buffer.concat(parts);
 }
 
-/** PUTs an archive to the target of a CreateUpload; gives its reference. */
+/** PUTs an archive to the target of a CreateUpload. Returns its reference. */
 export async function upload(
   target: Promise<{ uploadUrl: string; archiveRef: string; contentType: string }>,
   archive: Buffer,
@@ -174,20 +182,20 @@ export async function upload(
   return archiveRef;
 }
 
-/** GETs a service's URL through the router, whatever this machine makes of its name. */
+/** GETs a service's URL through the router, also where the machine cannot resolve `*.localhost`. */
 export async function visit(url: string, at = "/"): Promise<{ status: number; text: string }> {
   const { host, port } = new URL(url);
   return new Promise((resolve, reject) => {
-    const asking = request({ host: "127.0.0.1", port, path: at, headers: { host } }, async (answer) => {
+    const outgoing = request({ host: "127.0.0.1", port, path: at, headers: { host } }, async (answer) => {
       let text = "";
       for await (const part of answer) text += part;
       resolve({ status: answer.statusCode!, text });
     });
-    asking.on("error", reject).end();
+    outgoing.on("error", reject).end();
   });
 }
 
-/** A deployer in this process with all it needs, and an account in it; `engine` instead of its own. */
+/** Starts a deployer in this process with all that it needs, with an account in it. `engine` replaces the local one. */
 export async function startDeployer(more: Record<string, string> = {}, engine?: Parameters<typeof start>[2]) {
   const platform = await startTestPlatform();
   const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
@@ -195,7 +203,7 @@ export async function startDeployer(more: Record<string, string> = {}, engine?: 
   return {
     ...platform,
     ...actAs(platform.port, newId("acc")),
-    /** The kinds of events that were published for an account. */
+    /** Returns the kinds of events that were published for an account. */
     async eventsOf(accountId: string): Promise<string[]> {
       const bus = connectBus(platform.nats.url, "test", log);
       const { manager } = await bus.connected;
@@ -204,7 +212,7 @@ export async function startDeployer(more: Record<string, string> = {}, engine?: 
       await bus.close();
       return Object.keys(state.subjects ?? {}).map((subject) => subject.split(".")[3]!);
     },
-    /** What the deployer tells other services of the platform. */
+    /** The internal RPCs, called as the variables service. */
     asService: clientAs(InternalService, platform.port, { kind: "service", id: "variables" }),
     stop: async () => {
       await running.stop();

@@ -12,10 +12,7 @@ import { testKeys } from "../../kit/testing/testing.ts";
 
 type Variable = { name: string; value: string; sensitive?: boolean };
 
-/**
- * The variables service as the deployer sees it: an outside party of this folder. Its answers are what a
- * test sets; `changed` publishes VariablesChanged through a real outbox and NATS.
- */
+/** Starts a stand-in for the variables service. Tests set its answers; its events go through a real outbox and NATS. */
 export async function startVariablesService(databaseUrl: string, natsUrl: string) {
   const log = createLog("variables", "silent");
   const pool = createPool(databaseUrl);
@@ -50,12 +47,12 @@ export async function startVariablesService(databaseUrl: string, natsUrl: string
   });
   return {
     url: `http://127.0.0.1:${server.port}`,
-    /** How often a set was asked for. */
+    /** Returns how often a set was resolved. */
     asked: () => asked,
-    /** What a service's variables are from now on. */
+    /** Sets what a service resolves to. */
     set: (serviceId: string, data: Variable[], dangling: { name: string; reason: string }[] = []) =>
       void sets.set(serviceId, { data, dangling }),
-    /** Answers nothing until the given function is called. */
+    /** Holds answers back until the returned function is called. */
     hold() {
       let open = () => {};
       gate = new Promise((resolve) => {
@@ -63,14 +60,15 @@ export async function startVariablesService(databaseUrl: string, natsUrl: string
       });
       return open;
     },
-    /** Whether it answers 503 from now on. */
+    /** With `true` every call is answered with 503. */
     setAway(value: boolean) {
       away = value;
     },
+    /** Publishes VariablesChanged. */
     changed: (accountId: string, scope: string, scopeId: string) =>
       emit(pool, VariablesChangedSchema, accountId, { accountId, scope, scopeId }),
-    /** Publishes an event as another service of the platform does. */
-    tell: <S extends DescMessage>(schema: S, accountId: string, event: MessageInitShape<S>) =>
+    /** Publishes an event of any service of the platform. */
+    publish: <S extends DescMessage>(schema: S, accountId: string, event: MessageInitShape<S>) =>
       emit(pool, schema, accountId, event),
     stop: async () => {
       await server.stop();

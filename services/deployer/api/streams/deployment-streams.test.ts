@@ -4,7 +4,7 @@ import { newId } from "../../../kit/ids.ts";
 import { createLog } from "../../../kit/log.ts";
 import { refused } from "../../../kit/testing/refusal.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
-import { actAs, archiveOf, startDeployer, type TestDeployer } from "../../testing/testing.ts";
+import { archiveOf, createWebService, startDeployer, type TestDeployer } from "../../testing/testing.ts";
 import { startChangeFeed } from "./change-feed.ts";
 
 let berth: TestDeployer;
@@ -13,13 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => berth?.stop());
 
-/** A web service, and its deployments as the database is told of them. */
-async function webService() {
-  const acting = actAs(berth.port, newId("acc"));
-  const environment = await acting.environment();
-  const { id } = await acting.catalog.createService({ ...environment, name: "web", type: "web" });
-  return { ...acting, id, path: environment.at("web") };
-}
+const webService = () => createWebService(berth.port);
 
 /** A deployment that no reconciler moves, as its service is not due. */
 async function still(serviceId: string, version: number, status = "building") {
