@@ -1,6 +1,6 @@
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 
-/** One more piece of a build's log; `seq` counts from 0 in each build. */
+/** Writes a piece of a build's log, unless the deployment is gone; `seq` counts from 0 in each build. */
 export async function appendLog(db: Db, deploymentId: string, seq: number, text: string): Promise<void> {
   await execute(
     db,
@@ -12,7 +12,7 @@ export async function appendLog(db: Db, deploymentId: string, seq: number, text:
   );
 }
 
-/** Drops the pieces before `from`. */
+/** Drops the pieces before `from`, or all. */
 export async function dropLog(db: Db, deploymentId: string, from?: number): Promise<void> {
   await execute(
     db,
@@ -32,7 +32,7 @@ export async function readLog(db: Db, deploymentId: string): Promise<string> {
   return row!.text;
 }
 
-/** The pieces of a build's log that were written after a position. */
+/** Returns at most 32 pieces of a build's log that were written after a position, in order. */
 export function listLogPieces(db: Db, deploymentId: string, position: number) {
   return many<{ position: number; seq: number; text: string }>(
     db,

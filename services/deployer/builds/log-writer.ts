@@ -6,22 +6,22 @@ import { toStorableText } from "../shared/storable-text.ts";
 import { appendLog, dropLog } from "./log-sql.ts";
 
 const FLUSH_MS = 500;
-/** A piece is written at once when it is this long. */
+/** A piece of this size is written at once. */
 const PIECE_BYTES = 64 * 1024;
 
 export type BuildLogWriter = {
   line: (text: string) => void;
-  /** Waits for pieces that are being written: before a transaction, which waits for nothing outside it. */
-  settle: () => Promise<void>;
-  /** Writes what is left; into the transaction `tx` if there is one, and then rejects when it cannot. */
+  /** Waits for pieces that are being written; to be called before a transaction that closes the log. */
+  drain: () => Promise<void>;
+  /** Writes what is left. Failures are logged, but with a transaction `tx` they are thrown. */
   close: (tx?: Db) => Promise<void>;
 };
 
 /**
  * Writes a build's output to the database in pieces while it grows, so that every replica can show it at
- * most a second later. Values of `secrets` are masked, long lines cut, and the oldest pieces dropped when
- * the rest alone is over the cap (docs/deployments.md#build-logs). Expects an empty log, unless its first piece
- * `replaces` what there is: then a build that says no more keeps its log.
+ * most a second later. Values of `secrets` are masked, long lines cut, and the oldest pieces dropped once
+ * the others alone fill the cap (docs/deployments.md#build-logs). Expects an empty log, unless its first piece
+ * `replaces` an earlier one: a resumed build without further output keeps its log.
  */
 export function writeBuildLog(
   pool: Pool,
@@ -32,22 +32,22 @@ export function writeBuildLog(
 ): BuildLogWriter {
   const mask = maskSecrets(secrets);
   const sizes: number[] = [];
-  let [kept, first, waiting, waitingBytes] = [0, 0, "", 0];
+  let [storedBytes, firstSeq, pending, pendingBytes] = [0, 0, "", 0];
   let writing = Promise.resolve();
 
   const write = async (db: Db, text: string, bytes: number) => {
     if (replaces && sizes.length === 0) await dropLog(db, deploymentId);
     await appendLog(db, deploymentId, sizes.length, text);
     sizes.push(bytes);
-    kept += bytes;
-    const before = first;
-    while (kept - sizes[first]! > BUILD_LOG_BYTES) kept -= sizes[first++]!;
-    if (first > before) await dropLog(db, deploymentId, first);
+    storedBytes += bytes;
+    const before = firstSeq;
+    while (storedBytes - sizes[firstSeq]! > BUILD_LOG_BYTES) storedBytes -= sizes[firstSeq++]!;
+    if (firstSeq > before) await dropLog(db, deploymentId, firstSeq);
   };
   const flush = (tx?: Db) => {
-    if (waiting === "") return writing;
-    const [text, bytes] = [waiting, waitingBytes];
-    [waiting, waitingBytes] = ["", 0];
+    if (pending === "") return writing;
+    const [text, bytes] = [pending, pendingBytes];
+    [pending, pendingBytes] = ["", 0];
     if (tx) return writing.then(() => write(tx, text, bytes));
     writing = writing
       .then(() => write(pool, text, bytes))
@@ -58,11 +58,11 @@ export function writeBuildLog(
   return {
     line(text) {
       const line = `${toStorableText(clipLine(mask(text)))}\n`;
-      waiting += line;
-      waitingBytes += Buffer.byteLength(line);
-      if (waitingBytes >= PIECE_BYTES) void flush();
+      pending += line;
+      pendingBytes += Buffer.byteLength(line);
+      if (pendingBytes >= PIECE_BYTES) void flush();
     },
-    async settle() {
+    async drain() {
       clearInterval(timer);
       await writing;
     },

@@ -4,7 +4,7 @@ import { setBuildStage, setCommit } from "../deployments/transitions-sql.ts";
 
 /**
  * Returns callbacks that record a build's stage and commit, one write after the other so that the last stage
- * stays. A write that fails is logged: the build does not depend on it.
+ * remains. A write that fails is only logged.
  */
 export function recordProgress(pool: Pool, deploymentId: string, log: Logger) {
   let recorded = Promise.resolve();
@@ -12,12 +12,14 @@ export function recordProgress(pool: Pool, deploymentId: string, log: Logger) {
   const record = (write: () => Promise<unknown>) => {
     recorded = recorded
       .then(async () => void (await write()))
-      .catch((error) => log.warn({ err: error, deploymentId }, "the build's progress could not be recorded"));
+      .catch((error) =>
+        log.warn({ err: error, deploymentId }, "the progress of a build could not be recorded"),
+      );
   };
   return {
     onStage(stage: string): void {
       newest = stage;
-      // A stage that is over by its turn has been too short to be seen.
+      // A stage that has ended before its write begins was too short to be shown.
       record(async () => stage === newest && setBuildStage(pool, deploymentId, stage));
     },
     onCommit: (commit: string) => record(() => setCommit(pool, deploymentId, commit)),

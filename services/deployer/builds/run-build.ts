@@ -39,7 +39,7 @@ export type BuildDeps = {
 /** A build whose deployment is `building`. */
 export type BegunBuild = { release: ReleaseRow; variables: ResolvedVariables; output: BuildLogWriter };
 
-/** Moves a deployment to `building`. Returns undefined when the deployment moved on or the lease is lost. */
+/** Moves a deployment to `building`. Returns undefined when the deployment moved on or the lease was lost. */
 export async function beginBuild(
   deps: BuildDeps,
   serviceId: string,
@@ -58,7 +58,7 @@ export async function beginBuild(
   const { resumed, buildStartedMs } = moved;
   log.info({ deploymentId, resumed }, "build begins");
   const continues = resumed && builder.resumes === true;
-  // What another process began and this builder cannot go on with starts over: log and files as well.
+  // A build of another process that this builder cannot resume starts over, with an empty log.
   if (resumed && !continues) {
     await builder.discard(release.buildId);
     await dropLog(pool, deploymentId);
@@ -68,8 +68,8 @@ export async function beginBuild(
 }
 
 /**
- * Runs a build to its end and moves the deployment by what came of it. Returns `true` when it broke off by no
- * fault of the source, so that it has to begin again. Never throws.
+ * Runs a build to its end and moves the deployment to `built` or `failed`. Returns `true` when the build broke for a
+ * reason other than its source, so that it has to begin again. Never throws.
  */
 export async function runBuild(deps: BuildDeps, build: BegunBuild, signal: AbortSignal): Promise<boolean> {
   const { pool, log } = deps;
@@ -96,19 +96,19 @@ export async function runBuild(deps: BuildDeps, build: BegunBuild, signal: Abort
     }
     if (signal.reason instanceof BuildHandedOver) await cleanUpHandedOver(deps, release);
     if (signal.aborted) return false;
-    log.error({ err: error, deploymentId }, "the build broke off and begins again");
+    log.error({ err: error, deploymentId }, "the build broke and begins again");
     return true;
   }
 }
 
-/** Returns `false` when the deployment moved on without this build. The end of the log is there when the state is. */
+/** Commits the end of the log with the state `built`. Returns `false` when the deployment moved on without this build. */
 async function finishBuild(
   { pool, owner, log }: BuildDeps,
   { release: { deploymentId }, output }: BegunBuild,
   { artifact, commit }: BuildResult,
 ): Promise<boolean> {
   const built = { deploymentId, artifact, image: imageRef(artifact), commit };
-  await output.settle();
+  await output.drain();
   const moved = await transaction(pool, async (tx) => {
     await output.close(tx);
     const row = await transitions.finishBuild(tx, owner, built);
@@ -120,8 +120,8 @@ async function finishBuild(
 }
 
 /**
- * After a build that was taken away from this process: nobody goes on with one whose deployment has ended, and
- * another process may have looked for what it left before it was there.
+ * Cleans up after a build that was taken from this process: no other one resumes it once its deployment has ended, and
+ * one that cleaned up may have done so before this build wrote its last.
  */
 async function cleanUpHandedOver(
   { pool, builder, log }: BuildDeps,
@@ -132,7 +132,7 @@ async function cleanUpHandedOver(
     if (status === undefined) await builder.discard(buildId!);
     else if (status === "failed" || status === "superseded") await enqueue(pool, [serviceId]);
   } catch (error) {
-    log.warn({ err: error, deploymentId }, "what a handed-over build may have left could not be removed");
+    log.warn({ err: error, deploymentId }, "the output of a build that was handed over could not be removed");
   }
 }
 

@@ -4,7 +4,7 @@ import { type BegunBuild, type BuildDeps, beginBuild, runBuild } from "./run-bui
 export type BuildsDeps = BuildDeps & {
   /** How many builds run at once in this process. */
   buildsAtOnce: number;
-  /** Called when a build of the service is over; `broken` when it has to begin again. */
+  /** Called when a build of the service has ended; `broken` when it has to begin again. */
   ended: (serviceId: string, broken: boolean) => void;
 };
 
@@ -12,7 +12,7 @@ export type Builds = ReturnType<typeof createBuilds>;
 
 type Running = { deploymentId: string; controller: AbortController; done: Promise<void> };
 
-/** The builds of this process, at most one for each service. */
+/** Returns what runs the builds of this process, at most one for each service. */
 export function createBuilds(deps: BuildsDeps) {
   const running = new Map<string, Running>();
 
@@ -26,18 +26,18 @@ export function createBuilds(deps: BuildsDeps) {
     }
   }
 
-  /** Aborts the build of a service; resolves when nothing of it runs in this process. */
+  /** Aborts the build of a service; resolves once nothing of it runs in this process. */
   async function abort(serviceId: string, reason?: BuildHandedOver): Promise<void> {
     const build = running.get(serviceId);
     if (!build) return;
     const { deploymentId, controller, done } = build;
-    deps.log.info({ deploymentId }, reason ? "build is handed over" : "build is stopped");
+    deps.log.info({ deploymentId }, reason ? "handing the build over" : "stopping the build");
     controller.abort(reason);
     await done;
   }
 
   return {
-    /** Moves the deployment to `building` and lets the build run; `false` when the deployment moved on. */
+    /** Moves the deployment to `building` and starts the build; returns `false` when the deployment moved on. */
     async begin(serviceId: string, deploymentId: string): Promise<boolean> {
       const build = await beginBuild(deps, serviceId, deploymentId);
       if (!build) return false;
@@ -50,8 +50,8 @@ export function createBuilds(deps: BuildsDeps) {
     stop: (serviceId: string) => abort(serviceId),
     /** Leaves the build of a service to the process that works on the service next. */
     handOver: (serviceId: string) =>
-      abort(serviceId, new BuildHandedOver("another process goes on with the build")),
-    /** The deployment that is being built for a service. */
+      abort(serviceId, new BuildHandedOver("another process continues the build")),
+    /** Returns the deployment that is being built for a service. */
     current: (serviceId: string) => running.get(serviceId)?.deploymentId,
     hasSlot: () => running.size < deps.buildsAtOnce,
     services: () => [...running.keys()],

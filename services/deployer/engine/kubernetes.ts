@@ -17,7 +17,7 @@ const ROLLOUT_DEADLINE_MS = 300_000;
 
 /**
  * Runs everything on the cluster that this process is in: uploads in an S3 bucket, builds as Jobs, releases as
- * Deployments, addons as StatefulSets. Nothing is kept here, so any number of processes does the same.
+ * Deployments, addons as StatefulSets. It keeps no state of its own, so any number of processes may do the same.
  */
 export async function startKubernetesEngine(config: KubernetesConfig, log: Logger): Promise<Engine> {
   const kube = connectKube();
@@ -75,7 +75,7 @@ export async function startKubernetesEngine(config: KubernetesConfig, log: Logge
     addonServers,
     isBuiltImage: builtImages({ push: config.registryPush, pull: config.registryPull }),
     minReadySeconds: 10,
-    buildsAtOnce: 5, // they run elsewhere, but the time that one waits for a node counts as its own
+    buildsAtOnce: 5, // Jobs run elsewhere, but a build's time includes its wait for a node.
     other: () => false,
     stop: async () => {
       await Promise.all([runtime.stop(), addonServers.stop()]);

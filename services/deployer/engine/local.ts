@@ -18,29 +18,29 @@ import { defaultUploadLimits } from "../store/disk/upload-limits.ts";
 import type { ObjectStore } from "../store/port.ts";
 import { requireSingleInstance } from "./single-instance.ts";
 
-/** Adapters of the ports, chosen by configuration. */
+/** The adapters of the ports, chosen by configuration. */
 export type Engine = {
   runtime: Runtime;
   builder: Builder;
   store: ObjectStore;
   addonServers: AddonServers;
   isBuiltImage: IsBuiltImage;
-  /** How long a release must have been available, where its service does not say. */
+  /** How long a release must have been available to be healthy, if its service does not say. */
   minReadySeconds: number;
-  /** How many builds one process of the deployer has under way. */
+  /** How many builds one process of the deployer runs at once. */
   buildsAtOnce: number;
-  /** Takes requests at this process's port that are the object store's. */
+  /** Answers a request at this process's port if it is for the object store; returns whether it is. */
   other: (req: IncomingMessage, res: ServerResponse) => boolean;
   stop: () => Promise<void>;
 };
 
 /**
  * Runs everything on this machine under DATA_DIR: uploads as files, builds as folders, releases as
- * processes behind one router port. What ran when an earlier process was killed is taken over. Throws while
- * another deployer does the same for this database, or in this folder.
+ * processes behind one router port. Takes over what still runs after an earlier process was killed. Throws while
+ * another deployer does the same for this database or in this folder.
  */
 export async function startLocalEngine(config: LocalConfig, secrets: Secrets, log: Logger): Promise<Engine> {
-  const only = await requireSingleInstance({ url: config.databaseUrl, log });
+  const instance = await requireSingleInstance({ url: config.databaseUrl, log });
   const folder = (name: string) => join(config.dataDir, name);
   const store = createDiskStore({
     folder: folder("store"),
@@ -74,7 +74,7 @@ export async function startLocalEngine(config: LocalConfig, secrets: Secrets, lo
     other(req, res) {
       if (!req.url?.startsWith("/uploads/")) return false;
       store.handle(req, res).catch((err) => {
-        log.error({ err }, "an upload broke");
+        log.error({ err }, "an upload failed");
         res.destroy();
       });
       return true;
@@ -82,7 +82,7 @@ export async function startLocalEngine(config: LocalConfig, secrets: Secrets, lo
     stop: async () => {
       await Promise.all([runtime.stopAll(), redis.stopAll()]);
       await router.close();
-      await only.stop();
+      await instance.stop();
     },
   };
 }

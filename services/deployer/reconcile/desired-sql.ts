@@ -3,7 +3,7 @@ import { BEING_MADE } from "../addons/sql.ts";
 import { epochMs } from "../shared/epoch-ms.ts";
 import type { Desired } from "./plan.ts";
 
-/** All that `plan` has to know of a service; undefined when it is no more. */
+/** Returns what `plan` has to know of a service; undefined when the service no longer exists. */
 export function readDesired(db: Db, serviceId: string) {
   return one<Desired>(
     db,

@@ -14,11 +14,11 @@ export type ActiveDeployment = {
   createdAt: number;
   buildStartedAt?: number | null;
   applyStartedAt?: number | null;
-  /** Until then it waits for addons that its variables name and that are still being made. */
+  /** At most until then it waits for addons that its variables refer to and that are still being created. */
   waitsUntil?: number | null;
 };
 
-/** What the database says about one service. */
+/** What the database says of one service. */
 export type Desired = {
   now: number;
   type: string;
@@ -28,7 +28,7 @@ export type Desired = {
   staged: boolean;
   deleting: boolean;
   addonState?: string | null;
-  /** An addon's password is to be replaced. */
+  /** Whether an addon's password has to be replaced. */
   rotating?: boolean;
   size?: string;
   active?: ActiveDeployment | null;
@@ -36,7 +36,7 @@ export type Desired = {
   live?: { version: number; revision: number; healthy: boolean; scale?: Scale; rolls?: number } | null;
   /** Builds that ended without a release, and releases that are not retained: they may have left something. */
   leftovers: Leftover[];
-  /** Variables may have changed: last and first time since they were compared. */
+  /** When variables may have changed since they were last compared: the last and the first time. */
   dirtyAt?: number | null;
   dirtySince?: number | null;
   /** The runtime's status as recorded. */
@@ -49,22 +49,22 @@ export type RecordedStatus = {
   message?: string | null;
   serving?: number | null;
   url?: string | null;
-  /** The last change of what runs that usage has taken. */
+  /** The time of the last change that usage has recorded. */
   usageAt?: number | null;
 };
 
-/** What is really going on. */
+/** What is observed of one service. */
 export type Observed = {
   runtime?: RuntimeStatus;
-  /** The server of an addon; `shared`: it lives in one of others, which nobody has to look after. */
+  /** The addon's server; `shared` when it lives in a server that the deployer does not run. */
   addon?: AddonStatus | "shared";
-  /** Deployment that this process is building for the service. */
+  /** The deployment that this process is building for the service. */
   building?: string;
-  /** This process can begin another build. */
+  /** Whether this process can begin another build. */
   builderFree: boolean;
 };
 
-/** What the builder may hold for a deployment that needs it no longer. */
+/** What the builder may still hold for a deployment that no longer needs it. */
 export type Leftover = BuildOutput & { deploymentId: string };
 
 /** The addon of a service that is being deleted. */
@@ -72,7 +72,7 @@ export type AddonToRemove = Pick<Addon, "type" | "environmentId">;
 
 export type Action =
   | { do: "tear-down"; addon: AddonToRemove | undefined }
-  /** Makes an addon, or brings its server back or to another size. */
+  /** Creates the addon, restarts its server, or resizes it. */
   | { do: "provision-addon" }
   | { do: "rotate-addon" }
   | { do: "record-addon"; status: AddonStatus }
@@ -83,20 +83,20 @@ export type Action =
   | { do: "fail"; deploymentId: string; stage: string; code: string; message: string }
   /** Applies the live release again, with the current variables. */
   | { do: "reapply-live" }
-  /** The runtime runs something that is nobody's release. */
+  /** Removes what the runtime runs and is no release of the service. */
   | { do: "remove-stray" }
   | { do: "compare-variables" }
-  /** Brings the live release to the configured replicas and size. */
+  /** Scales the live release to the configured replicas and size. */
   | { do: "scale" }
-  /** Rolls the live release as often as users asked for it. */
+  /** Rolls the live release, which users asked to restart. */
   | { do: "roll" }
   | { do: "record-status"; status: RuntimeStatus };
 
 export type Plan = { actions: Action[]; wakeAt?: number };
 
 /**
- * What to do next for one service, and when to look again if nothing happens (docs/architecture.md#reconciler). Pure:
- * everything it knows is given, and doing an action twice is doing it once.
+ * Returns what to do next for one service, and when to plan again if nothing happens before
+ * (docs/architecture.md#reconciler). Pure; an action that is performed twice has the effect of one.
  */
 export function plan(desired: Desired, observed: Observed, timeouts: Timeouts): Plan {
   const stop: Action[] = observed.building ? [{ do: "stop-build" }] : [];
@@ -105,23 +105,23 @@ export function plan(desired: Desired, observed: Observed, timeouts: Timeouts): 
   if (!isDeployable(desired.type)) return { actions: planAddon(desired, observed.addon) };
 
   const { active } = desired;
-  const wanted = active?.status === "building" && active.id === observed.building;
-  const cleaning: Action[] = wanted ? [] : stop;
+  const buildsActive = active?.status === "building" && active.id === observed.building;
+  const cleaning: Action[] = buildsActive ? [] : stop;
   cleaning.push(...desired.leftovers.map((left) => ({ do: "discard" as const, ...left })));
 
-  const pipeline = active ? planDeployment(active, desired.now, observed, timeouts) : { actions: [] };
-  // What is about to be applied brings its own variables and replaces what runs.
-  const applying = pipeline.actions.some((action) => action.do === "apply");
+  const deployment = active ? planDeployment(active, desired.now, observed, timeouts) : { actions: [] };
+  // A deployment that is about to be applied brings its own variables and replaces what runs.
+  const applying = deployment.actions.some((action) => action.do === "apply");
   const release = applying ? { actions: [] } : planRelease(desired, observed, timeouts);
   return {
-    actions: [...cleaning, ...pipeline.actions, ...release.actions],
-    wakeAt: earliest(pipeline.wakeAt, release.wakeAt),
+    actions: [...cleaning, ...deployment.actions, ...release.actions],
+    wakeAt: earliest(deployment.wakeAt, release.wakeAt),
   };
 }
 
 function planAddon(desired: Desired, server: Observed["addon"]): Action[] {
   const { addonState, recorded } = desired;
-  // What failed for want of something is made once that is there.
+  // One that failed is tried again: what it lacked may be there by now.
   if (addonState !== "ready") return [{ do: "provision-addon" }];
   const shared = server === "shared";
   const actions: Action[] = [];
@@ -158,21 +158,24 @@ function planDeployment(active: ActiveDeployment, now: number, observed: Observe
       wakeAt: deadline,
     };
   }
-  const queued = active.createdAt + timeouts.queueMs;
-  if (status === "queued" && (active.fromSource || !active.applyStartedAt) && now >= queued)
+  const queueDeadline = active.createdAt + timeouts.queueMs;
+  if (status === "queued" && (active.fromSource || !active.applyStartedAt) && now >= queueDeadline)
     return fail(
       "queue",
       "queue_deadline_exceeded",
-      `It could not begin within ${minutes(timeouts.queueMs)}.`,
+      `The deployment could not begin within ${minutes(timeouts.queueMs)}.`,
     );
   if (status === "queued" && active.fromSource)
-    return { actions: observed.builderFree ? [{ do: "build", deploymentId: id }] : [], wakeAt: queued };
+    return {
+      actions: observed.builderFree ? [{ do: "build", deploymentId: id }] : [],
+      wakeAt: queueDeadline,
+    };
   const deadline = (active.applyStartedAt ?? now) + timeouts.applyMs;
   if (now >= deadline)
     return fail(
       "apply",
       "apply_deadline_exceeded",
-      `It could not be applied within ${minutes(timeouts.applyMs)}.`,
+      `The deployment could not be applied within ${minutes(timeouts.applyMs)}.`,
     );
   const { waitsUntil } = active;
   if (waitsUntil && now < waitsUntil) return { actions: [], wakeAt: Math.min(waitsUntil, deadline) };
@@ -183,7 +186,7 @@ function planRelease(desired: Desired, observed: Observed, timeouts: Timeouts): 
   const { live, active, now } = desired;
   const { runtime } = observed;
   if (!live) return { actions: runtime && !active ? [{ do: "remove-stray" }] : [] };
-  // A release that was applied by a process which died before it could record it, and then was superseded.
+  // Applied by a process that died before it could record it, and superseded since.
   const stray = runtime && runtime.version > live.version && runtime.version !== active?.version;
   if (stray) return { actions: active ? [] : [{ do: "remove-stray" }, { do: "reapply-live" }] };
   if (!runtime || runtime.version < live.version || runtime.revision < live.revision || runtime.drifted)
@@ -200,7 +203,7 @@ function planRelease(desired: Desired, observed: Observed, timeouts: Timeouts): 
     : undefined;
   if (due === undefined ? current && runtime.revision > live.revision : now >= due)
     return { actions: [...actions, { do: "compare-variables" }] };
-  // After a refresh it may be done: what is applied again is rolled by that.
+  // Only once variables are compared: a release that is applied again for them is rolled by that.
   if (current && (runtime.rolls ?? 0) < (live.rolls ?? 0)) actions.push({ do: "roll" });
   return { actions, wakeAt: due };
 }
@@ -224,7 +227,7 @@ function needsScaling(live: NonNullable<Desired["live"]>, { version, scale }: Ru
   return scale.replicas !== live.scale.replicas || scale.size !== live.scale.size;
 }
 
-/** Whether usage has not taken all changes of what runs. */
+/** Whether usage has not recorded all changes that were reported. */
 function hasUnrecordedUsage({ usage }: { usage?: UsageChange[] }, { usageAt }: RecordedStatus): boolean {
   const last = usage?.at(-1);
   return last !== undefined && last.at !== usageAt;

@@ -13,14 +13,14 @@ export type ReconcileDeps = {
   runtime: Runtime;
   addonServers: AddonServers;
   builds: Builds;
-  /** Performs an action; whether the service has to be planned again at once. */
+  /** Performs an action; returns whether the service has to be planned again at once. */
   perform: (serviceId: string, action: Action) => Promise<boolean>;
   /** Called with a service whose build waits until this process can begin another. */
   waitForSlot: (serviceId: string) => void;
   stopping: AbortSignal;
 };
 
-/** More rounds than any service needs: past it the others get their turn. */
+/** More rounds than a service needs; after them the others get their turn. */
 const ROUNDS = 10;
 const NEXT_TURN_MS = 1_000;
 
@@ -36,16 +36,16 @@ export async function reconcileService(deps: ReconcileDeps, serviceId: string): 
     const timeouts = { ...TIMEOUTS, buildMs: entitlementsOf(desired.tier).buildMs };
     const { actions, wakeAt } = plan(desired, observed, timeouts);
     if (!observed.builderFree && desired.active?.fromSource) deps.waitForSlot(serviceId);
-    let moved = false;
-    for (const action of actions) moved = (await deps.perform(serviceId, action)) || moved;
-    if (!moved) return wakeAt && Math.max(0, wakeAt - desired.now);
+    let again = false;
+    for (const action of actions) again = (await deps.perform(serviceId, action)) || again;
+    if (!again) return wakeAt && Math.max(0, wakeAt - desired.now);
   }
   return NEXT_TURN_MS;
 }
 
 async function observe(deps: ReconcileDeps, serviceId: string, desired: Desired): Promise<Observed> {
   const builderFree = deps.builds.hasSlot();
-  const runtime = storable(await deps.runtime.status(serviceId));
+  const runtime = withStorableMessage(await deps.runtime.status(serviceId));
   const building = deps.builds.current(serviceId);
   return { runtime, addon: await observeAddon(deps, serviceId, desired), building, builderFree };
 }
@@ -60,6 +60,6 @@ async function observeAddon(
   return addonServers.ownServer.includes(addon.type) ? addonServers.status(addon) : "shared";
 }
 
-function storable(status: RuntimeStatus | undefined): RuntimeStatus | undefined {
+function withStorableMessage(status: RuntimeStatus | undefined): RuntimeStatus | undefined {
   return status?.message === undefined ? status : { ...status, message: toStorableText(status.message) };
 }

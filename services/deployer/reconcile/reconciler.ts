@@ -43,8 +43,8 @@ const SWEEP_MS = 3_600_000;
 
 /**
  * Brings every service from what is observed to what is desired (docs/architecture.md#reconciler).
- * Several processes share the work by leases on rows; a service is worked on by one at a time. Woken by
- * notifications and by the runtime's watch, and by the clock where those are missed.
+ * Several processes share the work by leases on rows; one at a time works on a service. Notifications
+ * and the watches of runtime and addon servers wake it; a periodic comparison finds what they missed.
  */
 export async function startReconciler(deps: ReconcilerDeps) {
   const { pool, runtime, store, addonServers, log } = deps;
@@ -57,7 +57,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
     ...deps,
     owner,
     ended(serviceId, broken) {
-      queue?.ended(serviceId, broken);
+      queue?.backgroundEnded(serviceId, broken);
       for (const waiting of waitingForSlot) queue?.enqueue(waiting);
       waitingForSlot.clear();
     },
@@ -73,7 +73,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
   };
   const wake = () => queue?.wake();
 
-  /** A build whose lease was lost is another process's now. */
+  /** Prolongs the leases of work in progress. A build whose lease is lost belongs to another process. */
   async function renew(): Promise<void> {
     for (const serviceId of (await queue?.renew()) ?? []) await builds.handOver(serviceId);
   }
@@ -82,34 +82,29 @@ export async function startReconciler(deps: ReconcilerDeps) {
     await store.sweep(new Date(Date.now() - UPLOAD_SWEEP_MS), UPLOADS);
     await expireAllArtifacts(pool);
   }
-  const listener = await startLeaseSession({
-    url: deps.databaseUrl,
-    owner,
-    wake,
-    log,
-  });
+  const session = await startLeaseSession({ url: deps.databaseUrl, owner, wake, log });
   const step = (serviceId: string) => reconcileService(reconcileDeps, serviceId);
   queue = startWorkQueue({ pool, log, owner, step, background: builds.services });
   addonServers.watch((serviceId) => queue?.enqueue(serviceId));
   const unwatch = runtime.watch((status) => queue?.enqueue(status.serviceId));
   const failed = (error: unknown) =>
-    log.warn({ err: error }, "could not look after the services; it is tried again");
+    log.warn({ err: error }, "a periodic task of the reconciler failed; it will be repeated");
   const timers = [
     every(RENEW_MS, renew, { atOnce: true, failed }),
     every(RESYNC_MS, () => resync({ ...deps, wake }), { atOnce: true, failed }),
     every(SWEEP_MS, sweep, { atOnce: true, failed }),
   ];
   return {
-    /** Ends what is under way without deciding it: the next process goes on from there. */
+    /** Ends the work in progress without deciding it: the process that takes over continues from there. */
     stop: async () => {
       stopping.abort();
-      const ended = Promise.all(timers.map((timer) => timer.stop()));
+      const timersEnded = Promise.all(timers.map((timer) => timer.stop()));
       unwatch();
       await queue?.stop();
       await builds.handOverAll();
-      await ended;
+      await timersEnded;
       await releaseAll(pool, owner).catch(() => {});
-      await listener.stop();
+      await session.stop();
     },
   };
 }

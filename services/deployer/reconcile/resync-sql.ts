@@ -3,7 +3,7 @@ import { lastChangeAt } from "../usage/sql.ts";
 
 // Finds where notifications were missed: services whose row, runtime and addon servers do not agree.
 
-/** Enqueues each service whose row differs from `held`, which is all that the runtime holds. */
+/** Enqueues each service whose row differs from `held`, the complete list of what the runtime holds. */
 export function enqueueDrifted(
   db: Db,
   held: {
@@ -55,7 +55,7 @@ export function enqueueUnfinished(db: Db) {
   );
 }
 
-/** Enqueues each addon of these `types` whose row differs from `held`, which is every server that is known. */
+/** Enqueues each addon of these `types` whose row differs from `held`, the complete list of addon servers. */
 export function enqueueDriftedAddons(
   db: Db,
   held: { serviceId: string; running: boolean; size: string; usage: { at: number }[] }[],
@@ -82,7 +82,7 @@ export function enqueueDriftedAddons(
   );
 }
 
-/** Returns those of the ids that no service has. */
+/** Returns those of the ids that belong to no service. */
 export async function listStrays(db: Db, serviceIds: string[]): Promise<string[]> {
   const strays = await many<{ id: string }>(
     db,

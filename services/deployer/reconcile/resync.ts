@@ -11,7 +11,7 @@ export type ResyncDeps = {
   runtime: Runtime;
   addonServers: AddonServers;
   log: Logger;
-  /** Looks for due services now. */
+  /** Has the work queue claim due services now. */
   wake: () => void;
 };
 

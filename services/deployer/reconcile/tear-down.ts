@@ -71,7 +71,7 @@ async function removeReleases(deps: TearDownDeps, serviceId: string): Promise<Bu
   return outputs;
 }
 
-/** Throws when a process that stood still began or ended a build after `removed` was read. */
+/** Throws when another process, which had stalled, began or ended a build after `removed` was read. */
 async function refuseLateBuilds(tx: Tx, serviceId: string, removed: BuildOutput[]): Promise<void> {
   await lockDeployments(tx, serviceId);
   const isRemoved = (output: BuildOutput) => removed.some((other) => isDeepStrictEqual(output, other));

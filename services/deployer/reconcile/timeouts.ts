@@ -1,12 +1,12 @@
 /** Deadlines and pauses of the reconciler in milliseconds (docs/deployments.md#deadlines, docs/variables.md#delivery). */
 export type Timeouts = {
-  /** A deployment has to leave the queue within this time. */
+  /** How long a deployment may wait in the queue. */
   queueMs: number;
   buildMs: number;
   applyMs: number;
-  /** Quiet time after a change of variables before services take it. */
+  /** How long variables have to stay unchanged before services take them. */
   debounceMs: number;
-  /** They take it after this long even if changes keep coming. */
+  /** Services take changed variables after this time even if changes keep coming. */
   debounceMaxMs: number;
 };
 

@@ -17,7 +17,7 @@ export function scaleRelease(deps: AdjustDeps, serviceId: string): Promise<boole
   });
 }
 
-/** Rolls the live release as often as users asked for it. Returns `false` as `scaleRelease` does. */
+/** Rolls the live release, as users asked for it. Returns `false` as `scaleRelease` does. */
 export function rollRelease(deps: AdjustDeps, serviceId: string): Promise<boolean> {
   return adjustLive(deps, serviceId, async ({ version, rolls }) => {
     await deps.runtime.roll(serviceId, version, rolls);

@@ -22,16 +22,16 @@ export type ApplyDeps = {
   log: Logger;
   /** Owner of this process's leases. */
   owner: number;
-  /** Where a service's configuration has none: 1 s on one machine, 10 s on a cluster. */
+  /** For services whose configuration has none: 1 s on one machine, 10 s on a cluster. */
   minReadySeconds: number;
 };
 
-/** A release with the variables it is to have. */
+/** A release with its variables and their revision. */
 type Resolved = { row: sql.ReleaseRow; variables: ResolvedVariables; revision: number };
 
 /**
- * Applies a deployment (docs/deployments.md#states). Returns `false` when there is nothing to do any more: it
- * is not the newest, has ended, or belongs to another process.
+ * Applies a deployment (docs/deployments.md#states). Returns `false` when nothing is left to do: the deployment is not
+ * the newest, has ended, or belongs to another process.
  */
 export async function applyDeployment(
   deps: ApplyDeps,
@@ -39,7 +39,7 @@ export async function applyDeployment(
   deploymentId: string,
 ): Promise<boolean> {
   const { pool, log } = deps;
-  // The row before the variables: what is marked as changed after it was read is compared again.
+  // The row before the variables: a change that is marked after the row was read is compared again.
   const row = await sql.findRelease(pool, deploymentId);
   if (!row || (row.status !== "queued" && row.status !== "built")) return false;
   const [begun, variables] = await Promise.all([
@@ -67,7 +67,7 @@ function applyLocked(deps: ApplyDeps, { row, variables, revision }: Resolved): P
     if (!moved) return false;
     await recordApplied(deps, tx, { row, variables, revision });
     await emit(tx, DeploymentAppliedSchema, moved.accountId, { ...moved, deploymentId });
-    // Last: what the runtime took cannot be rolled back, but it takes the same again after a crash.
+    // Last: what the runtime took cannot be rolled back, but after a crash it is applied once more.
     await applyToRuntime(deps, tx, { row, variables, revision });
     return true;
   });
@@ -125,7 +125,10 @@ async function recordApplied({ secrets }: ApplyDeps, tx: Tx, { row, variables, r
     await setWarnings(tx, row.deploymentId, "resolve", variables.warnings);
 }
 
-/** Committed before the runtime sees it; the same variables keep theirs. Undefined without the lease. */
+/**
+ * Returns the revision of these variables, the same while they do not change; undefined when the lease was lost.
+ * Committed before the runtime sees it.
+ */
 async function assignRevision(
   { pool, owner }: ApplyDeps,
   row: sql.ReleaseRow,
@@ -135,7 +138,7 @@ async function assignRevision(
   return sql.assignRevision(pool, owner, row.serviceId, fingerprint);
 }
 
-/** Another process that held the lease meanwhile may have assigned a newer one. */
+/** Throws when another process, which held the lease meanwhile, has assigned a newer revision. */
 function requireRevision(service: sql.LeasedService, revision: number): void {
   if (service.revision !== revision) throw new Error("the variables changed while the release was prepared");
 }
@@ -154,7 +157,7 @@ async function resolveOrWarn(
   });
 }
 
-/** Whether the deployment waits for addons that are still being made: it is planned again when they are ready. */
+/** Returns whether the deployment waits for addons that are still being created: it is planned again with them. */
 async function waitsForAddons(
   { pool, owner }: ApplyDeps,
   deploymentId: string,

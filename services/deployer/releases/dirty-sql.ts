@@ -4,14 +4,14 @@ import { TIMEOUTS } from "../reconcile/timeouts.ts";
 
 const SCOPE_COLUMNS = { project: "project_id", environment: "environment_id", service: "id" };
 
-/** Whether a word names a scope of variables. */
+/** Whether a scope of variables is one that services are under. */
 export function isScope(scope: string): scope is keyof typeof SCOPE_COLUMNS {
   return Object.hasOwn(SCOPE_COLUMNS, scope);
 }
 
 /**
- * The variables under a scope may have changed: its services compare them after a quiet time. Also those
- * that were never applied, as one may be applying the old set at this moment.
+ * Marks the services under a scope whose variables may have changed: they compare them once changes pause. A service
+ * that was never applied is marked too, as the old variables may be applied at this moment.
  */
 export async function markDirty(db: Db, scope: keyof typeof SCOPE_COLUMNS, scopeId: string): Promise<void> {
   await execute(

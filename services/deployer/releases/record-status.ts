@@ -12,8 +12,8 @@ import { recordUsage } from "../usage/intervals.ts";
 import { recordStatus } from "./sql.ts";
 
 /**
- * Records what the runtime does with the live release: state, usage, the first time it is healthy and why it is
- * not, with their events. Records nothing when another process holds the service's lease.
+ * Records the status of a service's release: its state, usage, when it was first healthy or why it is not, and
+ * emits their events. Records nothing when another process holds the service's lease.
  */
 export async function recordReleaseStatus(
   { pool, owner }: { pool: Pool; owner: number },

@@ -5,7 +5,7 @@ import type { RecordedStatus } from "../reconcile/plan.ts";
 import type { RuntimeStatus } from "../runtime/port.ts";
 import { epochMs } from "../shared/epoch-ms.ts";
 
-/** A service with one of its deployments, as its release is made of them. */
+/** A service with one of its deployments: all that a release is made of but the variables. */
 export type ReleaseRow = {
   serviceId: string;
   accountId: string;
@@ -30,7 +30,7 @@ export type ReleaseRow = {
   fingerprint?: string;
   revision: number;
   appliedRevision?: number;
-  /** How often users asked to roll the live release. */
+  /** How often users asked for a restart. */
   rolls: number;
   dirtyAt?: string;
   tier?: string;
@@ -62,9 +62,9 @@ export function findLiveRelease(db: Db, serviceId: string) {
 export type LeasedService = { liveVersion?: number; revision: number };
 
 /**
- * Locks a service that the owner still holds the lease of, so that nothing is accepted, deleted or applied
- * meanwhile. Undefined: somebody else works on it now, or it is being deleted. A process that stands still
- * while it holds the lock loses it.
+ * Locks a service whose lease the owner holds, so that nothing is accepted, deleted or applied meanwhile. Returns
+ * undefined when another process holds the lease or the service is being deleted. A process that stalls for 60 s while
+ * it holds the lock loses it.
  */
 export function lockWhileLeased(db: Db, owner: number, serviceId: string) {
   return one<LeasedService>(
@@ -78,7 +78,10 @@ export function lockWhileLeased(db: Db, owner: number, serviceId: string) {
   );
 }
 
-/** The revision of a set of variables: the last one for the same fingerprint, else the next. */
+/**
+ * Returns the revision of a set of variables: the last one for the same fingerprint, else the next; undefined when the
+ * owner does not hold the lease.
+ */
 export async function assignRevision(db: Db, owner: number, serviceId: string, fingerprint: string) {
   const row = await one<{ revision: number }>(
     db,
@@ -92,12 +95,13 @@ export async function assignRevision(db: Db, owner: number, serviceId: string, f
   return row?.revision;
 }
 
-/** How long a deployment waits for addons that its variables name, from when it is about to be applied. */
+/** How long a deployment that is about to be applied waits for addons that its variables refer to. */
 const ADDON_WAIT = "interval '60 seconds'";
 
 /**
- * Lets a deployment wait for those of the named addons that are still being made, and gives them; undefined when
- * there are none, or it has waited long enough. One that has just come counts once: its keys are asked for again.
+ * Has a deployment wait for those of the named addons that are still being created, and returns their names; undefined
+ * when there are none, or when it has waited long enough. An addon that has just become ready counts once, so that its
+ * keys are asked for again.
  */
 export async function awaitAddons(db: Db, owner: number, deploymentId: string, names: string[]) {
   const row = await one<{ awaits: string[] }>(
@@ -116,14 +120,23 @@ export async function awaitAddons(db: Db, owner: number, deploymentId: string, n
   return row?.awaits;
 }
 
+/** Clears the mark of changed variables, unless they changed after the parameter's `dirtyAt`. */
+const clearDirty = (dirtyAt: string) =>
+  ["dirty_since", "dirty_at"]
+    .map(
+      (column) =>
+        `${column} = case when dirty_at is distinct from ${dirtyAt}::timestamptz then ${column} end`,
+    )
+    .join(", ");
+
 /**
- * Notes which release the runtime took, with the sealed marks of its variables. Variables count as compared unless they changed since `dirtyAt`
- * was read.
+ * Records the release that is applied, with the sealed digests of its variables. They count as compared unless they
+ * changed after `dirtyAt` was read.
  */
 export function recordRelease(
   db: Db,
   release: { serviceId: string; version: number; revision: number; dirtyAt?: string },
-  variables: Buffer,
+  digests: Buffer,
 ) {
   return execute(
     db,
@@ -131,27 +144,23 @@ export function recordRelease(
     `update services set runtime_state = case when live_version = $2 and applied_revision = $3
          then runtime_state else 'starting' end,
        live_version = $2, applied_revision = $3, pending_variables = false, applied_variables = $5,
-       dirty_since = case when dirty_at is not distinct from $4::timestamptz then null else dirty_since end,
-       dirty_at = case when dirty_at is not distinct from $4::timestamptz then null else dirty_at end
+       ${clearDirty("$4")}
      where id = $1`,
-    [release.serviceId, release.version, release.revision, release.dirtyAt, variables],
+    [release.serviceId, release.version, release.revision, release.dirtyAt, digests],
   );
 }
 
-/** Variables were compared and nothing is applied: they are the same, or wait for the next deploy. */
+/** Records that variables were compared and not applied: they are the same or, if `pending`, wait for the next deploy. */
 export function recordComparison(db: Db, serviceId: string, pending: boolean, dirtyAt: string | undefined) {
   return execute(
     db,
     "release_compared",
-    `update services set pending_variables = $2,
-       dirty_since = case when dirty_at is not distinct from $3::timestamptz then null else dirty_since end,
-       dirty_at = case when dirty_at is not distinct from $3::timestamptz then null else dirty_at end
-     where id = $1`,
+    `update services set pending_variables = $2, ${clearDirty("$3")} where id = $1`,
     [serviceId, pending, dirtyAt],
   );
 }
 
-/** Records what the runtime does; gives what was recorded before. */
+/** Records a runtime's status; returns what was recorded before, or undefined when the owner does not hold the lease. */
 export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
   return one<RecordedStatus & { accountId: string }>(
     db,
@@ -174,7 +183,7 @@ export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
   );
 }
 
-/** The runtime has nothing for the service, for a reason that trying again does not cure. */
+/** Records that nothing runs for the service, for a reason that another try does not change. */
 export function recordUnappliable(db: Db, serviceId: string, message: string) {
   return execute(
     db,

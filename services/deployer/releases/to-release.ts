@@ -3,8 +3,8 @@ import type { ReleaseRow } from "./sql.ts";
 import type { ResolvedVariables } from "./variables-client.ts";
 
 /**
- * Returns what the runtime is to run for a deployment with these variables. `minReadySeconds` holds where the
- * service's configuration has none.
+ * Returns the release of a deployment with these variables. `minReadySeconds` is for services whose configuration has
+ * none.
  */
 export function toRelease(
   row: ReleaseRow,

@@ -3,31 +3,32 @@ import type { InternalService } from "../../../proto/gen/berth/variables/v1/inte
 import { newNotice } from "../deployments/fail-deployment.ts";
 import type { StoredNotice } from "../deployments/sql.ts";
 
-/** A service's current variables. `values` and `secrets` hold plaintext: used at once, never stored. */
+/** A service's current variables. `values` and `secrets` hold plaintext and are never stored. */
 export type ResolvedVariables = {
   values: Record<string, string>;
-  /** The sensitive ones among the values, and their names. */
+  /** The values of the sensitive variables. */
   secrets: string[];
+  /** The names of the sensitive variables. */
   sensitive: string[];
   /** Changes exactly when a name or a value changes. */
   fingerprint: string;
-  /** The variables that are left out, and why. */
+  /** The variables that are left out of the release, and why. */
   dangling: { name: string; reason: string }[];
-  /** The same as warnings of a deployment. */
+  /** `dangling` as warnings of a deployment. */
   warnings: StoredNotice[];
-  /** Names of services that connections refer to and that have published nothing yet. */
+  /** Names of services that connections refer to and that have not published their keys yet. */
   unpublished: string[];
 };
 
 export type ResolveVariables = (serviceId: string) => Promise<ResolvedVariables>;
 
-/** The platform says where a process listens. */
+/** The platform sets it, whatever the variables say. */
 const PORT = "PORT";
 const SENTENCES: Record<string, string> = {
   port_reserved: "the platform sets it; config.port is the port that a container listens on",
 };
 
-/** The variables service did not answer; trying again may help. `message` is a sentence for users. */
+/** The variables service did not answer; a later try may succeed. `message` is a sentence for users. */
 export class VariablesUnavailable extends Error {
   override name = "VariablesUnavailable";
   constructor(cause?: unknown) {
@@ -35,7 +36,7 @@ export class VariablesUnavailable extends Error {
   }
 }
 
-/** Returns a function that asks the variables service. It throws `VariablesUnavailable`. */
+/** Returns a function that asks the variables service, and throws `VariablesUnavailable` when that does not answer. */
 export function createVariablesResolver(
   client: Pick<Client<typeof InternalService>, "resolveRelease">,
 ): ResolveVariables {

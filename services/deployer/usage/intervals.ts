@@ -11,30 +11,28 @@ import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { UsageChange } from "../runtime/port.ts";
 import * as sql from "./sql.ts";
 
-export type UsageStep =
-  | { do: "start" | "resize"; at: number; replicas: number; size: string }
-  | { do: "stop"; at: number };
+export type UsageStep = ({ do: "start" | "resize"; at: number } & sql.Amount) | { do: "stop"; at: number };
 
-/** What is known of a service's usage. Times in ms. */
+/** What the database says of a service's usage. Times in ms. */
 export type UsageFacts = {
-  /** The running interval. */
-  open?: { replicas: number; size: string; seenAt: number } | null;
-  /** The last change that was taken. */
-  takenUntil?: number | null;
-  /** Where a change does not tell it. */
+  /** The open interval. */
+  open?: (sql.Amount & { seenAt: number }) | null;
+  /** The time of the last change that was recorded. */
+  recordedUntil?: number | null;
+  /** For changes that do not name their size. */
   size: string;
 };
 
 /**
- * What has to happen with a service's interval for the changes that the runtime tells; pure. A change that
- * was taken already does nothing. When the changes do not reach back to the last one taken, the runtime has
- * lost what it knew: the interval ends when it was last seen, to the customer's favour.
+ * Returns the steps that bring a service's interval up to date with the changes that the runtime reports; pure. Changes
+ * that were recorded before add no steps. When the changes do not reach back to the last recorded one, the runtime
+ * has lost its journal: the interval ends when it was last seen, in the customer's favour.
  */
 export function usageSteps(facts: UsageFacts, changes: UsageChange[]): UsageStep[] {
-  const taken = facts.takenUntil ?? undefined;
-  const fresh = changes.filter(({ at }) => taken === undefined || at > taken);
+  const recorded = facts.recordedUntil ?? undefined;
+  const fresh = changes.filter(({ at }) => recorded === undefined || at > recorded);
   const steps: UsageStep[] = [];
-  let open: { replicas: number; size: string } | undefined = facts.open ?? undefined;
+  let open: sql.Amount | undefined = facts.open ?? undefined;
   if (facts.open && fresh.length > 0 && fresh.length === changes.length) {
     steps.push({ do: "stop", at: Math.min(facts.open.seenAt, fresh[0]!.at) });
     open = undefined;
@@ -54,8 +52,8 @@ export function usageSteps(facts: UsageFacts, changes: UsageChange[]): UsageStep
 }
 
 /**
- * Takes the changes that the runtime tells of a service, in the transaction that records its state: interval
- * rows and events follow together, each change once.
+ * Records the changes that the runtime reports of a service in its interval and emits their events, each change once.
+ * To be called in the transaction that records the service's state.
  */
 export async function recordUsage(tx: Tx, serviceId: string, changes: UsageChange[] = []): Promise<void> {
   const last = changes.at(-1);
@@ -67,31 +65,31 @@ export async function recordUsage(tx: Tx, serviceId: string, changes: UsageChang
     else if (step.do === "resize") await resize(tx, serviceId, step, at);
     else await stopUsage(tx, [serviceId], at);
   }
-  await sql.setTaken(tx, serviceId, last.at);
+  await sql.setRecordedUntil(tx, serviceId, last.at);
 }
 
-/** An addon whose server is not ours runs from now on. */
+/** Opens the interval of an addon that lives in a server which the deployer does not run. */
 export async function startUsage(tx: Tx, serviceId: string): Promise<void> {
   const facts = await sql.lockUsage(tx, serviceId);
   if (facts && !facts.open) await start(tx, serviceId, { replicas: 1, size: facts.size }, facts.now);
 }
 
-/** An addon has another size from now on. */
+/** Changes the size in a service's open interval, from now on. */
 export async function resizeUsage(tx: Tx, serviceId: string, size: string): Promise<void> {
   const facts = await sql.lockUsage(tx, serviceId);
   if (facts?.open && facts.open.size !== size)
     await resize(tx, serviceId, { replicas: facts.open.replicas, size }, facts.now);
 }
 
-/** The services stop being paid for, at `at` (ms) or now: also when they are marked as being deleted. */
+/** Ends the intervals of services at `at` (ms) or now, also of services that are being deleted. */
 export async function stopUsage(tx: Tx, serviceIds: string[], at?: number): Promise<void> {
   for (const { endedMs, ...ended } of await sql.closeIntervals(tx, serviceIds, at))
     await emit(tx, UsageStoppedSchema, ended.accountId, { ...ended, at: timestampFromMs(endedMs) });
 }
 
 /**
- * Notes that these services (and the addons that live in a server of others: those of the `shared` types) run
- * at this moment, and tells of each interval every five minutes.
+ * Records that these services and all addons of the `shared` types run now, and emits a heartbeat event of each interval
+ * every five minutes.
  */
 export async function recordHeartbeats(pool: Pool, running: string[], shared: string[]): Promise<void> {
   await sql.markSeen(pool, running, shared);
@@ -101,14 +99,12 @@ export async function recordHeartbeats(pool: Pool, running: string[], shared: st
   });
 }
 
-type Amount = { replicas: number; size: string };
-
-async function start(tx: Tx, serviceId: string, amount: Amount, at: number): Promise<void> {
+async function start(tx: Tx, serviceId: string, amount: sql.Amount, at: number): Promise<void> {
   const begun = await sql.openInterval(tx, newId("uin"), serviceId, amount, at);
   if (begun) await emit(tx, UsageStartedSchema, begun.accountId, { ...begun, at: timestampFromMs(at) });
 }
 
-async function resize(tx: Tx, serviceId: string, amount: Amount, at: number): Promise<void> {
+async function resize(tx: Tx, serviceId: string, amount: sql.Amount, at: number): Promise<void> {
   const resized = await sql.resizeInterval(tx, serviceId, amount, at);
   if (resized) await emit(tx, UsageResizedSchema, resized.accountId, { ...resized, at: timestampFromMs(at) });
 }

@@ -2,15 +2,16 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import { epochMs } from "../shared/epoch-ms.ts";
 
-/** An interval as its events tell it. */
-export type IntervalRow = {
+/** What a service uses. */
+export type Amount = { replicas: number; size: string };
+
+/** An interval as its events show it. */
+export type IntervalRow = Amount & {
   accountId: string;
   projectId: string;
   environmentId: string;
   serviceId: string;
   serviceType: string;
-  size: string;
-  replicas: number;
   intervalId: string;
   seq: number;
 };
@@ -19,18 +20,18 @@ const INTERVAL = `account_id as "accountId", project_id as "projectId", environm
   service_id as "serviceId", type as "serviceType", size, replicas, id as "intervalId"`;
 const HEARTBEAT = "interval '5 minutes'";
 
-/** Locks a service that is not being deleted, and gives what is known of its usage; times in ms. */
+/** Locks a service and returns what is recorded of its usage, times in ms; undefined when it is being deleted. */
 export function lockUsage(db: Db, serviceId: string) {
   return one<{
     now: number;
     size: string;
-    takenUntil?: number;
-    open?: { replicas: number; size: string; seenAt: number };
+    recordedUntil?: number;
+    open?: Amount & { seenAt: number };
   }>(
     db,
     "usage_lock",
     `select floor(${epochMs("clock_timestamp()")}) as now, s.config ->> 'size' as size,
-       ${epochMs("s.usage_at")} as "takenUntil",
+       ${epochMs("s.usage_at")} as "recordedUntil",
        (select jsonb_build_object('replicas', u.replicas, 'size', u.size, 'seenAt', floor(${epochMs("u.seen_at")}))
         from usage_intervals u where u.service_id = s.id) as open
      from services s where s.id = $1 and s.deleting_at is null for no key update of s`,
@@ -38,18 +39,12 @@ export function lockUsage(db: Db, serviceId: string) {
   );
 }
 
-/** Remembers the last change of the runtime's that was taken. */
-export function setTaken(db: Db, serviceId: string, at: number) {
+/** Records the time of the last change that was recorded (ms). */
+export function setRecordedUntil(db: Db, serviceId: string, at: number) {
   return execute(db, "usage_taken", "update services set usage_at = $2 where id = $1", [serviceId, iso(at)]);
 }
 
-export function openInterval(
-  db: Db,
-  id: string,
-  serviceId: string,
-  amount: { replicas: number; size: string },
-  at: number,
-) {
+export function openInterval(db: Db, id: string, serviceId: string, amount: Amount, at: number) {
   return one<IntervalRow>(
     db,
     "usage_open",
@@ -62,12 +57,7 @@ export function openInterval(
   );
 }
 
-export function resizeInterval(
-  db: Db,
-  serviceId: string,
-  amount: { replicas: number; size: string },
-  at: number,
-) {
+export function resizeInterval(db: Db, serviceId: string, amount: Amount, at: number) {
   return one<IntervalRow>(
     db,
     "usage_resize",
@@ -77,7 +67,7 @@ export function resizeInterval(
   );
 }
 
-/** Ends intervals, never before they began; gives the time at which each ended, in ms. */
+/** Ends intervals, never before they began; returns the time at which each ended, in ms. */
 export function closeIntervals(db: Db, serviceIds: string[], at: number | undefined) {
   return many<IntervalRow & { endedMs: number }>(
     db,
@@ -88,7 +78,7 @@ export function closeIntervals(db: Db, serviceIds: string[], at: number | undefi
   );
 }
 
-/** Addons of the `shared` types live in a server of others: they run as long as they exist. */
+/** Records that services run now. Addons of the `shared` types run as long as they exist. */
 export function markSeen(db: Db, serviceIds: string[], shared: string[]) {
   return execute(
     db,
@@ -99,23 +89,20 @@ export function markSeen(db: Db, serviceIds: string[], shared: string[]) {
   );
 }
 
-/** Intervals of which it is time to tell that they still run; each for one caller. */
+/** Returns the intervals whose heartbeat is due, each to one caller only. */
 export function takeHeartbeats(db: Db) {
   return many<IntervalRow & { at: Timestamp }>(
     db,
     "usage_heartbeat",
     `with due as (
-       select id from usage_intervals where heartbeat_at <= now() - ${HEARTBEAT}
+       select id as due_id from usage_intervals where heartbeat_at <= now() - ${HEARTBEAT}
          and heartbeat_at <= seen_at - ${HEARTBEAT} for update skip locked)
-     update usage_intervals u set heartbeat_at = u.seen_at, seq = u.seq + 1
-     from due where u.id = due.id
-     returning u.account_id as "accountId", u.project_id as "projectId", u.environment_id as "environmentId",
-       u.service_id as "serviceId", u.type as "serviceType", u.size, u.replicas, u.id as "intervalId", u.seq,
-       u.seen_at as at`,
+     update usage_intervals set heartbeat_at = seen_at, seq = seq + 1
+     from due where id = due_id returning ${INTERVAL}, seq, seen_at as at`,
   );
 }
 
-/** Returns the time of the last change of what runs, as text; null when none is known. */
+/** Returns the time of the last reported change as text; null when there is none. */
 export function lastChangeAt({ usage }: { usage?: { at: number }[] }): string | null {
   const last = usage?.at(-1);
   return last ? iso(last.at) : null;

@@ -305,9 +305,9 @@ test("changes that were taken already do nothing again", () => {
   ];
   expect(usageSteps(facts, changes)).toEqual([{ do: "start", at: 20, replicas: 1, size: "nano" }]);
   const open = { replicas: 1, size: "nano", seenAt: 25 };
-  expect(usageSteps({ ...facts, open, takenUntil: 20 }, changes)).toEqual([]);
+  expect(usageSteps({ ...facts, open, recordedUntil: 20 }, changes)).toEqual([]);
   const ended = [...changes, { at: 30, replicas: 0 }, { at: 40, replicas: 2 }];
-  expect(usageSteps({ ...facts, open, takenUntil: 20 }, ended)).toEqual([
+  expect(usageSteps({ ...facts, open, recordedUntil: 20 }, ended)).toEqual([
     { do: "stop", at: 30 },
     { do: "start", at: 40, replicas: 2, size: "nano" },
   ]);
@@ -319,7 +319,7 @@ test("when the runtime has lost what it knew, the interval ends when it was last
     { at: 90, replicas: 0 },
     { at: 95, replicas: 1, ...nano },
   ];
-  expect(usageSteps({ ...facts, open, takenUntil: 20 }, anew)).toEqual([
+  expect(usageSteps({ ...facts, open, recordedUntil: 20 }, anew)).toEqual([
     { do: "stop", at: 25 },
     { do: "start", at: 95, replicas: 1, size: "nano" },
   ]);
@@ -342,14 +342,14 @@ test("taken in any portions, however often, the changes give the same seconds", 
       const until = journal.at(-1)!.at + 10;
       const views = [...portions].sort((a, b) => a - b).flatMap((n) => (prefixes[n] ? [prefixes[n]] : []));
       let [open, from, sum]: [number, number, number] = [0, 0, 0];
-      let takenUntil: number | undefined;
+      let recordedUntil: number | undefined;
       for (const view of [...views, journal, journal]) {
         const now = open > 0 ? { replicas: open, size: "nano", seenAt: from } : undefined;
-        for (const step of usageSteps({ ...facts, open: now, takenUntil }, view)) {
+        for (const step of usageSteps({ ...facts, open: now, recordedUntil }, view)) {
           sum += open * (step.at - from);
           [open, from] = [step.do === "stop" ? 0 : step.replicas, step.at];
         }
-        takenUntil = view.at(-1)!.at;
+        recordedUntil = view.at(-1)!.at;
       }
       expect(sum + open * (until - from)).toBe(seconds(journal, until));
     }),

@@ -3,9 +3,8 @@ import { keepSession } from "../../../kit/postgres/session.ts";
 import { CHANNEL, OWNER_CLASS } from "./sql.ts";
 
 /**
- * Keeps the session that stands for this process: it holds the advisory lock by which others see that the
- * owner of its leases lives, and calls `wake` when something is to be done. While it is lost, others may
- * take the leases.
+ * Keeps the session by whose advisory lock other processes see that the owner of this one's leases is alive, and calls
+ * `wake` on each notification. While the session is lost, others may take the leases.
  */
 export function startLeaseSession(options: { url: string; owner: number; wake: () => void; log: Logger }) {
   const { url, owner, wake, log } = options;
@@ -20,7 +19,7 @@ export function startLeaseSession(options: { url: string; owner: number; wake: (
       wake();
     },
     failed(error, failures) {
-      if (failures === 1) log.warn({ err: error }, "the database does not answer");
+      if (failures === 1) log.warn({ err: error }, "the session that holds the leases is lost; reconnecting");
     },
   });
 }

@@ -1,25 +1,25 @@
 import { type Db, execute, many } from "../../../kit/postgres/db.ts";
 
-/** Advisory locks of this class, one per process, tell which lease owners live. */
+/** Class of the advisory locks, one per process, that show which lease owners are alive. */
 export const OWNER_CLASS = 1_111_839_316;
 export const LEASE_SECONDS = 60;
 
-/** Channel on which reconcilers of this schema are woken. */
+/** SQL of the channel on which the reconcilers of this schema listen. */
 export const CHANNEL = "'deployer:' || current_schema()";
 
-// A lease is free past its time, and at once when its owner's connection is gone: a killed process.
+// A lease is free once it has expired, or at once when its owner's session has ended: a killed process.
 const FREE = `(w.lease_owner is null or w.lease_until < now() or not exists (
   select from pg_locks l where l.locktype = 'advisory' and l.classid = ${OWNER_CLASS}
     and l.objid = w.lease_owner::oid and l.objsubid = 2
     and l.database = (select oid from pg_database where datname = current_database())))`;
 
 /**
- * In `returning` of a statement that is a transaction of its own: it does not wait for the disk. What a crash
- * of the database undoes is found and done again.
+ * For `returning` of a statement that is a transaction of its own: its commit does not wait for the disk. What a
+ * crash of the database undoes is found by the next comparison and done again.
  */
 export const RELAXED = "set_config('synchronous_commit', 'off', true)";
 
-/** Makes a service due now; reconcilers are told when the transaction commits. */
+/** Makes services due now, and notifies the reconcilers when the transaction commits. */
 export async function enqueue(db: Db, serviceIds: string[]): Promise<void> {
   if (serviceIds.length === 0) return;
   await many(
@@ -36,8 +36,9 @@ export async function notifyReconcilers(db: Db): Promise<void> {
 }
 
 /**
- * Leases services to the owner: those that are due, those that a process died over, and its own that are
- * not `inHand` any more. Of what is in hand only what it still holds: if it lost a lease, another goes on.
+ * Leases at most `limit` services to the owner and returns them: those that are due, those whose owner has died, and
+ * its own that are not `inHand`. A service in hand is returned only if it is due and still leased to the owner:
+ * with the lease it lost the work to another process.
  */
 export function claim(db: Db, owner: number, inHand: string[], limit: number) {
   return many<{ serviceId: string }>(
@@ -54,7 +55,7 @@ export function claim(db: Db, owner: number, inHand: string[], limit: number) {
   );
 }
 
-/** Goes on with a service whose lease is the owner's; 0 when it is not any more. */
+/** Prolongs the lease for another step, which serves all that was due; returns 0 when the lease was lost. */
 export function resume(db: Db, owner: number, serviceId: string) {
   return execute(
     db,
@@ -65,7 +66,7 @@ export function resume(db: Db, owner: number, serviceId: string) {
   );
 }
 
-/** Gives a lease back; the service is looked at again at `wakeInMs`, or earlier if something asked for it. */
+/** Gives a lease up; the service is due in `wakeInMs`, or earlier if it was enqueued meanwhile. */
 export function release(db: Db, owner: number, serviceId: string, wakeInMs: number | undefined) {
   return execute(
     db,
@@ -77,8 +78,8 @@ export function release(db: Db, owner: number, serviceId: string, wakeInMs: numb
   );
 }
 
-/** As `release`, but the lease is kept: work goes on in this process. */
-export function wakeLater(db: Db, owner: number, serviceId: string, wakeInMs: number | undefined) {
+/** Makes a service due as `release` does, but keeps the lease: work on it continues in this process. */
+export function keepLease(db: Db, owner: number, serviceId: string, wakeInMs: number | undefined) {
   return execute(
     db,
     "work_later",
@@ -88,7 +89,7 @@ export function wakeLater(db: Db, owner: number, serviceId: string, wakeInMs: nu
   );
 }
 
-/** Prolongs leases of the owner; gives the services it still holds. */
+/** Prolongs leases of the owner; returns the services that it still holds. */
 export function renew(db: Db, owner: number, serviceIds: string[]) {
   return many<{ serviceId: string }>(
     db,
@@ -108,7 +109,7 @@ export function releaseAll(db: Db, owner: number) {
   );
 }
 
-/** Milliseconds until the next service is due; undefined when none is. */
+/** Returns the milliseconds until the next service is due; undefined when none is going to be. */
 export async function msUntilDue(db: Db): Promise<number | undefined> {
   const found = await many<{ ms: number | null }>(
     db,

@@ -47,7 +47,7 @@ test("a service is looked at again when its background work ends just after a st
       // The background work ends after this step, and before its lease is given back.
       void nextTurn().then(() => {
         behind.delete(id);
-        queue.ended(id, false);
+        queue.backgroundEnded(id, false);
       });
       return 3_600_000;
     },

@@ -9,9 +9,9 @@ export type WorkQueueDeps = {
   log: Logger;
   /** Owner of this process's leases. */
   owner: number;
-  /** Does what is to be done for a service; gives the milliseconds until it wants to look again. */
+  /** Does what a service needs now; returns the milliseconds until its next step. */
   step: (serviceId: string) => Promise<number | undefined>;
-  /** Services on which something goes on in this process between steps: their leases are kept. */
+  /** Returns the services that this process works on between steps, as by a build: their leases are kept. */
   background: () => string[];
 };
 
@@ -19,14 +19,14 @@ export type WorkQueue = ReturnType<typeof startWorkQueue>;
 
 const BATCH = 50;
 const IDLE_MS = 5_000;
-/** Past it something that a step waits for hangs: another process may try. */
+/** A step that takes longer hangs: its lease is no longer prolonged, so that another process may try. */
 const STUCK_MS = 120_000;
-/** How long steps under way may take when the process stops. */
+/** How long a stop waits for steps in progress. */
 const STOP_MS = 4_000;
 
 /**
- * Takes due services by lease and steps each, one step at a time for a service. What becomes due during
- * its step is stepped again. A step that throws is tried again after a growing pause.
+ * Leases due services and runs a step of each, one step at a time for a service. A service that becomes due during
+ * its step gets another one. A step that throws is repeated after a growing pause.
  */
 export function startWorkQueue(deps: WorkQueueDeps) {
   const { pool, log, owner, step, background } = deps;
@@ -37,7 +37,7 @@ export function startWorkQueue(deps: WorkQueueDeps) {
   let wakeUp = new AbortController();
   const wake = () => wakeUp.abort();
 
-  // Taking and giving back go one after the other: a lease that was just taken again is not given back.
+  // Claims and releases run one after the other, so that a lease that was just claimed again is not released.
   let turn: Promise<unknown> = Promise.resolve();
   function inTurn<T>(change: () => Promise<T>): Promise<T> {
     const mine = turn.then(change);
@@ -55,13 +55,13 @@ export function startWorkQueue(deps: WorkQueueDeps) {
       if (!background().includes(serviceId)) failures.delete(serviceId);
     } catch (error) {
       wakeIn = pauseAfterFailure(serviceId);
-      log.warn({ err: error, serviceId }, "could not go on with a service; it is tried again");
+      log.warn({ err: error, serviceId }, "a step of a service failed; it will be repeated");
     }
-    // What was left undone because the process stops is due for the next one.
+    // What a stop left undone is due for the next process.
     if (stopping) wakeIn = 0;
     await inTurn(async () => {
       inHand.delete(serviceId);
-      await settle(serviceId, again.delete(serviceId) ? 0 : wakeIn);
+      await giveUpLease(serviceId, again.delete(serviceId) ? 0 : wakeIn);
     });
   }
 
@@ -69,19 +69,19 @@ export function startWorkQueue(deps: WorkQueueDeps) {
     inHand.set(serviceId, { done: handle(serviceId), since: Date.now() });
   }
 
-  /** Takes a service in hand again without giving its lease back; `false` when that was lost. */
-  async function goOn(serviceId: string): Promise<boolean> {
+  /** Begins another step under the lease that is held; returns `false` when that was lost. */
+  async function stepAgain(serviceId: string): Promise<boolean> {
     const held = stopping ? 0 : await sql.resume(pool, owner, serviceId).catch(() => 0);
     if (held > 0) begin(serviceId);
     return held > 0;
   }
 
-  /** Gives the lease back, unless something goes on in the background. */
-  async function settle(serviceId: string, wakeIn: number | undefined): Promise<void> {
-    const change = background().includes(serviceId) ? sql.wakeLater : sql.release;
-    // If the database is away, the lease is found later: it is ours and not in hand.
+  /** Releases the lease, unless work on the service continues in the background. */
+  async function giveUpLease(serviceId: string, wakeIn: number | undefined): Promise<void> {
+    const change = background().includes(serviceId) ? sql.keepLease : sql.release;
+    // If the database is away, a later claim finds the lease: it is ours and not in hand.
     await change(pool, owner, serviceId, wakeIn).catch(() => {});
-    // Later than that the loop looks by itself.
+    // For what is due later, the loop claims in time by itself.
     if (wakeIn !== undefined && wakeIn < IDLE_MS) wake();
   }
 
@@ -91,8 +91,8 @@ export function startWorkQueue(deps: WorkQueueDeps) {
     return Math.min(30_000, 250 * 2 ** Math.min(failed, 10));
   }
 
-  async function takeDue(): Promise<number> {
-    const taken = await inTurn(async () => {
+  async function claimDue(): Promise<number> {
+    const count = await inTurn(async () => {
       const claimed = await sql.claim(pool, owner, [...inHand.keys(), ...background()], BATCH);
       for (const { serviceId } of claimed) {
         if (inHand.has(serviceId)) again.add(serviceId);
@@ -100,17 +100,17 @@ export function startWorkQueue(deps: WorkQueueDeps) {
       }
       return claimed.length;
     });
-    if (taken === BATCH) return 0;
+    if (count === BATCH) return 0;
     const due = (await sql.msUntilDue(pool)) ?? IDLE_MS;
-    // What is due and was not ours to take is held by another process.
+    // What is due and could not be claimed is leased by another process.
     return due > 0 ? Math.min(due + 1, IDLE_MS) : 250;
   }
 
   async function loop(): Promise<void> {
     while (!stopping) {
       wakeUp = new AbortController();
-      const pause = await takeDue().catch((error) => {
-        log.warn({ err: error }, "no work can be taken; it is tried again");
+      const pause = await claimDue().catch((error) => {
+        log.warn({ err: error }, "due services could not be claimed; trying again");
         return 1_000;
       });
       if (!stopping) await delay(pause, undefined, { signal: wakeUp.signal }).catch(() => {});
@@ -118,37 +118,41 @@ export function startWorkQueue(deps: WorkQueueDeps) {
   }
   const looping = loop();
 
-  // Whoever notifies may be inside a transaction, which this is no part of.
+  // The caller may be inside a transaction, which this statement is not part of.
   const enqueue = AsyncResource.bind((serviceId: string): void => {
     if (stopping) return;
     if (inHand.has(serviceId)) return void again.add(serviceId);
-    sql.enqueue(pool, [serviceId]).catch((error) => log.warn({ err: error }, "a service waits for its turn"));
+    sql
+      .enqueue(pool, [serviceId])
+      .catch((error) =>
+        log.warn({ err: error }, "a service could not be enqueued; the next comparison does it"),
+      );
   });
 
   return {
-    /** Looks for due services now. */
+    /** Claims due services now. */
     wake,
-    /** Makes a service due, for whoever holds it; one that is in hand here needs no word to others. */
+    /** Makes a service due, whichever process leases it; one in hand here gets another step. */
     enqueue,
-    /** What went on in the background of a service is over; `broken`: after a pause it is tried again. */
-    ended(serviceId: string, broken: boolean): void {
+    /** Makes a service due whose background work has ended; after a pause if it is `broken`. */
+    backgroundEnded(serviceId: string, broken: boolean): void {
       const wakeIn = broken ? pauseAfterFailure(serviceId) : 0;
-      // Now, as its step may be over and its lease be given back before this has its turn.
+      // At once: its step may end and its lease be released before this has its turn.
       if (inHand.has(serviceId)) return void again.add(serviceId);
       void inTurn(async () => {
         if (inHand.has(serviceId)) again.add(serviceId);
-        else if (broken || !(await goOn(serviceId))) await settle(serviceId, wakeIn);
+        else if (broken || !(await stepAgain(serviceId))) await giveUpLease(serviceId, wakeIn);
       });
     },
-    /** Prolongs the leases of what is under way; gives the services in the background that were lost. */
+    /** Prolongs the leases of work in progress; returns the services in the background whose lease was lost. */
     async renew(): Promise<string[]> {
-      const behind = background();
+      const inBackground = background();
       const moving = [...inHand].filter(([, { since }]) => Date.now() - since < STUCK_MS).map(([id]) => id);
-      const renewed = await sql.renew(pool, owner, [...new Set([...moving, ...behind])]);
+      const renewed = await sql.renew(pool, owner, [...new Set([...moving, ...inBackground])]);
       const held = new Set(renewed.map((row) => row.serviceId));
-      return behind.filter((id) => !held.has(id));
+      return inBackground.filter((id) => !held.has(id));
     },
-    /** Takes nothing more and waits for the steps under way, for a while. */
+    /** Claims nothing more and waits for the steps in progress, at most `STOP_MS`. */
     async stop(): Promise<void> {
       stopping = true;
       wake();
