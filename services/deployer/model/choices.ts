@@ -1,7 +1,6 @@
 /**
- * All that is left to chance in a schedule, drawn from a seed or given. A schedule is the list of its draws: 0 is
- * always the plainest choice, and what is not given is 0, so a shorter list with smaller numbers is a simpler
- * schedule.
+ * The random choices of a schedule, drawn from a seed or given. A schedule is the list of its draws: 0 is always the
+ * simplest choice, and draws that are not given are 0, so a shorter list of smaller numbers is a simpler schedule.
  */
 export class Choices {
   readonly made: number[] = [];
@@ -13,7 +12,7 @@ export class Choices {
     this.#given = typeof source === "number" ? undefined : source;
   }
 
-  /** A number from 0 to `count` - 1. */
+  /** Returns a number from 0 to `count` - 1. */
   below(count: number): number {
     const drawn = this.#given
       ? Math.min(this.#given[this.made.length] ?? 0, count - 1)
@@ -22,7 +21,7 @@ export class Choices {
     return drawn;
   }
 
-  /** Whether something happens that happens with this probability. */
+  /** Returns `true` with this probability. */
   chance(probability: number): boolean {
     if (this.#given) return this.below(2) === 1;
     const happens = this.#random() < probability;
@@ -43,12 +42,12 @@ export class Choices {
   }
 }
 
-/** The seed of one schedule of a run. */
+/** Returns the seed of one schedule of a run. */
 export function seedOf(runSeed: number, schedule: number): number {
   return (Math.imul(runSeed, 0x9e3779b1) ^ Math.imul(schedule + 1, 0x85ebca6b)) | 0;
 }
 
-/** Makes a failing list of draws shorter and smaller as long as it fails and there is time. */
+/** Returns a failing list of draws that is made as short and small as it can be in this time. */
 export async function shrink(
   made: readonly number[],
   fails: (made: readonly number[]) => Promise<boolean>,

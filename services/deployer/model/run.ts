@@ -9,13 +9,13 @@ export type Task = {
   from: number;
   to: number;
   every: number;
-  /** Fences to do without. */
+  /** Fences that are left out. */
   removed: Fence[];
-  /** How long a failing schedule is made shorter. */
+  /** How long to make a failing schedule shorter. */
   shrinkMs: number;
 };
 
-/** The schedule that broke a rule, made as short as it gets. */
+/** The schedule that broke a rule, made as short as possible. */
 export type Failure = { schedule: number; rule: string; message: string; draws: number[]; trace: string[] };
 export type Progress = { schedules: number; steps: number; cpuSeconds: number; failure?: Failure };
 export type Summary = Progress & { seed: number; seconds: number; perMinute: number };
@@ -62,7 +62,7 @@ export async function runModel(options: {
   };
 }
 
-/** A worker's share of the schedules, by threads one after another: what a thread keeps of each goes with it. */
+/** Runs a worker's share of the schedules in one thread after another, which frees what each of them keeps. */
 async function runShare(task: Task): Promise<Progress> {
   const sum: Progress = { schedules: 0, steps: 0, cpuSeconds: 0 };
   const stride = SCHEDULES_PER_THREAD * task.every;
@@ -83,7 +83,7 @@ async function runPart(task: Task): Promise<Progress> {
   return progress;
 }
 
-/** A summary for people; with the failing schedule step by step, if one failed. */
+/** Returns a summary for people, with the failing schedule step by step if there is one. */
 export function describe(summary: Summary): string {
   const { seed, schedules, steps, seconds, cpuSeconds, perMinute, failure } = summary;
   const perCpuMinute = Math.round((schedules / cpuSeconds) * 60);

@@ -1,7 +1,7 @@
 import { TIERS } from "../accounts/plans.ts";
 
-/** The model's plan retains this many versions, so that short schedules come to the end of it. */
+/** The model's plan retains this many versions, so that short schedules reach the limit. */
 export const RETAINED = 2;
 
-// Before sql-history.ts reads it.
+// Before deployments/retention-sql.ts reads it.
 TIERS.free!.historyDepth = RETAINED;

@@ -1,4 +1,4 @@
-/** Returns what an operation answered, for people. */
+/** Returns the result of an operation in text. */
 export function showValue(value: unknown): string {
   if (value === undefined) return "";
   if (typeof value !== "object" || value === null) return `→ ${value}`;
@@ -6,7 +6,7 @@ export function showValue(value: unknown): string {
   return `→ ${shorten(JSON.stringify(rows))}`;
 }
 
-/** Returns the parameters of a statement, for people. */
+/** Returns the parameters of a statement in text. */
 export function showValues(values: unknown[]): string {
   return values.map((one) => (ArrayBuffer.isView(one) ? "…" : shorten(JSON.stringify(one) ?? "-"))).join(" ");
 }

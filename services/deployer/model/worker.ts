@@ -1,11 +1,12 @@
 import "./setup.ts";
 import { parentPort, workerData } from "node:worker_threads";
 import { Choices, seedOf, shrink } from "./choices.ts";
-import { virtualize } from "./clock.ts";
-import { LeaseConnection } from "./process.ts";
 import type { Failure, Progress, Task } from "./run.ts";
+import { Schedule } from "./schedule/schedule.ts";
 import type { Fence } from "./statements/fences.ts";
-import { Violation, World } from "./world.ts";
+import { virtualize } from "./world/clock.ts";
+import { LeaseConnection } from "./world/lease-connection.ts";
+import { Violation } from "./world/world.ts";
 
 virtualize(LeaseConnection);
 const { seed, from, to, every, removed, shrinkMs } = workerData as Task;
@@ -13,15 +14,16 @@ const fences = new Set<Fence>(removed);
 
 async function attempt(source: number | readonly number[], traced = false) {
   const choices = new Choices(source);
-  const world = new World(choices, fences, traced);
-  const violation = await world.run().then(
+  const schedule = new Schedule(choices, fences, traced);
+  const violation = await schedule.run().then(
     () => undefined,
     (error: unknown) => {
       if (error instanceof Violation) return error;
       throw error;
     },
   );
-  return { violation, made: choices.made, steps: world.steps, trace: world.trace };
+  const { operations, trace } = schedule.world;
+  return { violation, made: choices.made, steps: operations.count, trace };
 }
 
 async function explain(schedule: number, made: readonly number[], violation: Violation): Promise<Failure> {

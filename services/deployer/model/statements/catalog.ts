@@ -1,4 +1,4 @@
-import type { Row } from "../database.ts";
+import type { Row } from "../world/database.ts";
 import { isActive, least, type Statements } from "./rows.ts";
 
 /** The statements of catalog/services-sql.ts and deletion-sql.ts, and of releases/dirty-sql.ts. */

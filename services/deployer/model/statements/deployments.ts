@@ -1,8 +1,8 @@
-import type { Query, Row } from "../database.ts";
+import type { Query, Row } from "../world/database.ts";
 import type { Without } from "./fences.ts";
 import { isActive, orNull, type Statements } from "./rows.ts";
 
-/** The row of a new deployment; throws as the unique constraints do. */
+/** Inserts a deployment; throws as the unique constraints do. */
 export function insertDeployment(q: Query, row: Row, without: Without): Row[] {
   const blank = {
     image: null,

@@ -1,4 +1,4 @@
-import type { Query, Row } from "../database.ts";
+import type { Query, Row } from "../world/database.ts";
 import { accountOf, digestOf, type Statements } from "./rows.ts";
 
 const ofService = (q: Query, b: Row, serviceId: string, artifact: string) =>

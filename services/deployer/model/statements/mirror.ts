@@ -10,8 +10,8 @@ import { transitions } from "./transitions.ts";
 import { work } from "./work.ts";
 
 /**
- * The deployer's statements once more, as functions under the same names, for the simulated database and without
- * the `removed` fences. Each says what its SQL says, in its order; mirror.test.ts compares the two.
+ * Returns the deployer's statements as functions under the same names, for the simulated database and without the
+ * `removed` fences. Each does what its SQL does, in its order; testing/mirror.test.ts compares the two.
  */
 export function mirror(removed: ReadonlySet<Fence> = new Set()): Statements {
   const without = (fence: Fence) => removed.has(fence);
@@ -27,8 +27,8 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Statements {
   };
 }
 
-/** What touches nothing that is modelled: accounts, logs, usage and addons. */
-export const BESIDES: Statements = {
+/** Statements on what is not modelled: accounts, logs, usage and addons. */
+export const NOT_MODELLED: Statements = {
   account_provisioned: () => [{ id: "acc" }],
   account_tier: () => [],
   log_drop: () => 0,
@@ -39,7 +39,7 @@ export const BESIDES: Statements = {
   addon_compare: () => 0,
   outbox_insert(q, _id: string, subject: string, payload: Uint8Array) {
     const text = Buffer.from(payload.buffer, payload.byteOffset, payload.length).toString("latin1");
-    q.tell({ kind: subject.split(".")[3]!, deploymentId: /dep_[0-9a-z]{26}/.exec(text)?.[0] });
+    q.emit({ kind: subject.split(".")[3]!, deploymentId: /dep_[0-9a-z]{26}/.exec(text)?.[0] });
     return 1;
   },
 };

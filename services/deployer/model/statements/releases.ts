@@ -1,4 +1,4 @@
-import type { Query, Row } from "../database.ts";
+import type { Query, Row } from "../world/database.ts";
 import type { Without } from "./fences.ts";
 import { holds, orNull, type Statements } from "./rows.ts";
 
@@ -71,7 +71,7 @@ export function releases(without: Without): Statements {
         )
         .map((s) => ({ revision: s.variables_revision }));
     },
-    release_note(q, id: string, version: number, revision: number, dirtyAt: string | null, marks: Buffer) {
+    release_note(q, id: string, version: number, revision: number, dirtyAt: string | null, digests: Buffer) {
       return q.update(
         "services",
         (s) => s.id === id,
@@ -81,7 +81,7 @@ export function releases(without: Without): Statements {
           live_version: version,
           applied_revision: revision,
           pending_variables: false,
-          applied_variables: marks,
+          applied_variables: digests,
           ...compared(s, dirtyAt),
         }),
       ).length;

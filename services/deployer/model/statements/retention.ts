@@ -1,4 +1,4 @@
-import type { Query, Row } from "../database.ts";
+import type { Query, Row } from "../world/database.ts";
 import { insertDeployment } from "./deployments.ts";
 import type { Without } from "./fences.ts";
 import { digestOf, type Statements } from "./rows.ts";

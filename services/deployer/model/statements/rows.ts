@@ -1,4 +1,4 @@
-import type { Query, Row, Statement } from "../database.ts";
+import type { Query, Row, Statement } from "../world/database.ts";
 
 export type Statements = Readonly<Record<string, Statement>>;
 
@@ -14,13 +14,13 @@ export const least = (one: number | null, other: number | null) =>
 
 export const digestOf = (artifact: string | null) => artifact?.match(/@(sha256:[0-9a-f]{64})$/)?.[1];
 
-/** Whether the owner holds the service's lease. */
+/** Returns whether the owner holds the service's lease. */
 export const holds = (q: Query, owner: number, serviceId: string) =>
   q.get("work", serviceId)?.lease_owner === owner;
 
 export const accountOf = (q: Query, serviceId: string) => orNull(q.get("services", serviceId)?.account_id);
 
-/** What the statements that move deployments return. */
+/** Returns what the statements that move deployments return. */
 export const toMoved = (q: Query, rows: Row[]) =>
   rows.map((row) => ({
     serviceId: row.service_id,

@@ -1,4 +1,4 @@
-import type { Query, Row } from "../database.ts";
+import type { Query, Row } from "../world/database.ts";
 import type { Without } from "./fences.ts";
 import { accountOf, digestOf, holds, isActive, orNull, type Statements, toMoved } from "./rows.ts";
 

@@ -1,12 +1,12 @@
 import { LEASE_SECONDS } from "../../reconcile/queue/sql.ts";
-import type { Query, Row } from "../database.ts";
+import type { Query, Row } from "../world/database.ts";
 import type { Without } from "./fences.ts";
 import { least, type Statements } from "./rows.ts";
 
-/** `wakeInMs` from now, as PostgreSQL adds it up. */
+/** Returns the time in `wakeInMs`; null when there is none. */
 const later = (q: Query, wakeInMs: number | undefined) => (wakeInMs === undefined ? null : q.now + wakeInMs);
 
-/** The statements of reconcile/queue/sql.ts: leases and when services are due. */
+/** The statements of reconcile/queue/sql.ts: leases, and when services are due. */
 export function work(without: Without): Statements {
   return {
     work_enqueue(q, ids: string[]) {

@@ -6,7 +6,7 @@ import pg from "pg";
 type Timer = { at: number; due: () => void };
 type Options = { signal?: AbortSignal };
 
-/** Time of one schedule: it stands still until it is told to go on to the next timer. */
+/** The time of one schedule. It moves only by `advance`. */
 export class Clock {
   now: number;
   #timers: Timer[] = [];
@@ -15,6 +15,7 @@ export class Clock {
     this.now = start;
   }
 
+  /** Runs `due` after this time; returns what cancels that. */
   after(ms: number, due: () => void): () => void {
     const timer = { at: this.now + Math.max(0, ms), due };
     const at = this.#timers.findIndex((other) => other.at > timer.at);
@@ -25,7 +26,7 @@ export class Clock {
     };
   }
 
-  /** Goes on to the next timer and runs it; `false` when there is none. */
+  /** Moves to the next timer and runs it; returns `false` when there is none. */
   advance(): boolean {
     const timer = this.#timers.shift();
     if (!timer) return false;
@@ -37,14 +38,14 @@ export class Clock {
 
 let clock = new Clock(0);
 
-/** Whose time the deployer's code lives in from now on. */
+/** Sets the clock that the deployer's code reads from now on. */
 export function useClock(next: Clock): void {
   clock = next;
 }
 
-const turn = setImmediate;
-/** Resolves when all code has run until it waits for something. */
-export const allWait = () => new Promise<void>((resolve) => turn(resolve));
+const realImmediate = setImmediate;
+/** Resolves once all code waits for something. */
+export const allWait = () => new Promise<void>((resolve) => realImmediate(resolve));
 
 function delay<T>(ms: number, value: T, { signal }: Options = {}): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -61,7 +62,7 @@ function delay<T>(ms: number, value: T, { signal }: Options = {}): Promise<T> {
   });
 }
 
-/** What the deployer's code needs of AbortController, at a tenth of its price. */
+/** What the deployer's code needs of AbortController, at a tenth of its cost. */
 class LightSignal {
   aborted = false;
   reason: unknown;
@@ -90,8 +91,8 @@ class LightController {
   }
 }
 
-// Ids and owners: the same in each run of a schedule.
 let drawn = 0;
+/** Makes ids and lease owners the same in each run of a schedule. */
 export function restartIds(): void {
   drawn = 0;
 }

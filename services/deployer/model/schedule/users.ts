@@ -1,46 +1,46 @@
-import { transaction } from "../../kit/postgres/db.ts";
-import { deleteServices } from "../catalog/delete-services.ts";
+import { transaction } from "../../../kit/postgres/db.ts";
+import { deleteServices } from "../../catalog/delete-services.ts";
 import {
   type LockedService,
   lockService,
   rescale,
   rollLive,
   updateService,
-} from "../catalog/services-sql.ts";
-import { accept, type DeploymentInput } from "../deployments/accept.ts";
-import { cancelDeployment } from "../deployments/fail-deployment.ts";
-import { findRestorable } from "../deployments/rollback.ts";
-import { accountImages } from "../images/account-images.ts";
-import { enqueue } from "../reconcile/queue/sql.ts";
-import { markDirty } from "../releases/dirty-sql.ts";
-import { isBuiltImage } from "./engine.ts";
-import type { Process } from "./process.ts";
-import type { World } from "./world.ts";
+} from "../../catalog/services-sql.ts";
+import { accept, type DeploymentInput } from "../../deployments/accept.ts";
+import { cancelDeployment } from "../../deployments/fail-deployment.ts";
+import { findRestorable } from "../../deployments/rollback.ts";
+import { accountImages } from "../../images/account-images.ts";
+import { enqueue } from "../../reconcile/queue/sql.ts";
+import { markDirty } from "../../releases/dirty-sql.ts";
+import { type Engine, isBuiltImage } from "../world/engine.ts";
+import type { Process } from "../world/process.ts";
+import type { World } from "../world/world.ts";
 
 const by = { caller: { kind: "user" as const, id: "usr", ip: "" }, requestId: "req" };
 const images = accountImages(isBuiltImage);
-const place = { accountId: "acc", projectId: "prj", environmentId: "env" };
+const scope = { accountId: "acc", projectId: "prj", environmentId: "env" };
 
-type Act = (world: World, process: Process) => void;
+type Request = (world: World, engine: Engine, process: Process) => void;
 
-/** What a user asks one process for, as the RPCs do it; a refusal or a lost answer is the user's. */
-function asks(
+/** Returns a request that a process serves as the RPCs do. It may be refused, and its answer may be lost. */
+function request(
   what: string,
   work: (tx: never, service: LockedService, world: World) => Promise<unknown>,
-): Act {
-  return (world, process) => {
+): Request {
+  return (world, _engine, process) => {
     const name = world.db.committed.services.size > 1 ? `web${world.choices.below(2)}` : undefined;
     const service = name ?? world.db.committed.services.values().next().value?.name;
     world.note(`a user asks ${process.name} for ${what} of ${service}`);
     void transaction(process.pool, async (tx) => {
-      const locked = await lockService(tx, { ...place, service });
+      const locked = await lockService(tx, { ...scope, service });
       if (locked && !locked.deleting) await work(tx as never, locked, world);
     }).catch((error: Error) => world.note(`${what} is refused: ${error.message}`));
   };
 }
 
-const deploy = (wanted: (world: World) => DeploymentInput) =>
-  asks("a deployment", (tx, service, world) => accept(tx, by, service, wanted(world)));
+const deploy = (input: (world: World) => DeploymentInput) =>
+  request("a deployment", (tx, service, world) => accept(tx, by, service, input(world)));
 
 const deployImage = deploy((world) => {
   const image = `someone/app:${world.choices.below(2)}`;
@@ -48,7 +48,7 @@ const deployImage = deploy((world) => {
 });
 const deployArchive = deploy(() => ({ archiveRef: "arc" }));
 
-const rollBack = asks("a rollback", async (tx, service, world) => {
+const rollBack = request("a rollback", async (tx, service, world) => {
   const newest = world.db.committed.services.get(service.id)!.next_version - 1;
   if (newest < 1) return;
   const version = 1 + world.choices.below(newest);
@@ -57,38 +57,37 @@ const rollBack = asks("a rollback", async (tx, service, world) => {
   await accept(tx, by, service, { restores: found });
 });
 
-const scale = asks("other replicas", async (tx, service, world) => {
+const scale = request("other replicas", async (tx, service, world) => {
   const config = { ...service.config, replicas: world.choices.below(4) };
   await updateService(tx, service.id, service.source, config);
   if ((await rescale(tx, service.id, config)) > 0) await enqueue(tx, [service.id]);
 });
 
-const restart = asks("a restart", async (tx, service) => {
+const restart = request("a restart", async (tx, service) => {
   if ((await rollLive(tx, service.id)) > 0) await enqueue(tx, [service.id]);
 });
 
-const cancelNewest = asks("a cancel", async (tx, service, world) => {
+const cancelNewest = request("a cancel", async (tx, service, world) => {
   const own = [...world.db.committed.deployments.values()].filter((d) => d.service_id === service.id);
   const newest = own.find((d) => d.version === own.length);
   if (newest && (await cancelDeployment(tx, { id: newest.id, status: newest.status })))
     await enqueue(tx, [service.id]);
 });
 
-const remove = asks("the end", (tx, service) =>
+const remove = request("the end", (tx, service) =>
   deleteServices(tx, "id", service.id, true, { accountId: "acc", projectId: "prj" }),
 );
 
-/** Another value of a variable, and its event, which is handled at least once. */
-const changeVariables: Act = (world) => {
+/** Changes a variable, or does not, and has the event of it delivered. */
+const changeVariables: Request = (world, { variables }) => {
   const serviceId = `svc_${world.choices.below(world.db.committed.services.size || 1)}`;
-  const { variables } = world.engine;
   variables.set(serviceId, (variables.get(serviceId) ?? 0) + world.choices.of([1, 0]));
   world.note(`a variable of ${serviceId} is ${variables.get(serviceId)}`);
   world.deliveries.push((process) => transaction(process.pool, (tx) => markDirty(tx, "service", serviceId)));
 };
 
-/** Drawn from evenly: what comes twice is twice as frequent. */
-export const actions: Act[] = [
+/** Drawn from evenly: one that is listed twice is twice as frequent. */
+export const requests: Request[] = [
   deployImage,
   deployArchive,
   deployArchive,

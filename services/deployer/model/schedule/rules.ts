@@ -1,6 +1,7 @@
-import type { Database, Row, Session } from "./database.ts";
-import { RETAINED } from "./setup.ts";
-import type { World } from "./world.ts";
+import { RETAINED } from "../setup.ts";
+import type { Row, Session } from "../world/database.ts";
+import type { Engine, Run } from "../world/engine.ts";
+import type { World } from "../world/world.ts";
 
 const ENDED = ["applied", "failed", "superseded"];
 const NEXT: Record<string, string[]> = {
@@ -13,7 +14,7 @@ const END_EVENTS: Record<string, string> = {
   failed: "DeploymentFailed",
   superseded: "DeploymentSuperseded",
 };
-/** Ends that the simulated builder and users ask for; the others come of time alone. */
+/** Failures that the simulated builder and users cause; time alone causes the others. */
 const FAILURES = ["compile_failed", "canceled"];
 const DEADLINES: Record<string, number> = {
   build_timeout: 15 * 60_000,
@@ -22,16 +23,16 @@ const DEADLINES: Record<string, number> = {
 };
 
 /** The rules: some hold at every commit, the others once all has come to rest. */
-export class Watcher {
+export class Rules {
   readonly #violate: (rule: string, detail: string) => void;
-  readonly #told = new Map<string, string[]>();
+  readonly #events = new Map<string, string[]>();
 
   constructor(violate: (rule: string, detail: string) => void) {
     this.#violate = violate;
   }
 
-  /** What holds at every moment (docs/deployments.md#states). */
-  committing(session: Session): void {
+  /** Checks what holds at every commit (docs/deployments.md#states). */
+  checkCommit(session: Session): void {
     const { committed } = session.db;
     const deployments = session.written.get("deployments");
     for (const [id, after] of deployments ?? []) {
@@ -59,11 +60,11 @@ export class Watcher {
         if (before && after && after[column] < before[column])
           this.#violate("what grows never shrinks", `${column} of ${id} fell to ${after[column]}`);
     }
-    for (const { kind, deploymentId } of session.told) {
+    for (const { kind, deploymentId } of session.events) {
       if (!deploymentId) continue;
-      const told = this.#told.get(deploymentId);
-      if (told) told.push(kind);
-      else this.#told.set(deploymentId, [kind]);
+      const events = this.#events.get(deploymentId);
+      if (events) events.push(kind);
+      else this.#events.set(deploymentId, [kind]);
     }
   }
 
@@ -78,8 +79,8 @@ export class Watcher {
     return Math.max(...this.#of(session, serviceId).map((d) => d.version));
   }
 
-  /** Why a world has not come to rest yet. */
-  unrest({ db, engine, clock, processes }: World): string | undefined {
+  /** Returns why a schedule has not come to rest; undefined when it has. */
+  findUnrest({ db, clock, processes }: World, engine: Engine): string | undefined {
     if (processes.some(({ builds }) => builds > 0)) return "a build is under way";
     const { services, work, deployments } = db.committed;
     for (const w of work.values()) {
@@ -88,11 +89,11 @@ export class Watcher {
     }
     for (const d of deployments.values()) {
       if (!ENDED.includes(d.status)) return `version ${d.version} of ${d.service_id} is ${d.status}`;
-      if (d.leftover) return `version ${d.version} of ${d.service_id} left something`;
+      if (d.leftover) return `version ${d.version} of ${d.service_id} has leftovers`;
     }
-    for (const id of engine.runs.keys()) if (!services.has(id)) return `${id} is no more and runs`;
+    for (const id of engine.runs.keys()) if (!services.has(id)) return `${id} is deleted and runs`;
     for (const s of services.values()) {
-      const reason = unsettled(s, engine.runs.get(s.id), engine.variables.get(s.id) ?? 0, [
+      const reason = whyUnsettled(s, engine.runs.get(s.id), engine.variables.get(s.id) ?? 0, [
         ...deployments.values(),
       ]);
       if (reason) return `${s.id}: ${reason}`;
@@ -100,8 +101,8 @@ export class Watcher {
     return undefined;
   }
 
-  /** What holds once all has come to rest, and does not mend itself. */
-  rests({ db, engine, clock }: World): void {
+  /** Checks what holds once all has come to rest. */
+  checkAtRest({ db, clock }: World, engine: Engine): void {
     const { services, deployments } = db.committed;
     for (const s of services.values()) {
       const own = [...deployments.values()].filter((d) => d.service_id === s.id);
@@ -110,9 +111,9 @@ export class Watcher {
         this.#violate("versions have no gap", `${s.id} has ${versions}, the next is ${s.next_version}`);
       for (const d of own) this.#checkEnd(d, clock.now);
     }
-    const kept = [...deployments.values()].filter((d) => d.status === "applied").map((d) => d.artifact);
+    const applied = [...deployments.values()].filter((d) => d.status === "applied").map((d) => d.artifact);
     for (const artifact of engine.artifacts)
-      if (!kept.includes(artifact)) this.#violate("nothing is left over", `the artifact ${artifact}`);
+      if (!applied.includes(artifact)) this.#violate("nothing is left over", `the artifact ${artifact}`);
     if (!engine.resumes)
       for (const buildId of engine.jobs.keys()) this.#violate("nothing is left over", `the build ${buildId}`);
     for (const s of services.values()) this.#checkRetention(s, [...deployments.values()], engine.artifacts);
@@ -120,13 +121,13 @@ export class Watcher {
 
   #checkEnd(d: Row, now: number): void {
     const what = `version ${d.version} of ${d.service_id}, which ${d.status}`;
-    const told = this.#told.get(d.id) ?? [];
-    const ends = told.filter((kind) => Object.values(END_EVENTS).includes(kind));
+    const events = this.#events.get(d.id) ?? [];
+    const ends = events.filter((kind) => Object.values(END_EVENTS).includes(kind));
     if (ends.length !== 1 || ends[0] !== END_EVENTS[d.status])
-      this.#violate("each end is told once", `of ${what}, was told ${ends.join(", ") || "nothing"}`);
+      this.#violate("each end has one event", `${what}, has ${ends.join(", ") || "none"}`);
     for (const kind of ["DeploymentQueued", "DeploymentBuilding", "DeploymentBuilt"])
-      if (told.filter((one) => one === kind).length > 1)
-        this.#violate("each move is told once", `${kind} of ${what}`);
+      if (events.filter((one) => one === kind).length > 1)
+        this.#violate("each move has one event", `${kind} of ${what}`);
     if (d.errors.length !== (d.status === "failed" ? 1 : 0))
       this.#violate("one failure, one error", `${what} has ${JSON.stringify(d.errors)}`);
     const code = d.errors[0]?.code;
@@ -145,7 +146,7 @@ export class Watcher {
     const wanted = new Set([...retained, ...(live ? [live] : [])].map((d) => d.artifact));
     for (const artifact of wanted)
       if (!artifact || (/^(directory:|image:registry.test)/.test(artifact) && !artifacts.has(artifact)))
-        this.#violate("what is retained is kept", `${artifact} of ${s.id}`);
+        this.#violate("what is retained exists", `${artifact} of ${s.id}`);
     if (!live?.healthy_at || s.serving_version !== s.live_version) return;
     for (const d of applied)
       if (d.artifact && artifacts.has(d.artifact) && !wanted.has(d.artifact))
@@ -153,10 +154,10 @@ export class Watcher {
   }
 }
 
-/** Why a service is not what it should be. */
-function unsettled(
+/** Returns how a service differs from what it should be; undefined when it does not. */
+function whyUnsettled(
   s: Row,
-  run: World["engine"]["runs"] extends Map<string, infer R> ? R | undefined : never,
+  run: Run | undefined,
   variables: number,
   deployments: Row[],
 ): string | undefined {
@@ -182,42 +183,3 @@ function unsettled(
   const differs = pairs.find(([, one, other]) => one !== other);
   return differs && `the ${differs[0]} is ${differs[1]}, not ${differs[2]}`;
 }
-
-const PLACE = { account_id: "acc", project_id: "prj", environment_id: "env" };
-
-/** Puts services without deployments into an empty database: svc_0, svc_1 and so on. */
-export function placeServices({ committed }: Database, count: number): void {
-  committed.projects.set("prj", { id: "prj", account_id: "acc", name: "shop", deleting_at: null });
-  committed.environments.set("env", { ...PLACE, id: "env", name: "production", deleting_at: null });
-  for (let n = 0; n < count; n++) {
-    const id = `svc_${n}`;
-    committed.services.set(id, { ...BLANK_SERVICE, ...PLACE, id, name: `web${n}` });
-    committed.work.set(id, { id, next_at: null, lease_owner: null, lease_until: null });
-  }
-}
-
-const BLANK_SERVICE = {
-  type: "web",
-  source: {},
-  config: { port: 8080, replicas: 1, size: "nano", env: {}, autoApply: true },
-  staged: false,
-  deleting_at: null,
-  next_version: 1,
-  live_version: null,
-  variables_revision: 0,
-  fingerprint: null,
-  applied_revision: null,
-  pending_variables: false,
-  dirty_at: null,
-  dirty_since: null,
-  runtime_state: null,
-  runtime_reason: null,
-  runtime_message: null,
-  serving_version: null,
-  url: null,
-  addon_state: null,
-  addon_next_secret: null,
-  applied_variables: null,
-  rolls: 0,
-  usage_at: null,
-};

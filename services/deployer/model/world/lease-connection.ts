@@ -1,29 +1,5 @@
-import type { startReconciler } from "../reconcile/reconciler.ts";
-import type { RuntimeStatus } from "../runtime/port.ts";
-import type { Session } from "./database.ts";
+import { type Connection, never, type Process } from "./process.ts";
 import type { World } from "./world.ts";
-
-/** What an operation of a dead process returns. */
-export const never = new Promise<never>(() => {});
-
-/** One process of the deployer: the real reconciler over simulated surroundings. */
-export class Process {
-  readonly name: string;
-  readonly sessions = new Set<Session>();
-  readonly watchers = new Set<(status: RuntimeStatus) => void>();
-  connection: LeaseConnection | undefined;
-  /** Builds that it follows. */
-  builds = 0;
-  dead = false;
-  standsStill = false;
-  // biome-ignore lint/suspicious/noExplicitAny: a stand-in of pg.Pool
-  pool: any;
-  reconciler: ReturnType<typeof startReconciler> | undefined;
-
-  constructor(name: string) {
-    this.name = name;
-  }
-}
 
 let world: World | undefined;
 
@@ -33,10 +9,10 @@ export function connectTo(next: World): void {
 }
 
 /**
- * The connection by which a process holds its advisory lock and hears notifications: stands in for pg.Client. Its
- * heartbeat is not modelled: the first one is never answered, and none follows.
+ * Stands in for pg.Client where a process keeps a session for its leases. Its heartbeat is not modelled: the first one
+ * is never answered, and none follows.
  */
-export class LeaseConnection {
+export class LeaseConnection implements Connection {
   readonly #process: Process;
   readonly #world: World;
   readonly #listeners: { event: string; listener: () => void }[] = [];
@@ -57,14 +33,14 @@ export class LeaseConnection {
   once = this.on;
 
   connect(): Promise<void> {
-    return this.#world.op(this.#process, "lease connection", () => {
+    return this.#world.operations.run(this.#process, "lease connection", () => {
       this.#process.connection = this;
     });
   }
 
   query(text: string, values: number[] = []): Promise<{ rows: object[] }> {
     if (text === "select 1") return never;
-    return this.#world.op(this.#process, text.split("(")[0]!, () => {
+    return this.#world.operations.run(this.#process, text.split("(")[0]!, () => {
       if (text.includes("pg_advisory_lock")) {
         this.#owner = values[1]!;
         this.#world.db.owners.add(this.#owner);
@@ -74,7 +50,7 @@ export class LeaseConnection {
     });
   }
 
-  tell(event: string): void {
+  emit(event: string): void {
     for (const one of this.#listeners) if (one.event === event) one.listener();
   }
 
@@ -84,9 +60,9 @@ export class LeaseConnection {
     if (this.#process.connection === this) this.#process.connection = undefined;
   }
 
-  /** Also when it breaks: the process hears of it. */
+  /** Closes the connection, as also a break does: the process learns of it. */
   async end(): Promise<void> {
     this.close();
-    this.tell("end");
+    this.emit("end");
   }
 }

@@ -1,9 +1,9 @@
+import { showValues } from "../trace.ts";
 import { Blocked, DatabaseError, Session } from "./database.ts";
 import type { Process } from "./process.ts";
-import { showValues } from "./trace.ts";
 import type { World } from "./world.ts";
 
-/** A stand-in of pg.Pool for one process: each statement and each commit is a step of the schedule. */
+/** Returns a stand-in of pg.Pool for one process: each statement and each commit is a step of the schedule. */
 export function createSimulatedPool(world: World, process: Process) {
   const lost = () => new DatabaseError("57P01", "the connection was terminated");
   const statement = (session: Session, name: string, values: unknown[] = [], alone = false) => {
@@ -18,13 +18,13 @@ export function createSimulatedPool(world: World, process: Process) {
         throw error;
       }
     };
-    return world.op(process, world.trace ? `${name} ${showValues(values)}` : name, effect, () => {
+    return world.operations.run(process, world.trace ? `${name} ${showValues(values)}` : name, effect, () => {
       session.abort();
       return lost();
     });
   };
   const begin = () => {
-    for (const one of process.sessions) if (one.state !== "open") process.sessions.delete(one);
+    for (const session of process.sessions) if (session.state !== "open") process.sessions.delete(session);
     const session = new Session(world.db);
     process.sessions.add(session);
     return session;
@@ -38,7 +38,7 @@ export function createSimulatedPool(world: World, process: Process) {
         if (text === "begin") session = begin();
         if (text === "rollback") session!.abort();
         if (text !== "commit") return { rows: [], rowCount: 0 };
-        return world.op(
+        return world.operations.run(
           process,
           "commit",
           () => world.commit(session!),

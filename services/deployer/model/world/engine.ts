@@ -1,15 +1,15 @@
-import { BuildFailure } from "../builder/build-failure.ts";
-import { type Builder, BuildHandedOver } from "../builder/port.ts";
-import type { IsBuiltImage } from "../images/account-images.ts";
-import { VariablesUnavailable } from "../releases/variables-client.ts";
-import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "../runtime/port.ts";
+import { BuildFailure } from "../../builder/build-failure.ts";
+import { type Builder, BuildHandedOver } from "../../builder/port.ts";
+import type { IsBuiltImage } from "../../images/account-images.ts";
+import { VariablesUnavailable } from "../../releases/variables-client.ts";
+import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "../../runtime/port.ts";
 import type { Process } from "./process.ts";
 import type { World } from "./world.ts";
 
 /** What the simulated runtime runs for a service. */
 export type Run = Pick<Release, "version" | "revision" | "artifact" | "replicas" | "size"> & {
   rolls: number;
-  /** The variables it was given. */
+  /** The value of its variable. */
   value: string | undefined;
   state: "starting" | "running" | "degraded" | "stopped";
   reason?: "rollout_deadline_exceeded";
@@ -22,7 +22,7 @@ type Job = { outcome: "built" | "fails" | "breaks"; endsAt: number; ended: boole
 const ROLLOUTS_MS = [0, 300, 4_000];
 const BUILDS_MS = [0, 300, 12_000];
 export const isBuiltImage: IsBuiltImage = ({ registry }) => registry === "registry.test";
-const OWN = "image:registry.test/apps@sha256:";
+const BUILT = "image:registry.test/apps@sha256:";
 
 /** Runtime, builder and variables of all processes of a schedule, as their ports describe them. */
 export class Engine {
@@ -30,7 +30,7 @@ export class Engine {
   readonly jobs = new Map<string, Job>();
   readonly artifacts = new Set<string>();
   readonly variables = new Map<string, number>();
-  /** Builds go on when their process dies, and are found again: a cluster. */
+  /** Whether builds outlive their process and are resumed, as on a cluster. */
   readonly resumes: boolean;
   readonly #world: World;
 
@@ -40,7 +40,8 @@ export class Engine {
   }
 
   runtime(process: Process): Runtime {
-    const op = <T>(label: string, effect: () => T) => this.#world.op(process, `runtime.${label}`, effect);
+    const op = <T>(label: string, effect: () => T) =>
+      this.#world.operations.run(process, `runtime.${label}`, effect);
     const parts: Partial<Runtime> = {
       apply: (release) =>
         op(`apply ${release.serviceId} v${release.version} r${release.revision}`, () => this.#apply(release)),
@@ -71,8 +72,8 @@ export class Engine {
 
   #apply(release: Release): void {
     const { serviceId, version, revision, rolls = 0, artifact, replicas, size, env } = release;
-    if (this.#isOwn(artifact) && !this.artifacts.has(artifact))
-      throw new RuntimeRefusal("artifact_missing", "What this version was built into is no longer there.");
+    if (this.#isBuilt(artifact) && !this.artifacts.has(artifact))
+      throw new RuntimeRefusal("artifact_missing", "The build of this version no longer exists.");
     const before = this.runs.get(serviceId);
     if (before && (version - before.version || revision - before.revision) < 0)
       throw new RuntimeRefusal("release_superseded", `Version ${before.version} has been applied already.`);
@@ -86,10 +87,10 @@ export class Engine {
     this.#rollOut(serviceId, run);
   }
 
-  /** Becomes available after a while, or stays short of it. */
+  /** Lets a run become available after a while, or fail to. */
   #rollOut(serviceId: string, run: Run): void {
     const { choices, clock } = this.#world;
-    this.#tell(serviceId);
+    this.#notifyWatchers(serviceId);
     const fails = run.healthyAt === undefined && !this.#world.settling && choices.chance(0.1);
     clock.after(choices.of(ROLLOUTS_MS), () => {
       if (this.runs.get(serviceId) !== run) return;
@@ -100,13 +101,13 @@ export class Engine {
         if (run.replicas > 0) run.healthyAt ??= clock.now;
         run.serving = run.replicas > 0 ? { version: run.version, revision: run.revision } : undefined;
       }
-      this.#tell(serviceId);
+      this.#notifyWatchers(serviceId);
     });
   }
 
-  /** The runtime has nothing of a service any more. */
+  /** Ends what runs for a service. */
   lose(serviceId: string): void {
-    if (this.runs.delete(serviceId)) this.#tell(serviceId);
+    if (this.runs.delete(serviceId)) this.#notifyWatchers(serviceId);
   }
 
   #status(serviceId: string): RuntimeStatus | undefined {
@@ -121,16 +122,17 @@ export class Engine {
     };
   }
 
-  #tell(serviceId: string): void {
+  #notifyWatchers(serviceId: string): void {
     const status = this.#status(serviceId) ?? ({ serviceId } as RuntimeStatus);
     for (const process of this.#world.processes)
-      this.#world.message(process, `watch ${serviceId}`, () => {
+      this.#world.operations.deliver(process, `watch ${serviceId}`, () => {
         for (const listener of process.watchers) listener(status);
       });
   }
 
   builder(process: Process): Builder {
-    const op = <T>(label: string, effect: () => T) => this.#world.op(process, `builder.${label}`, effect);
+    const op = <T>(label: string, effect: () => T) =>
+      this.#world.operations.run(process, `builder.${label}`, effect);
     return {
       ...(this.resumes && { resumes: true as const }),
       build: async ({ buildId, onStage }, signal) => {
@@ -140,13 +142,13 @@ export class Engine {
           const job = await op(`begin ${buildId}`, () => this.#begin(buildId));
           onStage("Building image");
           await this.#follow(job, signal);
-          const result = await op(`end ${buildId}`, () => this.#end(buildId, job));
-          return { artifact: result, runtime: "node" as const };
+          const artifact = await op(`end ${buildId}`, () => this.#end(buildId, job));
+          return { artifact, runtime: "node" as const };
         } catch (error) {
-          const left = signal.aborted && signal.reason instanceof BuildHandedOver && this.resumes;
-          // A finished image is no part of its Job.
+          const handedOver = signal.aborted && signal.reason instanceof BuildHandedOver && this.resumes;
+          // A finished image outlives its Job.
           const clean = () => (this.resumes ? void this.jobs.delete(buildId) : this.#discard(buildId));
-          if (!left) await op(`clean ${buildId}`, clean);
+          if (!handedOver) await op(`clean ${buildId}`, clean);
           throw error;
         } finally {
           process.builds--;
@@ -155,7 +157,7 @@ export class Engine {
       discard: (buildId) => op(`discard ${buildId}`, () => this.#discard(buildId)),
       removeArtifact: (artifact) =>
         op(`removeArtifact ${artifact}`, () => {
-          if (this.#isOwn(artifact)) this.artifacts.delete(artifact);
+          if (this.#isBuilt(artifact)) this.artifacts.delete(artifact);
         }),
       removeCaches: (serviceId) => op(`removeCaches ${serviceId}`, () => {}),
     };
@@ -170,7 +172,7 @@ export class Engine {
     const ms = hangs ? 3_600_000 : choices.of(BUILDS_MS);
     const job: Job = { outcome: "built", endsAt: clock.now + ms, ended: false };
     if (!settling && choices.chance(0.15)) job.outcome = choices.of(["fails", "breaks"] as const);
-    // Its Job is no more, and the image says what came of it.
+    // Its Job is gone, and the image shows that it was built.
     if (this.resumes && this.artifacts.has(artifact)) job.endsAt = clock.now;
     this.jobs.set(buildId, job);
     if (this.resumes)
@@ -195,7 +197,7 @@ export class Engine {
     if (!this.jobs.has(buildId)) throw new Error("the build was removed by another process");
     this.jobs.delete(buildId);
     if (outcome === "fails") throw new BuildFailure("build", "compile_failed", "The build failed.");
-    if (outcome === "breaks") throw new Error("the builder is away");
+    if (outcome === "breaks") throw new Error("the builder is unavailable");
     const artifact = this.#artifactOf(buildId);
     this.artifacts.add(artifact);
     return artifact;
@@ -208,16 +210,16 @@ export class Engine {
 
   #artifactOf(buildId: string): string {
     if (!this.resumes) return `directory:${buildId}`;
-    return OWN + Buffer.from(buildId).toString("hex").padStart(64, "0");
+    return BUILT + Buffer.from(buildId).toString("hex").padStart(64, "0");
   }
 
-  #isOwn(artifact: string): boolean {
-    return artifact.startsWith(OWN) || artifact.startsWith("directory:");
+  #isBuilt(artifact: string): boolean {
+    return artifact.startsWith(BUILT) || artifact.startsWith("directory:");
   }
 
   resolve(process: Process) {
     return (serviceId: string) =>
-      this.#world.op(
+      this.#world.operations.run(
         process,
         `resolve ${serviceId}`,
         () => {

@@ -5,7 +5,7 @@ export type Row = Readonly<Record<string, any>>;
 export type Table = "projects" | "environments" | "services" | "work" | "deployments" | "built_images";
 export type Statement = (q: Query, ...values: never[]) => Row[] | number;
 /** An event in the outbox. */
-export type Told = { kind: string; deploymentId?: string };
+export type OutboxEvent = { kind: string; deploymentId?: string };
 
 type Rows = ReadonlyMap<string, Row>;
 type Lock = `${Table} ${string}`;
@@ -18,7 +18,7 @@ export class Blocked {
   }
 }
 
-/** What PostgreSQL answers when it gives a statement up. */
+/** The error with which PostgreSQL ends a statement. */
 export class DatabaseError extends Error {
   readonly code: string;
   constructor(code: string, message: string) {
@@ -29,8 +29,8 @@ export class DatabaseError extends Error {
 
 /**
  * PostgreSQL at READ COMMITTED, as far as the deployer's statements can tell: each statement sees what was committed
- * when it began; who changes a row waits for the transaction that did before, and then looks at the new row, and
- * at that one only.
+ * when it began. One that changes a row waits for the transaction that changed it before, and then checks the new form
+ * of that row only.
  */
 export class Database {
   readonly committed: Record<Table, Map<string, Row>> = {
@@ -42,9 +42,9 @@ export class Database {
     built_images: new Map(),
   };
   readonly locks = new Map<Lock, Session>();
-  /** Advisory locks: the owners whose connection is there. */
+  /** Advisory locks: the owners whose connection is open. */
   readonly owners = new Set<number>();
-  /** Grows with each commit that changed a row or told something. */
+  /** Grows with each commit that changed a row or emitted an event. */
   changes = 0;
   readonly now: () => number;
   /** Called with what is about to be committed. */
@@ -61,7 +61,7 @@ export class Database {
 /** One transaction. */
 export class Session {
   readonly written = new Map<Table, Map<string, Row | undefined>>();
-  readonly told: Told[] = [];
+  readonly events: OutboxEvent[] = [];
   notifies = false;
   state: "open" | "committed" | "aborted" = "open";
   /** The transaction whose lock it waits for. */
@@ -77,7 +77,7 @@ export class Session {
     this.lastUsed = this.begun;
   }
 
-  /** A statement that can be run again, with the same snapshot, after it was `Blocked`. */
+  /** Returns a function that runs a statement, and runs it again with the same snapshot after it threw `Blocked`. */
   statement(name: string, values: unknown[]): () => { rows: Row[]; rowCount: number } {
     const statement = this.db.statements[name];
     if (!statement) throw new Error(`the statement ${name} has no mirror: write it into model/statements/`);
@@ -86,16 +86,16 @@ export class Session {
       if (this.state !== "open") throw new DatabaseError("57P01", "the connection was terminated");
       this.lastUsed = this.db.now();
       this.waitsFor = undefined;
-      q.clear();
+      q.reset();
       try {
         const result = statement(q, ...(values as never[]));
-        q.keep();
+        q.apply();
         return typeof result === "number"
           ? { rows: [], rowCount: result }
           : { rows: result, rowCount: result.length };
       } catch (error) {
         if (!(error instanceof Blocked)) throw error;
-        q.keepSnapshot();
+        q.freeze();
         for (let other: Session | undefined = error.holder; other; other = other.waitsFor)
           if (other === this) throw new DatabaseError("40P01", "deadlock detected");
         this.waitsFor = error.holder;
@@ -112,7 +112,7 @@ export class Session {
         if (row) this.db.committed[table].set(id, row);
         else this.db.committed[table].delete(id);
       }
-    if (this.written.size > 0 || this.told.length > 0) this.db.changes++;
+    if (this.written.size > 0 || this.events.length > 0) this.db.changes++;
     this.#end("committed");
   }
 
@@ -134,14 +134,14 @@ export class Session {
     this.#locks.push(lock);
   }
 
-  /** The newest form of a row: this transaction's, else the committed one. */
+  /** Returns the newest form of a row: this transaction's, else the committed one. */
   newest(table: Table, id: string): Row | undefined {
     const own = this.written.get(table);
     return own?.has(id) ? own.get(id) : this.db.committed[table].get(id);
   }
 }
 
-/** What one statement sees and does. */
+/** What one statement reads and writes. */
 export class Query {
   readonly session: Session;
   #snapshot: Record<Table, Rows> | undefined;
@@ -151,11 +151,12 @@ export class Query {
     this.session = session;
   }
 
-  /** now() of PostgreSQL: the transaction's beginning. */
+  /** now() of PostgreSQL: when the transaction began. */
   get now(): number {
     return this.session.begun;
   }
 
+  /** clock_timestamp() of PostgreSQL. */
   get clock(): number {
     return this.session.db.now();
   }
@@ -179,7 +180,7 @@ export class Query {
     return found;
   }
 
-  /** Locks the rows it meets, and gives those that still meet the condition then, as they are then. */
+  /** Locks rows and returns, in their newest form, those that still meet the condition. */
   lock(table: Table, where: (row: Row) => unknown): Row[] {
     const found: Row[] = [];
     for (const { id } of this.rows(table, where)) {
@@ -190,7 +191,7 @@ export class Query {
     return found;
   }
 
-  /** Whether a row is not locked by another transaction; then it is locked. */
+  /** Locks a row; returns `false` when another transaction holds its lock. */
   tryLock(table: Table, id: string): boolean {
     try {
       this.session.lock(`${table} ${id}`);
@@ -200,7 +201,7 @@ export class Query {
     }
   }
 
-  /** `update … where … returning`: gives the new rows. */
+  /** `update … where … returning`: returns the new rows. */
   update(table: Table, where: (row: Row) => unknown, change: (row: Row) => Row): Row[] {
     return this.lock(table, where).map((row) => this.put(table, { ...row, ...change(row) }));
   }
@@ -216,19 +217,20 @@ export class Query {
     return rows;
   }
 
-  tell(event: Told): void {
-    this.session.told.push(event);
+  emit(event: OutboxEvent): void {
+    this.session.events.push(event);
   }
 
   notify(): void {
     this.session.notifies = true;
   }
 
-  clear(): void {
+  reset(): void {
     this.#writes = [];
   }
 
-  keepSnapshot(): void {
+  /** Fixes what the statement sees, for when it runs again. */
+  freeze(): void {
     const { committed } = this.session.db;
     this.#snapshot ??= {
       projects: new Map(committed.projects),
@@ -240,8 +242,8 @@ export class Query {
     };
   }
 
-  /** What the statement wrote is seen by the transaction's next ones. */
-  keep(): void {
+  /** Shows what the statement wrote to the next ones of its transaction. */
+  apply(): void {
     for (const [table, id, row] of this.#writes) {
       const rows = this.session.written.get(table) ?? new Map();
       this.session.written.set(table, rows.set(id, row));

@@ -1,0 +1,40 @@
+import type { Database } from "../world/database.ts";
+
+const SCOPE = { account_id: "acc", project_id: "prj", environment_id: "env" };
+
+/** Inserts services without deployments into an empty database: svc_0, svc_1 and so on. */
+export function insertServices({ committed }: Database, count: number): void {
+  committed.projects.set("prj", { id: "prj", account_id: "acc", name: "shop", deleting_at: null });
+  committed.environments.set("env", { ...SCOPE, id: "env", name: "production", deleting_at: null });
+  for (let n = 0; n < count; n++) {
+    const id = `svc_${n}`;
+    committed.services.set(id, { ...BLANK_SERVICE, ...SCOPE, id, name: `web${n}` });
+    committed.work.set(id, { id, next_at: null, lease_owner: null, lease_until: null });
+  }
+}
+
+const BLANK_SERVICE = {
+  type: "web",
+  source: {},
+  config: { port: 8080, replicas: 1, size: "nano", env: {}, autoApply: true },
+  staged: false,
+  deleting_at: null,
+  next_version: 1,
+  live_version: null,
+  variables_revision: 0,
+  fingerprint: null,
+  applied_revision: null,
+  pending_variables: false,
+  dirty_at: null,
+  dirty_since: null,
+  runtime_state: null,
+  runtime_reason: null,
+  runtime_message: null,
+  serving_version: null,
+  url: null,
+  addon_state: null,
+  addon_next_secret: null,
+  applied_variables: null,
+  rolls: 0,
+  usage_at: null,
+};
