@@ -101,7 +101,7 @@ export async function runBuild(deps: BuildDeps, build: BegunBuild, signal: Abort
   }
 }
 
-/** Commits the end of the log with the state `built`. Returns `false` when the deployment moved on without this build. */
+/** Commits the end of the log with the state `built`. Returns `false` when the deployment has moved on. */
 async function finishBuild(
   { pool, owner, log }: BuildDeps,
   { release: { deploymentId }, output }: BegunBuild,

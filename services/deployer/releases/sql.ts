@@ -150,7 +150,7 @@ export function recordRelease(
   );
 }
 
-/** Records that variables were compared and not applied: they are the same or, if `pending`, wait for the next deploy. */
+/** Records that variables were compared and not applied: unchanged or, if `pending`, left to the next deploy. */
 export function recordComparison(db: Db, serviceId: string, pending: boolean, dirtyAt: string | undefined) {
   return execute(
     db,
@@ -160,7 +160,7 @@ export function recordComparison(db: Db, serviceId: string, pending: boolean, di
   );
 }
 
-/** Records a runtime's status; returns what was recorded before, or undefined when the owner does not hold the lease. */
+/** Records a runtime's status. Returns the one recorded before; undefined when the owner does not hold the lease. */
 export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
   return one<RecordedStatus & { accountId: string }>(
     db,

@@ -88,8 +88,8 @@ export async function stopUsage(tx: Tx, serviceIds: string[], at?: number): Prom
 }
 
 /**
- * Records that these services and all addons of the `shared` types run now, and emits a heartbeat event of each interval
- * every five minutes.
+ * Records that these services and all addons of the `shared` types run now, and emits a heartbeat event of each
+ * interval every five minutes.
  */
 export async function recordHeartbeats(pool: Pool, running: string[], shared: string[]): Promise<void> {
   await sql.markSeen(pool, running, shared);
