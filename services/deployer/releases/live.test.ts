@@ -5,6 +5,7 @@ import { newId } from "../../kit/ids.ts";
 import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { actAs, archiveOf, exampleApp, startDeployer, type TestDeployer, visit } from "../testing/testing.ts";
+import { echo, echoService, environmentAt } from "./testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -12,39 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => berth?.stop());
 
-/** Answers with its environment, logs every request, and ends itself at /end. */
-const echo = {
-  "package.json": JSON.stringify({ name: "echo", scripts: { start: "node server.js" } }),
-  "server.js": `
-    console.log("started with revision " + process.env.PLATFORM_VARIABLES_REVISION);
-    require("node:http").createServer((req, res) => {
-      if (req.url === "/end") process.exit(3);
-      console.log("asked for " + req.url);
-      res.end(JSON.stringify(process.env));
-    }).listen(process.env.PORT);`,
-};
-
-/** An account with a web service that runs the echo app. */
-async function echoing(more: object = {}, variables: { name: string; value: string }[] = []) {
-  const acting = actAs(berth.port, newId("acc"));
-  const environment = await acting.environment();
-  const made = await acting.catalog.createService({
-    ...environment,
-    name: "echo",
-    type: "web",
-    ...more,
-  });
-  berth.variables.set(made.id, variables);
-  const path = environment.at("echo");
-  await acting.deployArchive(path, await archiveOf(echo));
-  await acting.until(path, 1, "applied");
-  const { url } = await acting.untilService(path, "running");
-  return { ...acting, environment, path, id: made.id, url: url! };
-}
-
 const beginning = (stream: AsyncIterable<unknown>) => stream[Symbol.asyncIterator]().next();
-
-const environmentAt = async (url: string) => JSON.parse((await visit(url)).text) as Record<string, string>;
 
 test("an archive is built, applied and answers at the service's URL with its variables", async () => {
   const acting = actAs(berth.port, newId("acc"));
@@ -76,45 +45,8 @@ test("an archive is built, applied and answers at the service's URL with its var
   for (const move of ["Queued", "Building", "Built", "Applied"]) expect(kinds).toContain(`Deployment${move}`);
 });
 
-test("a change of variables arrives at the running app by itself, once, without a new version", async () => {
-  const one = await echoing({}, [{ name: "GREETING", value: "old" }]);
-  const other = await echoing();
-  const revision = (seen: Record<string, string>) => Number(seen.PLATFORM_VARIABLES_REVISION);
-  const before = await environmentAt(one.url);
-  expect(before.GREETING).toBe("old");
-  const untouched = await environmentAt(other.url);
-
-  const { accountId, environmentId } = one.environment;
-  for (const value of ["newer", "newest"]) {
-    berth.variables.set(one.id, [{ name: "GREETING", value }]);
-    await berth.variables.changed(accountId, "environment", environmentId);
-    await berth.variables.changed(other.accountId, "environment", other.environment.environmentId);
-  }
-  const after = await eventually("the new value arrives", async () => {
-    const seen = await environmentAt(one.url);
-    return seen.GREETING === "newest" && seen;
-  });
-  expect(revision(after)).toBe(revision(before) + 1);
-  expect((await one.deployments.listDeployments(one.path)).data).toHaveLength(1);
-  expect(await environmentAt(other.url)).toEqual(untouched);
-  await one.untilService(one.path, "running");
-});
-
-test("with autoApply off a change waits for the next deploy, and is shown as pending", async () => {
-  const variables = [{ name: "GREETING", value: "old" }];
-  const { accountId, path, url, id, ...acting } = await echoing({ config: { autoApply: false } }, variables);
-  berth.variables.set(id, [{ name: "GREETING", value: "new" }]);
-  await berth.variables.changed(accountId, "service", id);
-  await eventually("the change is pending", async () => (await acting.service(path)).pendingChanges);
-  expect((await environmentAt(url)).GREETING).toBe("old");
-  await acting.deployments.deploy(path);
-  await acting.until(path, 2, "applied");
-  await eventually("the new value arrives", async () => (await environmentAt(url)).GREETING === "new");
-  expect((await acting.service(path)).pendingChanges).toBe(false);
-});
-
 test("a changed configuration is pending until a deploy without an image runs the same build with it", async () => {
-  const { catalog, deployments, path, url, ...acting } = await echoing();
+  const { catalog, deployments, path, url, ...acting } = await echoService(berth);
   await catalog.updateService({ ...path, config: { env: { COLOUR: "blue" } } });
   expect((await acting.service(path)).pendingChanges).toBe(true);
   expect((await environmentAt(url)).COLOUR).toBeUndefined();
@@ -129,32 +61,8 @@ test("a changed configuration is pending until a deploy without an image runs th
   expect(service.pendingChanges).toBe(false);
 });
 
-test("a variable wins over config.env, and what the platform sets wins over both", async () => {
-  const config = { env: { A: "config", B: "config" } };
-  const { url } = await echoing({ config }, [
-    { name: "A", value: "variable" },
-    { name: "PLATFORM_VARIABLES_REVISION", value: "99" },
-  ]);
-  const seen = await environmentAt(url);
-  expect(seen).toMatchObject({ A: "variable", B: "config", PLATFORM_VARIABLES_REVISION: "1" });
-  expect(seen.DATABASE_URL).toBeUndefined();
-});
-
-test("a variable that dangles is left out, with a warning", async () => {
-  const { path, id, url, accountId, ...acting } = await echoing();
-  berth.variables.set(id, [{ name: "A", value: "1" }], [{ name: "B", reason: "service_not_found" }]);
-  await berth.variables.changed(accountId, "service", id);
-  const { warnings } = await eventually("the warning is there", async () => {
-    const found = await acting.deployments.getDeployment({ ...path, version: 1 });
-    return found.warnings.length > 0 && found;
-  });
-  expect(warnings).toMatchObject([{ stage: "resolve", code: "service_not_found" }]);
-  expect(warnings[0]!.message).toContain("B");
-  await eventually("the rest is applied", async () => (await environmentAt(url)).A === "1");
-});
-
 test("a failed build tells its stage, and leaves what runs alone", async () => {
-  const { path, url, ...acting } = await echoing();
+  const { path, url, ...acting } = await echoService(berth);
   await acting.deployArchive(path, await archiveOf({ "notes.txt": "nothing to run" }));
   const failed = await acting.until(path, 2, "failed");
   expect(failed.errors).toMatchObject([{ stage: "detect" }]);
@@ -184,7 +92,7 @@ test("an app that ends again and again makes the service crashed, and the deploy
 });
 
 test("what an app writes can be read by stream and version, newest first, in pages", async () => {
-  const { path, url, deployments } = await echoing();
+  const { path, url, deployments } = await echoService(berth);
   for (const at of ["/a", "/b", "/c"]) await visit(url, at);
   const all = await eventually("the lines are there", async () => {
     const { data } = await deployments.listLogs({ ...path, stream: "stdout", version: 1 });
@@ -199,7 +107,7 @@ test("what an app writes can be read by stream and version, newest first, in pag
   expect([...first.data, ...rest.data]).toEqual(all);
   expect((await deployments.listLogs({ ...path, stream: "stderr" })).data).toEqual([]);
   expect((await deployments.listLogs({ ...path, version: 9 })).data).toEqual([]);
-  const other = await echoing();
+  const other = await echoService(berth);
   const forged = Buffer.from("log:0").toString("base64url");
   for (const cursor of ["nonsense", forged])
     expect(await refused(deployments.listLogs({ ...path, cursor }))).toBe("400 malformed_request");
@@ -219,7 +127,7 @@ test("what an app writes can be read by stream and version, newest first, in pag
 });
 
 test("deleting what is live needs a confirmation, and leaves no process, file or row", async () => {
-  const { catalog, environment, path, id, url, accountId } = await echoing();
+  const { catalog, environment, path, id, url, accountId } = await echoService(berth);
   const { projectId, environmentId } = environment;
   const impact = { total: 1, services: [{ id, name: "echo", environmentId }] };
   const calls = [

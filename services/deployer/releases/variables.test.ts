@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { eventually } from "../../kit/testing/testing.ts";
+import { startDeployer, type TestDeployer } from "../testing/testing.ts";
+import { echoService, environmentAt } from "./testing.ts";
+
+let berth: TestDeployer;
+beforeAll(async () => {
+  berth = await startDeployer();
+});
+afterAll(() => berth?.stop());
+
+test("a change of variables arrives at the running app by itself, once, without a new version", async () => {
+  const one = await echoService(berth, {}, [{ name: "GREETING", value: "old" }]);
+  const other = await echoService(berth);
+  const revision = (seen: Record<string, string>) => Number(seen.PLATFORM_VARIABLES_REVISION);
+  const before = await environmentAt(one.url);
+  expect(before.GREETING).toBe("old");
+  const untouched = await environmentAt(other.url);
+
+  const { accountId, environmentId } = one.environment;
+  for (const value of ["newer", "newest"]) {
+    berth.variables.set(one.id, [{ name: "GREETING", value }]);
+    await berth.variables.changed(accountId, "environment", environmentId);
+    await berth.variables.changed(other.accountId, "environment", other.environment.environmentId);
+  }
+  const after = await eventually("the new value arrives", async () => {
+    const seen = await environmentAt(one.url);
+    return seen.GREETING === "newest" && seen;
+  });
+  expect(revision(after)).toBe(revision(before) + 1);
+  expect((await one.deployments.listDeployments(one.path)).data).toHaveLength(1);
+  expect(await environmentAt(other.url)).toEqual(untouched);
+  await one.untilService(one.path, "running");
+});
+
+test("with autoApply off a change waits for the next deploy, and is shown as pending", async () => {
+  const variables = [{ name: "GREETING", value: "old" }];
+  const { accountId, path, url, id, ...acting } = await echoService(
+    berth,
+    { config: { autoApply: false } },
+    variables,
+  );
+  berth.variables.set(id, [{ name: "GREETING", value: "new" }]);
+  await berth.variables.changed(accountId, "service", id);
+  await eventually("the change is pending", async () => (await acting.service(path)).pendingChanges);
+  expect((await environmentAt(url)).GREETING).toBe("old");
+  await acting.deployments.deploy(path);
+  await acting.until(path, 2, "applied");
+  await eventually("the new value arrives", async () => (await environmentAt(url)).GREETING === "new");
+  expect((await acting.service(path)).pendingChanges).toBe(false);
+});
+
+test("a variable wins over config.env, and what the platform sets wins over both", async () => {
+  const config = { env: { A: "config", B: "config" } };
+  const { url } = await echoService(berth, { config }, [
+    { name: "A", value: "variable" },
+    { name: "PLATFORM_VARIABLES_REVISION", value: "99" },
+  ]);
+  const seen = await environmentAt(url);
+  expect(seen).toMatchObject({ A: "variable", B: "config", PLATFORM_VARIABLES_REVISION: "1" });
+  expect(seen.DATABASE_URL).toBeUndefined();
+});
+
+test("a variable that dangles is left out, with a warning", async () => {
+  const { path, id, url, accountId, ...acting } = await echoService(berth);
+  berth.variables.set(id, [{ name: "A", value: "1" }], [{ name: "B", reason: "service_not_found" }]);
+  await berth.variables.changed(accountId, "service", id);
+  const { warnings } = await eventually("the warning is there", async () => {
+    const found = await acting.deployments.getDeployment({ ...path, version: 1 });
+    return found.warnings.length > 0 && found;
+  });
+  expect(warnings).toMatchObject([{ stage: "resolve", code: "service_not_found" }]);
+  expect(warnings[0]!.message).toContain("B");
+  await eventually("the rest is applied", async () => (await environmentAt(url)).A === "1");
+});
