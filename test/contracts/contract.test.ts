@@ -18,8 +18,8 @@ const error = (code: string, ...reasons: string[]) => {
   return { error: { code, message: "No.", requestId: "req_1", details } };
 };
 
-/** What a contract says of one answer. */
-function said(method: string, path: string, status: number, body?: unknown, standIns = false) {
+/** Returns the differences that a contract finds in one answer. */
+function differences(method: string, path: string, status: number, body?: unknown, standIns = false) {
   const contract = createContract({ standIns: () => standIns });
   const headers = new Headers({ "x-request-id": "req_1", "content-type": "application/json; charset=utf-8" });
   contract.note(method, path, status, headers, body === undefined ? undefined : JSON.stringify(body));
@@ -27,38 +27,48 @@ function said(method: string, path: string, status: number, body?: unknown, stan
 }
 
 test("answers that the document knows are none of its business", () => {
-  expect(said("GET", `${P}/variables/A`, 200, variable)).toBe("");
-  expect(said("HEAD", `${P}/variables/A`, 200)).toBe("");
-  expect(said("GET", `${P}/variables/A`, 404, error("not_found"))).toBe("");
-  expect(said("POST", `${P}/variables/batch`, 422, error("validation_failed", "batch_too_large"))).toBe("");
+  expect(differences("GET", `${P}/variables/A`, 200, variable)).toBe("");
+  expect(differences("HEAD", `${P}/variables/A`, 200)).toBe("");
+  expect(differences("GET", `${P}/variables/A`, 404, error("not_found"))).toBe("");
+  expect(
+    differences("POST", `${P}/variables/batch`, 422, error("validation_failed", "batch_too_large")),
+  ).toBe("");
 });
 
 test("every way in which an answer differs from the document is told", () => {
   const at = "GET /accounts/{accountId}/projects/{projectId}/variables/{variableName}";
-  expect(said("GET", `${P}/variables/A`, 418)).toBe(`${at} 418 is not documented`);
+  expect(differences("GET", `${P}/variables/A`, 418)).toBe(`${at} 418 is not documented`);
   const { value: _, ...withheld } = variable;
-  expect(said("GET", `${P}/variables/A`, 200, withheld)).toBe("");
+  expect(differences("GET", `${P}/variables/A`, 200, withheld)).toBe("");
   const { scopeId: __, ...lacking } = variable;
-  expect(said("GET", `${P}/variables/A`, 200, lacking)).toContain("must have required property 'scopeId'");
-  expect(said("GET", `${P}/variables/A`, 200, { ...variable, more: 1 })).toContain("additional properties");
-  expect(said("GET", `${P}/variables/A`, 200, { ...variable, scope: "galaxy" })).toContain("allowed values");
+  expect(differences("GET", `${P}/variables/A`, 200, lacking)).toContain(
+    "must have required property 'scopeId'",
+  );
+  expect(differences("GET", `${P}/variables/A`, 200, { ...variable, more: 1 })).toContain(
+    "additional properties",
+  );
+  expect(differences("GET", `${P}/variables/A`, 200, { ...variable, scope: "galaxy" })).toContain(
+    "allowed values",
+  );
   const page = {
     data: [{ ...variable, createdAt: "2026-02-30T00:00:00Z" }],
     page: { nextCursor: "", hasMore: false },
   };
-  expect(said("GET", `${P}/variables`, 200, page)).toContain("date-time");
-  expect(said("POST", `${P}/variables`, 409, error("no_such_code"))).toContain("the code no_such_code");
-  expect(said("POST", `${P}/variables`, 422, error("validation_failed", "nope"))).toContain(
+  expect(differences("GET", `${P}/variables`, 200, page)).toContain("date-time");
+  expect(differences("POST", `${P}/variables`, 409, error("no_such_code"))).toContain(
+    "the code no_such_code",
+  );
+  expect(differences("POST", `${P}/variables`, 422, error("validation_failed", "nope"))).toContain(
     "the reason nope",
   );
 });
 
 test("of stand-ins the status and the refusals count", () => {
-  expect(said("GET", `${P}/variables/A`, 200, {}, true)).toBe("");
-  expect(said("GET", `${P}/variables/A`, 418, {}, true)).toContain("418 is not documented");
+  expect(differences("GET", `${P}/variables/A`, 200, {}, true)).toBe("");
+  expect(differences("GET", `${P}/variables/A`, 418, {}, true)).toContain("418 is not documented");
 });
 
 test("what is not the API's is not looked at", () => {
-  expect(said("GET", "/v1/nowhere", 404, {})).toBe("");
-  expect(said("GET", "/somewhere/else", 200, {})).toBe("");
+  expect(differences("GET", "/v1/nowhere", 404, {})).toBe("");
+  expect(differences("GET", "/somewhere/else", 200, {})).toBe("");
 });

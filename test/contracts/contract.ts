@@ -12,17 +12,17 @@ type Response = {
 };
 type Operation = { path: string; method: string; pattern: RegExp; responses: Record<string, Response> };
 
-/** How many answers of an operation with one status are compared whole. */
+/** How many bodies of an operation and status are compared; of later answers only the status. */
 const COMPARED = 200;
 const PREFIX = "/v1";
 
-/** Compares answers of the API with gateway/openapi.json; of successes of stand-ins the status alone. */
+/** Compares answers of the API with gateway/openapi.json; of successes from stand-ins only the status. */
 export function createContract({ standIns }: { standIns: () => boolean }) {
   let document: ReturnType<typeof readDocument> | undefined;
   const found = new Set<string>();
   const compared = new Map<string, number>();
   return {
-    /** Takes an answer; what no operation of the document answers is not looked at. `text` is its body, if read. */
+    /** Records an answer; `text` is its body, if it was read. Ignores paths that no operation of the document has. */
     note(method: string, pathname: string, status: number, headers: Headers, text?: string): void {
       // Every answer of a gateway has a request id; an app may have paths like the API's.
       if (!pathname.startsWith(`${PREFIX}/`) || !headers.has("x-request-id")) return;
@@ -38,7 +38,7 @@ export function createContract({ standIns }: { standIns: () => boolean }) {
       for (const problem of document.misfits(operation, status, headers, text))
         found.add(`${name}: ${problem}`);
     },
-    /** What was answered against the document, each once. */
+    /** Returns the differences found so far, each once. */
     broken: () => [...found],
   };
 }
@@ -58,7 +58,7 @@ function readDocument() {
       return { path, method, pattern, responses };
     }),
   );
-  // As a router does: a path that is written out wins over one with a parameter.
+  // As in a router, a literal path takes precedence over one with a parameter.
   operations.sort((a, b) => a.path.split("{").length - b.path.split("{").length);
   const validators = new Map<string, ValidateFunction>();
 
@@ -74,7 +74,7 @@ function readDocument() {
       const wanted = method === "HEAD" ? "get" : method.toLowerCase();
       return operations.find((operation) => operation.method === wanted && operation.pattern.test(path));
     },
-    /** Where a body does not fit what its operation answers with this status, its error code included. */
+    /** Returns how a body, its error code included, differs from what its operation documents for this status. */
     misfits(operation: Operation, status: number, headers: Headers, text: string): string[] {
       const type = headers.get("content-type")?.split(";")[0] ?? "";
       const [referred, response] = responseOf(operation, status);
@@ -92,19 +92,19 @@ function readDocument() {
       const known = response["x-codes"];
       if (!known) return [];
       const { error } = body as { error: { code: string; details: { reason: string }[] } };
-      const said = known.find(({ code }) => code === error.code);
-      if (!said) return [`the code ${error.code} is not documented`];
-      const strange = error.details
+      const documented = known.find(({ code }) => code === error.code);
+      if (!documented) return [`the code ${error.code} is not documented`];
+      const unknown = error.details
         .map(({ reason }) => reason)
-        .filter((reason) => !said.reasons.includes(reason));
-      return strange.map((reason) => `the reason ${reason} is not documented`);
+        .filter((reason) => !documented.reasons.includes(reason));
+      return unknown.map((reason) => `the reason ${reason} is not documented`);
     },
   };
 }
 
 const escaped = (path: string) => path.replaceAll("~", "~0").replaceAll("/", "~1");
 
-/** An object has no members but those that the document names. */
+/** Forbids members that the document does not name. */
 function close(schema: Schema): void {
   if (schema.type === "object" && schema.properties) schema.additionalProperties ??= false;
 }

@@ -3,7 +3,7 @@ import { dirname, join, normalize } from "node:path";
 import { expect, test } from "vitest";
 
 // Each part imports from those before it: proto, kit, then the gateway and each service, then deploy, then test.
-// What tests beside the code need of others they get from test/; code that is no test imports none.
+// Tests beside the code may also import from test/; other code imports no tests.
 
 const root = join(import.meta.dirname, "../..");
 const files = globSync(["{proto,services,gateway,deploy,test}/**/*.ts"], {

@@ -7,7 +7,7 @@ import { allRoutes } from "../../gateway/routing/routes.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-/** What git has, or would have: tracked files and new ones that are not ignored. */
+/** Tracked files, and new ones that are not ignored. */
 const files = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard"], {
   cwd: ROOT,
   encoding: "utf8",
@@ -24,7 +24,7 @@ const rules = pages
 
 const anchors = new Map<string, string[]>();
 
-/** The anchors of a page: its headings, as GitHub makes anchors of them. */
+/** Returns the anchors that GitHub derives from the headings of a page. */
 function anchorsOf(page: string): string[] {
   let found = anchors.get(page);
   if (!found) {
@@ -44,7 +44,7 @@ function withoutCode(markdown: string): string {
   return markdown.replaceAll(/^( *)(```|~~~)[\s\S]*?^\1\2/gm, "");
 }
 
-/** Why `target`, `path#anchor` as seen from a folder of the repository, leads nowhere; undefined when it leads somewhere. */
+/** Returns why `target`, a `path#anchor` relative to a folder of the repository, does not exist; undefined when it does. */
 function problemOf(target: string, folder: string, page: string): string | undefined {
   const [path = "", anchor] = target.split("#");
   const found = path === "" ? page : normalize(join(folder, path));

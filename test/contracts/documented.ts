@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { afterAll, expect } from "vitest";
 import { createContract } from "./contract.ts";
 
-// Runs before each test file: whatever a test is answered by the API has to stand in gateway/openapi.json, or the
-// file fails. Requests go through fetch or node:http; what goes through a bare socket is not seen.
+// Set up for each test file: if the API answers a test with anything that gateway/openapi.json does not document, the
+// file fails. Sees requests by fetch and node:http, but not those over a bare socket.
 
 const MAX_BODY = 64 * 1024;
 
 const gateway = join(import.meta.dirname, "../../gateway");
 const contract = createContract({
-  // The gateway's own tests have stand-ins behind it, whose answers are not whole.
+  // In the gateway's own tests, stand-ins for the services answer with incomplete bodies.
   standIns: () => (expect.getState().testPath ?? "").startsWith(`${gateway}/`),
 });
 const pending: Promise<void>[] = [];

@@ -1,4 +1,4 @@
-/** The worker of `linear.test.ts`: feeds hostile texts, and notes what is under way where its parent sees it. */
+/** The worker of `linear.test.ts`: feeds hostile texts, and records which pattern is running where its parent reads it. */
 import { workerData } from "node:worker_threads";
 import { pythonDependencies } from "../../services/deployer/builder/detect/python.ts";
 import { checkGitSource } from "../../services/deployer/builder/source/git/source.ts";
@@ -12,7 +12,7 @@ export type Hostile = { patterns: { source: string; flags: string }[]; progress:
 const MEBIBYTE = 1024 ** 2;
 const LONGEST_VALUE = 64 * 1024;
 
-/** Reads of text from outside that are more than one regular expression. */
+/** Functions that read text from outside and are more than one regular expression. */
 export const readers: Record<string, (text: string) => unknown> = {
   redact,
   clipLine: (text) => clipLine(text),
@@ -30,7 +30,7 @@ const alike = maskSecrets(
   [..."abcdefgh-/: =\"'@"].flatMap((one) => [1, 2, 3].map((n) => one.repeat(10_000 + n))),
 );
 
-/** Megabytes of what a pattern mentions, each with an end on which a match may fail. */
+/** Returns megabytes of repeated parts of a pattern, each with an end on which a match may fail. */
 function hostileTexts(source: string): string[] {
   const words = [...source.matchAll(/[\w '"=:/@.-]{2,}/g)].map(([word]) => word);
   const units = new Set([...source.replaceAll("\\", ""), ...words, " ", "\n", "a", "0"]);

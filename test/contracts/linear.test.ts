@@ -14,14 +14,14 @@ const sources = globSync(["{services,gateway,deploy}/**/*.ts"], { cwd: root })
   .filter((file) => !file.includes("node_modules") && !isTest.test(file))
   .sort();
 
-/** What is linear takes seconds in all; what is quadratic takes an hour for one megabyte. */
+/** Linear patterns take seconds in all; a quadratic one takes an hour for one megabyte. */
 const END_MS = 300_000;
 
 type Pattern = { place: string; source: string; flags: string };
 
 /**
- * Made out of text when a process starts: an example of what each becomes. What is not listed here is no
- * literal that a reader or this test could check.
+ * Examples of the patterns that are built from text when a process starts. Every other pattern must be a literal, which
+ * a reader and this test can check.
  */
 const dynamic: Record<string, string> = {
   "gateway/http/app.ts": "^/v1/accounts/[^/]+/projects/[^/]+/docs/.*$",

@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => world?.stop());
 
-/** Deploys these files to a new web service; gives how that ended, the build's log, and its path. */
+/** Deploys these files to a new web service; returns the settled deployment, the build's log, and a request to the app. */
 async function deploy(files: Record<string, string>) {
   const { E, S: service } = await world.environment();
   const S = service("web");

@@ -6,7 +6,7 @@ import { type Header, pack } from "tar-stream";
 
 export type ArchiveEntry = Partial<Header> & { name: string; content?: string | Buffer };
 
-/** A gzipped tarball of these entries, however wrong they are. */
+/** Returns a gzipped tarball of these entries, whether they are valid or not. */
 export async function archiveOf(entries: ArchiveEntry[]): Promise<Buffer> {
   return gzipSync(await tarOf(entries));
 }
@@ -22,7 +22,7 @@ export async function tarOf(entries: ArchiveEntry[]): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** The files of an example app, as a user packs them with `tar -C DIR .`. */
+/** Returns the files of an example app, as a user packs them with `tar -C DIR .`. */
 export function exampleApp(name: "node" | "python" | "static"): ArchiveEntry[] {
   const files = {
     node: ["server.js", "package.json"],
@@ -33,7 +33,7 @@ export function exampleApp(name: "node" | "python" | "static"): ArchiveEntry[] {
   return files[name].map((file) => ({ name: `./${file}`, content: readFileSync(join(folder, file)) }));
 }
 
-/** The files of an example app, for a commit. */
+/** Returns the files of an example app, for a commit. */
 export function exampleFiles(name: "node" | "python" | "static"): Record<string, string> {
   return Object.fromEntries(exampleApp(name).map((file) => [file.name.slice(2), String(file.content)]));
 }

@@ -5,10 +5,10 @@ import { extname, join, resolve, sep } from "node:path";
 import { argv, env } from "node:process";
 
 /**
- * Serves the files of one folder. It is copied beside a static site and runs there as the site's process,
- * so it imports nothing of Berth: `node static-server.mts FOLDER [ADDRESS]`, on PORT.
+ * Serves the files of one folder on PORT: `node static-server.mts FOLDER [ADDRESS]`. It is copied beside a static site
+ * and runs there as the site's process, so it imports nothing of Berth.
  */
-const types: Record<string, string> = {
+const TYPES: Record<string, string> = {
   ".avif": "image/avif",
   ".css": "text/css; charset=utf-8",
   ".gif": "image/gif",
@@ -38,10 +38,10 @@ const root = await realpath(resolve(argv[2] ?? "."));
 async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
   if (req.method !== "GET" && req.method !== "HEAD") {
     res.setHeader("allow", "GET, HEAD");
-    return answerText(res, 405, "This site takes GET and HEAD.");
+    return answerText(res, 405, "This site only supports GET and HEAD.");
   }
   const path = decodePath(req.url ?? "/");
-  if (path === undefined) return answerText(res, 400, "This is no valid path.");
+  if (path === undefined) return answerText(res, 400, "The path is not valid.");
   const found = await findFile(join(root, path));
   if (found === "folder" && !path.endsWith("/")) {
     // Two leading slashes would name another host.
@@ -55,7 +55,7 @@ async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
   answerText(res, 404, "There is no such page.");
 }
 
-/** The path below the root; undefined when it is not valid. Names beginning with a dot are not served. */
+/** Returns the decoded path; undefined when it is not valid. */
 function decodePath(url: string): string | undefined {
   try {
     const path = decodeURIComponent(url.replace(/[?#].*$/s, ""));
@@ -72,7 +72,7 @@ type FoundFile = {
   modified: Date;
 };
 
-/** What is there, when it lies in the root for real and none of its names begins with a dot. */
+/** Returns what a path leads to; undefined when its real path is outside the root or a name begins with a dot. */
 async function findFile(path: string): Promise<FoundFile | "folder" | undefined> {
   try {
     const real = await realpath(path);
@@ -90,13 +90,13 @@ async function findFile(path: string): Promise<FoundFile | "folder" | undefined>
 function sendFile(req: IncomingMessage, res: ServerResponse, status: number, file: FoundFile): void {
   const tag = `"${file.size.toString(36)}-${file.modified.getTime().toString(36)}"`;
   res.setHeader("etag", tag);
-  res.setHeader("cache-control", "no-cache"); // asked again each time, answered with 304
+  res.setHeader("cache-control", "no-cache"); // revalidated each time, and answered with 304
   res.setHeader("x-content-type-options", "nosniff");
   if (status === 200 && req.headers["if-none-match"] === tag) {
     res.writeHead(304).end();
     return;
   }
-  const type = types[extname(file.path).toLowerCase()] ?? "application/octet-stream";
+  const type = TYPES[extname(file.path).toLowerCase()] ?? "application/octet-stream";
   res.writeHead(status, {
     "content-type": type,
     "content-length": file.size,

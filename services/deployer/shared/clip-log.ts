@@ -1,10 +1,10 @@
-/** What is kept of a build's output, and of one line: bytes of UTF-8 (docs/deployments.md#build-logs). */
+/** How much is kept of a build's output and of one line, in bytes of UTF-8 (docs/deployments.md#build-logs). */
 export const BUILD_LOG_BYTES = 1024 * 1024;
 const BUILD_LOG_LINE_BYTES = 16 * 1024;
 
 const CUT_MARK = " … (line cut)";
 
-/** Cuts a line that is longer than `maxBytes`, between characters. */
+/** Returns a line cut to `maxBytes`, between characters and with a mark, when it is longer. */
 export function clipLine(line: string, maxBytes: number = BUILD_LOG_LINE_BYTES): string {
   if (line.length * 3 <= maxBytes || Buffer.byteLength(line) <= maxBytes) return line;
   const bytes = Buffer.from(line);
@@ -13,7 +13,7 @@ export function clipLine(line: string, maxBytes: number = BUILD_LOG_LINE_BYTES):
   return bytes.toString("utf8", 0, end) + CUT_MARK;
 }
 
-/** The newest lines that fit into `maxBytes`, beginning at the start of a line. */
+/** Returns the newest lines that fit into `maxBytes`; the first is complete. */
 export function keepNewest(text: string, maxBytes: number = BUILD_LOG_BYTES): BuildLogSnapshot {
   const bytes = Buffer.from(text);
   if (bytes.length <= maxBytes) return { logs: text, truncated: false };

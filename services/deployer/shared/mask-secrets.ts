@@ -1,15 +1,15 @@
 const MASK = "***";
 
 /**
- * Returns a function that replaces the values wherever they occur, those that overlap together; the lines of a
- * value with several count as values too. It takes time in proportion to its text, whatever the values are.
+ * Returns a function that replaces the values wherever they occur; overlapping occurrences are replaced together. The
+ * lines of a value with several lines count as values too. Its time is linear in the text, whatever the values are.
  */
 export function maskSecrets(values: readonly string[]): (text: string) => string {
   const parts = values
     .flatMap((value) => [value, ...value.split(/\r?\n/)])
     .filter((part) => part.trim() !== "");
   if (parts.length === 0) return (text) => text;
-  const search = searchFor(new Set(parts));
+  const search = createSearch(new Set(parts));
   return (text) => {
     let masked = "";
     let from = 0;
@@ -25,8 +25,11 @@ type Range = { start: number; end: number };
 
 const ROOT = 0;
 
-/** The automaton of Aho and Corasick: finds what the words cover in one pass, in order and without overlaps. */
-function searchFor(words: Iterable<string>): (text: string) => Range[] {
+/**
+ * Builds the automaton of Aho and Corasick; returns a function that finds the ranges covered by the words in one pass, in
+ * order and merged where they overlap.
+ */
+function createSearch(words: Iterable<string>): (text: string) => Range[] {
   const edges = new Map<number, number>();
   const edge = (node: number, char: number) => edges.get(node * 0x10000 + char);
   const parents = [ROOT];
@@ -51,7 +54,7 @@ function searchFor(words: Iterable<string>): (text: string) => Range[] {
     longest[node] = word.length;
   }
 
-  /** The node of the longest end of a node's text that is another's. */
+  /** For each node, the node of the longest proper suffix of its text. */
   const fallbacks = new Uint32Array(parents.length);
   const step = (from: number, char: number): number => {
     for (let node = from; ; node = fallbacks[node]!) {
@@ -79,7 +82,7 @@ function searchFor(words: Iterable<string>): (text: string) => Range[] {
   };
 }
 
-/** All nodes, those that are nearer to the root first. */
+/** Returns all nodes, those nearer to the root first. */
 function nodesByDepth(depths: number[]): Uint32Array {
   return Uint32Array.from(depths.keys()).sort((one, other) => depths[one]! - depths[other]!);
 }

@@ -6,7 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 /** A process that cannot be mistaken for a later one with the same number. */
 export type ProcessRef = {
   pid: number;
-  /** Boot and start time, as the system tells them. */
+  /** Boot and start time, as the system reports them. */
   started: string;
 };
 
@@ -105,7 +105,7 @@ async function membersOf(leader: ProcessRef | undefined, folder: string): Promis
   }
   const all = await scanSoon();
   const holder = leader && all.find((one) => one.pid === leader.pid);
-  // The number of an ended leader stays taken while its session lives: another holder means none is left.
+  // An ended leader's number is not reused while its session lives: another holder means that none is left.
   const ours = leader !== undefined && (holder === undefined || holder.started === leader.started);
   return all.filter(
     (one) =>
@@ -150,7 +150,7 @@ function isInside(path: string, folder: string): boolean {
   return path === folder || path.startsWith(`${folder}/`);
 }
 
-/** The paths that tell for which folder a process was started. */
+/** Returns the paths that show for which folder a process was started. */
 function pathsOf({ pid, group }: Process): string[] {
   if (group === 0) return []; // of the kernel
   try {
@@ -161,7 +161,7 @@ function pathsOf({ pid, group }: Process): string[] {
     for (const number of [1, 2]) paths.push(readlinkSync(`/proc/${pid}/fd/${number}`));
     return paths;
   } catch {
-    return []; // ended meanwhile, or another user's
+    return []; // it has ended, or belongs to another user
   }
 }
 
@@ -190,6 +190,6 @@ function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, name);
   } catch {
-    return false; // ended meanwhile
+    return false; // it has ended
   }
 }

@@ -2,13 +2,13 @@ import { ObjectStoreError } from "./port.ts";
 
 const KEY = /^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/;
 
-/** Whether the port takes this key. */
+/** Whether the object store accepts this key. */
 export function isKey(key: string): boolean {
   return key.length <= 200 && KEY.test(key);
 }
 
-/** The key; throws `ObjectStoreError` `invalid_key` when the port does not take it. */
-export function checkedKey(key: string): string {
-  if (!isKey(key)) throw new ObjectStoreError("invalid_key", `${JSON.stringify(key)} is not a key.`);
+/** Returns the key; throws `ObjectStoreError` `invalid_key` when the object store does not accept it. */
+export function checkKey(key: string): string {
+  if (!isKey(key)) throw new ObjectStoreError("invalid_key", `${JSON.stringify(key)} is not a valid key.`);
   return key;
 }

@@ -1,8 +1,8 @@
 import type { Readable } from "node:stream";
 
 /**
- * The port to the object store, shaped for S3: whole objects under keys, never changed in place.
- * A key is 1–200 characters: segments of `[A-Za-z0-9._-]`, parted by `/`, none beginning with a dot.
+ * The port to the object store, shaped for S3: whole objects under keys, never changed in place. A key has 1–200
+ * characters: segments of `[A-Za-z0-9._-]`, separated by `/`, none beginning with a dot.
  */
 
 export type UploadTerms = {
@@ -10,7 +10,7 @@ export type UploadTerms = {
   contentType: string;
   maxBytes: number;
   expiresInSeconds: number;
-  /** The account: how much it uploads at once is limited where the store is ours. */
+  /** The account, whose concurrent uploads the disk store limits. */
   owner?: string;
 };
 
@@ -24,26 +24,26 @@ export type ObjectStat = {
   size: number;
   contentType: string;
   lastModified: Date;
-  /** Another one for other bytes; absent where the store does not tell. */
+  /** Differs for different bytes; absent when the store has none. */
   digest?: string;
 };
 
 export type ObjectStore = {
-  /** A URL under which anyone may put this one object until it expires. */
+  /** Returns a URL with which anyone can upload this one object until it expires. */
   presignPut(key: string, terms: UploadTerms): Promise<UploadTarget>;
-  /** Undefined when there is no such object. An upload is visible only once it is complete. */
+  /** Returns undefined when there is no such object. An upload is visible only once it is complete. */
   stat(key: string): Promise<ObjectStat | undefined>;
-  /** Throws `ObjectStoreError` `object_not_found`, and `object_changed` when its digest is not the given one. */
+  /** Throws `ObjectStoreError` `object_not_found`, or `object_changed` when the digest is another. */
   get(key: string, digest?: string): Promise<Readable>;
-  /** Refuses further uploads to this object, where the store can. Idempotent. */
+  /** From now on refuses uploads to this object; absent when the store cannot. Idempotent. */
   freeze?(key: string): Promise<void>;
-  /** Replaces what was there, in one step. */
+  /** Writes an object, and replaces an earlier one atomically. */
   put(key: string, body: Readable | Buffer, contentType: string): Promise<void>;
   /** Idempotent. */
   remove(key: string): Promise<void>;
   /** Removes every object whose key begins with `prefix` (a string, as in S3, not a folder). */
   removePrefix(prefix: string): Promise<void>;
-  /** Removes every object under `prefix` last written before `olderThan`; gives how many. */
+  /** Removes every object under `prefix` last written before `olderThan`; returns how many. */
   sweep(olderThan: Date, prefix: string): Promise<number>;
 };
 

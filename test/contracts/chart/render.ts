@@ -13,7 +13,7 @@ import {
 export const chartFolder = resolve(import.meta.dirname, "../../../helm/berth");
 export const ciValues = (name: string) => join(chartFolder, "ci", `${name}-values.yaml`);
 
-/** The helm program: `HELM`, the one on the path, or the one that `npm run cluster:up` has built. */
+/** The helm program: `HELM`, the one on the PATH, or the one that `npm run cluster:up` has built. */
 export const helmProgram: string | undefined = findHelm();
 
 function findHelm(): string | undefined {
@@ -39,7 +39,7 @@ export async function helm(...args: string[]): Promise<string> {
 
 export type Manifest = KubernetesObject & Record<string, never>;
 
-/** Renders the chart with values of a file in `ci/` and settings, as `--set-json` takes them. */
+/** Renders the chart with the values of a file in `ci/` and settings for `--set-json`. */
 export async function render(values: string, set: Record<string, string> = {}): Promise<Manifest[]> {
   const settings = Object.entries(set).flatMap(([key, value]) => ["--set-json", `${key}=${value}`]);
   const text = await helm(
@@ -54,12 +54,12 @@ export function configOf(manifests: Manifest[], name: string): Record<string, st
   return ofKind<V1ConfigMap>(manifests, "ConfigMap").find((one) => one.metadata!.name === name)!.data!;
 }
 
-/** Objects of a kind. */
+/** Returns the objects of a kind. */
 export function ofKind<T extends KubernetesObject>(manifests: Manifest[], kind: string): T[] {
   return manifests.filter((one) => one.kind === kind) as unknown as T[];
 }
 
-/** Every pod that the objects make, with the name of the object. */
+/** Returns the specification of every pod that the objects create, with the name of the object. */
 export function podsOf(manifests: Manifest[]): { name: string; spec: V1PodSpec }[] {
   return manifests.flatMap((one) => {
     const { kind, metadata, spec } = one as unknown as {

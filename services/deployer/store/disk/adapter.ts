@@ -14,7 +14,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { isAlive, startedOf } from "../../shared/process-tree.ts";
-import { checkedKey, isKey } from "../key.ts";
+import { checkKey, isKey } from "../key.ts";
 import { type ObjectStat, type ObjectStore, ObjectStoreError } from "../port.ts";
 import { signGrant } from "./signed-url.ts";
 import { Frozen, handleUpload, TooLarge } from "./upload-handler.ts";
@@ -22,22 +22,22 @@ import { createUploadSlots, defaultUploadLimits, type UploadLimits } from "./upl
 
 type DiskStoreOptions = {
   folder: string;
-  /** What upload URLs begin with: they are `<baseUrl>/uploads/<key>?…`. */
+  /** The beginning of upload URLs: `<baseUrl>/uploads/<key>?…`. */
   baseUrl: string;
-  /** The first signs, all of them verify: put a new one in front to rotate. */
+  /** The first signs, and all verify: to rotate, put a new one in front. */
   secrets: readonly string[];
   limits?: UploadLimits;
   log: { warn(object: object, message: string): void };
 };
 
 export type DiskStore = ObjectStore & {
-  /** Serves the signed URLs: PUT at `/uploads/<key>`. Answers every request itself. */
+  /** Serves the signed URLs: PUT at `/uploads/<key>`. Answers every request. */
   handle(req: IncomingMessage, res: ServerResponse): Promise<void>;
 };
 
 /**
- * Objects as files of one folder. A file begins with one line of JSON, the object's attributes, so that
- * both appear in one step; it is written elsewhere, brought to the disk and renamed.
+ * Stores objects as files of one folder. A file begins with the object's attributes, one line of JSON, so that content
+ * and attributes appear together: it is written elsewhere, synced to the disk and renamed.
  */
 export function createDiskStore(options: DiskStoreOptions): DiskStore {
   const objects = join(options.folder, "objects");
@@ -55,20 +55,20 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
     replaces = false,
   ): Promise<void> {
     const path = pathOf(key);
-    const mayReplace = async () => {
+    const checkFrozen = async () => {
       if (!replaces && (await isFrozen(path))) throw new Frozen();
     };
-    await mayReplace();
+    await checkFrozen();
     const digest = createHash("sha256");
     const temporary = join(incoming, incomingName());
     const file = await open(temporary, "wx", 0o600);
     try {
       await file.writeFile(headerOf(contentType, NO_DIGEST));
-      await file.writeFile(upTo(maxBytes, body, digest));
+      await file.writeFile(limitBytes(maxBytes, body, digest));
       await file.write(headerOf(contentType, digest.digest("hex")), 0, undefined, 0);
       await file.sync();
       await file.close();
-      await mayReplace();
+      await checkFrozen();
       await rename(temporary, path);
       await syncFolder(objects);
     } catch (error) {
@@ -96,7 +96,7 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
   }
 
   const { secrets, log, limits = defaultUploadLimits } = options;
-  const door = { secrets, log, isKey, write, limits, slots: createUploadSlots(limits) };
+  const uploads = { secrets, log, isKey, write, limits, slots: createUploadSlots(limits) };
 
   const store: DiskStore = {
     stat,
@@ -115,7 +115,7 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
       const { digest, length } = await readHeader(file);
       if (wanted === undefined || digest === wanted) return file.createReadStream({ start: length });
       await file.close();
-      throw new ObjectStoreError("object_changed", `The object ${key} is another one now.`);
+      throw new ObjectStoreError("object_changed", `The object ${key} has changed.`);
     },
     async freeze(key) {
       await chmod(pathOf(key), FROZEN).catch((error) => {
@@ -142,14 +142,14 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
       }
       return count;
     },
-    handle: (req, res) => handleUpload(req, res, door),
+    handle: (req, res) => handleUpload(req, res, uploads),
   };
   return store;
 }
 
-/** One flat folder, so that a key may also be the beginning of another. */
+/** Flattens a key, because one key may be a prefix of another: a file cannot also be a folder. */
 function fileName(key: string): string {
-  return checkedKey(key).replaceAll("/", "+");
+  return checkKey(key).replaceAll("/", "+");
 }
 
 async function openObject(path: string): Promise<FileHandle | undefined> {
@@ -163,7 +163,7 @@ async function openObject(path: string): Promise<FileHandle | undefined> {
 
 const HEADER_BYTES = 1024;
 
-/** As long as one that is known once all is written. */
+/** Has the length of the digest that replaces it once everything is written. */
 const NO_DIGEST = "0".repeat(64);
 
 function headerOf(contentType: string, digest: string): Buffer {
@@ -180,7 +180,7 @@ async function readHeader(file: FileHandle): Promise<Header & { length: number }
   return { ...(JSON.parse(buffer.toString("utf8", 0, length)) as Header), length };
 }
 
-/** The mode of a file says whether its object may still be replaced by uploads. */
+/** The mode of a file whose object can no longer be replaced by uploads. */
 const FROZEN = 0o400;
 
 async function isFrozen(path: string): Promise<boolean> {
@@ -188,7 +188,12 @@ async function isFrozen(path: string): Promise<boolean> {
   return found !== undefined && (found.mode & 0o777) === FROZEN;
 }
 
-async function* upTo(maxBytes: number, body: AsyncIterable<Buffer>, digest: Hash): AsyncGenerator<Buffer> {
+/** Passes the chunks on and adds them to `digest`; throws `TooLarge` after `maxBytes`. */
+async function* limitBytes(
+  maxBytes: number,
+  body: AsyncIterable<Buffer>,
+  digest: Hash,
+): AsyncGenerator<Buffer> {
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
@@ -198,18 +203,19 @@ async function* upTo(maxBytes: number, body: AsyncIterable<Buffer>, digest: Hash
   }
 }
 
-/** A rename lasts only once its folder has reached the disk. */
+/** A rename survives a crash only once its folder is synced. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, "r");
   await handle.sync().finally(() => handle.close());
 }
 
-/** Says which process writes it: what a killed one leaves is nobody's. */
+/** Names the process that writes the file, so that the files of killed processes can be recognised. */
 function incomingName(): string {
   const started = Buffer.from(startedOf(process.pid) ?? "").toString("base64url");
   return `${process.pid}.${started}.${randomBytes(8).toString("hex")}`;
 }
 
+/** Removes the files that killed processes left behind. */
 function sweepIncoming(folder: string): void {
   for (const name of readdirSync(folder)) {
     const [pid = "", started = ""] = name.split(".");

@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
-/** Everything that a signed URL allows, and nothing else. */
+/** What a signed URL allows. */
 type UploadGrant = {
   method: "PUT";
   key: string;
@@ -8,11 +8,11 @@ type UploadGrant = {
   maxBytes: number;
   /** Seconds since the epoch. */
   expiresAt: number;
-  /** Whose upload it is; URLs of earlier versions do not say it. */
+  /** The account; absent in URLs of earlier versions. */
   owner?: string;
 };
 
-/** The query of a signed URL: the grant's terms and the HMAC-SHA256 over all of it. */
+/** Returns the query of a signed URL: the grant's terms, and the HMAC-SHA256 over the whole grant. */
 export function signGrant(grant: UploadGrant, secret: string): URLSearchParams {
   return new URLSearchParams({
     type: grant.contentType,
@@ -23,7 +23,10 @@ export function signGrant(grant: UploadGrant, secret: string): URLSearchParams {
   });
 }
 
-/** The grant that a query proves for this method and key under one of the secrets; does not look at the clock. */
+/**
+ * Returns the grant that a query proves for this method and key under one of the secrets; undefined when it proves none.
+ * Does not check the expiry.
+ */
 export function verifyGrant(
   method: string,
   key: string,

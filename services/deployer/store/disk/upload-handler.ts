@@ -1,51 +1,51 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { verifyGrant } from "./signed-url.ts";
-import { paced, TooSlow, type UploadLimits, type UploadSlots } from "./upload-limits.ts";
+import { enforcePace, TooSlow, type UploadLimits, type UploadSlots } from "./upload-limits.ts";
 
-/** More came than `maxBytes`. */
+/** The body is larger than `maxBytes`. */
 export class TooLarge extends Error {}
 
-/** The object may not be replaced any more. */
+/** The object can no longer be replaced. */
 export class Frozen extends Error {}
 
 export type UploadContext = {
   secrets: readonly string[];
   log: { warn(object: object, message: string): void };
   isKey(key: string): boolean;
-  /** Stores the whole body, or nothing; throws `TooLarge` and `Frozen`. */
+  /** Stores the whole body or nothing; throws `TooLarge` or `Frozen`. */
   write(key: string, body: AsyncIterable<Buffer>, contentType: string, maxBytes: number): Promise<void>;
   limits: UploadLimits;
   slots: UploadSlots;
 };
 
 const ROOT = "/uploads/";
-/** How much of a refused body is read and thrown away, so that the client gets to see the answer. */
+/** How much of a refused body is read and discarded, so that the client can read the answer. */
 const DRAIN_BYTES = 8 * 1024 ** 2;
 const DRAIN_MS = 2000;
 
-/** After how many seconds an upload that found no slot may be tried again. */
+/** The `Retry-After` of an upload for which there was no slot. */
 const RETRY_SECONDS = 5;
 
 /**
- * One upload to a signed URL. 200, 403, 404, 405, 408, 409, 413, 415, 429 or 503, the refusals in the error envelope.
- * Never rejects.
+ * Answers one upload to a signed URL: 200, 403, 404, 405, 408, 409, 413, 415, 429 or 503, refusals in the error
+ * envelope. Never rejects.
  */
 export async function handleUpload(
   req: IncomingMessage,
   res: ServerResponse,
-  door: UploadContext,
+  context: UploadContext,
 ): Promise<void> {
   const [path = "", query = ""] = (req.url ?? "").split("?");
   const key = path.startsWith(ROOT) ? path.slice(ROOT.length) : "";
   const refuse = (status: number, code: string, message: string) =>
     refuseUpload(req, res, status, code, message);
-  if (!door.isKey(key)) return refuse(404, "not_found", "There is nothing here.");
-  if (req.method !== "PUT") return refuse(405, "method_not_allowed", "An upload is a PUT.");
-  const grant = verifyGrant(req.method, key, new URLSearchParams(query), door.secrets);
+  if (!context.isKey(key)) return refuse(404, "not_found", "There is no upload at this path.");
+  if (req.method !== "PUT") return refuse(405, "method_not_allowed", "Uploads use PUT.");
+  const grant = verifyGrant(req.method, key, new URLSearchParams(query), context.secrets);
   if (!grant) return refuse(403, "forbidden", "The signature of this upload URL is not valid.");
   if (grant.expiresAt * 1000 <= Date.now())
-    return refuse(403, "forbidden", "This upload URL has expired; ask for a new one.");
+    return refuse(403, "forbidden", "This upload URL has expired; request a new one.");
   if (req.headers["content-type"] !== grant.contentType) {
     return refuse(
       415,
@@ -56,26 +56,29 @@ export async function handleUpload(
   const tooLarge = () =>
     refuse(413, "payload_too_large", `The upload may have at most ${grant.maxBytes} bytes.`);
   if (Number(req.headers["content-length"] ?? 0) > grant.maxBytes) return tooLarge();
-  const free = door.slots.take(key, grant.owner ?? key);
-  if (free === "url")
-    return refuse(429, "rate_limited", "This URL is being uploaded to already; try again later.");
-  if (free === "owner")
-    return refuse(429, "rate_limited", "The account has too many uploads under way; try again later.");
-  if (free === "all") return refuse(503, "unavailable", "Too many uploads are under way; try again later.");
+  const slot = context.slots.take(key, grant.owner ?? key);
+  if (slot === "url")
+    return refuse(429, "rate_limited", "Another upload to this URL is in progress; try again later.");
+  if (slot === "owner")
+    return refuse(429, "rate_limited", "The account has too many uploads in progress; try again later.");
+  if (slot === "all") return refuse(503, "unavailable", "Too many uploads are in progress; try again later.");
   try {
-    await door.write(key, paced(req, door.limits), grant.contentType, grant.maxBytes).finally(free);
+    await context
+      .write(key, enforcePace(req, context.limits), grant.contentType, grant.maxBytes)
+      .finally(slot);
   } catch (error) {
     if (error instanceof TooLarge) return tooLarge();
     if (error instanceof Frozen)
-      return refuse(409, "archive_deployed", "This archive was deployed; ask for a new upload URL.");
+      return refuse(409, "archive_deployed", "This archive was deployed; request a new upload URL.");
     if (error instanceof TooSlow) return refuse(408, "request_timeout", error.message);
-    if (req.destroyed && !req.complete) return; // the client has gone, there is nobody to answer
-    door.log.warn({ err: error, key }, "an upload could not be stored");
+    if (req.destroyed && !req.complete) return; // the client has disconnected
+    context.log.warn({ err: error, key }, "an upload could not be stored");
     return refuse(503, "unavailable", "The upload could not be stored; try again later.");
   }
   res.writeHead(200, { "content-length": 0 }).end();
 }
 
+/** Answers with the error envelope; resolves once the client has had time to read it. */
 function refuseUpload(
   req: IncomingMessage,
   res: ServerResponse,

@@ -1,14 +1,14 @@
 import type { IncomingMessage } from "node:http";
 
-/** How many uploads there may be at once, and how slow one may be. */
+/** How many uploads may run at once, and how slow one may be. */
 export type UploadLimits = {
   atOnce: number;
-  /** A client that lost its connection tries again before the first is known to be gone. */
+  /** More than one, because a client that lost its connection retries before the loss is noticed. */
   perUrl: number;
-  /** Of one account. */
+  /** For one account. */
   perOwner: number;
   minBytesPerSecond: number;
-  /** How long it may send less than that, or nothing. */
+  /** How long an upload may stay below that rate. */
   stallMs: number;
   totalMs: number;
 };
@@ -22,38 +22,38 @@ export const defaultUploadLimits: UploadLimits = {
   totalMs: 900_000,
 };
 
-/** An upload was slower than it may be. `message` says to the client how fast it has to be. */
+/** An upload was too slow. `message` tells the client the required speed. */
 export class TooSlow extends Error {}
 
 /**
- * The body of an upload. Throws `TooSlow` when the client does not keep up; the time in which nobody asks for
- * more counts only towards the whole.
+ * Yields the body of an upload. Throws `TooSlow` when the client is too slow; time in which the reader asks for nothing,
+ * as when the disk is slow, counts towards `totalMs` only.
  */
-export async function* paced(req: IncomingMessage, limits: UploadLimits): AsyncGenerator<Buffer> {
+export async function* enforcePace(req: IncomingMessage, limits: UploadLimits): AsyncGenerator<Buffer> {
   const { minBytesPerSecond, stallMs, totalMs } = limits;
-  // When the body is not wanted any more the connection stays, for the answer.
+  // When the reader stops early, the connection has to stay open for the answer.
   const chunks = req.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
-  const begun = performance.now();
+  const startedAt = performance.now();
   try {
     for (let patience = stallMs; ; ) {
       const asked = performance.now();
-      const left = begun + totalMs - asked;
-      const { done, value } = await within(Math.min(patience, left), chunks.next(), limits);
+      const left = startedAt + totalMs - asked;
+      const { done, value } = await rejectAfter(Math.min(patience, left), chunks.next(), limits);
       if (done) return;
       const earned = (value.length / minBytesPerSecond) * 1000;
       patience = Math.min(stallMs, patience - (performance.now() - asked) + earned);
       yield value;
     }
   } finally {
-    // Not waited for: it comes after a chunk that may never come.
+    // Not awaited: it resolves after the next chunk, which may never arrive.
     chunks.return?.().catch(() => {});
   }
 }
 
-async function within<T>(ms: number, next: Promise<T>, limits: UploadLimits): Promise<T> {
+async function rejectAfter<T>(ms: number, next: Promise<T>, limits: UploadLimits): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new TooSlow(sentence(limits))), Math.max(0, ms));
-  next.catch(() => {}); // nobody waits for it any more when the time is over
+  const timer = setTimeout(() => reject(new TooSlow(tooSlowMessage(limits))), Math.max(0, ms));
+  next.catch(() => {}); // after the time is over, nothing handles its rejection
   try {
     return await Promise.race([next, late]);
   } finally {
@@ -61,11 +61,11 @@ async function within<T>(ms: number, next: Promise<T>, limits: UploadLimits): Pr
   }
 }
 
-function sentence({ minBytesPerSecond, totalMs }: UploadLimits): string {
+function tooSlowMessage({ minBytesPerSecond, totalMs }: UploadLimits): string {
   return `The upload was too slow: send at least ${minBytesPerSecond} bytes per second and all of it within ${totalMs / 1000} s.`;
 }
 
-/** Counts the uploads under way. */
+/** Counts the uploads in progress. */
 export function createUploadSlots({ atOnce, perUrl, perOwner }: UploadLimits) {
   const urls = new Map<string, number>();
   const owners = new Map<string, number>();
@@ -77,7 +77,7 @@ export function createUploadSlots({ atOnce, perUrl, perOwner }: UploadLimits) {
   };
 
   return {
-    /** Takes a slot; gives what gives it back, or which of the limits is reached. */
+    /** Takes a slot; returns the function that frees it, or the limit that is reached. */
     take(url: string, owner: string): (() => void) | "url" | "owner" | "all" {
       if ((urls.get(url) ?? 0) >= perUrl) return "url";
       if ((owners.get(owner) ?? 0) >= perOwner) return "owner";

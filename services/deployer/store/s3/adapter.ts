@@ -2,13 +2,13 @@ import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { Client, type ClientOptions } from "minio";
 import { retry } from "../../../kit/retry.ts";
-import { checkedKey } from "../key.ts";
+import { checkKey } from "../key.ts";
 import { type ObjectStat, type ObjectStore, ObjectStoreError } from "../port.ts";
 
 export type S3StoreOptions = {
-  /** Where this process and builds reach the store: `http(s)://host[:port]`. */
+  /** The address for this process and for builds: `http(s)://host[:port]`. */
   endpoint: string;
-  /** Where users reach it; upload URLs begin with it. Without one it is `endpoint`. */
+  /** The address for users, with which upload URLs begin; defaults to `endpoint`. */
   publicEndpoint?: string;
   bucket: string;
   region: string;
@@ -18,96 +18,95 @@ export type S3StoreOptions = {
 };
 
 export type S3Store = ObjectStore & {
-  /** Makes the bucket when it is not there; waits up to a minute for a store that is away. */
+  /** Creates the bucket if there is none; waits up to a minute for a store that is unreachable. */
   start(): Promise<void>;
-  /** A URL at `endpoint` under which a build may read this one object until it expires. */
+  /** Returns a URL at `endpoint` with which a build can read this one object until it expires. */
   presignGet(key: string, expiresInSeconds: number): Promise<string>;
 };
 
 const START_MS = 60_000;
-/** S3 takes at most this in one request, and one request is what makes a put one step. */
+/** The most that S3 accepts in one request; a put is a single request, so that it is atomic. */
 const PUT_BYTES = 5 * 1024 ** 3;
 /**
- * Stands at the end of each object's name and in no key: stores that keep objects as files cannot hold both
- * `a` and `a/b`.
+ * Ends each object's name, and never occurs in a key: stores that keep objects as files cannot hold both `a` and `a/b`.
  */
-const END = "~";
+const SUFFIX = "~";
 
-/** Objects in a bucket of any S3. Upload URLs bind neither type nor size: `stat` tells both. */
+/** Stores objects in a bucket of any S3. Upload URLs bind neither type nor size: compare those of `stat`. */
 export function createS3Store(options: S3StoreOptions): S3Store {
   const { bucket, region, log } = options;
-  const inside = new Client(clientOptions(options, options.endpoint));
-  const outside = new Client(clientOptions(options, options.publicEndpoint ?? options.endpoint));
-  const nameOf = (key: string) => `${checkedKey(key)}${END}`;
+  const internal = new Client(clientOptions(options, options.endpoint));
+  const external = new Client(clientOptions(options, options.publicEndpoint ?? options.endpoint));
+  const nameOf = (key: string) => `${checkKey(key)}${SUFFIX}`;
 
   async function stat(key: string): Promise<ObjectStat | undefined> {
-    const found = await orNothing(inside.statObject(bucket, nameOf(key)));
+    const found = await undefinedIfMissing(internal.statObject(bucket, nameOf(key)));
     if (!found) return undefined;
     const contentType = String(found.metaData["content-type"] ?? "");
     return { size: found.size, contentType, lastModified: found.lastModified, digest: found.etag };
   }
 
-  /** Removes what lies under a prefix and is older than the time, if one is given; gives how many. */
+  /** Removes the objects under a prefix, or those of them older than a time; returns how many. */
   async function removeListed(prefix: string, olderThan?: Date): Promise<number> {
     const names: string[] = [];
-    for await (const { name, lastModified } of inside.listObjectsV2(bucket, prefix, true)) {
+    for await (const { name, lastModified } of internal.listObjectsV2(bucket, prefix, true)) {
       const old = olderThan === undefined || (lastModified !== undefined && lastModified < olderThan);
-      if (name?.endsWith(END) && old) names.push(name);
+      if (name?.endsWith(SUFFIX) && old) names.push(name);
     }
-    for (const result of names.length === 0 ? [] : await inside.removeObjects(bucket, names)) {
-      // The client types what is removed, and gives what could not be.
+    for (const result of names.length === 0 ? [] : await internal.removeObjects(bucket, names)) {
+      // The client's types describe removed objects; its results are the failures.
       const refused = (result as { Error?: { Code?: string; Key?: string } } | null)?.Error;
       if (refused && refused.Code !== "NoSuchKey")
-        throw new Error(`the store did not remove ${refused.Key}: ${refused.Code}`);
+        throw new Error(`the object store did not remove ${refused.Key}: ${refused.Code}`);
     }
     return names.length;
   }
 
-  async function makeBucket(): Promise<void> {
-    if (await inside.bucketExists(bucket)) return;
+  async function createBucket(): Promise<void> {
+    if (await internal.bucketExists(bucket)) return;
     try {
-      await inside.makeBucket(bucket, region);
-      log.info({ bucket }, "made the bucket");
+      await internal.makeBucket(bucket, region);
+      log.info({ bucket }, "created the bucket");
     } catch (error) {
-      if (codeOf(error) !== "BucketAlreadyOwnedByYou") throw error; // another process was quicker
+      if (codeOf(error) !== "BucketAlreadyOwnedByYou") throw error; // another process created it first
     }
   }
 
   return {
     stat,
     async start() {
-      await retry(makeBucket, {
+      await retry(createBucket, {
         everyMs: 1_000,
         forMs: START_MS,
         retryIf: (error) => !/AccessDenied|InvalidAccessKeyId|Signature/.test(codeOf(error)),
-        failed: (error) => log.warn({ err: error, bucket }, "the object store is not there yet"),
+        failed: (error) => log.warn({ err: error, bucket }, "the object store cannot be reached yet"),
       });
-      await allowBrowsers(inside, options).catch((error) =>
-        log.info({ bucket, code: codeOf(error) }, "the object store takes no CORS rules"),
+      await allowBrowsers(internal, options).catch((error) =>
+        log.info({ bucket, code: codeOf(error) }, "the object store does not support CORS rules"),
       );
     },
     async presignPut(key, { contentType, expiresInSeconds }) {
-      const url = await outside.presignedPutObject(bucket, nameOf(key), expiresInSeconds);
+      const url = await external.presignedPutObject(bucket, nameOf(key), expiresInSeconds);
       return { url, method: "PUT", contentType };
     },
     presignGet: async (key, expiresInSeconds) =>
-      inside.presignedGetObject(bucket, nameOf(key), expiresInSeconds),
+      internal.presignedGetObject(bucket, nameOf(key), expiresInSeconds),
     async get(key, digest) {
-      const found = await orNothing(inside.getObject(bucket, nameOf(key)));
+      const found = await undefinedIfMissing(internal.getObject(bucket, nameOf(key)));
       if (!found) throw new ObjectStoreError("object_not_found", `There is no object ${key}.`);
       const etag = (found as IncomingMessage).headers.etag?.replaceAll('"', "");
       if (digest === undefined || etag === digest) return found;
       found.destroy();
-      throw new ObjectStoreError("object_changed", `The object ${key} is another one now.`);
+      throw new ObjectStoreError("object_changed", `The object ${key} has changed.`);
     },
     async put(key, body, contentType) {
       const name = nameOf(key);
-      // Whole before it is sent, so that a source that breaks changes nothing. Uploads do not come this way.
+      // Read completely before it is sent, so that a failing source changes nothing. Uploads do not use this.
       const whole = Buffer.isBuffer(body) ? body : Buffer.concat(await body.toArray());
-      await inside.putObject(bucket, name, whole, whole.length, { "Content-Type": contentType });
+      await internal.putObject(bucket, name, whole, whole.length, { "Content-Type": contentType });
     },
     async remove(key) {
-      await orNothing(inside.removeObject(bucket, nameOf(key)));
+      await undefinedIfMissing(internal.removeObject(bucket, nameOf(key)));
     },
     async removePrefix(prefix) {
       await removeListed(prefix);
@@ -131,7 +130,7 @@ function clientOptions({ accessKey, secretKey, region }: S3StoreOptions, endpoin
   };
 }
 
-/** Lets pages of any origin upload: what they may do is what a signed URL says. */
+/** Allows pages of any origin to upload: the signed URL limits what they can do. */
 async function allowBrowsers(client: Client, { bucket }: S3StoreOptions): Promise<void> {
   const rule =
     "<AllowedOrigin>*</AllowedOrigin><AllowedMethod>PUT</AllowedMethod><AllowedHeader>*</AllowedHeader>";
@@ -152,7 +151,8 @@ function codeOf(error: unknown): string {
   return String((error as { code?: unknown })?.code ?? "");
 }
 
-async function orNothing<T>(answer: Promise<T>): Promise<T | undefined> {
+/** Resolves with undefined when S3 says that there is no such object. */
+async function undefinedIfMissing<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer;
   } catch (error) {

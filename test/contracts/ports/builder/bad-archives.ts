@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { type ArchiveEntry, archiveOf, tarOf } from "../../../support/archives.ts";
 
-/** Archives that are refused, each with the code it is refused with. */
+/** Returns archives that every builder refuses: what is wrong, the code of the refusal, and the archive. */
 export async function badArchives(): Promise<[string, string, Buffer][]> {
   const file: ArchiveEntry = { name: "package.json", content: "{}" };
   const entries: [string, string, ArchiveEntry[]][] = [

@@ -8,7 +8,7 @@ import { badArchives } from "./bad-archives.ts";
 import { gitContract } from "./git.ts";
 import { type BuilderHarness, never, requestOf } from "./harness.ts";
 
-/** What every builder guarantees. The Kubernetes adapter passes the same. */
+/** What every builder guarantees. */
 export function builderContract(name: string, open: () => Promise<BuilderHarness>): void {
   describe(`builder ${name}`, () => {
     let harness: BuilderHarness;
@@ -142,7 +142,7 @@ export function builderContract(name: string, open: () => Promise<BuilderHarness
   });
 }
 
-/** What every builder keeps between the builds of a service. */
+/** How every builder treats its caches of a service. */
 function cacheContract(harness: () => BuilderHarness): void {
   test("what is kept for a service can be removed, whether there is anything or not", async () => {
     const { builder, store } = harness();

@@ -4,7 +4,7 @@ import type { BuildRequest, GitBuildSource } from "../../../../services/deployer
 import { exampleFiles } from "../../../support/archives.ts";
 import { type BuilderHarness, never, requestOf } from "./harness.ts";
 
-/** What every builder does with a git source. */
+/** What every builder guarantees for git sources. */
 export function gitContract(harness: () => BuilderHarness): void {
   const requestFor = (source: Partial<GitBuildSource>, changes: Partial<BuildRequest> = {}) =>
     requestOf(harness().store, [], {

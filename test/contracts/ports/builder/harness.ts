@@ -13,9 +13,9 @@ export type BuilderHarness = {
   store: ObjectStore;
   /** A git server that builds can reach. */
   git: GitServer;
-  /** What a build of this id has left anywhere: processes and files, by a name that helps to find them. */
+  /** Returns the names of all processes, files and objects that a build of this id has left. */
   remains(buildId: string): Promise<string[]>;
-  /** Starts what was built, asks `path` of it, stops it. */
+  /** Starts what was built, requests `path` and stops it. */
   ask(
     result: BuildResult,
     path: string,
@@ -26,6 +26,7 @@ export type BuilderHarness = {
 
 let builds = 0;
 
+/** Stores an archive and returns the request to build it; `stages` and `lines` collect what the build reports. */
 export async function requestOf(
   store: ObjectStore,
   archive: Buffer | ArchiveEntry[],

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { createLocalBuilder } from "../../../../services/deployer/builder/local/adapter.ts";
 import { createDiskStore } from "../../../../services/deployer/store/disk/adapter.ts";
 
-/** A process of its own that builds, for tests that kill it: forked with its folder and the request. */
+/** A process with a local builder, for tests that kill it. Forked with the builder's folder and the request. */
 const [, , root, request] = process.argv as [string, string, string, string];
 const store = createDiskStore({
   folder: join(root, "store"),

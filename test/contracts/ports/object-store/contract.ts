@@ -7,8 +7,8 @@ import { type ObjectStore, ObjectStoreError } from "../../../../services/deploye
 export type ObjectStoreHarness = {
   store: ObjectStore;
   /**
-   * The server takes what came of a cut upload for all of it, whatever length was announced: a fault that
-   * no adapter can hide. Builds refuse such archives (`archive_truncated`).
+   * The server stores a cut upload as if it were complete, whatever length was announced: a fault that no adapter can
+   * hide. Builds refuse such archives (`archive_truncated`).
    */
   keepsCutUploads?: boolean;
   close(): Promise<void>;
@@ -18,11 +18,11 @@ export type Sent = {
   method?: string;
   contentType?: string;
   body?: Buffer | string;
-  /** Sends the body without saying how long it is. */
+  /** Sends the body without announcing its length. */
   chunked?: boolean;
 };
 
-/** Uses a signed URL as a client would: status and body of the answer. */
+/** Uploads to a signed URL as a client does; returns status and body of the answer. */
 export function send(url: string, sent: Sent = {}): Promise<{ status: number; body: string }> {
   const { method = "PUT", contentType = "application/gzip", body = "", chunked } = sent;
   const bytes = Buffer.from(body);
@@ -38,7 +38,7 @@ export function send(url: string, sent: Sent = {}): Promise<{ status: number; bo
   });
 }
 
-/** Starts an upload that says it has `total` bytes, sends `part` of them and cuts the connection. */
+/** Starts an upload that announces `total` bytes, sends `part` of them and cuts the connection. */
 export function cutUpload(
   url: string,
   total: number,
@@ -57,7 +57,7 @@ export async function textOf(store: ObjectStore, key: string): Promise<string> {
   return Buffer.concat(await (await store.get(key)).toArray()).toString();
 }
 
-/** What every object store guarantees. The S3 adapter passes the same. */
+/** What every object store guarantees. */
 export function objectStoreContract(name: string, open: () => Promise<ObjectStoreHarness>): void {
   describe(`object store ${name}`, () => {
     let harness: ObjectStoreHarness;
@@ -133,7 +133,7 @@ export function objectStoreContract(name: string, open: () => Promise<ObjectStor
     test("a sweep removes what is older than the time, under the prefix only", async () => {
       await store.put("f/old", Buffer.from("x"), "text/plain");
       await store.put("g/old", Buffer.from("x"), "text/plain");
-      // S3 knows whole seconds.
+      // The times of S3 are whole seconds.
       const between = new Date((await store.stat("g/old"))!.lastModified.getTime() + 1000);
       while (Date.now() < between.getTime() + 1000) await delay(50);
       await store.put("f/new", Buffer.from("x"), "text/plain");

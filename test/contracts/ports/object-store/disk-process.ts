@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { createDiskStore } from "../../../../services/deployer/store/disk/adapter.ts";
 
-/** A process of its own that is in the middle of a put, for tests that kill it: forked with its folder. */
+/** A process in the middle of a put, for tests that kill it. Forked with the store's folder. */
 const store = createDiskStore({
   folder: process.argv[2]!,
   baseUrl: "",

@@ -9,7 +9,7 @@ export const answeringApp = `
   }).listen(process.env.PORT);
 `;
 export const crashingApp = `console.log("cannot find my settings"); process.exit(7);`;
-/** Answers with a name that each of its processes gives itself. */
+/** Answers with a name that each process chooses at random. */
 export const namedApp = `const name = crypto.randomUUID();
   require("node:http").createServer((req, res) => res.end(name)).listen(process.env.PORT)`;
 export const workingApp = `console.log("at work"); setInterval(() => {}, 1000);`;

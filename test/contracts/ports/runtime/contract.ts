@@ -19,7 +19,7 @@ export function runtimeContract(name: string, open: () => Promise<RuntimeHarness
   });
 }
 
-/** Only for runtimes that cannot run images. */
+/** For runtimes that cannot run images. */
 export function imageRefusalContract(name: string, open: () => Promise<RuntimeHarness>): void {
   test(`runtime ${name} refuses an image with a sentence that a cluster is needed`, async () => {
     const { runtime, close } = await open();

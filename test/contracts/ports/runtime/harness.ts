@@ -6,16 +6,16 @@ export type RuntimeHarness = {
   runtime: Runtime;
   /** An artifact in which `node` is on PATH. */
   artifact: string;
-  /** GET at a service's URL: status and body. */
+  /** Sends a GET to a service's URL; returns status and body. */
   fetch(url: string, path: string): Promise<{ status: number; body: string }>;
-  /** False where stdout and stderr arrive as one: then all of it is stdout. */
+  /** False when stdout and stderr arrive as one stream, which then is stdout. */
   splitsStreams?: boolean;
   close(): Promise<void>;
 };
 
 let services = 0;
 
-/** A release of a service of its own whose process is `script`. */
+/** Returns a release of a new service whose process runs `script`. */
 export function releaseOf(artifact: string, script: string, changes: Partial<Release> = {}): Release {
   services++;
   const serviceId = `svc_${process.pid}x${services}`;
@@ -39,7 +39,7 @@ export function releaseOf(artifact: string, script: string, changes: Partial<Rel
   };
 }
 
-/** Resolves with the status that fulfils `wanted`. */
+/** Resolves with the first status that meets `wanted`; throws after 40 s. */
 export async function statusOf(
   runtime: Runtime,
   serviceId: string,
@@ -48,7 +48,7 @@ export async function statusOf(
   for (const until = Date.now() + 40_000; ; await delay(20)) {
     const status = await runtime.status(serviceId);
     if (status && wanted(status)) return status;
-    if (Date.now() > until) throw new Error(`the service never got there: ${JSON.stringify(status)}`);
+    if (Date.now() > until) throw new Error(`the service did not get there: ${JSON.stringify(status)}`);
   }
 }
 

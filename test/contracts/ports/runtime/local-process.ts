@@ -2,8 +2,8 @@ import { startRouter } from "../../../../services/deployer/runtime/local/routing
 import { createLocalRuntime } from "../../../../services/deployer/runtime/local/runtime.ts";
 
 /**
- * A process of its own that holds a local runtime, so that a test can kill it for real: forked with its
- * options as the only argument, it takes `{id, call, args}` and answers `{id, result}` or `{id, error}`.
+ * A process with a local runtime, for tests that kill it. Forked with the runtime's options as the only argument; answers
+ * messages `{id, call, args}` with `{id, result}` or `{id, error}`.
  */
 const log = { info() {}, warn: console.warn, error: console.error };
 const router = await startRouter({ port: 0, log });

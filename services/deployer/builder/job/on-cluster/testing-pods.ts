@@ -3,7 +3,7 @@ import type { V1Pod } from "@kubernetes/client-node";
 
 export const PORT = 8080;
 
-/** As the runtime runs releases. */
+/** Returns a pod that runs an image as the runtime runs releases. */
 export function podOf(namespace: string, name: string, image: string, given: Record<string, string>) {
   const env = Object.entries({ ...given, PORT: String(PORT) }).map(([key, value]) => ({ name: key, value }));
   const securityContext = { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } };

@@ -19,7 +19,7 @@ import { imageTag } from "../job-request.ts";
 import { connectRegistry } from "../registry/registry.ts";
 import { addressOf, get, PORT, podOf } from "./testing-pods.ts";
 
-/** A seccomp profile of the throw-away cluster's node. */
+/** A seccomp profile on the node of the throw-away cluster. */
 const PROFILE = "build.json";
 
 export type ClusterHarness = Awaited<ReturnType<typeof openCluster>>;
@@ -27,8 +27,8 @@ export type ClusterHarness = Awaited<ReturnType<typeof openCluster>>;
 const silent = { info() {}, warn() {}, error: console.error };
 
 /**
- * A build namespace of its own, closed as the chart closes it, with an S3 server and a git server on this
- * machine. Images go to a repository of their own in the cluster's registry.
+ * Opens a new build namespace with the chart's network policy, and an S3 server and a git server on this machine. Images
+ * go to a path of their own in the cluster's registry.
  */
 export async function openCluster(changes: Partial<JobBuilderOptions> = {}) {
   const kube = connectKube();
@@ -99,10 +99,10 @@ export async function openCluster(changes: Partial<JobBuilderOptions> = {}) {
     store,
     git,
     ask,
-    /** Another process's builder, for the same cluster. */
+    /** Returns a builder for the same cluster, as of another process. */
     another: () => createJobBuilder(options),
     withOptions: (other: Partial<JobBuilderOptions>) => createJobBuilder({ ...options, ...other }),
-    /** An image's configuration, and what its layers hold. */
+    /** Returns an image's configuration and the content of its last layer. */
     async blobsOf(ref: string) {
       const [, path, digest] = /^[^/]+\/(.+)@(.+)$/.exec(ref) ?? [];
       const blob = (of: string) => fetch(`http://${registryHost}/v2/${path}/blobs/${of}`);
@@ -137,7 +137,7 @@ export async function openCluster(changes: Partial<JobBuilderOptions> = {}) {
 
 const hostOf = (image: string) => image.split("/")[0];
 
-/** This machine's address as the cluster's registry, and so its builds, see it. */
+/** Returns this machine's address as the cluster's registry, and therefore its builds, reach it. */
 async function addressTowards(server: string): Promise<string> {
   const [host, port] = server.split(":");
   const socket = connect(Number(port), host);
@@ -147,13 +147,13 @@ async function addressTowards(server: string): Promise<string> {
   return localAddress;
 }
 
-/** Where packages come from on this machine, for the steps of builds. */
+/** Returns the variables by which build steps find this machine's package registries. */
 function packageRegistries(): Record<string, string> {
   const names = ["npm_config_registry", "PIP_INDEX_URL", "GOPROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
   return Object.fromEntries(names.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])));
 }
 
-/** Out of builds only to this machine's servers, the registry, DNS, and addresses outside the cluster. */
+/** Lets builds reach this machine's servers, the registry, DNS and addresses outside the cluster only. */
 function closed(namespace: string, host: string, registry: string) {
   const [registryAddress, registryPort] = registry.split(":");
   const rules: V1NetworkPolicy["spec"] = {
