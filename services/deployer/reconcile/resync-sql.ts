@@ -3,6 +3,9 @@ import { lastChangeAt } from "../usage/sql.ts";
 
 // Finds where notifications were missed: services whose row, runtime and addon servers do not agree.
 
+const NEITHER_LEASED_NOR_DUE =
+  "w.lease_owner is null and (w.next_at is null or w.next_at > now() + interval '10 seconds')";
+
 /** Enqueues each service whose row differs from `held`, the complete list of what the runtime holds. */
 export function enqueueDrifted(
   db: Db,
@@ -25,8 +28,8 @@ export function enqueueDrifted(
          as h (service_id, version, revision, state, serving, usage_at, drifted))
      update work w set next_at = now()
      from services s left join held h on h.service_id = s.id
-     where w.service_id = s.id and (w.next_at is null or w.next_at > now() + interval '10 seconds')
-       and w.lease_owner is null and s.type in ('web', 'worker') and s.deleting_at is null
+     where w.service_id = s.id and ${NEITHER_LEASED_NOR_DUE}
+       and s.type in ('web', 'worker') and s.deleting_at is null
        and ((s.live_version, s.applied_revision, s.runtime_state, s.serving_version)
          is distinct from (h.version, h.revision, h.state, h.serving) or s.usage_at <> h.usage_at or h.drifted)
        and (s.live_version is not null or h.service_id is not null)`,
@@ -68,7 +71,7 @@ export function enqueueDriftedAddons(
        select * from unnest($1::text[], $2::bool[], $3::text[], $4::timestamptz[]) as h (service_id, running, size, usage_at))
      update work w set next_at = now()
      from services s left join held h on h.service_id = s.id
-     where w.service_id = s.id and w.lease_owner is null and (w.next_at is null or w.next_at > now() + interval '10 seconds')
+     where w.service_id = s.id and ${NEITHER_LEASED_NOR_DUE}
        and s.addon_state = 'ready' and s.deleting_at is null and not s.staged
        and (s.addon_next_secret is not null or (s.type = any($5)
          and (coalesce(h.running, false), h.size, h.usage_at) is distinct from (true, s.config ->> 'size', s.usage_at)))`,

@@ -4,6 +4,10 @@ import { type Db, execute, many } from "../../../kit/postgres/db.ts";
 export const OWNER_CLASS = 1_111_839_316;
 export const LEASE_SECONDS = 60;
 
+const LEASE_END = `now() + make_interval(secs => ${LEASE_SECONDS})`;
+/** The earlier of when the service is due already and the milliseconds of parameter 3 from now. */
+const NEXT_AT = "least(next_at, now() + make_interval(secs => $3::float8 / 1000))";
+
 /** SQL of the channel on which the reconcilers of this schema listen. */
 export const CHANNEL = "'deployer:' || current_schema()";
 
@@ -49,7 +53,7 @@ export function claim(db: Db, owner: number, inHand: string[], limit: number) {
        where (w.lease_owner = $1 and (w.next_at <= now() or w.service_id <> all($3)))
          or (w.service_id <> all($3) and ${FREE} and (w.next_at <= now() or w.lease_owner is not null))
        order by w.next_at limit $2 for update skip locked)
-     update work w set next_at = null, lease_owner = $1, lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
+     update work w set next_at = null, lease_owner = $1, lease_until = ${LEASE_END}
      from due where w.service_id = due.service_id returning w.service_id as "serviceId", ${RELAXED}`,
     [owner, limit, inHand],
   );
@@ -60,7 +64,7 @@ export function resume(db: Db, owner: number, serviceId: string) {
   return execute(
     db,
     "work_resume",
-    `update work set next_at = null, lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
+    `update work set next_at = null, lease_until = ${LEASE_END}
      where service_id = $2 and lease_owner = $1 returning ${RELAXED}`,
     [owner, serviceId],
   );
@@ -72,7 +76,7 @@ export function release(db: Db, owner: number, serviceId: string, wakeInMs: numb
     db,
     "work_release",
     `update work set lease_owner = null, lease_until = null,
-       next_at = least(next_at, now() + make_interval(secs => $3::float8 / 1000))
+       next_at = ${NEXT_AT}
      where service_id = $2 and lease_owner = $1 returning ${RELAXED}`,
     [owner, serviceId, wakeInMs],
   );
@@ -83,7 +87,7 @@ export function keepLease(db: Db, owner: number, serviceId: string, wakeInMs: nu
   return execute(
     db,
     "work_later",
-    `update work set next_at = least(next_at, now() + make_interval(secs => $3::float8 / 1000))
+    `update work set next_at = ${NEXT_AT}
      where service_id = $2 and lease_owner = $1 returning ${RELAXED}`,
     [owner, serviceId, wakeInMs],
   );
@@ -94,7 +98,7 @@ export function renew(db: Db, owner: number, serviceIds: string[]) {
   return many<{ serviceId: string }>(
     db,
     "work_renew",
-    `update work set lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
+    `update work set lease_until = ${LEASE_END}
      where lease_owner = $1 and service_id = any($2) returning service_id as "serviceId"`,
     [owner, serviceIds],
   );

@@ -1,8 +1,11 @@
 import { AsyncResource } from "node:async_hooks";
 import { setTimeout as delay } from "node:timers/promises";
+import { createKeyedMutex } from "../../../kit/keyed-mutex.ts";
 import type { Logger } from "../../../kit/log.ts";
 import type { Pool } from "../../../kit/postgres/db.ts";
+import { createBackoff } from "./backoff.ts";
 import * as sql from "./sql.ts";
+import { startWakeableLoop } from "./wakeable-loop.ts";
 
 export type WorkQueueDeps = {
   pool: Pool;
@@ -32,19 +35,14 @@ export function startWorkQueue(deps: WorkQueueDeps) {
   const { pool, log, owner, step, background } = deps;
   const inHand = new Map<string, { done: Promise<void>; since: number }>();
   const again = new Set<string>();
-  const failures = new Map<string, number>();
+  const backoff = createBackoff();
   let stopping = false;
-  let wakeUp = new AbortController();
-  const wake = () => wakeUp.abort();
 
   // Claims and releases run one after the other, so that a lease that was just claimed again is not released.
-  let turn: Promise<unknown> = Promise.resolve();
-  function inTurn<T>(change: () => Promise<T>): Promise<T> {
-    const mine = turn.then(change);
-    turn = mine.catch(() => {});
-    return mine;
-  }
+  const leases = createKeyedMutex();
+  const inTurn = <T>(change: () => Promise<T>) => leases.run("all", change);
 
+  /** Steps until nothing more is asked for, then gives the lease up. */
   async function handle(serviceId: string): Promise<void> {
     let wakeIn: number | undefined;
     try {
@@ -52,9 +50,9 @@ export function startWorkQueue(deps: WorkQueueDeps) {
         again.delete(serviceId);
         wakeIn = await step(serviceId);
       } while (again.has(serviceId) && !stopping);
-      if (!background().includes(serviceId)) failures.delete(serviceId);
+      if (!background().includes(serviceId)) backoff.succeeded(serviceId);
     } catch (error) {
-      wakeIn = pauseAfterFailure(serviceId);
+      wakeIn = backoff.failed(serviceId);
       log.warn({ err: error, serviceId }, "a step of a service failed; it will be repeated");
     }
     // What a stop left undone is due for the next process.
@@ -82,15 +80,10 @@ export function startWorkQueue(deps: WorkQueueDeps) {
     // If the database is away, a later claim finds the lease: it is ours and not in hand.
     await change(pool, owner, serviceId, wakeIn).catch(() => {});
     // For what is due later, the loop claims in time by itself.
-    if (wakeIn !== undefined && wakeIn < IDLE_MS) wake();
+    if (wakeIn !== undefined && wakeIn < IDLE_MS) loop.wake();
   }
 
-  function pauseAfterFailure(serviceId: string): number {
-    const failed = (failures.get(serviceId) ?? 0) + 1;
-    failures.set(serviceId, failed);
-    return Math.min(30_000, 250 * 2 ** Math.min(failed, 10));
-  }
-
+  /** Claims due services and begins a step of each; returns the milliseconds until the next claim. */
   async function claimDue(): Promise<number> {
     const count = await inTurn(async () => {
       const claimed = await sql.claim(pool, owner, [...inHand.keys(), ...background()], BATCH);
@@ -106,17 +99,12 @@ export function startWorkQueue(deps: WorkQueueDeps) {
     return due > 0 ? Math.min(due + 1, IDLE_MS) : 250;
   }
 
-  async function loop(): Promise<void> {
-    while (!stopping) {
-      wakeUp = new AbortController();
-      const pause = await claimDue().catch((error) => {
-        log.warn({ err: error }, "due services could not be claimed; trying again");
-        return 1_000;
-      });
-      if (!stopping) await delay(pause, undefined, { signal: wakeUp.signal }).catch(() => {});
-    }
-  }
-  const looping = loop();
+  const loop = startWakeableLoop(() =>
+    claimDue().catch((error) => {
+      log.warn({ err: error }, "due services could not be claimed; trying again");
+      return 1_000;
+    }),
+  );
 
   // The caller may be inside a transaction, which this statement is not part of.
   const enqueue = AsyncResource.bind((serviceId: string): void => {
@@ -131,12 +119,12 @@ export function startWorkQueue(deps: WorkQueueDeps) {
 
   return {
     /** Claims due services now. */
-    wake,
+    wake: loop.wake,
     /** Makes a service due, whichever process leases it; one in hand here gets another step. */
     enqueue,
     /** Makes a service due whose background work has ended; after a pause if it is `broken`. */
     backgroundEnded(serviceId: string, broken: boolean): void {
-      const wakeIn = broken ? pauseAfterFailure(serviceId) : 0;
+      const wakeIn = broken ? backoff.failed(serviceId) : 0;
       // At once: its step may end and its lease be released before this has its turn.
       if (inHand.has(serviceId)) return void again.add(serviceId);
       void inTurn(async () => {
@@ -155,8 +143,7 @@ export function startWorkQueue(deps: WorkQueueDeps) {
     /** Claims nothing more and waits for the steps in progress, at most `STOP_MS`. */
     async stop(): Promise<void> {
       stopping = true;
-      wake();
-      await looping;
+      await loop.stop();
       const steps = Promise.all([...inHand.values()].map((one) => one.done));
       await Promise.race([steps, delay(STOP_MS, undefined, { ref: false })]);
     },
