@@ -1,11 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { inspect } from "node:util";
-import { ConnectError } from "@connectrpc/connect";
 import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { InvitationService } from "../../proto/gen/berth/identity/v1/invitations_pb.ts";
 import { PasswordService } from "../../proto/gen/berth/identity/v1/passwords_pb.ts";
-import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
 import { testNats } from "../../test/support/nats.ts";
 import { hashToken, makeToken } from "../kit/bearer-token.ts";
 import { createLog } from "../kit/log.ts";
@@ -136,22 +133,4 @@ export type TestIdentity = Awaited<ReturnType<typeof startIdentity>>;
 /** The token of a one-time link. */
 export function tokenIn(link: string | undefined): string {
   return new URL(link!).hash.slice(1);
-}
-
-/** What a refused call answered. Throws when it was not refused. */
-export async function refusal(call: Promise<unknown>) {
-  const error = await call.then(
-    (answer) => new Error(`was not refused, but answered ${inspect(answer)}`),
-    (thrown: unknown) => thrown,
-  );
-  const problem = error instanceof ConnectError ? error.findDetails(ProblemSchema)[0] : undefined;
-  if (!problem) throw error;
-  const { status, code, context } = problem;
-  return { status, code, reasons: problem.details.map((detail) => detail.reason), context };
-}
-
-/** Status and code of a refusal, as in "409 last_owner". */
-export async function refused(call: Promise<unknown>): Promise<string> {
-  const { status, code, reasons } = await refusal(call);
-  return [status, code, ...reasons].join(" ");
 }

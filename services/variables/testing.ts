@@ -7,11 +7,10 @@ import {
   type MessageShape,
   toBinary,
 } from "@bufbuild/protobuf";
-import { ConnectError, type ServiceImpl } from "@connectrpc/connect";
+import type { ServiceImpl } from "@connectrpc/connect";
 import { headers as natsHeaders } from "@nats-io/transport-node";
 import * as deployerEvents from "../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { InternalService as DeployerInternal } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
-import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
 import { InternalService } from "../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
 import { testNats } from "../../test/support/nats.ts";
@@ -209,23 +208,6 @@ export async function startVariables(more: Record<string, string> = {}) {
 
 export type TestVariables = Awaited<ReturnType<typeof startVariables>>;
 export { deployerEvents };
-
-/** What a refused call answered. Throws when it was not refused. */
-export async function refusal(call: Promise<unknown>) {
-  const error = await call.then(
-    (answer) => new Error(`was not refused, but answered ${String(answer)}`),
-    (thrown: unknown) => thrown,
-  );
-  const problem = error instanceof ConnectError ? error.findDetails(ProblemSchema)[0] : undefined;
-  if (!problem) throw error;
-  return problem;
-}
-
-/** Status, code and reasons of a refusal: "422 validation_failed invalid_name". */
-export async function refused(call: Promise<unknown>): Promise<string> {
-  const { status, code, details } = await refusal(call);
-  return [status, code, ...details.map((detail) => detail.reason)].join(" ");
-}
 
 /** Headers of one call: what to send, and what came back. */
 export function headers(send: Record<string, string> = {}) {

@@ -62,10 +62,11 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       });
     },
 
-    async listProjects({ accountId, limit = 20, cursor }) {
-      const list = `projects ${accountId}`;
-      const found = await sql.listProjects(pool, accountId, cursors.decode(list, cursor), limit + 1);
-      return cursors.page(list, found, limit, (row) => row.id);
+    async listProjects(request) {
+      const { accountId } = request;
+      return cursors.page(`projects ${accountId}`, request, ({ before, limit }) =>
+        sql.listProjects(pool, accountId, before, limit),
+      );
     },
 
     async getProject({ accountId, projectId }) {
@@ -112,11 +113,12 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       });
     },
 
-    async listEnvironments({ accountId, projectId, limit = 20, cursor }) {
+    async listEnvironments(request) {
+      const { accountId, projectId } = request;
       await requireProject(pool, accountId, projectId);
-      const list = `environments ${projectId}`;
-      const found = await sql.listEnvironments(pool, projectId, cursors.decode(list, cursor), limit + 1);
-      return cursors.page(list, found, limit, (row) => row.id);
+      return cursors.page(`environments ${projectId}`, request, ({ before, limit }) =>
+        sql.listEnvironments(pool, projectId, before, limit),
+      );
     },
 
     async getEnvironment(path) {
@@ -159,11 +161,12 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       });
     },
 
-    async listServices({ accountId, projectId, environmentId, limit = 20, cursor }) {
+    async listServices(request) {
+      const { accountId, projectId, environmentId } = request;
       await requireEnvironment(pool, { accountId, projectId, environmentId });
-      const list = `services ${environmentId}`;
-      const found = await services.listServices(pool, environmentId, cursors.decode(list, cursor), limit + 1);
-      const { data, page } = cursors.page(list, found, limit, (row) => row.id);
+      const { data, page } = await cursors.page(`services ${environmentId}`, request, ({ before, limit }) =>
+        services.listServices(pool, environmentId, before, limit),
+      );
       return { data: data.map(toService), page };
     },
 

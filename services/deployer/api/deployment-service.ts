@@ -126,12 +126,13 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     },
 
     async listDeployments(request) {
-      const { limit = 20, cursor } = request;
       const { id } = await requireService(pool, request);
-      const list = `deployments ${id}`;
-      const before = cursors.decode(list, cursor);
-      const found = await sql.listDeployments(pool, id, before ? Number(before) : undefined, limit + 1);
-      return cursors.page(list, found, limit, (row) => String(row.version));
+      return cursors.page(
+        `deployments ${id}`,
+        request,
+        ({ before, limit }) => sql.listDeployments(pool, id, before ? Number(before) : undefined, limit),
+        (row) => String(row.version),
+      );
     },
 
     async getDeployment(request) {

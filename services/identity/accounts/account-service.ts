@@ -15,15 +15,14 @@ import type { Cursors } from "../../kit/postgres/paging.ts";
 import { capped } from "../../kit/rpc/caller-token.ts";
 import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
-import { who } from "../../kit/rpc/interceptor.ts";
+import { type Who, who } from "../../kit/rpc/interceptor.ts";
 import { listAuditEvents } from "../audit/sql.ts";
 import { authenticate, authenticateUnlimited } from "../tokens/authenticate.ts";
 import * as sql from "./sql.ts";
 
-export type AccountDeps = { pool: Pool; cursors: Cursors; now: () => number };
+type AccountDeps = { pool: Pool; cursors: Cursors; now: () => number };
 
-const DEFAULT_LIMIT = 20;
-// An id and the time of its record come from the same moment; this covers more than any pause in between.
+// The time of a record is taken just after its id; this covers any pause in between.
 const ID_SLACK_MS = 60_000;
 
 /** Accounts, their members and their audit log (docs/identity.md#accounts). */
@@ -43,12 +42,11 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
 
     async listAccounts(req, ctx) {
       const { scope, userId } = await authenticate(pool, ctx, now());
-      const { limit = DEFAULT_LIMIT } = req;
-      const before = cursors.decode(`accounts:${userId}`, req.cursor);
       const user = { userId, accountId: scope.accountId ?? undefined };
-      const found = await sql.listAccountsByUser(pool, user, { before, limit: limit + 1 });
-      const mine = found.map((row) => ({ ...row, myRole: capped(row.myRole, scope.roleCap ?? undefined) }));
-      return cursors.page(`accounts:${userId}`, mine, limit, (row) => row.id);
+      return cursors.page(`accounts:${userId}`, req, async (page) => {
+        const found = await sql.listAccountsByUser(pool, user, page);
+        return found.map((row) => ({ ...row, myRole: capped(row.myRole, scope.roleCap ?? undefined) }));
+      });
     },
 
     async getAccount(req, ctx) {
@@ -79,10 +77,8 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
     },
 
     async listMembers(req) {
-      const { accountId, limit = DEFAULT_LIMIT } = req;
-      const before = cursors.decode(`members:${accountId}`, req.cursor);
-      const found = await sql.listMembers(pool, accountId, { before, limit: limit + 1 });
-      return cursors.page(`members:${accountId}`, found, limit, (row) => row.id);
+      const { accountId } = req;
+      return cursors.page(`members:${accountId}`, req, (page) => sql.listMembers(pool, accountId, page));
     },
 
     async getMember({ accountId, userId }) {
@@ -122,23 +118,19 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
     },
 
     async listAuditEvents(req) {
-      const { accountId, limit = DEFAULT_LIMIT } = req;
+      const { accountId } = req;
       const since = req.since && timestampDate(req.since);
-      const found = await listAuditEvents(pool, {
+      const filter = {
         accountId,
-        before: cursors.decode(`audit:${accountId}`, req.cursor),
         action: req.action || undefined,
         actor: req.actor || undefined,
         from: since && lowestAuditId(since.getTime() - ID_SLACK_MS),
         since,
-        limit: limit + 1,
-      });
-      return cursors.page(`audit:${accountId}`, found, limit, (row) => row.id);
+      };
+      return cursors.page(`audit:${accountId}`, req, (page) => listAuditEvents(pool, { ...filter, ...page }));
     },
   };
 }
-
-type Who = ReturnType<typeof who>;
 
 /** Writes the events and the audit record of a new account whose first owner is `userId`. */
 export async function recordAccountCreated(

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { AccountService, SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { InvitationService } from "../../../proto/gen/berth/identity/v1/invitations_pb.ts";
 import { PasswordService } from "../../../proto/gen/berth/identity/v1/passwords_pb.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { clientAs } from "../../kit/testing/testing.ts";
-import { refused, startIdentity, type TestIdentity } from "../testing.ts";
+import { startIdentity, type TestIdentity } from "../testing.ts";
 
 let it: TestIdentity;
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { refused, startIdentity, type TestIdentity } from "../testing.ts";
+import { refused } from "../../kit/testing/refusal.ts";
+import { startIdentity, type TestIdentity } from "../testing.ts";
 
 let it: TestIdentity;
 

@@ -3,8 +3,8 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 
-export type AccountRow = { id: string; handle: string; displayName: string; createdAt: Timestamp };
-export type MyAccountRow = AccountRow & { myRole: RoleName };
+type AccountRow = { id: string; handle: string; displayName: string; createdAt: Timestamp };
+type MyAccountRow = AccountRow & { myRole: RoleName };
 /** A member; `id` is the membership's, the sort key of the list. */
 export type MemberRow = {
   id: string;

@@ -7,8 +7,9 @@ import { type Connected, connectBus } from "../../kit/events/bus.ts";
 import { EVENT_ID } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import { createLog } from "../../kit/log.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { OWNER_PASSWORD, refused, startIdentity, type TestIdentity } from "../testing.ts";
+import { OWNER_PASSWORD, startIdentity, type TestIdentity } from "../testing.ts";
 
 const START = Date.parse("2026-03-01T00:00:00Z");
 let it: TestIdentity;

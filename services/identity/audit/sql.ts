@@ -28,7 +28,7 @@ export function insertAuditEvent(db: Db, record: AuditRecorded) {
   );
 }
 
-export type AuditRow = {
+type AuditRow = {
   id: string;
   action: string;
   actor: { kind: string; id: string; tokenId?: string };
@@ -39,7 +39,7 @@ export type AuditRow = {
   at: Timestamp;
 };
 
-export type AuditFilter = {
+type AuditFilter = {
   accountId: string;
   before: string | undefined;
   action: string | undefined;

@@ -6,10 +6,11 @@ import { testNats } from "../../../test/support/nats.ts";
 import { hashToken, makeToken } from "../../kit/bearer-token.ts";
 import { createLog } from "../../kit/log.ts";
 import { type ConfigError, readConfig } from "../../kit/process/config.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { clientAs, testDatabase } from "../../kit/testing/testing.ts";
 import { fields, firstOwnerOf } from "../config.ts";
 import { start } from "../main.ts";
-import { refused, testEnv } from "../testing.ts";
+import { testEnv } from "../testing.ts";
 import { handlesFor } from "./bootstrap.ts";
 
 const EMAIL = "Ada.Lovelace@example.com";

@@ -10,7 +10,7 @@ import { type Db, type Pool, type Tx, transaction } from "../../kit/postgres/db.
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
-import { who } from "../../kit/rpc/interceptor.ts";
+import { type Who, who } from "../../kit/rpc/interceptor.ts";
 import { findAccount, findMemberByEmail, insertMembership, lockAccount } from "../accounts/sql.ts";
 import { findOperatorAccount } from "../bootstrap/sql.ts";
 import { type Links, newNonce } from "../mail/links.ts";
@@ -24,7 +24,7 @@ import { permits } from "../tokens/token-scope.ts";
 import { claimEmail, findUser, findUserByEmail, insertUser } from "../users/sql.ts";
 import * as sql from "./sql.ts";
 
-export type InvitationDeps = {
+type InvitationDeps = {
   pool: Pool;
   cursors: Cursors;
   now: () => number;
@@ -33,12 +33,9 @@ export type InvitationDeps = {
   mails: boolean;
 };
 
-type Who = ReturnType<typeof who>;
-
-const DEFAULT_LIMIT = 20;
 const INVITATION_DAYS = 7;
 const MAX_OPEN = 100;
-// Berth does not mail the whole world for one user, nor flood one mailbox.
+// Bounds how many people one user can have Berth mail to, and how many mails one mailbox gets.
 const PER_INVITER = { max: 200, seconds: 86_400 };
 const PER_RECIPIENT = { max: 10, seconds: 86_400 };
 
@@ -70,10 +67,10 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
     },
 
     async listInvitations(req) {
-      const { accountId, limit = DEFAULT_LIMIT } = req;
-      const before = cursors.decode(`invitations:${accountId}`, req.cursor);
-      const found = await sql.listInvitations(pool, accountId, { before, limit: limit + 1 });
-      return cursors.page(`invitations:${accountId}`, found, limit, (row) => row.id);
+      const { accountId } = req;
+      return cursors.page(`invitations:${accountId}`, req, (page) =>
+        sql.listInvitations(pool, accountId, page),
+      );
     },
 
     async getInvitation({ accountId, invitationId }) {
@@ -99,11 +96,10 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
 
     async listMyInvitations(req, ctx) {
       const { userId } = await authenticate(pool, ctx, now());
-      const { limit = DEFAULT_LIMIT } = req;
-      const before = cursors.decode(`invited:${userId}`, req.cursor);
-      const page = { now: new Date(now()), before, limit: limit + 1 };
-      const found = await sql.listInvitationsToUser(pool, userId, page);
-      return cursors.page(`invited:${userId}`, found, limit, (row) => row.id);
+      const at = new Date(now());
+      return cursors.page(`invited:${userId}`, req, (page) =>
+        sql.listInvitationsToUser(pool, userId, { now: at, ...page }),
+      );
     },
 
     async acceptInvitation(req, ctx) {

@@ -2,9 +2,10 @@ import { randomBytes } from "node:crypto";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
+import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { windowKey } from "../sign-in/attempt-keys.ts";
 import { sweep } from "../sweep.ts";
-import { refusal, refused, startIdentity, type TestIdentity, tokenIn } from "../testing.ts";
+import { startIdentity, type TestIdentity, tokenIn } from "../testing.ts";
 
 const DAY = 24 * 3600_000;
 const PASSWORD = "a-long-first-password";

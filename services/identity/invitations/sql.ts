@@ -3,7 +3,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 
-export type InvitationRow = {
+type InvitationRow = {
   id: string;
   email: string;
   role: RoleName;
@@ -13,7 +13,7 @@ export type InvitationRow = {
   expiresAt: Timestamp;
 };
 
-export type NewInvitation = {
+type NewInvitation = {
   id: string;
   accountId: string;
   email: string;
@@ -117,7 +117,7 @@ export function findInvitationForMail(db: Db, id: string, now: Date) {
   );
 }
 
-export type MyInvitationRow = {
+type MyInvitationRow = {
   id: string;
   accountId: string;
   accountHandle: string;

@@ -2,7 +2,7 @@ import { createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { hashToken } from "../../kit/bearer-token.ts";
 
 /** `inv`: of an invitation. `rst`: sets a new password. */
-export type LinkKind = "inv" | "rst";
+type LinkKind = "inv" | "rst";
 
 const PATHS: Record<LinkKind, string> = { inv: "/invitation", rst: "/password-reset" };
 

@@ -7,11 +7,12 @@ import { queueMail } from "../../kit/mail/mail.ts";
 import { createPool } from "../../kit/postgres/db.ts";
 import { migrate } from "../../kit/postgres/migrate.ts";
 import { readConfig } from "../../kit/process/config.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { type Mailbox, startMailbox } from "../../kit/testing/smtp-server.ts";
 import { eventually, testDatabase } from "../../kit/testing/testing.ts";
 import { fields, linkSettings } from "../config.ts";
 import { windowKey } from "../sign-in/attempt-keys.ts";
-import { refused, startIdentity, type TestIdentity, testEnv, tokenIn } from "../testing.ts";
+import { startIdentity, type TestIdentity, testEnv, tokenIn } from "../testing.ts";
 import { createLinks } from "./links.ts";
 
 const HOUR = 3600_000;

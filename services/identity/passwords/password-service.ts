@@ -5,7 +5,7 @@ import { audit } from "../../kit/events/audit.ts";
 import { queueMail } from "../../kit/mail/mail.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import { conflict, invalid } from "../../kit/rpc/errors.ts";
-import { who } from "../../kit/rpc/interceptor.ts";
+import { type Who, who } from "../../kit/rpc/interceptor.ts";
 import { windowKey } from "../sign-in/attempt-keys.ts";
 import { countOrRefuse, countWithin, PER_NETWORK, rememberNetworkOf } from "../sign-in/attempt-limits.ts";
 import { clearAttempts } from "../sign-in/sql.ts";
@@ -15,9 +15,7 @@ import { claimEmail, findCredentials, findUser, replacePassword } from "../users
 import { hashPassword, type PasswordCheck, requireStrong } from "./passwords.ts";
 import * as sql from "./sql.ts";
 
-export type PasswordDeps = { pool: Pool; now: () => number; passwords: PasswordCheck; mails: boolean };
-
-type Who = ReturnType<typeof who>;
+type PasswordDeps = { pool: Pool; now: () => number; passwords: PasswordCheck; mails: boolean };
 
 const RESETS_PER_EMAIL = { max: 3, seconds: 3600 };
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { refused, startIdentity, type TestIdentity } from "../testing.ts";
+import { refused } from "../../kit/testing/refusal.ts";
+import { startIdentity, type TestIdentity } from "../testing.ts";
 
 const NEW = "a-longer-second-password";
 const WRONG = "401 unauthenticated";

@@ -4,7 +4,7 @@ import { attemptKey, windowKey } from "./attempt-keys.ts";
 import * as sql from "./sql.ts";
 
 /** How many attempts, mails or the like fit into a window. */
-export type Limit = { max: number; seconds: number };
+type Limit = { max: number; seconds: number };
 
 const WINDOW_SECONDS = 15 * 60;
 /** Failed sign-ins of one e-mail from one network (docs/identity.md#sign-in-limits). */

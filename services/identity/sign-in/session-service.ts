@@ -11,7 +11,7 @@ import type { Cursors } from "../../kit/postgres/paging.ts";
 import { capped, type RoleName } from "../../kit/rpc/caller-token.ts";
 import { conflict, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
-import { who } from "../../kit/rpc/interceptor.ts";
+import { type Who, who } from "../../kit/rpc/interceptor.ts";
 import { findMember, listAccountsByUser } from "../accounts/sql.ts";
 import type { PasswordCheck } from "../passwords/passwords.ts";
 import {
@@ -28,11 +28,8 @@ import { findCredentials, findUser, type UserRow } from "../users/sql.ts";
 import { attemptKey } from "./attempt-keys.ts";
 import { type Attempt, admitSignIn, completeSignIn } from "./attempt-limits.ts";
 
-export type SessionDeps = { pool: Pool; cursors: Cursors; now: () => number; passwords: PasswordCheck };
+type SessionDeps = { pool: Pool; cursors: Cursors; now: () => number; passwords: PasswordCheck };
 
-type Who = ReturnType<typeof who>;
-
-const DEFAULT_LIMIT = 20;
 const DEFAULT_TOKEN_DAYS = 90;
 
 /** Sign-in, the caller's own identity and personal tokens (docs/identity.md#sessions). */
@@ -76,13 +73,12 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
     },
 
     async listSessions(req, ctx) {
-      const current = await authenticate(pool, ctx, now());
-      const { limit = DEFAULT_LIMIT } = req;
-      const before = cursors.decode(`sessions:${current.userId}`, req.cursor);
-      const page = { now: new Date(now()), idleSeconds: SESSION_IDLE_SECONDS, before, limit: limit + 1 };
-      const found = await sql.listSessions(pool, current.userId, page);
-      const marked = found.map((row) => ({ ...row, current: row.id === current.id }));
-      return cursors.page(`sessions:${current.userId}`, marked, limit, (row) => row.id);
+      const { id, userId } = await authenticate(pool, ctx, now());
+      const valid = { now: new Date(now()), idleSeconds: SESSION_IDLE_SECONDS };
+      return cursors.page(`sessions:${userId}`, req, async (page) => {
+        const found = await sql.listSessions(pool, userId, { ...valid, ...page });
+        return found.map((row) => ({ ...row, current: row.id === id }));
+      });
     },
 
     async endSession(req, ctx) {
@@ -113,10 +109,10 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
 
     async listTokens(req, ctx) {
       const { userId } = await authenticate(pool, ctx, now());
-      const { limit = DEFAULT_LIMIT } = req;
-      const before = cursors.decode(`tokens:${userId}`, req.cursor);
-      const found = await sql.listTokens(pool, userId, { now: new Date(now()), before, limit: limit + 1 });
-      return cursors.page(`tokens:${userId}`, found, limit, (row) => row.id);
+      const at = new Date(now());
+      return cursors.page(`tokens:${userId}`, req, (page) =>
+        sql.listTokens(pool, userId, { now: at, ...page }),
+      );
     },
 
     async revokeToken(req, ctx) {

@@ -5,9 +5,10 @@ import { SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb
 import { InternalService } from "../../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { hashToken, makeToken, parseToken } from "../../kit/bearer-token.ts";
 import type { Caller } from "../../kit/rpc/caller-token.ts";
+import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { clientAs } from "../../kit/testing/testing.ts";
 import { sweep } from "../sweep.ts";
-import { OWNER_PASSWORD, refusal, refused, startIdentity, type TestIdentity } from "../testing.ts";
+import { OWNER_PASSWORD, startIdentity, type TestIdentity } from "../testing.ts";
 import { attemptKey, windowKey } from "./attempt-keys.ts";
 
 const MINUTE = 60_000;

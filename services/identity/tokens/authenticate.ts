@@ -10,7 +10,7 @@ export const SESSION_IDLE_SECONDS = 12 * 3600;
 export const SESSION_DAYS = 7;
 export const DAY_MS = 24 * 3600 * 1000;
 
-export type AuthenticatedToken = { id: string; userId: string; kind: "session" | "token"; scope: TokenScope };
+type AuthenticatedToken = { id: string; userId: string; kind: "session" | "token"; scope: TokenScope };
 
 /**
  * Returns the session or token of the request as it is now: what its user may do beyond one account depends on

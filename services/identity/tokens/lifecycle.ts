@@ -4,10 +4,9 @@ import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
-import type { who } from "../../kit/rpc/interceptor.ts";
+import type { Who } from "../../kit/rpc/interceptor.ts";
 import * as sql from "./sql.ts";
 
-type Who = ReturnType<typeof who>;
 type TokenOptions = Pick<sql.NewToken, "name" | "roleCap" | "accountId" | "createdAt" | "expiresAt">;
 
 /** Stores a personal token of the given text, with event and audit record. Throws when the text was used before. */

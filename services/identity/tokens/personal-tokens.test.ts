@@ -1,7 +1,8 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseToken } from "../../kit/bearer-token.ts";
-import { refused, startIdentity, type TestIdentity } from "../testing.ts";
+import { refused } from "../../kit/testing/refusal.ts";
+import { startIdentity, type TestIdentity } from "../testing.ts";
 
 const DAY = 24 * 3600_000;
 let it: TestIdentity;

@@ -4,7 +4,7 @@ import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 
 /** Absent members arrive as null, which a message treats as absent. */
-export type TokenRow = {
+type TokenRow = {
   id: string;
   name: string;
   lastFour: string;
@@ -74,7 +74,7 @@ export function listTokens(
   );
 }
 
-export type SessionRow = {
+type SessionRow = {
   id: string;
   ip?: string;
   createdAt: Timestamp;
@@ -146,7 +146,7 @@ export function findLiveToken(db: Db, token: { id: string; userId: string; now: 
   );
 }
 
-export type CallerRow = {
+type CallerRow = {
   userId: string;
   tokenId: string;
   kind: "session" | "token";

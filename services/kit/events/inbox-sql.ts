@@ -2,7 +2,7 @@
 import { type Db, execute, one } from "../postgres/db.ts";
 
 /** An event as one consumer sees it. */
-export type InboxKey = { consumer: string; eventId: string };
+type InboxKey = { consumer: string; eventId: string };
 
 /** Records an event as handled. Returns false when it already was. */
 export async function insertHandled(db: Db, { consumer, eventId }: InboxKey): Promise<boolean> {

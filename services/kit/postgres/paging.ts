@@ -1,6 +1,9 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { refuse } from "../rpc/errors.ts";
 
+/** The page size of lists when the request has none. */
+const DEFAULT_LIMIT = 20;
+
 /** The cursors of a service's lists. */
 export type Cursors = ReturnType<typeof createCursors>;
 
@@ -13,21 +16,33 @@ export function createCursors(keys: Buffer[]) {
     createHmac("sha256", key).update(`${list}\n${text}`).digest().subarray(0, 8);
   const encode = (list: string, value: string) =>
     Buffer.concat([mac(keys[0]!, list, value), Buffer.from(value)]).toString("base64url");
+  const decode = (list: string, cursor: string | undefined): string | undefined => {
+    if (cursor === undefined || cursor === "") return undefined;
+    const bytes = Buffer.from(cursor, "base64url");
+    const value = bytes.subarray(8).toString();
+    const genuine =
+      bytes.length > 8 && keys.some((key) => timingSafeEqual(mac(key, list, value), bytes.subarray(0, 8)));
+    if (!genuine) throw foreignCursor();
+    return value;
+  };
   return {
     /** Returns the cursor of a position in a list. */
     encode,
     /** Returns the sort key of a cursor, or undefined for the first page. */
-    decode(list: string, cursor: string | undefined): string | undefined {
-      if (cursor === undefined || cursor === "") return undefined;
-      const bytes = Buffer.from(cursor, "base64url");
-      const value = bytes.subarray(8).toString();
-      const genuine =
-        bytes.length > 8 && keys.some((key) => timingSafeEqual(mac(key, list, value), bytes.subarray(0, 8)));
-      if (!genuine) throw foreignCursor();
-      return value;
-    },
-    /** Makes a page of the `limit + 1` rows that were fetched. `key` returns the sort key of a row. */
-    page<Row>(list: string, fetched: Row[], limit: number, key: (row: Row) => string) {
+    decode,
+    /**
+     * Returns the page of a list that a request asks for. `fetch` returns at most `limit` rows, newest first, of those
+     * whose sort key is below `before`; `key` returns the sort key of a row, by default its id.
+     */
+    async page<Row extends { id: string }>(
+      list: string,
+      request: { limit?: number; cursor?: string },
+      fetch: (page: { before: string | undefined; limit: number }) => Promise<Row[]>,
+      key: (row: Row) => string = (row) => row.id,
+    ) {
+      const { limit = DEFAULT_LIMIT, cursor } = request;
+      // One row more than the page, to know whether there are more.
+      const fetched = await fetch({ before: decode(list, cursor), limit: limit + 1 });
       const data = fetched.slice(0, limit);
       const hasMore = fetched.length > limit;
       const nextCursor = hasMore ? encode(list, key(data.at(-1)!)) : "";

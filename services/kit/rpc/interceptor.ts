@@ -21,7 +21,7 @@ import { refuse, toPublicError } from "./errors.ts";
 import { observed, readSingle, streamOf } from "./single-message.ts";
 import { findViolations } from "./violations.ts";
 
-export const REQUEST_ID_HEADER = "x-request-id";
+const REQUEST_ID_HEADER = "x-request-id";
 
 /** The caller of an RPC and the id of its request. */
 export type Who = { caller: Caller; requestId: string };

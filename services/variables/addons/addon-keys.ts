@@ -17,7 +17,7 @@ export function addonKeyContext(accountId: string, serviceId: string, key: strin
 type Deps = { pool: Pool; deployer: Deployer; keys: DataKeys; log: Logger };
 export type Addons = ReturnType<typeof createAddons>;
 /** What an addon publishes, sealed and not stored yet. */
-export type Publication = { addon: ScopeIds; ready: boolean; revision: number; keys: sql.NewAddonKey[] };
+type Publication = { addon: ScopeIds; ready: boolean; revision: number; keys: sql.NewAddonKey[] };
 
 /** Copies what managed addons publish: fetched from the deployer, sealed under the account's data key. */
 export function createAddons({ pool, deployer, keys, log }: Deps) {

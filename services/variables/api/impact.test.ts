@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { refusal, refused, startVariables, type TestVariables } from "../testing.ts";
+import { refusal, refused } from "../../kit/testing/refusal.ts";
+import { startVariables, type TestVariables } from "../testing.ts";
 
 let world: TestVariables;
 

@@ -8,7 +8,7 @@ import type { Scopes } from "../scopes/scopes.ts";
 import { insertDoubt } from "../scopes/sql.ts";
 import type { DataKeys } from "../seal/data-keys.ts";
 
-export type InternalDeps = { pool: Pool; scopes: Scopes; keys: DataKeys; addons: Addons; sets: ResolvedSets };
+type InternalDeps = { pool: Pool; scopes: Scopes; keys: DataKeys; addons: Addons; sets: ResolvedSets };
 
 /** RPCs that the deployer calls. */
 export function internalService(deps: InternalDeps): ServiceImpl<typeof InternalService> {

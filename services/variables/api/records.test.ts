@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { refused, startVariables, type TestVariables } from "../testing.ts";
+import { startVariables, type TestVariables } from "../testing.ts";
 
 let world: TestVariables;
 

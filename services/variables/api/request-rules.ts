@@ -3,8 +3,8 @@ import type { Source } from "../writes/variable-row.ts";
 
 // What the proto's rules cannot say of a request body (docs/variables.md#kinds). Names are checked there.
 
-export const MAX_VALUE_BYTES = 64 * 1024;
-export const MAX_BATCH_NAMES = 500;
+const MAX_VALUE_BYTES = 64 * 1024;
+const MAX_BATCH_NAMES = 500;
 
 type Given = {
   value?: string | undefined;

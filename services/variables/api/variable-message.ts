@@ -8,7 +8,7 @@ import { chainOf, type Scope } from "../scopes/scope.ts";
 import type { Vault } from "../seal/data-keys.ts";
 import type { SealedVariable, StoredVariable } from "../writes/sql.ts";
 
-export type VariableMessage = Exclude<MessageInitShape<typeof VariableSchema>, Message>;
+type VariableMessage = Exclude<MessageInitShape<typeof VariableSchema>, Message>;
 
 /** Returns stored rows of a scope as messages, without values; sensitivity is derived where it has to be. */
 export async function toMessages(db: Db, scope: Scope, rows: StoredVariable[]): Promise<VariableMessage[]> {

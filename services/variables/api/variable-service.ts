@@ -21,7 +21,7 @@ import { expectCurrent, findImpact, impactGuard, requireVariable } from "./guard
 import { parseBatch, parsePatch, parseSource } from "./request-rules.ts";
 import { toMessages, toMessagesWithValues } from "./variable-message.ts";
 
-export type VariableDeps = {
+type VariableDeps = {
   pool: Pool;
   cursors: Cursors;
   scopes: Scopes;
@@ -29,19 +29,15 @@ export type VariableDeps = {
   sets: ResolvedSets;
 };
 
-const DEFAULT_LIMIT = 20;
-
 /** Variables at their three scopes, and what services resolve from them (docs/variables.md#scopes). */
 export function variableService(deps: VariableDeps): ServiceImpl<typeof VariablesService> {
   const { pool, cursors, scopes, keys, sets } = deps;
   return {
     async listVariables(req) {
       const scope = await scopes.find(req);
-      const { limit = DEFAULT_LIMIT } = req;
-      const list = `variables:${scope.id}`;
-      const before = cursors.decode(list, req.cursor);
-      const found = await sql.listVariables(pool, scope.id, { before, limit: limit + 1 });
-      const { data, page } = cursors.page(list, found, limit, (row) => row.id);
+      const { data, page } = await cursors.page(`variables:${scope.id}`, req, (part) =>
+        sql.listVariables(pool, scope.id, part),
+      );
       const vault = data.some(isLiteral) ? await keys.load(scope.accountId) : undefined;
       return { data: await toMessagesWithValues(pool, scope, data, vault), page };
     },

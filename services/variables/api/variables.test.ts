@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { headers, refused, startVariables, type TestVariables } from "../testing.ts";
+import { refused } from "../../kit/testing/refusal.ts";
+import { headers, startVariables, type TestVariables } from "../testing.ts";
 
 let world: TestVariables;
 

@@ -29,7 +29,7 @@ export type Addon<T = string> = {
 export type Addons<T = string> = { get(service: string): Addon<T> | undefined };
 
 /** Rows of the one project, environment and service (in any order), and the environment's services. */
-export type ResolveInput<T = string> = { rows: readonly VariableRow<T>[]; addons: Addons<T> };
+type ResolveInput<T = string> = { rows: readonly VariableRow<T>[]; addons: Addons<T> };
 
 /** Why a name is missing from the set (docs/variables.md#dangling, the closed list). */
 export type DanglingReason =
@@ -55,7 +55,7 @@ export type ResolvedEntry<T = string> = Source & {
   shadows: { scope: ScopeKind; scopeId: string; id: string }[];
 };
 
-export type DanglingEntry = Source & { name: string; reason: DanglingReason };
+type DanglingEntry = Source & { name: string; reason: DanglingReason };
 
 export type Resolved<T = string> = { data: ResolvedEntry<T>[]; dangling: DanglingEntry[] };
 

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InternalService } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
-import { deployerEvents, headers, refused, startVariables, type TestVariables } from "../testing.ts";
+import { deployerEvents, headers, startVariables, type TestVariables } from "../testing.ts";
 
 let world: TestVariables;
 

@@ -1,13 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import {
-  deployerEvents as events,
-  refused,
-  startTree,
-  startVariables,
-  type TestVariables,
-} from "../testing.ts";
+import { deployerEvents as events, startTree, startVariables, type TestVariables } from "../testing.ts";
 
 let world: TestVariables;
 

@@ -4,10 +4,11 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { readConfig } from "../../kit/process/config.ts";
+import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { fields } from "../config.ts";
 import { rotate } from "../rotate.ts";
-import { deployerEvents, refused, startVariables, type TestVariables, testKek } from "../testing.ts";
+import { deployerEvents, startVariables, type TestVariables, testKek } from "../testing.ts";
 import { parseKeys } from "./seal.ts";
 
 let world: TestVariables;

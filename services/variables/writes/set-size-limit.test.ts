@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { deployerEvents, refused, startVariables, type TestVariables } from "../testing.ts";
+import { deployerEvents, startVariables, type TestVariables } from "../testing.ts";
 
 let world: TestVariables;
 

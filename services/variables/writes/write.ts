@@ -17,7 +17,7 @@ import { lockProject } from "../scopes/sql.ts";
 import { growthOf, MAX_SET_BYTES, refuseLarger, type SizedRow, type Write } from "./set-size.ts";
 import * as sql from "./sql.ts";
 
-export const MAX_VARIABLES = 1000;
+const MAX_VARIABLES = 1000;
 
 /** What a write does, decided under the lock. It does nothing when it has nothing to store or remove. */
 export type Decision = Write & { action: string; target: string; metadata?: Record<string, string> };
