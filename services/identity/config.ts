@@ -24,7 +24,7 @@ export const fields = {
     "must be a whole berth_pat_ token",
   ),
   ...mailFields,
-  /** Where the pages of links are: what clients reach the gateway at. */
+  /** The origin at which clients reach the gateway, and which links in mails lead to. */
   publicOrigin: optionalUrl("PUBLIC_ORIGIN", ["http", "https"]),
 };
 
@@ -32,7 +32,7 @@ export type Config = ConfigOf<typeof fields>;
 
 /**
  * Returns the first owner to create, or undefined when the configuration names none. Throws ConfigError when
- * only half of it is there.
+ * it is incomplete.
  */
 export function firstOwnerOf(config: Config): FirstOwner | undefined {
   const { bootstrapEmail: email, bootstrapPassword: password, bootstrapToken: token } = config;

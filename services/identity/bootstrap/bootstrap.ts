@@ -19,7 +19,7 @@ const by = { caller, requestId: "bootstrap" };
 
 /**
  * Creates the configured first owner: user, account, membership and token, once in the life of the database,
- * however many replicas start together. Later starts with the same e-mail only look at the token: a new one is
+ * however many replicas start together. Later starts with the same e-mail only check the token: a new one is
  * added and its predecessor revoked, the same one is extended by 365 days, a revoked one stays revoked.
  */
 export async function bootstrap(pool: Pool, owner: FirstOwner, log: Logger, now: number): Promise<void> {

@@ -10,7 +10,7 @@ const RESET_SECONDS = 3600;
 
 type Deps = { pool: Pool; links: Links; now: () => number };
 
-/** Returns what composes identity's mails when they are sent: their links exist nowhere before. */
+/** Returns the function that composes identity's mails when they are sent. Their links exist only from then on. */
 export function createMailContents(deps: Deps): (mail: Mail) => Promise<MailContent | undefined> {
   return async (mail) => {
     if (mail.kind === "invitation") return invitation(deps, mail);

@@ -46,7 +46,7 @@ export function createAddons({ pool, deployer, keys, log }: Deps) {
   return {
     fetch,
     refresh,
-    /** As `refresh`, for a reader that can go on without: the addon's event repeats what fails here. */
+    /** As `refresh`, but a failure is only logged: the addon's event refreshes the keys again. */
     async tryRefresh(addon: ScopeIds): Promise<void> {
       await refresh(addon).catch((error: unknown) => {
         if (!isRefusal(error))

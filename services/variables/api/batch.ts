@@ -8,14 +8,14 @@ import type { Decision, Written } from "../writes/write.ts";
 import type { Guard } from "./guards.ts";
 import { toMessages } from "./variable-message.ts";
 
-/** Rows of a batch, sealed before the lock is taken: that is most of the work. */
+/** Returns the sealed rows of a batch. Called before the lock is taken, because sealing is most of the work. */
 export function sealBatch(vault: Vault, scope: Scope, req: BatchVariablesRequest, sources: Source[]) {
   return req.set.map(({ name, sensitive }, index) =>
     toRow(vault, scope, { name, sensitive }, sources[index]!),
   );
 }
 
-/** What a batch does to the rows that are there. Throws what `guard` throws of what is unset. */
+/** Returns what a batch changes. Throws what `guard` throws. */
 export async function decideBatch(
   tx: Tx,
   scope: Scope,
@@ -33,7 +33,7 @@ export async function decideBatch(
   return { action: "variable.batch", target: scope.id, metadata, set, unset, replaced };
 }
 
-/** The rows that a batch wrote, metadata only, in the order of its entries. */
+/** Returns the answer to a batch: the rows that it wrote, without values, in the order of its entries. */
 export async function batchAnswer(tx: Tx, scope: Scope, req: BatchVariablesRequest, written: Written) {
   const position = new Map(req.set.map((entry, index) => [entry.name, index]));
   const data = await toMessages(tx, scope, written.rows);

@@ -4,7 +4,7 @@ import { NEARNESS, type ScopeKind } from "../scopes/scope.ts";
 /**
  * A stored variable, with exactly one source: a literal (`value`), a connection (both members) or an alias.
  * Columns of the other kinds may be absent or null, and `value` too when only names are wanted. `T` is what
- * stands for a value: plaintext, something sealed, a size. It is passed through, never looked at.
+ * stands for a value: plaintext, something sealed, a size. It is passed through, never inspected.
  */
 export type VariableRow<T = string> = {
   id: string;
@@ -44,7 +44,7 @@ export type DanglingReason =
 
 type Source = { connection?: { service: string; key: string }; aliasTarget?: string };
 
-/** An entry of the set. `value` is there also when sensitive: a caller that answers reads withholds it. */
+/** An entry of the set. `value` is present also when it is sensitive: whoever answers reads has to withhold it. */
 export type ResolvedEntry<T = string> = Source & {
   name: string;
   sensitive: boolean;
@@ -72,7 +72,7 @@ export const DERIVED_SENSITIVE = new Set(["PASSWORD", "URL"]);
  * exactly one of `data` and `dangling`; both are sorted by name in code unit order. Linear in the rows.
  *
  * An alias takes the value that the resolving service sees under the target's name: the lookup starts at the
- * service and goes outwards, the nearest row wins, wherever the alias itself stands. It never reaches past the
+ * service and goes outwards, the nearest row wins, wherever the alias itself is defined. It never reaches past the
  * nearest row to a shadowed one, so an alias that comes back to its own name is a cycle, not the wider value.
  * - project `DATABASE` → `PRIMARY_URL`, project `PRIMARY_URL=a`, one environment `PRIMARY_URL=b`: services of
  *   that environment get `DATABASE=b`, all others `DATABASE=a`.

@@ -20,7 +20,7 @@ async function readSet(db: Db, keys: DataKeys, scope: Scope, sensitive: boolean)
   const rows = toVariableRows(scope, stored);
   const addons = addonsByName(addonKeys, sealedKey(scope.accountId));
   const { data, dangling } = resolve({ rows, addons });
-  // Also a set that withholds every value needs a key that opens: what cannot be opened is not answered.
+  // Even when every value is withheld the key must open: a set whose values do not open is not answered.
   const hasValues = rows.some((row) => row.value !== null) || addonKeys.some((row) => row.key !== null);
   if (!hasValues) return { data: [], dangling };
   const vault = await keys.load(scope.accountId);

@@ -26,7 +26,7 @@ export async function reveal(db: Db, vault: Vault, scope: Scope, name: string): 
     throw invalid("", reason, `The variable does not resolve: ${reason.replaceAll("_", " ")}.`);
   }
   const { context, sealed } = entry.value!;
-  // The keys of addons came with their sealed value, the chain without.
+  // Keys of addons were read with their sealed values, rows of the chain without.
   const value = sealed ?? (await findVariable(db, context.scopeId, context.name))?.sealed;
   if (!value) throw invalid("", "alias_target_not_found", "The target of the alias was just removed.");
   return vault.open(context, value);

@@ -63,7 +63,7 @@ export function createScopes(options: {
       let row = await sql.findScopeRow(pool, path);
       if (row?.doubted) {
         const { serviceId } = await confirmExists(lookup);
-        // Made anew under its name it is another one.
+        // A service that was created again under the same name is another one.
         if (serviceId !== (row.serviceId ?? undefined)) row = await sql.findScopeRow(pool, path);
       }
       if (missingKind(path, row) === undefined) return toScope(path, row!);

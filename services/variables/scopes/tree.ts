@@ -9,7 +9,7 @@ import * as sql from "./sql.ts";
 
 type ServiceFacts = { serviceName?: string | undefined; serviceType?: string | undefined };
 
-/** Inserts what is not known yet of a project, an environment in it and a service in that. Never revives. */
+/** Inserts the unknown ones of a project, an environment in it and a service in that. Never revives a deleted one. */
 export async function insertChain(tx: Tx, chain: ScopeIds & ServiceFacts): Promise<void> {
   const { accountId, projectId, environmentId, serviceId, serviceName: name, serviceType: type } = chain;
   await sql.insertScope(tx, { accountId, projectId });

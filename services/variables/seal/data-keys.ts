@@ -49,7 +49,7 @@ export function createDataKeys({ pool, keyring, log }: { pool: Pool; keyring: Ke
   };
 
   function vaultOf(key: KeyObject): Vault {
-    // Apart from the key that encrypts, and the same after a rotation: fingerprints are compared over time.
+    // Not the key that encrypts, and unchanged by rotation: fingerprints are compared over time.
     const mac = createHmac("sha256", key).update("berth:fingerprint:1").digest();
     return {
       seal: (context, plaintext) => seal(key, context, plaintext),

@@ -19,14 +19,14 @@ import * as sql from "./sql.ts";
 
 const MAX_VARIABLES = 1000;
 
-/** What a write does, decided under the lock. It does nothing when it has nothing to store or remove. */
+/** What a write does, decided under the lock. With nothing to store or remove it has no effect. */
 export type Decision = Write & { action: string; target: string; metadata?: Record<string, string> };
 export type Written = { rows: sql.StoredVariable[]; removed: number; warnings: AliasWarning[] };
 
 /**
- * One write to one scope: `decide` under the project's lock, then rows, revision, audit record and event in
- * one transaction. Throws what `decide` throws, 404 when the scope went away, 403 quota_exceeded, 422
- * alias_cycle and resolved_set_too_large.
+ * Writes to one scope: `decide` under the project's lock, then rows, revision, audit record and event, in one
+ * transaction. Returns what `answer` returns. Throws what `decide` throws, 404 when the scope was deleted, 403
+ * quota_exceeded, 422 alias_cycle and resolved_set_too_large.
  */
 export async function write<T extends object>(
   deps: { pool: Pool },
