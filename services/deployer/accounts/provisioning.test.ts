@@ -22,21 +22,21 @@ const provisionedAt = async (accountId: string) => {
   return (await berth.pool.query<{ at: string | null }>(text, [accountId])).rows[0]?.at;
 };
 
-const tell = (accountId: string, tier: string) =>
+const changeTier = (accountId: string, tier: string) =>
   berth.variables.publish(TierChangedSchema, accountId, { accountId, tier });
 
 const MIB = 1024 ** 2;
 
-test("a new account is provisioned by itself, and that is told", async () => {
+test("a new account is provisioned by itself, with an event", async () => {
   const accountId = newId("acc");
   await berth.variables.publish(AccountCreatedSchema, accountId, { accountId, handle: "shop" });
   await eventually("it is provisioned", () => provisionedAt(accountId));
-  await eventually("it is told", async () =>
+  await eventually("the event arrived", async () =>
     (await berth.eventsOf(accountId)).includes("AccountProvisioned"),
   );
 });
 
-test("an account that is used before the news of it arrives can deploy, and is provisioned once", async () => {
+test("an account whose AccountCreated has not arrived can deploy, and is provisioned once", async () => {
   const { accountId, deployments, path } = await webService();
   expect(await provisionedAt(accountId)).toBeUndefined();
   await deployments.deploy({ ...path, image: "shop/web:1" });
@@ -45,13 +45,13 @@ test("an account that is used before the news of it arrives can deploy, and is p
   await berth.variables.publish(AccountCreatedSchema, accountId, { accountId, handle: "shop" });
   const later = newId("acc"); // events are handled in order
   await berth.variables.publish(AccountCreatedSchema, later, { accountId: later, handle: "later" });
-  await eventually("the news arrived", () => provisionedAt(later));
+  await eventually("the later event arrived", () => provisionedAt(later));
   expect(await provisionedAt(accountId)).toBe(at);
 });
 
 test("while an account is being provisioned a deployment is refused, and works afterwards", async () => {
   const { accountId, deployments, path } = await webService();
-  const other = await berth.pool.connect(); // another process that is at it
+  const other = await berth.pool.connect(); // another process that provisions it
   await other.query("begin");
   await other.query("insert into accounts (id, provisioned_at) values ($1, now())", [accountId]);
   const call = deployments.deploy({ ...path, image: "shop/web:1" });
@@ -62,7 +62,7 @@ test("while an account is being provisioned a deployment is refused, and works a
   expect((await deployments.deploy({ ...path, image: "shop/web:1" })).version).toBe(1);
 });
 
-test("a plan's upload cap and history depth hold from the moment that billing tells of it", async () => {
+test("a plan's upload cap and history depth hold from the moment that billing reports it", async () => {
   const { accountId, deployments, path, id } = await webService();
   await berth.pool.query(
     `insert into deployments (id, service_id, version, status, config, source, image, artifact, healthy_at)
@@ -75,7 +75,7 @@ test("a plan's upload cap and history depth hold from the moment that billing te
   const rollback = (version: number) => refused(deployments.rollback({ ...path, version }));
   expect(await upload(300 * MIB)).toBe("422 validation_failed archive_too_large");
   expect(await rollback(16)).toBe("403 quota_exceeded");
-  await tell(accountId, "pro");
+  await changeTier(accountId, "pro");
   await eventually("the cap is raised", () =>
     deployments.createUpload({ ...path, sizeBytes: 300 * MIB }).then(
       () => true,
@@ -85,7 +85,7 @@ test("a plan's upload cap and history depth hold from the moment that billing te
   expect(await upload(501 * MIB)).toBe("422 validation_failed archive_too_large");
   expect(await rollback(1)).toBe("403 quota_exceeded");
   expect((await deployments.rollback({ ...path, version: 2 })).image).toBe("web:2");
-  await tell(accountId, "free");
+  await changeTier(accountId, "free");
   await eventually("the cap is lowered", () =>
     upload(300 * MIB).then(
       (said) => said === "422 validation_failed archive_too_large",
@@ -123,7 +123,7 @@ test("a build takes 15 minutes at most on the free plan and 30 on a paid one", a
   expect(failed.errors).toMatchObject([{ stage: "build", code: "build_timeout" }]);
 
   const paid = await builtFor(20);
-  await tell(paid.accountId, "team");
+  await changeTier(paid.accountId, "team");
   await eventually("the plan is known", async () => {
     const { rows } = await berth.pool.query("select tier from accounts where id = $1", [paid.accountId]);
     return rows[0]?.tier === "team";

@@ -1,12 +1,8 @@
-import { rename } from "node:fs/promises";
-import { join } from "node:path";
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { DeploymentService } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { newId } from "../../kit/ids.ts";
 import { refused } from "../../kit/testing/refusal.ts";
-import { clientAs, eventually } from "../../kit/testing/testing.ts";
-import type { ServicePath } from "../catalog/services-sql.ts";
+import { eventually } from "../../kit/testing/testing.ts";
 import {
   actAs,
   archiveOf,
@@ -100,115 +96,6 @@ test("history is paged newest first", async () => {
   expect(await refused(deployments.listDeployments({ ...path, cursor: "x" }))).toBe("400 malformed_request");
   expect(await refused(deployments.getDeployment({ ...path, version: 4 }))).toBe("404 not_found");
   expect(await refused(deployments.getBuildLogs({ ...path, version: 4 }))).toBe("404 not_found");
-});
-
-test("an upload target is told, and an archive over the cap is refused at once", async () => {
-  const { deployments, path } = await webService();
-  const target = await deployments.createUpload({ ...path, sizeBytes: 1_000 });
-  expect(target).toMatchObject({ method: "PUT", contentType: "application/gzip", expiresInSeconds: 900 });
-  expect(target.uploadUrl.startsWith(berth.env.PUBLIC_ORIGIN!)).toBe(true);
-  expect(target.archiveRef).toMatch(/^arc_/);
-  const sizeBytes = 250 * 1024 ** 2 + 1;
-  expect(await refused(deployments.createUpload({ ...path, sizeBytes }))).toBe(
-    "422 validation_failed archive_too_large",
-  );
-  expect(await refused(deployments.createUpload({ ...path, sizeBytes: -1 }))).toBe(
-    "422 validation_failed out_of_range",
-  );
-});
-
-test("an archive that is not there, not this service's, or forged, is refused", async () => {
-  const one = await webService();
-  const two = await webService();
-  const target = await one.deployments.createUpload(one.path);
-  const deploy = (archiveRef: string, of = one) =>
-    refused(of.deployments.deployFromArchive({ ...of.path, archiveRef }));
-  expect(await deploy(target.archiveRef)).toBe("422 validation_failed archive_not_uploaded");
-  const ref = await upload(one.deployments.createUpload(one.path), await someArchive());
-  expect(await deploy(ref, two)).toBe("422 validation_failed archive_ref_mismatch");
-  expect(await deploy("arc_nonsense")).toBe("422 validation_failed archive_ref_mismatch");
-  const forged = ref.slice(0, -1) + (ref.endsWith("A") ? "Q" : "A");
-  expect(await deploy(forged)).toBe("422 validation_failed archive_ref_mismatch");
-  expect(await deploy("")).toBe("422 validation_failed required");
-});
-
-test("a staged service acknowledges an archive, and deploys it when the environment is applied", async () => {
-  const { catalog, deployments, environment, path, id, until } = await webService({ staged: true });
-  const archiveRef = await upload(deployments.createUpload(path), await someArchive());
-  const answer = await deployments.deployFromArchive({ ...path, archiveRef });
-  expect(answer.result).toMatchObject({
-    case: "acknowledgement",
-    value: { staged: true, reason: "service_not_provisioned" },
-  });
-  expect((await deployments.listDeployments(path)).data).toEqual([]);
-  expect(await refused(deployments.rollback({ ...path, version: 1 }))).toBe("409 service_staged");
-  expect(await catalog.applyEnvironment(environment)).toMatchObject({ applied: [id] });
-  expect((await until(path, 1, "queued", "building", "built", "applied")).archiveRef).toBe(archiveRef);
-});
-
-test("a staged service acknowledges what it is to deploy: the last order counts once it is applied", async () => {
-  const source = { image: "shop/web:configured" };
-  const { accountId, catalog, environment, tryOut } = await webService();
-  const client = clientAs(DeploymentService, berth.port, { accountId, role: "editor" });
-  const acknowledged = {
-    case: "acknowledgement",
-    value: { staged: true, reason: "service_not_provisioned" },
-  };
-  type Order = (path: ServicePath) => Promise<unknown>;
-  const configured: Order = async (path) => (await client.deploy(path)).result;
-  const given: Order = async (path) => (await client.deploy({ ...path, image: "shop/web:2" })).result;
-  const archive: Order = async (path) => {
-    const archiveRef = await upload(client.createUpload(path), await someArchive());
-    return (await client.deployFromArchive({ ...path, archiveRef })).result;
-  };
-  const anyArchive = { archiveRef: expect.stringMatching(/^arc_/) };
-  const cases: [string, Order[], object][] = [
-    ["none", [], { image: "shop/web:configured" }],
-    ["given", [archive, given], { image: "shop/web:2" }],
-    ["archive", [given, archive], anyArchive],
-    ["configured", [given, archive, configured], { image: "shop/web:configured" }],
-  ];
-  for (const [name, orders] of cases) {
-    const path = environment.at(name);
-    await catalog.createService({ ...environment, name, type: "web", staged: true, source });
-    for (const order of orders) expect(await order(path)).toMatchObject(acknowledged);
-    expect((await tryOut.deploy(path)).refusal?.reasons).toEqual(["image_needs_cluster"]);
-    expect(await refused(client.deploy({ ...path, image: "no image" }))).toBe(
-      "422 validation_failed invalid_image",
-    );
-    expect(await refused(client.rollback({ ...path, version: 1 }))).toBe("409 service_staged");
-    expect((await client.listDeployments(path)).data).toEqual([]);
-    expect((await catalog.getService(path)).status).toBe("staged");
-  }
-  await catalog.applyEnvironment(environment);
-  for (const [name, , expected] of cases)
-    expect((await client.listDeployments(environment.at(name))).data).toMatchObject([
-      { version: 1, ...expected },
-    ]);
-});
-
-test("an archive that was deployed takes no other bytes: neither by its URL nor under the build", async () => {
-  const { deployments, id, path, until } = await webService();
-  const target = await deployments.createUpload(path);
-  const archiveRef = await upload(Promise.resolve(target), await someArchive());
-  const open = berth.variables.hold(); // the build does not begin
-  await deployments.deployFromArchive({ ...path, archiveRef });
-  const body = new Uint8Array(await archiveOf({ "index.html": "<h1>other</h1>" }));
-  const put = await fetch(target.uploadUrl, {
-    method: "PUT",
-    headers: { "content-type": target.contentType },
-    body,
-  });
-  expect([put.status, await put.json()]).toMatchObject([409, { error: { code: "archive_deployed" } }]);
-  // As a store does that cannot refuse it.
-  const other = await upload(deployments.createUpload(path), Buffer.from(body));
-  const fileOf = (ref: string) =>
-    join(berth.dataDir, "store/objects", `archives+${id}+${ref.split("_").slice(0, 2).join("_")}`);
-  await rename(fileOf(other), fileOf(archiveRef));
-  open();
-  expect((await until(path, 1, "failed")).errors).toMatchObject([
-    { stage: "source", code: "archive_changed" },
-  ]);
 });
 
 test("a variable named PORT is left out with a warning, and the dry run says so", async () => {

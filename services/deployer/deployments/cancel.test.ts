@@ -34,7 +34,7 @@ const webService = () => createWebService(berth.port);
 
 const artifactOf = (buildId: string) => join(berth.dataDir, "artifacts", buildId);
 
-test("a canceled build ends with its processes, and what was live goes on", async () => {
+test("a canceled build ends with its processes, and the live release keeps running", async () => {
   const { accountId, deployments, deployArchive, path, until, untilService } = await webService();
   await deployArchive(path, await page("one"));
   const { url } = await untilService(path, "running");
@@ -57,7 +57,7 @@ test("a canceled build ends with its processes, and what was live goes on", asyn
   expect((await untilService(path, "running")).liveVersion).toBe(1);
   expect((await visit(url!)).text).toBe("one");
   expect(
-    await eventually("it is told", async () =>
+    await eventually("the event arrived", async () =>
       (await berth.eventsOf(accountId)).includes("DeploymentFailed"),
     ),
   ).toBe(true);

@@ -90,30 +90,30 @@ test("a dry run compares image, configuration and variables with the live releas
   expect((await web.deployments.listDeployments(path)).data.map((one) => one.version)).toEqual([2, 1]);
 });
 
-test("a dry run tells the refusal that the real one answers", async () => {
+test("a dry run shows the refusal that the real call answers", async () => {
   const { catalog, deployments, environment, path, tryOut } = await webService();
-  const told = async (found: Promise<{ eligible: boolean; refusal?: object }>) => {
+  const toRefusal = async (found: Promise<{ eligible: boolean; refusal?: object }>) => {
     const { eligible, refusal } = await found;
     const { status, code, reasons } = refusal as { status: number; code: string; reasons: string[] };
     return [eligible, status, code, ...reasons].join(" ");
   };
-  expect(await told(tryOut.deploy(path))).toBe("false 422 validation_failed no_deployable_image");
-  expect(await told(tryOut.rollback({ ...path, version: 4 }))).toBe("false 404 not_found");
+  expect(await toRefusal(tryOut.deploy(path))).toBe("false 422 validation_failed no_deployable_image");
+  expect(await toRefusal(tryOut.rollback({ ...path, version: 4 }))).toBe("false 404 not_found");
   await deployments.deploy({ ...path, image: "shop/web:1" });
-  expect(await told(tryOut.rollback({ ...path, version: 1 }))).toBe("false 409 version_never_live");
+  expect(await toRefusal(tryOut.rollback({ ...path, version: 1 }))).toBe("false 409 version_never_live");
   const { archiveRef } = await deployments.createUpload(path);
-  expect(await told(tryOut.deployFromArchive({ ...path, archiveRef }))).toBe(
+  expect(await toRefusal(tryOut.deployFromArchive({ ...path, archiveRef }))).toBe(
     "false 422 validation_failed archive_not_uploaded",
   );
   await catalog.createService({ ...environment, name: "db", type: "postgres" });
   const addon = tryOut.deploy({ ...environment.at("db"), image: "a" });
-  expect(await told(addon)).toBe("false 422 validation_failed not_deployable");
+  expect(await toRefusal(addon)).toBe("false 422 validation_failed not_deployable");
   await catalog.createService({ ...environment, name: "later", type: "web", staged: true });
   const staged = environment.at("later");
-  expect(await told(tryOut.deploy({ ...staged, image: "a" }))).toBe(
+  expect(await toRefusal(tryOut.deploy({ ...staged, image: "a" }))).toBe(
     "false 422 validation_failed image_needs_cluster",
   );
-  expect(await told(tryOut.rollback({ ...staged, version: 1 }))).toBe("false 409 service_staged");
+  expect(await toRefusal(tryOut.rollback({ ...staged, version: 1 }))).toBe("false 409 service_staged");
   const ref = await upload(deployments.createUpload(staged), await page("later"));
   expect(await tryOut.deployFromArchive({ ...staged, archiveRef: ref })).toMatchObject({ eligible: true });
   expect(await catalog.getService(staged)).toMatchObject({ status: "staged" });

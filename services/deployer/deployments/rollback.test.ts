@@ -60,7 +60,7 @@ async function wereLive(web: Web, versions: number): Promise<void> {
   );
 }
 
-test("a rollback runs what ran then as it ran then, with the variables of now, as a new version", async () => {
+test("a rollback runs what the version ran, with its configuration and the current variables, as a new version", async () => {
   const web = await webService({ config: { env: { MODE: "old" } } });
   berth.variables.set(web.id, [{ name: "GREETING", value: "first" }]);
   await deployEdition(web, "one");
@@ -85,7 +85,7 @@ test("a rollback runs what ran then as it ran then, with the variables of now, a
   expect(await shown(web)).toMatchObject({ edition: "two", MODE: "new" });
 });
 
-test("each rollback that cannot be is refused with its reason, in order, and takes no version", async () => {
+test("each impossible rollback is refused with its reason, in order, and takes no version", async () => {
   const web = await webService();
   const rollback = (version: number) => refused(web.deployments.rollback({ ...web.path, version }));
   expect(await rollback(0)).toBe("422 validation_failed required");
@@ -142,7 +142,7 @@ async function folderOf(web: Web, version: number): Promise<string> {
   return join(berth.dataDir, "artifacts", rows[0]!.artifact.split(":")[1]!);
 }
 
-test("an artifact is kept while a version that runs it can be rolled back to, and is removed after", async () => {
+test("an artifact is kept while a version that runs it can be rolled back to, and is removed afterwards", async () => {
   const web = await webService();
   await deployEdition(web, "one");
   const first = await folderOf(web, 1);
@@ -191,7 +191,7 @@ test("what a smaller plan does not retain is removed without a deployment", asyn
   expect(await refused(late)).toBe("422 validation_failed image_not_restorable");
 });
 
-test("what was never live is not kept once something else is live", async () => {
+test("a version that was never live is not retained once another is live", async () => {
   const web = await webService();
   const manifest = JSON.stringify({ name: "broken", scripts: { start: "exit 1" } });
   const { version } = await web.deployArchive(web.path, await archiveOf({ "package.json": manifest }));

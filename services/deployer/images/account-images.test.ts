@@ -14,10 +14,10 @@ import { startLocalEngine } from "../engine/local.ts";
 import { imageArtifact } from "../runtime/port.ts";
 import { actAs, startDeployer, type TestDeployer } from "../testing/testing.ts";
 
-// A deployer whose builds would push to a registry of its own. What builds made is written as they write it;
-// what is removed of it is noted instead of removed.
+// A deployer whose builds would push to a registry of its own. Build results are written directly, and removals
+// are recorded instead of performed.
 
-const place = { push: "10.99.0.1:5000/berth", pull: "registry.test:5000/berth" };
+const registry = { push: "10.99.0.1:5000/berth", pull: "registry.test:5000/berth" };
 const NOT_ALLOWED = "422 validation_failed image_not_allowed";
 /** All that this runtime, one machine, says against an image that the account may use. */
 const TAKEN = ["image_needs_cluster"];
@@ -32,7 +32,7 @@ beforeAll(async () => {
       void removed.push({ artifact, builtBy });
     return {
       ...engine,
-      isBuiltImage: builtImages(place),
+      isBuiltImage: builtImages(registry),
       builder: { ...engine.builder, removeArtifact },
     };
   });
@@ -50,7 +50,7 @@ async function account() {
 
 /** A finished deployment of a build, as it is in the database. */
 async function built(serviceId: string, version: number): Promise<string> {
-  const image = `${place.pull}/apps@sha256:${randomBytes(32).toString("hex")}`;
+  const image = `${registry.pull}/apps@sha256:${randomBytes(32).toString("hex")}`;
   const row = { id: newId("dep"), build: newId("bld") };
   await berth.pool.query("update services set next_version = $2 + 1 where id = $1", [serviceId, version]);
   await berth.pool.query(
@@ -94,7 +94,7 @@ const names = (image: string) => {
 test("an image of another account is refused wherever a reference is stored or deployed", async () => {
   const [mine, other] = [await account(), await account()];
   const { environment, path, catalog, deployments, tryOut } = mine;
-  for (const image of [...names(other.image), `${place.pull}/apps:bld_1`, `${place.pull}/apps`]) {
+  for (const image of [...names(other.image), `${registry.pull}/apps:bld_1`, `${registry.pull}/apps`]) {
     const source = { image };
     const service = { ...environment, name: "copy", type: "web", source };
     expect(await refused(catalog.createService(service))).toBe(NOT_ALLOWED);
@@ -198,7 +198,7 @@ test("an image stays while any service of its account runs or retains it, and go
   );
 });
 
-test("an image that was removed is not the account's any more", async () => {
+test("an image that was removed is no longer the account's", async () => {
   const { environment, catalog, deployments, path, image } = await account();
   await catalog.deleteService({ ...path, confirmImpact: true });
   await eventually("the service is gone", async () =>
@@ -208,7 +208,7 @@ test("an image that was removed is not the account's any more", async () => {
   expect(await refused(deployments.deploy({ ...environment.at(after.name), image }))).toBe(NOT_ALLOWED);
 });
 
-test("what was built before images were told apart stays its account's", async () => {
+test("an image built before its owner was recorded stays its account's", async () => {
   const all = join(import.meta.dirname, "../migrations");
   const before = await mkdtemp(join(tmpdir(), "berth-migrations-"));
   await cp(all, before, { recursive: true });
@@ -217,7 +217,7 @@ test("what was built before images were told apart stays its account's", async (
   const pool = createPool(database.url("deployer"));
   try {
     await migrate(pool, before);
-    const image = `${place.pull}/apps@sha256:${"a".repeat(64)}`;
+    const image = `${registry.pull}/apps@sha256:${"a".repeat(64)}`;
     await pool.query("insert into projects (id, account_id, name) values ('prj', 'acc', 'shop')");
     await pool.query(
       "insert into environments (id, account_id, project_id, name) values ('env', 'acc', 'prj', 'production')",

@@ -119,7 +119,7 @@ const fillers: [string, () => Promise<Buffer>][] = [
   ],
 ];
 withSmallDisk.each(fillers)(
-  "a build that fills the disk when %s fails as that, and leaves nothing",
+  "a build that fills the disk when %s fails with disk_full, and leaves nothing",
   async (_, archive) => {
     const { web, deployments, until, deployArchive, answers } = await webService();
     const { id, path } = await web("web");
@@ -141,7 +141,7 @@ withSmallDisk.each(fillers)(
 );
 
 withSmallDisk(
-  "while the disk is full apps run, start again and roll over; afterwards all is on record again",
+  "while the disk is full apps run, restart and roll over; afterwards everything is recorded again",
   async () => {
     const acting = await webService();
     const { web, deployArchive, answers, service, deployments, catalog, environment } = acting;
@@ -183,7 +183,7 @@ withSmallDisk(
     await answers(rolled!.path, "one bonjour");
     if (withRedis) await acting.untilService(environment.at("store"), "running");
     expect((await visit(first.url, "/afterwards")).text).toBe(first.text);
-    await eventually("the log goes on", async () => {
+    await eventually("the log continues", async () => {
       const { data } = await deployments.listLogs({ ...calm!.path, limit: 10 });
       return data.some(({ message }) => message === "asked for /afterwards");
     });

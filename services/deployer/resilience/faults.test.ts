@@ -146,7 +146,7 @@ async function during(load: Load, outage: () => Promise<void>): Promise<void> {
   await visiting;
 }
 
-test("the database refuses for 10 s under load: apps answer, calls are refused, and all goes on by itself", async () => {
+test("the database refuses for 10 s under load: apps answer, calls are refused, and everything recovers by itself", async () => {
   const load = await startLoad();
   await load.begin();
   await during(load, async () => {
@@ -161,11 +161,11 @@ test("the database refuses for 10 s under load: apps answer, calls are refused, 
 });
 
 test.each<[string, Outcome]>([
-  ["then goes on", "kept"],
+  ["then resumes", "kept"],
   ["then breaks its connections", "lost"],
-  ["and never answers those who came meanwhile", "silent"],
+  ["and never answers those who connected meanwhile", "silent"],
 ])(
-  "the database hangs for 10 s under load, %s: apps answer, and all goes on by itself",
+  "the database hangs for 10 s under load, %s: apps answer, and everything recovers by itself",
   async (_, outcome) => {
     const load = await startLoad();
     await load.begin();
@@ -183,7 +183,7 @@ test.each<[string, Outcome]>([
   },
 );
 
-test("NATS is away for 10 s under load: deployments go on meanwhile, and what others tell arrives after", async () => {
+test("NATS is away for 10 s under load: deployments continue meanwhile, and events arrive afterwards", async () => {
   const load = await startLoad();
   await load.begin();
   await during(load, async () => {

@@ -125,16 +125,16 @@ test("two deployers that race apply each deployment once, never an older one aft
     expect(found.at(-1)!.status).toBe("applied");
     const ended = found.filter((one) => one.status === "applied").map((one) => `${id} ${one.version}`);
     expect(applied.filter((one) => one.startsWith(id))).toEqual(ended);
-    const told = await pool.query("select from outbox where subject like '%DeploymentApplied.' || $1", [
+    const events = await pool.query("select from outbox where subject like '%DeploymentApplied.' || $1", [
       services.find((one) => one.id === id)!.accountId,
     ]);
-    expect(told.rowCount).toBe(ended.length);
+    expect(events.rowCount).toBe(ended.length);
     expect((await engine.runtime.status(id))?.version).toBe(16);
   }
   await Promise.all(both.map((one) => one.stop()));
 });
 
-test("a deployer that stood still while another took over applies nothing when it goes on", async () => {
+test("a deployer that was suspended while another took over applies nothing when it resumes", async () => {
   const [slowly, swiftly]: [string[], string[]] = [[], []];
   let goOn = () => {};
   let asked = false;
@@ -168,7 +168,7 @@ test("a deployer that stood still while another took over applies nothing when i
   await swift.stop();
 });
 
-test("what runs and is no service of the database is ended when a deployer starts", async () => {
+test("a release of a service that does not exist is stopped when a deployer starts", async () => {
   const applied: string[] = [];
   const path = await service();
   const first = await reconciler(applied);
@@ -182,7 +182,7 @@ test("what runs and is no service of the database is ended when a deployer start
   await second.stop();
 });
 
-test("a deployer whose connections to the database break goes on", async () => {
+test("a deployer whose connections to the database break recovers", async () => {
   const applied: string[] = [];
   const path = await service();
   const only = await reconciler(applied);

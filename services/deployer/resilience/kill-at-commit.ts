@@ -20,7 +20,7 @@ export async function startKillableDeployer() {
   const deployer = deployerProcess(platform);
   const events = collectEvents(platform);
 
-  /** Each test goes on with the process that the one before it left. */
+  /** A test uses the process that the one before it left running. */
   const ready = async () => void (deployer.runs() || (await deployer.run()));
 
   return {

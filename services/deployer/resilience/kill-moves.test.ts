@@ -66,7 +66,7 @@ for (const outcome of OUTCOMES)
   );
 
 test.each(OUTCOMES)(
-  "killed when a deployment supersedes one, and the change is %s: one of them runs, and the other's end is told",
+  "killed when a deployment supersedes one, and the change is %s: one of them runs, and each end has its event",
   async (outcome) => {
     const web = await berth.webService();
     const { id, path, deployArchive } = web;
@@ -104,7 +104,7 @@ test.each(OUTCOMES)(
 );
 
 test.each(OUTCOMES)(
-  "killed when a restart is asked for, and the change is %s: it is rolled as often as was asked",
+  "killed when a restart is requested, and the change is %s: it is rolled as often as requested",
   async (outcome) => {
     const web = await berth.webService();
     const { id, path, catalog, deployArchive } = web;

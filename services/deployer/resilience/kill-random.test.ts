@@ -142,7 +142,7 @@ test(`killed at ${ROUNDS} random moments of all that it does: everything ends, o
   });
   const usage = (kind: string) =>
     events.received.filter((one) => one.kind === kind).map(({ intervalId }) => intervalId);
-  await eventually("the end of all usage is told", async () =>
+  await eventually("the end of all usage has its event", async () =>
     isDeepStrictEqual(usage("UsageStarted").sort(), usage("UsageStopped").sort()),
   );
   expect(new Set(usage("UsageStarted")).size).toBe(usage("UsageStarted").length);

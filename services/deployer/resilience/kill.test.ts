@@ -30,7 +30,7 @@ afterAll(async () => {
 
 const webService = () => createWebService(platform.port);
 
-/** An app whose build goes on only once the file `go` exists. */
+/** An app whose build waits until the file `go` exists. */
 async function slowApp(go: string): Promise<Buffer> {
   const manifest = { name: "slow", scripts: { build: "sh build.sh", start: "node server.js" } };
   return archiveOf({
@@ -146,7 +146,7 @@ test("killed while a service is deleted: the next start removes the rest", async
   );
 });
 
-test("an app that runs goes on when the deployer is killed, is taken over by the next, and ends at SIGTERM", async () => {
+test("an app keeps running when the deployer is killed, is adopted by the next, and ends at SIGTERM", async () => {
   await deployer.run();
   const { path, deployArchive, untilService, service } = await webService();
   const files = {

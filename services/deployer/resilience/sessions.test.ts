@@ -44,7 +44,7 @@ async function holders(): Promise<number[]> {
   return rows.map(({ pid }) => pid);
 }
 
-test("kept sessions fall silent, and the server does not know: others take over their locks, and all is heard again", async () => {
+test("when kept sessions fall silent unnoticed, others take over their locks, and notifications arrive again", async () => {
   const url = proxy.of(database.url("deployer"));
   const bus = connectBus(nats.url, "test", log);
   const relay = startRelay({ url, bus, log });

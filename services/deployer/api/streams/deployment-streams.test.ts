@@ -16,7 +16,7 @@ afterAll(() => berth?.stop());
 const webService = () => createWebService(berth.port);
 
 /** A deployment that no reconciler moves, as its service is not due. */
-async function still(serviceId: string, version: number, status = "building") {
+async function insertDeployment(serviceId: string, version: number, status = "building") {
   const id = newId("dep");
   await berth.pool.query(
     `insert into deployments (id, service_id, version, status, config, source, build_id, build_started_at)
@@ -26,7 +26,7 @@ async function still(serviceId: string, version: number, status = "building") {
   return id;
 }
 
-/** Collects a stream while it goes on. */
+/** Collects a stream until it ends. */
 function collect<T extends { event: { case?: string | undefined; value?: unknown } }>(
   stream: AsyncIterable<T>,
 ) {
@@ -39,9 +39,9 @@ function collect<T extends { event: { case?: string | undefined; value?: unknown
   return { seen, ended, until, kinds: () => seen.map(({ event }) => event.case) };
 }
 
-test("a build that begins anew is told as such, and a follower then gets its log from the beginning", async () => {
+test("a build that begins again sends `restart`, and followers get its log from the beginning", async () => {
   const { id, path, deployments } = await webService();
-  const deployment = await still(id, 1);
+  const deployment = await insertDeployment(id, 1);
   const write = (seq: number, text: string) =>
     berth.pool.query("insert into build_logs (deployment_id, seq, text) values ($1, $2, $3)", [
       deployment,
@@ -66,12 +66,12 @@ test("a build that begins anew is told as such, and a follower then gets its log
   ]);
   await Promise.all([live.ended, resumed.ended]);
   const after = ["restart", "anew\n", "built\n", "built"];
-  const told = (seen: typeof live.seen) =>
+  const contents = (seen: typeof live.seen) =>
     seen.map(({ event }) =>
       event.case === "piece" ? event.value.logs : event.case === "end" ? event.value.outcome : event.case,
     );
-  expect(told(live.seen)).toEqual(["first\n", "second\n", ...after]);
-  expect(told(resumed.seen)).toEqual(after);
+  expect(contents(live.seen)).toEqual(["first\n", "second\n", ...after]);
+  expect(contents(resumed.seen)).toEqual(after);
   expect(
     await refused(
       deployments
@@ -82,9 +82,9 @@ test("a build that begins anew is told as such, and a follower then gets its log
   ).toBe("400 malformed_request");
 });
 
-test("output that is not kept any more is told as truncated", async () => {
+test("output that was dropped is reported as truncated", async () => {
   const { id, path, deployments } = await webService();
-  const deployment = await still(id, 1);
+  const deployment = await insertDeployment(id, 1);
   await berth.pool.query("insert into build_logs (deployment_id, seq, text) values ($1, 7, 'late')", [
     deployment,
   ]);
@@ -101,7 +101,7 @@ test("output that is not kept any more is told as truncated", async () => {
 
 test("a release that a newer one replaces before it was healthy ends its stream as superseded", async () => {
   const { id, path, deployments } = await webService();
-  const deployment = await still(id, 1, "applied");
+  const deployment = await insertDeployment(id, 1, "applied");
   const states = collect(deployments.followDeployment({ ...path, version: 1 }));
   await states.until(1);
   const warning = JSON.stringify([{ stage: "rollout", code: "slow", message: "slow", at: new Date() }]);
@@ -110,7 +110,7 @@ test("a release that a newer one replaces before it was healthy ends its stream 
   await berth.pool.query("update deployments set leftover = true, artifact = 'a' where id = $1", [
     deployment,
   ]);
-  await still(id, 2, "applied");
+  await insertDeployment(id, 2, "applied");
   await berth.pool.query("update services set live_version = 2 where id = $1", [id]);
   await states.ended;
   expect(states.kinds()).toEqual(["state", "progress", "end"]);
@@ -118,9 +118,9 @@ test("a release that a newer one replaces before it was healthy ends its stream 
   expect(states.seen[2]!.event.value).toMatchObject({ outcome: "superseded" });
 });
 
-test("of older deployments a stream tells the last state, and their way is not kept", async () => {
+test("a stream of an older deployment sends only the last state, as earlier ones are not kept", async () => {
   const { id, path, deployments } = await webService();
-  for (let version = 1; version <= 5; version++) await still(id, version, "failed");
+  for (let version = 1; version <= 5; version++) await insertDeployment(id, version, "failed");
   const kept = await berth.pool.query(
     `select distinct d.version from deployment_states s join deployments d on d.id = s.deployment_id
      where d.service_id = $1 order by 1`,
@@ -135,7 +135,7 @@ test("of older deployments a stream tells the last state, and their way is not k
   ]);
 });
 
-test("followers of a service that is deleted are told so", async () => {
+test("streams of a service that is deleted end with 404", async () => {
   const { catalog, path, deployments } = await webService();
   const { version } = await deployments.deploy({ ...path, image: "shop/web:1" });
   const states = collect(deployments.followDeployment({ ...path, version }));
@@ -157,7 +157,7 @@ test("an app's lines reach a follower that began before it was deployed", async 
   expect(messages.slice(0, 50)).toEqual(Array.from({ length: 50 }, (_, n) => `line ${n + 1}`));
 });
 
-test("changes are heard by each process, also after its connection to the database broke", async () => {
+test("each process is notified of changes, also after its connection to the database broke", async () => {
   const { id: serviceId } = await webService();
   const log = createLog("test", "silent");
   // Without notifications it would wait for longer than a test may.
@@ -172,7 +172,7 @@ test("changes are heard by each process, also after its connection to the databa
     };
   };
   const accepted = ring(serviceId);
-  const deployment = await still(serviceId, 1);
+  const deployment = await insertDeployment(serviceId, 1);
   await accepted();
   const grew = ring(deployment);
   await berth.pool.query("insert into build_logs (deployment_id, seq, text) values ($1, 0, 'x')", [
