@@ -49,15 +49,16 @@ test.each(["/docs", "/invitation", "/password-reset"])(
     expect(needed.length).toBeGreaterThan(2);
     expect(page.headers.get("referrer-policy")).toBe("no-referrer");
     expect(html).not.toMatch(/<script>|<style>| style=| on\w+=|{{/);
-    for (const one of needed.filter((path) => path !== "data:,")) {
+    // Iterating a Set reaches what is added meanwhile: here, what scripts import.
+    const files = new Set(needed.filter((path) => path !== "data:,"));
+    for (const one of files) {
       expect(one).toMatch(/^\//);
       const file = await get(one);
-      expect(file.status).toBe(200);
+      expect([one, file.status]).toEqual([one, 200]);
       if (one === "/openapi.json") continue;
       const text = await file.text();
       expect(text).not.toMatch(/https?:\/\//);
-      for (const [, imported] of text.matchAll(/from "([^"]+)"/g))
-        expect((await get(imported!)).status).toBe(200);
+      for (const [, imported] of text.matchAll(/from "([^"]+)"/g)) files.add(imported!);
     }
   },
 );

@@ -3,11 +3,14 @@ import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { serveFiles, serveText } from "../http/static-text.ts";
 
-/** Paths on the bare origin, and the files of `page/` that they show. */
+/** Paths on the bare origin, and the files of `page/` that they serve. */
 const FILES: Record<string, string> = {
   "/docs": "reference.html",
   "/docs/reference.js": "reference.js",
+  "/docs/operation-view.js": "operation-view.js",
+  "/docs/schema-view.js": "schema-view.js",
   "/docs/try-it.js": "try-it.js",
+  "/docs/document.js": "document.js",
   "/docs/element.js": "element.js",
   "/docs/reference.css": "reference.css",
 };

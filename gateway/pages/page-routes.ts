@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { serveFiles } from "../http/static-text.ts";
 
-/** Paths on the bare origin, and the files of this folder that they show. */
+/** Paths on the bare origin, and the files of this folder that they serve. */
 const FILES: Record<string, string> = {
   "/invitation": "invitation.html",
   "/password-reset": "password-reset.html",

@@ -3,17 +3,17 @@ import { join } from "node:path";
 import { fromBinary } from "@bufbuild/protobuf";
 import { type FileDescriptorProto, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 
-/** Leading comments of the protos by full name: of a service, a method, a message, a member. */
+/** Leading comments of the protos, by the full name of a service, method, message or member. */
 export type Comments = Map<string, string>;
 
-// Numbers of the descriptor's own members, of which a location's path is made.
+// Field numbers of the descriptors, of which the path of a location is made.
 const MESSAGE = 4;
 const SERVICE = 6;
 const METHOD = 2;
 const NESTED = 3;
 const MEMBER = 2;
 
-/** Reads the comments of all protos of a folder, which generated code does not carry, with buf. */
+/** Reads the comments of all protos of a folder with buf: generated code does not contain them. */
 export function readComments(dir: string): Comments {
   const buf = join(import.meta.dirname, "../../../node_modules/.bin/buf");
   const image = execFileSync(buf, ["build", dir, "-o", "-#format=binpb"], { maxBuffer: 64 * 1024 * 1024 });
@@ -43,7 +43,7 @@ function nameAt(file: FileDescriptorProto, path: readonly number[]): string | un
   return node && rest.length % 2 === 0 ? names.join(".") : undefined;
 }
 
-/** One paragraph per blank line, for readers of JSON: no line breaks of the source, no names of documents. */
+/** Returns a comment for readers of the API: its paragraphs without line breaks, without references to docs/. */
 function plain(comment: string): string {
   return comment
     .replaceAll(/(?<!\s)\s*\(docs\/[a-z]+\.md[^()]*\)/g, "")

@@ -15,21 +15,21 @@ export const fixedComponents = {
       name: "Idempotency-Key",
       in: "header",
       description:
-        "The same key with the same request within 24 hours answers what the first request was answered, " +
-        "with `Idempotent-Replayed: true`; with another request it is `409 idempotency_key_reused`, and " +
-        "while the first is under way `409 conflict`. A refusal does not use the key up: repeat after a 5xx.",
+        "The same key with the same request within 24 hours returns the response to the first one, with " +
+        "`Idempotent-Replayed: true`. With another request it is `409 idempotency_key_reused`, and while the " +
+        "first is in progress `409 conflict`. A refusal does not use the key up; after a 5xx repeat the request.",
       schema: { type: "string", pattern: "^[!-~]{1,255}$" },
     },
     IfNoneMatch: {
       name: "If-None-Match",
       in: "header",
-      description: "An ETag: `304` without a body when it is still current.",
+      description: "An ETag: the response is `304` without a body if it is still current.",
       schema: { type: "string" },
     },
     IfMatch: {
       name: "If-Match",
       in: "header",
-      description: "An ETag: `409 revision_conflict` when it is not current any more.",
+      description: "An ETag: the response is `409 revision_conflict` if it is no longer current.",
       schema: { type: "string" },
     },
     LastEventId: lastEventId,

@@ -4,30 +4,30 @@ import type { Schema } from "./schemas.ts";
 
 const NOT_MODIFIED: Schema = { description: "The ETag in If-None-Match is still current; no body." };
 
-// What means the same wherever it stands is written once, as a component.
+// Responses that mean the same in every route: each is one component.
 const COMMON: [name: string, status: number, code: string, sentence: string][] = [
   [
     "MalformedRequest",
     400,
     "malformed_request",
-    "Path, headers or body cannot be read, or a cursor is foreign.",
+    "Path, headers or body cannot be read, or a cursor was not issued by this list.",
   ],
-  ["Unauthenticated", 401, "unauthenticated", "There is no bearer token, or it does not work."],
+  ["Unauthenticated", 401, "unauthenticated", "The bearer token is missing or not valid."],
   ["RequestTimeout", 408, "malformed_request", "The request took too long to arrive."],
-  ["PayloadTooLarge", 413, "payload_too_large", "The body is larger than the endpoint takes."],
+  ["PayloadTooLarge", 413, "payload_too_large", "The body is larger than the endpoint accepts."],
   [
     "UnsupportedMediaType",
     415,
     "unsupported_media_type",
     "The body is not application/json, or it is compressed.",
   ],
-  ["RateLimited", 429, "rate_limited", "Too many requests in this minute."],
+  ["RateLimited", 429, "rate_limited", "Too many requests in the current minute."],
   ["HeadersTooLarge", 431, "malformed_request", "The headers are too large."],
   ["Internal", 500, "internal", "Something went wrong on our side."],
-  ["Unavailable", 503, "unavailable", "Something that is needed is away. Try again."],
+  ["Unavailable", 503, "unavailable", "A part of Berth is unavailable. Try again."],
 ];
 
-/** Returns the responses that routes refer to when a status means nothing special to them. */
+/** Returns the components of the common responses. */
 export function commonResponses(): Record<string, Schema> {
   return Object.fromEntries(
     COMMON.map(([name, status, code, sentence]) => {
@@ -37,7 +37,7 @@ export function commonResponses(): Record<string, Schema> {
   );
 }
 
-/** Returns one response per status, with the codes and reasons that it may carry. */
+/** Returns the error responses of a route: one per status, with its codes and reasons. */
 export function errorResponses(route: Route): Schema {
   const byStatus = Map.groupBy(refusalsOf(route), ({ status }) => status);
   const statuses = [...byStatus.keys()].sort((a, b) => a - b);
@@ -46,7 +46,7 @@ export function errorResponses(route: Route): Schema {
   return Object.fromEntries(revalidates ? [[304, NOT_MODIFIED], ...responses] : responses);
 }
 
-/** A reference to a common response where it is nothing else; else a response of its own. */
+/** Returns a reference to a common response if the refusals are exactly that, else a response of their own. */
 function common(refusals: Refusal[]): Schema {
   const [{ status, code, reasons }, ...others] = refusals as [Refusal, ...Refusal[]];
   const [name] = COMMON.find((response) => response[1] === status && response[2] === code) ?? [];
@@ -60,10 +60,10 @@ function errorResponse(status: number, refusals: Refusal[]): Schema {
   const lines = refusals.map(({ code, reasons }) =>
     reasons.length > 0 ? `${quoted([code])}: ${quoted(reasons)}` : quoted([code]),
   );
-  const later = status === 429 || status === 503;
+  const temporary = status === 429 || status === 503;
   return {
     description: lines.join("\n\n"),
-    ...(later && { headers: { "Retry-After": { $ref: "#/components/headers/RetryAfter" } } }),
+    ...(temporary && { headers: { "Retry-After": { $ref: "#/components/headers/RetryAfter" } } }),
     content: { "application/json": { schema: { $ref: "#/components/schemas/ErrorEnvelopeDto" } } },
     "x-codes": refusals.map(({ code, reasons }) => ({ code, reasons })),
   };

@@ -2,18 +2,18 @@ import type { Route } from "../../routing/routes.ts";
 import { formatEvent } from "../../streams/sse-format.ts";
 import type { Schema, Schemas } from "./schemas.ts";
 
-/** What all streams have in common, for the head of the document. */
+/** What all streams have in common, for the description of the API. */
 export const eventsSentence =
-  "Where an answer can be `text/event-stream`, ask for it in `Accept`: server-sent events, a comment every 15 " +
-  "seconds, and at most 5 streams of a token at a time. To resume after a break, send the last `id:` in " +
-  "`Last-Event-ID`. A stream whose caller loses the right to read it ends with the event `problem`, whose data is " +
-  "an `ErrorEnvelopeDto`.";
+  "Where a response can be `text/event-stream`, ask for it in `Accept`: server-sent events, a comment every 15 " +
+  "seconds, and at most 5 open streams per token. To resume after an interruption, send the last `id:` in " +
+  "`Last-Event-ID`. When the caller loses access, the stream ends with the event `problem`, whose data is an " +
+  "`ErrorEnvelopeDto`.";
 
 /** The header parameter of a stream that resumes. */
 export const lastEventId: Schema = {
   name: "Last-Event-ID",
   in: "header",
-  description: "Of streams: the `id:` of the last event that arrived; the stream resumes after it.",
+  description: "For streams: the `id:` of the last event received; the stream resumes after it.",
   schema: { type: "string", maxLength: 128 },
 };
 

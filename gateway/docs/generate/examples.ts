@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** What one request and its answer look like. A stream's answer is one of its messages. */
+/** An example of a request and its response. The response of a stream is one of its messages. */
 export type Example = { request?: object; response?: object };
 
 /** The examples of all RPCs, by `Service.Method`. */
 export type Examples = Map<string, Example>;
 
-/** Reads the examples of a folder: a file for each service, an entry for each RPC. */
+/** Reads the examples of a folder: one file per service, one entry per RPC. */
 export function readExamples(dir: string): Examples {
   const examples: Examples = new Map();
   for (const file of readdirSync(dir)) {

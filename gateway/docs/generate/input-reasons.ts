@@ -3,9 +3,9 @@ import { type FieldRules, field as fieldRules } from "../../../proto/gen/buf/val
 import { reasonOf } from "../../../services/kit/rpc/violations.ts";
 import type { Route } from "../../routing/routes.ts";
 
-/** Why the query and the body of a route can be refused whatever they mean: by their types and rules. */
+/** Returns the reasons for which types and rules can refuse the query or the body of a route. */
 export function inputReasons(route: Route): string[] {
-  // A query may always name a member that there is not.
+  // Any request may have a query with an unknown member.
   const reasons = new Set(["unknown_field"]);
   const seen = new Set<DescMessage>();
   const visit = (field: DescField) => {
@@ -24,7 +24,7 @@ export function inputReasons(route: Route): string[] {
   return [...reasons];
 }
 
-/** The ids of the rules that are set. */
+/** Returns the ids of the rules that are set. */
 function rulesIn(rules: FieldRules): string[] {
   const ids = rules.cel.map(({ id }) => id);
   if (rules.required) ids.push("required");

@@ -12,7 +12,7 @@ import { type Schema, schemaCollector } from "./schemas.ts";
 const protos = join(import.meta.dirname, "../../../proto");
 const file = join(import.meta.dirname, "../../openapi.json");
 
-/** Returns the OpenAPI 3.1 document of all routes. The gateway that serves it puts its server in. */
+/** Returns the OpenAPI 3.1 document of all routes. The gateway that serves it fills in its own server. */
 export function openapi(): Schema {
   const comments = readComments(protos);
   const schemas = schemaCollector(comments);
@@ -24,8 +24,8 @@ export function openapi(): Schema {
       version: "1",
       description:
         "Accounts, projects, environments, services, variables and deployments of your own platform.\n\n" +
-        "Every request but a sign-in carries `Authorization: Bearer <token>`. Every answer carries " +
-        "`X-Request-Id` and, where a limit holds, `RateLimit-Limit`, `RateLimit-Remaining` and " +
+        "Every request carries `Authorization: Bearer <token>`, except the few public ones. Every response " +
+        "carries `X-Request-Id` and, where a rate limit applies, `RateLimit-Limit`, `RateLimit-Remaining` and " +
         "`RateLimit-Reset` (seconds). Every error has the same envelope, `ErrorEnvelopeDto`; `429` and " +
         "`503` say in `Retry-After` when to try again. Lists are paged, newest first: pass " +
         `\`page.nextCursor\` as \`cursor\`.\n\n${eventsSentence}`,
@@ -38,14 +38,14 @@ export function openapi(): Schema {
       description: comments.get(service.typeName) ?? "",
     })),
     paths: paths({ schemas, comments, examples }),
-    // The schemas are those that the paths refer to: they are complete only after them.
+    // After `paths`: the schemas are those that the paths refer to.
     components: { ...fixedComponents, schemas: { ...schemas.all(), ...fixedComponents.schemas } },
   };
 }
 
 function paths(sources: Sources): Schema {
   const routes = allRoutes();
-  for (const { rpc } of routes) sources.schemas.ask(rpc.input);
+  for (const { rpc } of routes) sources.schemas.markRequest(rpc.input);
   const items: Record<string, Record<string, Schema>> = {};
   const streamsLast = routes.toSorted((a, b) => Number(!!a.follow) - Number(!!b.follow));
   for (const route of streamsLast) {

@@ -7,10 +7,10 @@ import type { Example, Examples } from "./examples.ts";
 import { refusalsOf } from "./refusals.ts";
 import type { Schema, Schemas } from "./schemas.ts";
 
-/** What operations are made of beside their routes. */
+/** What operations are made of, besides their routes. */
 export type Sources = { schemas: Schemas; comments: Comments; examples: Examples };
 
-/** Returns the operation of a route: what it takes, what it answers, who may call it and how often. */
+/** Returns the operation of a route: its parameters, body and responses, the role it needs, its rate limit. */
 export function operation(route: Route, { schemas, comments, examples }: Sources): Schema {
   const { rpc } = route;
   const example = examples.get(`${rpc.parent.name}.${rpc.name}`) ?? {};
@@ -35,7 +35,7 @@ export const tagOf = (service: string) => service.replace(/Service$/, "");
 export const camelCase = (name: string) =>
   name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
-/** The RPC's name; at a further path, with what that one adds: `listVariablesAtService`. */
+/** Returns the RPC's name; for an additional path, with what that path adds: `listVariablesAtService`. */
 function operationId({ rpc, template }: Route): string {
   const name = rpc.name[0]!.toLowerCase() + rpc.name.slice(1);
   const canonical = bindingsOf(rpc)[0]!.path;
@@ -46,8 +46,8 @@ function operationId({ rpc, template }: Route): string {
 }
 
 const PAGING: Record<string, string> = {
-  limit: "Entries on a page; 20 unless given.",
-  cursor: "Where to go on: `page.nextCursor`.",
+  limit: "Entries per page; 20 unless given.",
+  cursor: "The `page.nextCursor` of the page before.",
 };
 
 function parameters(route: Route, schemas: Schemas): Schema[] {
@@ -90,7 +90,7 @@ const json = (schema: Schema, example?: object): Schema => ({
   "application/json": { schema, ...(example && { example }) },
 });
 
-/** The route's success, and those of members of the answer with a status of their own. */
+/** Returns the success of a route, and those of members of its response that have a status of their own. */
 function successes(route: Route, example: Example, schemas: Schemas): Schema {
   const others = route.rpc.output.fields.flatMap((field) => {
     const status = route.successOf.get(field.jsonName);

@@ -2,10 +2,10 @@ import { rulesOf } from "../../../services/kit/rpc/interceptor.ts";
 import type { Route } from "../../routing/routes.ts";
 import { inputReasons } from "./input-reasons.ts";
 
-/** A documented refusal; `reasons` are the details[].reason values that it may carry. */
+/** A documented refusal; `reasons` are the values that its details[].reason may have. */
 export type Refusal = { status: number; code: string; reasons: string[] };
 
-/** Returns the refusals of a route: those of its rules, and those that follow from what kind of route it is. */
+/** Returns the refusals of a route: those of its rules, and those that follow from its kind. */
 export function refusalsOf(route: Route): Refusal[] {
   const rules = rulesOf(route.rpc);
   const hasBody = route.method !== "GET";

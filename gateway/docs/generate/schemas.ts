@@ -4,20 +4,15 @@ import type { Comments } from "./comments.ts";
 
 export type Schema = Record<string, unknown>;
 
-/** The name a message has in the document: `VariableDto`, or its own name where it is a request. */
-export function schemaName(desc: DescMessage): string {
-  return desc.name.endsWith("Request") ? desc.name : `${desc.name}Dto`;
-}
-
 export type Schemas = ReturnType<typeof schemaCollector>;
 
 /**
- * Collects the schemas of messages as they are referred to. Messages that only answers hold always have their
- * lists and maps; in requests those may be left out.
+ * Collects the schemas of messages as they are referred to. Lists and maps are required in messages that only
+ * responses contain; in requests they may be left out.
  */
 export function schemaCollector(comments: Comments) {
   const schemas = new Map<string, Schema>();
-  const asked = new Set<DescMessage>();
+  const requested = new Set<DescMessage>();
 
   function reference(desc: DescMessage, without: Set<string> = new Set()): Schema {
     const name = schemaName(desc);
@@ -36,14 +31,14 @@ export function schemaCollector(comments: Comments) {
       ...described(desc.typeName),
       properties: Object.fromEntries(fields.map((field) => [field.jsonName, fieldSchema(field)])),
       ...(required.length > 0 && { required }),
-      ...(asked.has(desc) && { additionalProperties: false }),
+      ...(requested.has(desc) && { additionalProperties: false }),
     };
   }
 
   function isRequired(desc: DescMessage, field: DescField): boolean {
     if (field.proto.proto3Optional || field.oneof) return false;
     const many = field.fieldKind === "list" || field.fieldKind === "map";
-    return !asked.has(desc) || !many;
+    return !requested.has(desc) || !many;
   }
 
   function described(name: string): Schema {
@@ -53,9 +48,7 @@ export function schemaCollector(comments: Comments) {
 
   function fieldSchema(field: DescField): Schema {
     const rules = hasOption(field, fieldRules) ? getOption(field, fieldRules) : undefined;
-    const schema = valueSchema(field, rules);
-    const said = described(`${field.parent.typeName}.${field.name}`);
-    return { ...schema, ...said };
+    return { ...valueSchema(field, rules), ...described(`${field.parent.typeName}.${field.name}`) };
   }
 
   function valueSchema(field: DescField, rules: FieldRules | undefined): Schema {
@@ -92,14 +85,19 @@ export function schemaCollector(comments: Comments) {
     return scalarSchema(field.scalar as ScalarType);
   }
 
-  /** Marks a request message and all it holds. */
-  function ask(desc: DescMessage): void {
-    if (asked.has(desc)) return;
-    asked.add(desc);
-    for (const field of desc.fields) if (field.message) ask(field.message);
+  /** Marks a request message and all messages in it. */
+  function markRequest(desc: DescMessage): void {
+    if (requested.has(desc)) return;
+    requested.add(desc);
+    for (const field of desc.fields) if (field.message) markRequest(field.message);
   }
 
-  return { ask, reference, fieldSchema, all: () => Object.fromEntries([...schemas].sort(byName)) };
+  return { markRequest, reference, fieldSchema, all: () => Object.fromEntries([...schemas].sort(byName)) };
+}
+
+/** Returns a message's name in the document: `VariableDto`, or its own name if it is a request. */
+function schemaName(desc: DescMessage): string {
+  return desc.name.endsWith("Request") ? desc.name : `${desc.name}Dto`;
 }
 
 const byName = ([a]: [string, unknown], [b]: [string, unknown]) => (a < b ? -1 : 1);
@@ -124,7 +122,7 @@ function scalarSchema(type: ScalarType): Schema {
   }
 }
 
-/** The rules of a value in the words of JSON Schema. */
+/** Returns the rules of a value as keywords of JSON Schema. */
 function constraints(rules: FieldRules | undefined): Schema {
   if (!rules) return {};
   const { case: kind, value } = rules.type;
@@ -147,7 +145,7 @@ function constraints(rules: FieldRules | undefined): Schema {
 function bounds(rules: object | undefined, ...names: [rule: string, keyword: string][]): Schema {
   const schema: Schema = {};
   for (const [rule, keyword] of names) {
-    // Presence, not truth: a bound of 0 is a bound, and one that is not set reads as 0.
+    // Presence, not truth: 0 is a bound, and an unset bound reads as 0.
     if (rules && Object.hasOwn(rules, rule)) schema[keyword] = Number(rules[rule as never]);
   }
   return schema;

@@ -1,11 +1,11 @@
 import { el } from "/docs/element.js";
 
-/** What was typed for a parameter in one form is there in the next: ids, above all. Nothing outlives the page. */
+/** Values of path parameters, which the next form starts with: mostly ids. They are kept for this page alone. */
 const typed = new Map();
 
 const token = () => document.getElementById("token").value.trim();
 
-/** A form that sends the operation's request to this installation, made when it is first opened. */
+/** Returns a form that sends the operation's request to this installation; it is created when it is first opened. */
 export function tryView(request) {
   const view = el("details", { class: "try" }, el("summary", {}, "Try it"));
   view.addEventListener("toggle", () => view.append(form(request)), { once: true });
@@ -45,21 +45,21 @@ function form({ base, path, method, operation, parameters }) {
   return view;
 }
 
-/** An input for a parameter, and how its value comes into the request. */
-function field({ name, in: place, required }) {
+/** Returns the input of a parameter, and a function that puts its value into a request. */
+function field({ name, in: part, required }) {
   const input = el("input", {
     name,
     autocomplete: "off",
     spellcheck: "false",
     required: required && "required",
   });
-  if (place === "path") input.addEventListener("input", () => typed.set(name, input.value));
-  const known = place === "path" && typed.get(name);
+  if (part === "path") input.addEventListener("input", () => typed.set(name, input.value));
+  const known = part === "path" && typed.get(name);
   if (known) input.value = known;
   const put = (values) => {
     const value = input.value.trim();
-    if (place === "path") values.path = values.path.replace(`{${name}}`, encodeURIComponent(value));
-    else if (value && place === "query") values.query.append(name, value);
+    if (part === "path") values.path = values.path.replace(`{${name}}`, encodeURIComponent(value));
+    else if (value && part === "query") values.query.append(name, value);
     else if (value) values.headers[name] = value;
   };
   return { view: el("label", {}, name, input), put };
@@ -73,12 +73,12 @@ function requestOf({ base, method, operation, values, body }) {
   };
   if (!operation.security && token()) headers.authorization = `Bearer ${token()}`;
   if (body) headers["content-type"] = "application/json";
-  // This origin's, not the one of the document: the page may be visited by another name.
+  // At this page's origin, which may differ from the one in the document.
   const url = new URL(base).pathname + values.path + (values.query.size > 0 ? `?${values.query}` : "");
   return { url, method: method.toUpperCase(), headers, body: body?.value };
 }
 
-/** Shows status, request id and body; the events of a stream as they come, until it is stopped. */
+/** Sends a request and shows status, request id and body: of a stream, the events as they arrive until it is stopped. */
 async function send(output, { url, ...init }, signal) {
   try {
     const answer = await fetch(url, { ...init, signal, credentials: "omit" });
@@ -92,6 +92,6 @@ async function send(output, { url, ...init }, signal) {
         output.textContent += part.value;
     }
   } catch (error) {
-    if (error.name !== "AbortError") output.textContent += `No answer: ${error.message}`;
+    if (error.name !== "AbortError") output.textContent += `No response: ${error.message}`;
   }
 }
