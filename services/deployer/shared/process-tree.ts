@@ -83,8 +83,8 @@ export async function endProcesses(
 }
 
 /**
- * Ends, with this grace, the processes of `root` whose path lies in none of these subfolders. For what went on running
- * after its folder was deleted.
+ * Ends the processes of `root` whose path is in none of these subfolders, with this grace: those that kept running after
+ * their folder was deleted.
  */
 export async function endProcessesOutside(
   root: string,

@@ -1,17 +1,12 @@
-import type { ServiceType } from "../../runtime/port.ts";
 import type { BuildFailureCode, BuildFailureStage } from "../build-failure.ts";
-import type { BuildLimits, BuildResult, BuildStage, GitBuildSource } from "../port.ts";
+import type { BuildRequest, BuildResult, BuildStage, GitBuildSource } from "../port.ts";
 
 /** The input of a build's program, in the build's Secret: it contains a signed URL, tokens and credentials. */
-export type JobRequest = {
-  buildId: string;
-  serviceId: string;
-  type: ServiceType;
+export type JobRequest = Pick<
+  BuildRequest,
+  "buildId" | "serviceId" | "type" | "limits" | "dockerfile" | "command" | "port"
+> & {
   source: { kind: "archive"; url: string; digest?: string } | GitBuildSource;
-  limits: BuildLimits;
-  dockerfile?: string;
-  command?: string;
-  port: number;
   /** Counts from the program's start. */
   timeoutMs: number;
   registry: RegistryTarget;

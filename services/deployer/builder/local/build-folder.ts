@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import {
@@ -7,6 +7,7 @@ import {
   directoryArtifact,
   readManifest,
 } from "../../runtime/local/artifact.ts";
+import { replaceFile } from "../../shared/replace-file.ts";
 import { type ObjectStore, ObjectStoreError } from "../../store/port.ts";
 import { buildEnvironment, hasProgram } from "../build-environment.ts";
 import { archiveChanged, archiveMissing, toBuildFailure } from "../build-failure.ts";
@@ -95,8 +96,7 @@ function finishArtifact(root: string, buildId: string, plan: BuildPlan, commit: 
     ...(command !== undefined && { command }),
     ...(commit !== undefined && { commit }),
   };
-  writeFileSync(`${manifest}.new`, JSON.stringify(content));
-  renameSync(`${manifest}.new`, manifest);
+  replaceFile(manifest, JSON.stringify(content));
 }
 
 /** Returns the result of a finished build; undefined when there is none of this id. */
