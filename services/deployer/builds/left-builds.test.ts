@@ -16,8 +16,8 @@ import { type ReconcilerDeps, startReconciler } from "../reconcile/reconciler.ts
 import { imageArtifact } from "../runtime/port.ts";
 import { createSecrets } from "../secrets.ts";
 
-// What a process builds that stood still while others took its work. The builder is one of a cluster: its builds go
-// on when their process leaves them, and are found again.
+// What a process builds that stalled while others took its work. The builder is one of a cluster: its builds outlive
+// their process and are resumed.
 
 const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
 const caller: Caller = { kind: "user", id: "usr_test", ip: "127.0.0.1" };
@@ -115,8 +115,8 @@ async function service() {
 const leaseRunsOut = (id: string) =>
   pool.query("update work set lease_until = now() - interval '1 second' where service_id = $1", [id]);
 
-/** A deployer that stands still between saying that it builds and building. */
-async function standingStill() {
+/** A deployer that stalls between moving a deployment to `building` and its build. */
+async function stalledDeployer() {
   const gate = Promise.withResolvers<void>();
   let asked = false;
   const slow = await deployer(gate.promise, () => {
@@ -126,7 +126,7 @@ async function standingStill() {
 }
 
 test("what was built for a deployment that others have superseded and cleaned up meanwhile is removed", async () => {
-  const { slow, goOn, asked } = await standingStill();
+  const { slow, goOn, asked } = await stalledDeployer();
   const { id, deploy, state } = await service();
   const { buildId } = await deploy({ archiveRef: "arc" });
   await eventually("the slow one is about to build", asked);
@@ -143,8 +143,8 @@ test("what was built for a deployment that others have superseded and cleaned up
   await swift.stop();
 });
 
-test("a build that is left by the last who knows of it does not go on for a service that is no more", async () => {
-  const { slow, asked } = await standingStill();
+test("a build that is left by the last process that knows of it does not continue for a service that is deleted", async () => {
+  const { slow, asked } = await stalledDeployer();
   const { id, deploy, remove, isGone } = await service();
   const { buildId } = await deploy({ archiveRef: "arc" });
   await eventually("the slow one is about to build", asked);

@@ -30,7 +30,7 @@ async function building(script: string) {
 
 const fileOf = (name: string) => join(berth.dataDir, `${name}-${newId("x")}`);
 
-/** Says its process id, then goes on only once `go` exists. */
+/** Writes its process id, then waits until `go` exists. */
 const waitFor = (go: string, pid: string) =>
   `echo begun; echo $$ > ${pid}; while [ ! -e ${go} ]; do sleep 0.05; done; echo went on`;
 
@@ -147,7 +147,7 @@ test("of a long log the newest mebibyte is kept, from the start of a line", asyn
   expect(stored.rows[0]!.bytes).toBeLessThan(1.2 * 1024 * 1024);
 });
 
-test("builds beyond the slots of a deployer wait in the queue, and go on when one is free", async () => {
+test("builds beyond the slots of a deployer wait in the queue, and begin when one is free", async () => {
   const files = [1, 2, 3].map(() => ({ go: fileOf("go"), pid: fileOf("pid") }));
   const all = await Promise.all(files.map(({ go, pid }) => building(waitFor(go, pid))));
   const [one, two, three] = all as [(typeof all)[0], (typeof all)[0], (typeof all)[0]];

@@ -74,7 +74,7 @@ test("every state that is not final has a deadline", () => {
   expect(failure({ active: built })).toBe("apply apply_deadline_exceeded");
 });
 
-test("a deadline that is not reached yet is when the service is looked at again", () => {
+test("a deadline that is not reached yet is when the service is planned again", () => {
   const building = active({ status: "building", buildStartedAt: NOW - 1_000 });
   const found = plan(desired({ active: building }), { ...idle, building: building.id }, timeouts);
   expect(found).toEqual({ actions: [], wakeAt: NOW - 1_000 + timeouts.buildMs });
@@ -168,7 +168,7 @@ test("a release is rolled as often as it was asked for, and by what is applied a
   expect(doings(applying, { runtime: running() })).toEqual(["apply"]);
 });
 
-test("a deployment waits for addons that are being made, and no longer than told", () => {
+test("a deployment waits for addons that are being created, and no longer than it may", () => {
   for (const one of [active({ status: "built" }), active({ fromSource: false })]) {
     const waiting = desired({ active: { ...one, applyStartedAt: NOW, waitsUntil: NOW + 60_000 } });
     expect(plan(waiting, idle, timeouts)).toEqual({ actions: [], wakeAt: NOW + 60_000 });
@@ -191,9 +191,9 @@ test("a redis addon whose server is away or has another size is brought back to 
   const problem = { state: "degraded" as const, message: "Its volume is not there yet." };
   const stuck = { ...addon, running: false, problem };
   expect(doings(ready, { addon: stuck })).toEqual(["record-addon", "provision-addon"]);
-  const told = { ...ready, recorded: { ...ready.recorded, message: problem.message } };
-  expect(doings(told, { addon: stuck })).toEqual(["provision-addon"]);
-  expect(doings(told, { addon })).toEqual(["record-addon"]);
+  const recordedBefore = { ...ready, recorded: { ...ready.recorded, message: problem.message } };
+  expect(doings(recordedBefore, { addon: stuck })).toEqual(["provision-addon"]);
+  expect(doings(recordedBefore, { addon })).toEqual(["record-addon"]);
 });
 
 const moment = fc.integer({ min: NOW - 3_600_000, max: NOW });
@@ -208,7 +208,7 @@ const anyActive = fc.record({
   waitsUntil: fc.option(fc.integer({ min: NOW - 60_000, max: NOW + 60_000 })),
 });
 
-test("no deployment waits without an action, a build under way or a time to look again", () => {
+test("no deployment waits without an action, a build in progress or a time to plan again", () => {
   const world = fc.record({ found: anyActive, here: fc.boolean(), builderFree: fc.boolean() });
   fc.assert(
     fc.property(world, ({ found, here, builderFree }) => {

@@ -65,7 +65,7 @@ test("a variable that dangles is left out, with a warning", async () => {
   const { path, id, url, accountId, ...acting } = await echoService(berth);
   berth.variables.set(id, [{ name: "A", value: "1" }], [{ name: "B", reason: "service_not_found" }]);
   await berth.variables.changed(accountId, "service", id);
-  const { warnings } = await eventually("the warning is there", async () => {
+  const { warnings } = await eventually("the warning is recorded", async () => {
     const found = await acting.deployments.getDeployment({ ...path, version: 1 });
     return found.warnings.length > 0 && found;
   });

@@ -78,7 +78,7 @@ test("an app that crashes is not paid for until it is back", async () => {
   expect(stopped!.at).toBeLessThan(again!.at);
 });
 
-test("what runs is told every five minutes, once, with the time at which it was seen", async () => {
+test("what runs has one heartbeat every five minutes, with the time at which it was seen", async () => {
   await berth.deployer.run();
   const { id, accountId } = await berth.webService();
   const [started] = await berth.untilEvents(id, "Started");
@@ -90,7 +90,7 @@ test("what runs is told every five minutes, once, with the time at which it was 
     recordHeartbeats(berth.platform.pool, [id], []),
   ]);
   const beats = () => berth.events.filter((one) => one.serviceId === id && one.kind === "Heartbeat");
-  await eventually("it is told", async () => beats().length > 0);
+  await eventually("the heartbeat arrives", async () => beats().length > 0);
   await recordHeartbeats(berth.platform.pool, [id], []);
   expect(beats()).toHaveLength(1);
   expect(beats()[0]).toMatchObject({ accountId, intervalId: started!.intervalId, seq: 1, replicas: 1 });

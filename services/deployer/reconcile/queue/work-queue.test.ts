@@ -12,7 +12,7 @@ import { insertEnvironment, insertProject } from "../../catalog/sql.ts";
 import { enqueue } from "./sql.ts";
 import { startWorkQueue } from "./work-queue.ts";
 
-test("a service is looked at again when its background work ends just after a step", async () => {
+test("a service gets another step when its background work ends just after one", async () => {
   const database = await testDatabase(["deployer"]);
   const pool = createPool(database.url("deployer"));
   await migrate(pool, join(import.meta.dirname, "../../migrations"));
@@ -57,7 +57,7 @@ test("a service is looked at again when its background work ends just after a st
       const before = steps;
       await enqueue(pool, [id]);
       queue.wake();
-      await eventually("it is looked at again", () => Promise.resolve(steps >= before + 2));
+      await eventually("it gets another step", () => Promise.resolve(steps >= before + 2));
     }
     expect(steps).toBe(10);
   } finally {
