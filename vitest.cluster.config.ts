@@ -13,13 +13,13 @@ class InOrder extends BaseSequencer {
 /** What only a cluster can show, and the user stories that hold wherever Berth runs. */
 export default defineConfig({
   test: {
-    globalSetup: ["test/support/servers.ts", "test/cluster/setup.ts"],
+    globalSetup: ["test/support/servers/global-setup.ts", "test/cluster/setup.ts"],
     setupFiles: ["test/support/seed.ts", "test/contracts/documented.ts", "test/cluster/setup-file.ts"],
     include: [
       "**/*.cluster.test.ts",
       "test/contracts/chart/*.test.ts",
       "test/api/scale.test.ts",
-      "test/stories/{main-path,rollback,roll-over,addon-app}.test.ts",
+      "test/stories/{main-path,rollback,roll-over,addons/addon-app}.test.ts",
     ],
     exclude: ["**/node_modules/**"],
     testTimeout: 300_000,

@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    globalSetup: ["test/support/servers.ts"],
+    globalSetup: ["test/support/servers/global-setup.ts"],
     setupFiles: ["test/support/seed.ts", "test/contracts/documented.ts"],
     include: [
       "services/**/*.test.ts",

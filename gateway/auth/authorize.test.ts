@@ -11,7 +11,7 @@ import { connectBus } from "../../services/kit/events/bus.ts";
 import { createLog } from "../../services/kit/log.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { bringIn } from "../../test/support/door.ts";
-import { testNats } from "../../test/support/nats.ts";
+import { testNats } from "../../test/support/servers/nats.ts";
 import { allRoutes } from "../routing/routes.ts";
 import { anyName, refusalOf } from "../testing/api-client.ts";
 import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";

@@ -7,7 +7,7 @@ import { readConfig } from "../../services/kit/process/config.ts";
 import { type ServerOptions, serve } from "../../services/kit/process/server.ts";
 import { testDatabase, testKeys } from "../../services/kit/testing/testing.ts";
 import { startIdentity } from "../../test/support/identity.ts";
-import { testNats } from "../../test/support/nats.ts";
+import { testNats } from "../../test/support/servers/nats.ts";
 import { fields } from "../config.ts";
 import { start } from "../main.ts";
 import { upstreamNames } from "../upstreams.ts";

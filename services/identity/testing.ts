@@ -3,7 +3,7 @@ import { AccountService, SessionService } from "../../proto/gen/berth/identity/v
 import { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { InvitationService } from "../../proto/gen/berth/identity/v1/invitations_pb.ts";
 import { PasswordService } from "../../proto/gen/berth/identity/v1/passwords_pb.ts";
-import { testNats } from "../../test/support/nats.ts";
+import { testNats } from "../../test/support/servers/nats.ts";
 import { hashToken, makeToken } from "../kit/bearer-token.ts";
 import { createLog } from "../kit/log.ts";
 import { createPool } from "../kit/postgres/db.ts";

@@ -13,7 +13,7 @@ import * as deployerEvents from "../../proto/gen/berth/deployer/v1/events_pb.ts"
 import { InternalService as DeployerInternal } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { InternalService } from "../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
-import { testNats } from "../../test/support/nats.ts";
+import { testNats } from "../../test/support/servers/nats.ts";
 import { connectBus, STREAM } from "../kit/events/bus.ts";
 import { EVENT_ID } from "../kit/events/outbox.ts";
 import { newId } from "../kit/ids.ts";

@@ -1,15 +1,15 @@
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
-import { batch } from "./batch.ts";
-import { deploy } from "./deploy.ts";
-import { events } from "./events.ts";
 import { startPlatform } from "./platform.ts";
-import { resolved } from "./resolved.ts";
-import { roll } from "./roll.ts";
 import { type Bench, judge, print, type Row } from "./row.ts";
-import { scale } from "./scale.ts";
-import { start } from "./start.ts";
-import { unpack } from "./unpack.ts";
+import { batch } from "./rows/batch.ts";
+import { deploy } from "./rows/deploy.ts";
+import { events } from "./rows/events.ts";
+import { resolved } from "./rows/resolved.ts";
+import { roll } from "./rows/roll.ts";
+import { scale } from "./rows/scale.ts";
+import { start } from "./rows/start.ts";
+import { unpack } from "./rows/unpack.ts";
 
 // Speed, as ratios of two things measured in one run, interleaved; absolute figures are for orientation.
 const benches: Bench[] = [start, resolved, batch, deploy, roll, events, scale, unpack];

@@ -3,7 +3,7 @@ import { eventually } from "../../services/kit/testing/testing.ts";
 import { type Deployment, open, settled } from "../support/apps.ts";
 import { exampleFiles } from "../support/archives.ts";
 import { refusal } from "../support/door.ts";
-import { type GitServer, startGitServer } from "../support/git-server.ts";
+import { type GitServer, startGitServer } from "../support/servers/git-server.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 let world: World;

@@ -7,8 +7,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { open } from "../support/apps.ts";
 import { exampleFiles } from "../support/archives.ts";
-import { type GitServer, startGitServer } from "../support/git-server.ts";
 import { type Launched, launch } from "../support/launched.ts";
+import { type GitServer, startGitServer } from "../support/servers/git-server.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 let platform: Launched;

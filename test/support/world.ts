@@ -16,7 +16,7 @@ import type { Running } from "../../services/kit/process/process.ts";
 import { programsDir } from "../../services/kit/process/program.ts";
 import { testDatabase } from "../../services/kit/testing/testing.ts";
 import { type Door, openDoor } from "./door.ts";
-import { testNats } from "./nats.ts";
+import { testNats } from "./servers/nats.ts";
 
 /** The whole platform in this process, on servers and folders of its own, seen through its public door. */
 export type World = Awaited<ReturnType<typeof startWorld>>;

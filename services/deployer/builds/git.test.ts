@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type GitServer, startGitServer } from "../../../test/support/git-server.ts";
+import { type GitServer, startGitServer } from "../../../test/support/servers/git-server.ts";
 import { newId } from "../../kit/ids.ts";
 import { refusal, refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from "vitest";
-import type { TestNats } from "../../../test/support/nats.ts";
+import type { TestNats } from "../../../test/support/servers/nats.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Outcome, openProxy, type TcpProxy } from "../../kit/testing/proxy.ts";
 import { refusal } from "../../kit/testing/refusal.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { testNats } from "../../../test/support/nats.ts";
+import { testNats } from "../../../test/support/servers/nats.ts";
 import { connectBus, STREAM } from "../../kit/events/bus.ts";
 import { startRelay } from "../../kit/events/outbox.ts";
 import { createLog } from "../../kit/log.ts";

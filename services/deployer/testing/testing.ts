@@ -15,7 +15,7 @@ import {
   type DryRun,
 } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
-import { testNats } from "../../../test/support/nats.ts";
+import { testNats } from "../../../test/support/servers/nats.ts";
 import { connectBus, STREAM } from "../../kit/events/bus.ts";
 import { newId } from "../../kit/ids.ts";
 import { createLog } from "../../kit/log.ts";

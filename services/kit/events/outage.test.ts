@@ -5,7 +5,7 @@ import { AckPolicy } from "@nats-io/jetstream";
 import { headers as natsHeaders } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { type MemberRemoved, MemberRemovedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
-import { testNats } from "../../../test/support/nats.ts";
+import { testNats } from "../../../test/support/servers/nats.ts";
 import { newId } from "../ids.ts";
 import { createLog } from "../log.ts";
 import { createPool, type Pool, type Tx } from "../postgres/db.ts";

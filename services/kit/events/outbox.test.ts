@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { MemberRemovedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
-import { testNats } from "../../../test/support/nats.ts";
+import { testNats } from "../../../test/support/servers/nats.ts";
 import { createLog } from "../log.ts";
 import { createPool, type Pool, transaction } from "../postgres/db.ts";
 import { migrate } from "../postgres/migrate.ts";

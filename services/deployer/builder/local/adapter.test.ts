@@ -11,7 +11,7 @@ import { builderContract } from "../../../../test/contracts/ports/builder/contra
 import { type BuilderHarness, never, requestOf } from "../../../../test/contracts/ports/builder/harness.ts";
 import { isRunning, releaseOf, statusOf } from "../../../../test/contracts/ports/runtime/harness.ts";
 import { type ArchiveEntry, exampleApp } from "../../../../test/support/archives.ts";
-import { startGitServer } from "../../../../test/support/git-server.ts";
+import { startGitServer } from "../../../../test/support/servers/git-server.ts";
 import { artifactFolders } from "../../runtime/local/artifact.ts";
 import { startRouter } from "../../runtime/local/routing/router.ts";
 import { createLocalRuntime } from "../../runtime/local/runtime.ts";

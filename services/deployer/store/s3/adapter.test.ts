@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { objectStoreContract, send, textOf } from "../../../../test/contracts/ports/object-store/contract.ts";
-import { findS3Server, type S3Server, startS3Server } from "../../../../test/support/s3-server.ts";
+import { findS3Server, type S3Server, startS3Server } from "../../../../test/support/servers/s3-server.ts";
 import { createS3Store, type S3StoreOptions } from "./adapter.ts";
 
 const log = { info() {}, warn() {} };

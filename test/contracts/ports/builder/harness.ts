@@ -6,7 +6,7 @@ import {
 } from "../../../../services/deployer/builder/port.ts";
 import type { ObjectStore } from "../../../../services/deployer/store/port.ts";
 import { type ArchiveEntry, archiveOf } from "../../../support/archives.ts";
-import type { GitServer } from "../../../support/git-server.ts";
+import type { GitServer } from "../../../support/servers/git-server.ts";
 
 export type BuilderHarness = {
   builder: Builder;

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type GitServer, startGitServer } from "../../../../../test/support/git-server.ts";
+import { type GitServer, startGitServer } from "../../../../../test/support/servers/git-server.ts";
 import { buildEnvironment } from "../../build-environment.ts";
 import { BuildFailure } from "../../build-failure.ts";
 import { defaultBuildLimits, type GitBuildSource } from "../../port.ts";

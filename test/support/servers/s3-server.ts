@@ -6,7 +6,7 @@ import { connect } from "node:net";
 import { homedir, tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { freePort } from "../../services/kit/process/free-port.ts";
+import { freePort } from "../../../services/kit/process/free-port.ts";
 
 export type S3Server = Awaited<ReturnType<typeof startS3Server>>;
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
-import { eventually } from "../../services/kit/testing/testing.ts";
-import { deployArchive, open, settled } from "../support/apps.ts";
-import { archiveOf } from "../support/archives.ts";
-import { refusal } from "../support/door.ts";
-import { openPlatform, type Platform } from "../support/world.ts";
+import { eventually } from "../../../services/kit/testing/testing.ts";
+import { deployArchive, open, settled } from "../../support/apps.ts";
+import { archiveOf } from "../../support/archives.ts";
+import { refusal } from "../../support/door.ts";
+import { openPlatform, type Platform } from "../../support/world.ts";
 
 let world: Platform;
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { eventually } from "../../services/kit/testing/testing.ts";
-import { type Answer, refusal } from "../support/door.ts";
-import { freshProject } from "../support/fresh-project.ts";
-import { startWorld, type World } from "../support/world.ts";
+import { eventually } from "../../../services/kit/testing/testing.ts";
+import { type Answer, refusal } from "../../support/door.ts";
+import { freshProject } from "../../support/fresh-project.ts";
+import { startWorld, type World } from "../../support/world.ts";
 
 let world: World;
 let P: string;

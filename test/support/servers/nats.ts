@@ -1,10 +1,10 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { findNatsServer } from "../../deploy/local/nats/install.ts";
-import { startNats } from "../../deploy/local/nats/nats.ts";
-import { freePort } from "../../services/kit/process/free-port.ts";
-import { programsDir } from "../../services/kit/process/program.ts";
+import { findNatsServer } from "../../../deploy/local/nats/install.ts";
+import { startNats } from "../../../deploy/local/nats/nats.ts";
+import { freePort } from "../../../services/kit/process/free-port.ts";
+import { programsDir } from "../../../services/kit/process/program.ts";
 
 /** A NATS server of its own on a free port; `restart` brings it back with its data. */
 export async function testNats(kept?: { dir: string; port: number }): Promise<TestNats> {

@@ -3,14 +3,14 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import http from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { freePort } from "../../services/kit/process/free-port.ts";
-import type { Platform } from "./platform.ts";
-import { type Bench, median } from "./row.ts";
+import { freePort } from "../../../services/kit/process/free-port.ts";
+import type { Platform } from "../platform.ts";
+import { type Bench, median } from "../row.ts";
 
 const ROUNDS = 15;
 const MIN_READY_MS = 1_000;
 /** Folder of the example app that is deployed. */
-export const app = join(import.meta.dirname, "../apps/node");
+export const app = join(import.meta.dirname, "../../apps/node");
 
 /**
  * The example node app from POST deploy-from-archive to `healthyAt`, without the second that a release

@@ -1,9 +1,9 @@
 import pg from "pg";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
-import { eventually } from "../../services/kit/testing/testing.ts";
-import { archiveOf, deployArchive, open, settled } from "../support/apps.ts";
-import { refusal } from "../support/door.ts";
-import { startWorld, type World } from "../support/world.ts";
+import { eventually } from "../../../services/kit/testing/testing.ts";
+import { archiveOf, deployArchive, open, settled } from "../../support/apps.ts";
+import { refusal } from "../../support/door.ts";
+import { startWorld, type World } from "../../support/world.ts";
 
 let world: World;
 

@@ -1,15 +1,15 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { MemberRemovedSchema } from "../../proto/gen/berth/identity/v1/events_pb.ts";
-import { connectBus } from "../../services/kit/events/bus.ts";
-import { startConsumer } from "../../services/kit/events/consumer.ts";
-import { on } from "../../services/kit/events/handler.ts";
-import { emit, startRelay } from "../../services/kit/events/outbox.ts";
-import { createLog } from "../../services/kit/log.ts";
-import { createPool, transaction } from "../../services/kit/postgres/db.ts";
-import { migrate } from "../../services/kit/postgres/migrate.ts";
-import type { Bench } from "./row.ts";
-import { scratchDatabase } from "./scratch.ts";
+import { MemberRemovedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { connectBus } from "../../../services/kit/events/bus.ts";
+import { startConsumer } from "../../../services/kit/events/consumer.ts";
+import { on } from "../../../services/kit/events/handler.ts";
+import { emit, startRelay } from "../../../services/kit/events/outbox.ts";
+import { createLog } from "../../../services/kit/log.ts";
+import { createPool, transaction } from "../../../services/kit/postgres/db.ts";
+import { migrate } from "../../../services/kit/postgres/migrate.ts";
+import type { Bench } from "../row.ts";
+import { scratchDatabase } from "../scratch.ts";
 
 const PER_SECOND = 500;
 const SECONDS = 10;

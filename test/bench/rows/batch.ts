@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import pg from "pg";
-import { type Bench, median } from "./row.ts";
-import { scratchDatabase } from "./scratch.ts";
+import { type Bench, median } from "../row.ts";
+import { scratchDatabase } from "../scratch.ts";
 
 const ROUNDS = 15;
 

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { pack } from "tar-stream";
-import { defaultBuildLimits } from "../../services/deployer/builder/port.ts";
-import { unpackArchive } from "../../services/deployer/builder/source/archive/unpack.ts";
-import { type Bench, median } from "./row.ts";
+import { defaultBuildLimits } from "../../../services/deployer/builder/port.ts";
+import { unpackArchive } from "../../../services/deployer/builder/source/archive/unpack.ts";
+import { type Bench, median } from "../row.ts";
 
 const ROUNDS = 3;
 const FOLDERS = 1000;

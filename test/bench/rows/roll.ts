@@ -3,11 +3,11 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import http from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
-import { freePort } from "../../services/kit/process/free-port.ts";
-import { familyOf } from "../support/processes.ts";
+import { freePort } from "../../../services/kit/process/free-port.ts";
+import { familyOf } from "../../support/processes.ts";
+import type { Platform } from "../platform.ts";
+import { type Bench, median } from "../row.ts";
 import { app, deployArchive } from "./deploy.ts";
-import type { Platform } from "./platform.ts";
-import { type Bench, median } from "./row.ts";
 
 const SERVICES = 50;
 const ROUNDS = 3;

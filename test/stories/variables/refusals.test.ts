@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { refusal } from "../support/door.ts";
-import { freshProject } from "../support/fresh-project.ts";
-import { startWorld, type World } from "../support/world.ts";
+import { refusal } from "../../support/door.ts";
+import { freshProject } from "../../support/fresh-project.ts";
+import { startWorld, type World } from "../../support/world.ts";
 
 let world: World;
 let P: string;

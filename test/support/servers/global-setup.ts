@@ -3,12 +3,12 @@ import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
-import { findNatsServer } from "../../deploy/local/nats/install.ts";
-import { startNats } from "../../deploy/local/nats/nats.ts";
-import { startPostgres } from "../../deploy/local/postgres/postgres.ts";
-import { isAlive } from "../../deploy/local/processes/process-table.ts";
-import { fetchRedisServer, findRedisServer } from "../../services/deployer/addons/local/redis-program.ts";
-import { programsDir } from "../../services/kit/process/program.ts";
+import { findNatsServer } from "../../../deploy/local/nats/install.ts";
+import { startNats } from "../../../deploy/local/nats/nats.ts";
+import { startPostgres } from "../../../deploy/local/postgres/postgres.ts";
+import { isAlive } from "../../../deploy/local/processes/process-table.ts";
+import { fetchRedisServer, findRedisServer } from "../../../services/deployer/addons/local/redis-program.ts";
+import { programsDir } from "../../../services/kit/process/program.ts";
 
 declare module "vitest" {
   // biome-ignore lint/style/useConsistentTypeDefinitions: an interface is merged with the library's own.

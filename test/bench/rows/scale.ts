@@ -1,7 +1,7 @@
 import pg from "pg";
-import type { Platform } from "./platform.ts";
-import { type Bench, median } from "./row.ts";
-import { superuser } from "./scratch.ts";
+import type { Platform } from "../platform.ts";
+import { type Bench, median } from "../row.ts";
+import { superuser } from "../scratch.ts";
 
 const FEW = 1_000;
 const MANY = 1_000_000;

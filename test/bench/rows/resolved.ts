@@ -2,11 +2,11 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { sampleVariables } from "./floor.ts";
-import { load } from "./load.ts";
-import type { Platform } from "./platform.ts";
-import { type Bench, median } from "./row.ts";
-import { scratchDatabase } from "./scratch.ts";
+import { sampleVariables } from "../floor.ts";
+import { load } from "../load.ts";
+import type { Platform } from "../platform.ts";
+import { type Bench, median } from "../row.ts";
+import { scratchDatabase } from "../scratch.ts";
 
 const ROUNDS = 5;
 const MS = 2_500;
@@ -86,7 +86,7 @@ async function seed(platform: Platform): Promise<string> {
 }
 
 async function startFloor(url: string) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "floor.ts")], {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "../floor.ts")], {
     stdio: ["ignore", "pipe", "inherit"],
     env: { PATH: process.env.PATH, DATABASE_URL: url },
   });

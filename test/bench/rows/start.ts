@@ -1,5 +1,5 @@
-import { residentMiB } from "./platform.ts";
-import type { Bench } from "./row.ts";
+import { residentMiB } from "../platform.ts";
+import type { Bench } from "../row.ts";
 
 /** `npm start` on an empty folder until it is ready, and what the whole platform then holds in memory. */
 export const start: Bench = {

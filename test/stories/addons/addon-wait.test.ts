@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
-import { createPool, type Pool } from "../../services/kit/postgres/db.ts";
-import { openProxy, type TcpProxy } from "../../services/kit/testing/proxy.ts";
-import { eventually } from "../../services/kit/testing/testing.ts";
-import { archiveOf, deployArchive, open, settled } from "../support/apps.ts";
-import { startWorld, type World } from "../support/world.ts";
+import { createPool, type Pool } from "../../../services/kit/postgres/db.ts";
+import { openProxy, type TcpProxy } from "../../../services/kit/testing/proxy.ts";
+import { eventually } from "../../../services/kit/testing/testing.ts";
+import { archiveOf, deployArchive, open, settled } from "../../support/apps.ts";
+import { startWorld, type World } from "../../support/world.ts";
 
 type Deployment = { status: string; warnings: { stage: string; code: string; message: string }[] };
 
