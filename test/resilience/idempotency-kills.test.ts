@@ -11,7 +11,8 @@ import { freePort } from "../../services/kit/process/free-port.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { type Answer, type Door, openDoor, refusal } from "../support/door.ts";
 import { end } from "../support/launched.ts";
-import { type Post, posts, routeOf, unhurried } from "../support/posts.ts";
+import type { Post } from "../support/posts/effects.ts";
+import { posts, routeOf, unhurried } from "../support/posts/posts.ts";
 import { surroundings } from "../support/world.ts";
 
 type Program = Upstream | "gateway" | "other";

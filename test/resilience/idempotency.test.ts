@@ -10,7 +10,8 @@ import { readConfig } from "../../services/kit/process/config.ts";
 import { openProxy, type TcpProxy } from "../../services/kit/testing/proxy.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { type Answer, type Door, openDoor, refusal } from "../support/door.ts";
-import { keyedRoutes, type Post, posts, routeOf, unhurried } from "../support/posts.ts";
+import type { Post } from "../support/posts/effects.ts";
+import { keyedRoutes, posts, routeOf, unhurried } from "../support/posts/posts.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 let world: World;

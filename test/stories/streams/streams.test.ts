@@ -2,12 +2,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { archiveOf as tarOf } from "../../services/deployer/testing/testing.ts";
-import { eventually } from "../../services/kit/testing/testing.ts";
-import { archiveOf, type Deployment, deployArchive, settled } from "../support/apps.ts";
-import { refusal } from "../support/door.ts";
-import { openEvents } from "../support/events.ts";
-import { startWorld, type World } from "../support/world.ts";
+import { archiveOf as tarOf } from "../../../services/deployer/testing/testing.ts";
+import { eventually } from "../../../services/kit/testing/testing.ts";
+import { archiveOf, type Deployment, deployArchive, settled } from "../../support/apps.ts";
+import { startWorld, type World } from "../../support/world.ts";
+import { countCalls, createService, openStream, type StreamOptions } from "./follow.ts";
 
 let world: World;
 let dir: string;
@@ -22,17 +21,8 @@ afterAll(async () => {
 });
 
 type Line = { message: string; stream: string; version: number };
-type Options = { lastEventId?: string; token?: string; accept?: string };
-
-const open = (path: string, options: Options = {}) =>
-  openEvents(world.baseUrl + path, { token: world.ownerToken, ...options });
-
-/** A service of this type without a deployment. */
-async function service(type: string, name: string = type): Promise<string> {
-  const { E, S } = await world.environment();
-  await world.must("POST", `${E}/services`, { name, type });
-  return S(name);
-}
+const open = (path: string, options?: StreamOptions) => openStream(world, path, options);
+const service = (type: string) => createService(world, type);
 
 /** Counts on both outputs for as long as it runs. */
 const counting = () =>
@@ -56,11 +46,6 @@ const waitingFor = (file: string) =>
     "server.js": `require("node:http").createServer((_, res) => res.end("ok")).listen(process.env.PORT);`,
   });
 
-/** How often a method of the deployer was called, and how many of the calls are over. */
-const finished = (method: string) =>
-  world.logLines.filter((line) => line.includes(`DeploymentService/${method}"`) && line.includes('"rpc"'))
-    .length;
-
 const numbersOf = (events: { data: unknown }[]) =>
   events.map(({ data }) => Number((data as Line).message.split(" ")[1]));
 const upTo = (from: number, count: number) => Array.from({ length: count }, (_, n) => from + n);
@@ -82,9 +67,9 @@ describe("a build's log", () => {
     await writeFile(go, "");
     await logs.ended();
     expect(logs.events.at(-1)).toMatchObject({ event: "end", data: { outcome: "built" } });
-    const told = logs.events.filter(({ event }) => event === "piece").map(({ data }) => data.logs);
+    const pieces = logs.events.filter(({ event }) => event === "piece").map(({ data }) => data.logs);
     const kept = await world.must<{ logs: string; live: boolean }>("GET", `${S}/deployments/1/build-logs`);
-    expect([kept.live, told.join("")]).toEqual([false, kept.logs]);
+    expect([kept.live, pieces.join("")]).toEqual([false, kept.logs]);
     expect(kept.logs).toMatch(/^second half$/m);
 
     const rest = await open(`${S}/deployments/1/build-logs`, { lastEventId: first.id });
@@ -153,12 +138,12 @@ describe("runtime logs", () => {
 
   test("a client that goes away leaves no call behind it", async () => {
     const S = await service("worker");
-    const over = finished("FollowLogs");
+    const over = countCalls(world, "FollowLogs");
     const streams = await Promise.all(Array.from({ length: 8 }, () => open(`${S}/logs`)));
     expect(streams.map(({ status }) => status)).toEqual(Array(8).fill(200));
-    expect(finished("FollowLogs")).toBe(over);
+    expect(countCalls(world, "FollowLogs")).toBe(over);
     for (const stream of streams) stream.close();
-    await eventually("all calls are over", async () => finished("FollowLogs") === over + 8);
+    await eventually("all calls are over", async () => countCalls(world, "FollowLogs") === over + 8);
   });
 
   test("end with a problem when the service is deleted", async () => {
@@ -212,63 +197,4 @@ describe("a deployment's states", () => {
     });
     expect(end).toMatchObject({ event: "end", data: { outcome: "failed" } });
   });
-});
-
-describe("who may follow", () => {
-  test("a revoked token ends its streams, and leaves those of others", async () => {
-    const S = await service("worker");
-    const made = await world.must<{ id: string; token: string }>("POST", "/me/tokens", { name: "follower" });
-    const [mine, other] = await Promise.all([open(`${S}/logs`, { token: made.token }), open(`${S}/logs`)]);
-    const over = finished("FollowLogs");
-    await world.must("DELETE", `/me/tokens/${made.id}`);
-    await mine.ended();
-    expect(mine.events).toMatchObject([{ event: "problem", data: { error: { code: "unauthenticated" } } }]);
-    await eventually("its call is over", async () => finished("FollowLogs") === over + 1);
-    expect(other.isEnded()).toBe(false);
-    other.close();
-  });
-
-  test("a member who is removed follows no longer", async () => {
-    const S = await service("worker");
-    const reader = await world.member("reader");
-    const logs = await open(`${S}/logs`, { token: reader.token });
-    expect(logs.status).toBe(200);
-    await world.must("DELETE", `${world.A}/members/${reader.userId}`);
-    await logs.ended();
-    expect(logs.events).toMatchObject([{ event: "problem", data: { error: { code: "forbidden" } } }]);
-  });
-});
-
-test("what does not ask for events gets JSON, as before", async () => {
-  const S = await service("worker");
-  for (const accept of [
-    "application/json",
-    "*/*",
-    "text/html",
-    "application/json, text/event-stream;q=0.5",
-  ]) {
-    const answer = await open(`${S}/logs`, { accept });
-    await answer.ended();
-    expect([answer.headers["content-type"], JSON.parse(answer.text())]).toEqual([
-      "application/json; charset=utf-8",
-      { data: [], page: { nextCursor: "", hasMore: false } },
-    ]);
-  }
-});
-
-test("what is refused before the first event is refused in the envelope", async () => {
-  const S = await service("worker");
-  const events = { accept: "text/event-stream" };
-  const get = async (path: string, more: Record<string, string> = {}, token?: string) =>
-    refusal(await world.call("GET", path, undefined, { headers: { ...events, ...more }, token }));
-  expect(await get(`${S}/deployments/1/build-logs`)).toBe("404 not_found");
-  expect(await get(`${S}/deployments/1/events`)).toBe("404 not_found");
-  expect(await get(`${S}-other/logs`)).toBe("404 not_found");
-  expect(await get(`${S}/logs?stream=both`)).toBe("422 invalid_choice");
-  expect(await get(`${S}/logs?limit=1001`)).toBe("422 out_of_range");
-  expect(await get(`${S}/logs?lastEventId=x`)).toBe("422 unknown_field");
-  expect(await get(`${S}/logs`, {}, "nonsense")).toBe("401 unauthenticated");
-  await world.must("POST", `${S}/deploy`, { image: "docker.io/library/nginx:1" });
-  expect(await get(`${S}/deployments/1/build-logs`)).toBe("404 not_found");
-  expect(await get(`${S}/deployments/1/events`, { "last-event-id": "x" })).toBe("400 malformed_request");
 });

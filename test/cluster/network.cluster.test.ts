@@ -1,0 +1,113 @@
+import { CoreV1Api, type V1Pod } from "@kubernetes/client-node";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
+import * as kinds from "../../services/deployer/kube/kinds.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
+import { findPrefix } from "./prefix.ts";
+
+const { namespace } = inject("platform")!;
+let kube: Kube;
+let prefix: string;
+
+beforeAll(async () => {
+  kube = connectKube();
+  prefix = await findPrefix(kube, namespace);
+});
+
+describe("the network policies", () => {
+  const outside = `${namespace}-outside`;
+  const gateway = () => `http://${prefix}-gateway.${namespace}:${servicePort}/healthz`;
+  let servicePort: number;
+
+  beforeAll(async () => {
+    const service = await kube.get(kinds.Service, `${prefix}-gateway`, namespace);
+    servicePort = service!.spec!.ports![0]!.port;
+    await kube.apply(kinds.Namespace, { metadata: { name: outside } });
+  });
+  afterAll(() => kube.remove(kinds.Namespace, outside));
+
+  test("a stranger reaches the gateway, and nothing behind it", async () => {
+    const targets = {
+      gateway: gateway(),
+      metrics: `http://${prefix}-gateway-metrics.${namespace}:9090/metrics`,
+      identity: `http://${prefix}-identity.${namespace}:8080/healthz`,
+      deployer: `http://${prefix}-deployer.${namespace}:8080/metrics`,
+      ...(await serversOf()),
+    };
+    // Uploads go straight to the object store, so it may be exposed.
+    const open = (await findReachable(outside, targets)).filter((one) => one !== "object-store");
+    expect(open).toEqual(["gateway"]);
+  });
+
+  test("a build reaches no process of the platform, no database, and not the cluster's API", async () => {
+    const builds = await buildsNamespace();
+    const targets = {
+      identity: `http://${prefix}-identity.${namespace}:8080/healthz`,
+      gateway: gateway(),
+      api: "https://kubernetes.default.svc:443/version",
+      ...(await serversOf()),
+    };
+    const open = await findReachable(builds, targets);
+    expect(open.filter((one) => one !== "object-store")).toEqual([]);
+  });
+
+  async function buildsNamespace(): Promise<string> {
+    const { items } = await kube.list(kinds.Namespace, { labels: "app.kubernetes.io/component=builds" });
+    return items.map(({ metadata }) => metadata!.name!).find((name) => name.startsWith(prefix))!;
+  }
+
+  /** Returns the addresses of the servers that the chart installed. */
+  async function serversOf(): Promise<Record<string, string>> {
+    const known = { postgres: 5432, nats: 4222, "object-store": 7070 };
+    const sets = await kube.list(kinds.StatefulSet, { namespace });
+    const there = Object.entries(known).filter(([part]) =>
+      sets.items.some(({ metadata }) => metadata!.name === `${prefix}-${part}`),
+    );
+    return Object.fromEntries(
+      there.map(([part, port]) => [part, `tcp://${prefix}-${part}.${namespace}:${port}`]),
+    );
+  }
+});
+
+/** Returns the names of the targets that a pod of a namespace can connect to. */
+async function findReachable(from: string, targets: Record<string, string>): Promise<string[]> {
+  const script = `const { connect } = require("node:net");
+    const open = (url) => new Promise((done) => {
+      const { hostname, port } = new URL(url);
+      const socket = connect({ host: hostname, port: port || 443, timeout: 3000 }, () => done(true));
+      socket.on("error", () => done(false)).on("timeout", () => done(false));
+    });
+    (async () => {
+      // A policy may take a moment to apply to a new pod.
+      await new Promise((done) => setTimeout(done, 3000));
+      const found = [];
+      for (const [name, url] of Object.entries(${JSON.stringify(targets)})) if (await open(url)) found.push(name);
+      console.log(JSON.stringify(found));
+      process.exit();
+    })();`;
+  const pod = {
+    metadata: { name: `connect-${Date.now()}`, namespace: from },
+    spec: {
+      restartPolicy: "Never",
+      automountServiceAccountToken: false,
+      containers: [
+        {
+          name: "connect",
+          image: inject("clusterImages").node,
+          command: ["node", "-e", script],
+          resources: { requests: { cpu: "10m", memory: "64Mi" }, limits: { cpu: "1", memory: "128Mi" } },
+        },
+      ],
+    },
+  };
+  await kube.create(kinds.Pod, pod);
+  const { name } = pod.metadata;
+  await eventually("the pod has ended", async () => {
+    const { status } = (await kube.get<V1Pod>(kinds.Pod, name, from))!;
+    return status?.phase === "Succeeded" || status?.phase === "Failed";
+  });
+  const core = kube.config.makeApiClient(CoreV1Api);
+  const output = await core.readNamespacedPodLog({ name, namespace: from });
+  await kube.remove(kinds.Pod, name, from);
+  return JSON.parse(output);
+}
