@@ -13,8 +13,8 @@ class InOrder extends BaseSequencer {
 /** What only a cluster can show, and the user stories that hold wherever Berth runs. */
 export default defineConfig({
   test: {
-    globalSetup: ["test/support/servers/global-setup.ts", "test/cluster/setup.ts"],
-    setupFiles: ["test/support/seed.ts", "test/contracts/documented.ts", "test/cluster/setup-file.ts"],
+    globalSetup: ["test/support/servers/global-setup.ts", "test/cluster/setup/global-setup.ts"],
+    setupFiles: ["test/support/seed.ts", "test/contracts/documented.ts", "test/cluster/setup/setup-file.ts"],
     include: [
       "**/*.cluster.test.ts",
       "test/contracts/chart/*.test.ts",

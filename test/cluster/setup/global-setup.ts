@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { TestProject } from "vitest/node";
-import { readRun } from "../support/cluster-run.ts";
+import { readRun } from "../../support/cluster-run.ts";
 import { install } from "./install.ts";
 
 /** The platform that this run is about: the chart of this tree, installed in a namespace of its own. */

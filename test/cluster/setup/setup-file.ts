@@ -1,5 +1,5 @@
 import { inject } from "vitest";
-import { resolveTo } from "./names.ts";
+import { resolveTo } from "./resolve-names.ts";
 
 const platform = inject("platform");
 if (platform) resolveTo(platform.appsHost);

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import type { ProvidedContext } from "vitest";
-import type { RunSettings } from "../../deploy/cluster/run/run-settings.ts";
-import { makeToken } from "../../services/kit/bearer-token.ts";
+import type { RunSettings } from "../../../deploy/cluster/run/run-settings.ts";
+import { makeToken } from "../../../services/kit/bearer-token.ts";
 import { testDomain } from "./domain.ts";
 
 export type Installed = {
@@ -14,7 +14,7 @@ export type Installed = {
   uninstall: () => Promise<void>;
 };
 
-const chart = resolve(import.meta.dirname, "../../helm/berth");
+const chart = resolve(import.meta.dirname, "../../../helm/berth");
 
 /** Install the chart of this tree, with images of this run, into a new namespace; its uninstall leaves nothing. */
 export async function install(run: RunSettings, namespace: string): Promise<Installed> {
