@@ -3,10 +3,10 @@ import fastify from "fastify";
 import pg from "pg";
 
 /**
- * The floor that the platform is measured against: one hand-written process that answers the resolved
- * variables of one service with the same checks (token, role), the same query and the same decryption,
- * without events, audit, limits, tracing or a second process. `DATABASE_URL` names its database; the
- * origin, path and token are printed as one JSON line.
+ * The floor that the platform is measured against: one hand-written process that answers with the resolved variables
+ * of one service after the same checks (token, role), the same query and the same decryption, without events, audit,
+ * limits, tracing or a second process. `DATABASE_URL` names its database; it prints origin, path and token as one line
+ * of JSON.
  */
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 });
 const key = randomBytes(32);
@@ -36,7 +36,7 @@ function open(row: Row): string {
   return decipher.update(row.sealed.subarray(12, -16), undefined, "utf8") + decipher.final("utf8");
 }
 
-/** The variables that both sides hold: 50 names, 10 of them sensitive, over the three scopes. */
+/** Returns the variables of a scope on both sides: 50 names in all three scopes, 10 of them sensitive. */
 export function sampleVariables(scope: Row["scope"]): { name: string; value: string; sensitive: boolean }[] {
   const [from, to] = { project: [0, 20], environment: [15, 35], service: [30, 50] }[scope] as [
     number,

@@ -11,7 +11,7 @@ export type Load = {
 };
 export type Measured = { requests: number; perSecond: number; statuses: Record<string, number> };
 
-/** Sends GETs over keep-alive connections from a process of its own, for a time, and counts the answers. */
+/** Sends GETs over keep-alive connections from a separate process for `ms`, and counts the answers. */
 export async function load(options: Load): Promise<Measured> {
   const child = spawn(process.execPath, [import.meta.filename], { stdio: ["pipe", "pipe", "inherit"] });
   child.stdin.end(JSON.stringify(options));

@@ -11,7 +11,7 @@ import { scale } from "./rows/scale.ts";
 import { start } from "./rows/start.ts";
 import { unpack } from "./rows/unpack.ts";
 
-// Speed, as ratios of two things measured in one run, interleaved; absolute figures are for orientation.
+// Speed as ratios of two things, measured alternately in one run; absolute figures are for orientation.
 const benches: Bench[] = [start, resolved, batch, deploy, roll, events, scale, unpack];
 
 const { values } = parseArgs({
@@ -23,7 +23,7 @@ const wanted = benches.filter(
 );
 if (wanted.length === 0) {
   process.stderr.write(
-    `No row is called ${values.only}. Rows: ${benches.flatMap((b) => b.names).join(", ")}\n`,
+    `There is no row ${values.only}. Rows: ${benches.flatMap((b) => b.names).join(", ")}\n`,
   );
   process.exit(2);
 }

@@ -11,7 +11,7 @@ export type Local = { origin: string; baseUrl: string; ownerToken: string; accou
 export type Platform = Local & {
   /** From the start of the process to `.berth/local.json`. */
   readyMs: number;
-  /** PostgreSQL of the platform, as superuser. */
+  /** The data folder. */
   dir: string;
   call: <T>(method: string, path: string, body?: unknown) => Promise<T>;
   stop: () => Promise<void>;
@@ -19,7 +19,7 @@ export type Platform = Local & {
 
 const root = resolve(import.meta.dirname, "../..");
 
-/** Starts the whole platform as `npm start` does, in a folder of its own, without rate limits. */
+/** Starts the whole platform as `npm start` does, in a temporary folder, without rate limits. */
 export async function startPlatform(): Promise<Platform> {
   const dir = await mkdtemp(join(tmpdir(), "berth-bench-"));
   const started = performance.now();
@@ -62,7 +62,7 @@ async function untilReady(child: ChildProcess, dir: string): Promise<Local> {
   throw new Error("the platform did not start");
 }
 
-/** Resident memory of a process and all its descendants in MiB, shared pages counted once (PSS). */
+/** Returns the resident memory of a process and all its descendants in MiB, shared pages counted once (PSS). */
 export async function residentMiB(rootPid: number): Promise<number> {
   let kib = 0;
   for (const pid of await familyOf(rootPid)) {

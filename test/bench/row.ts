@@ -5,15 +5,15 @@ export type Figure = { name: string; value: number; unit: string; goal: string }
 export type Row = Figure & { ok: boolean };
 export type Bench = { names: string[]; run: (platform: Platform) => Promise<Figure[]> };
 
-/** Whether a figure keeps its goal. */
+/** Rounds a figure and says whether it meets its goal. */
 export function judge(figure: Figure): Row {
   const [, comparison, bound] = /^(<=|>=) ([\d.]+)$/.exec(figure.goal) ?? [];
-  if (!comparison) throw new Error(`${figure.name}: "${figure.goal}" is no goal`);
+  if (!comparison) throw new Error(`${figure.name}: "${figure.goal}" is not a goal`);
   const value = Math.round(figure.value * 100) / 100;
   return { ...figure, value, ok: comparison === "<=" ? value <= Number(bound) : value >= Number(bound) };
 }
 
-/** Writes rows as a table, for people. */
+/** Prints rows as a table. */
 export function print(rows: Row[]): void {
   const width = Math.max(...rows.map((row) => row.name.length));
   for (const { name, value, unit, goal, ok } of rows)
@@ -22,7 +22,7 @@ export function print(rows: Row[]): void {
     );
 }
 
-/** The middle value. */
+/** Returns the median. */
 export function median(values: number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;

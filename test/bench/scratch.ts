@@ -4,7 +4,7 @@ import { join } from "node:path";
 import pg from "pg";
 import type { Platform } from "./platform.ts";
 
-/** An empty database in the platform's own PostgreSQL, so that both sides of a ratio share one server. */
+/** Creates an empty database in the platform's PostgreSQL, so that both sides of a ratio share one server. */
 export async function scratchDatabase(platform: Platform) {
   const url = await superuser(platform);
   const name = `bench_${randomBytes(4).toString("hex")}`;
@@ -12,7 +12,7 @@ export async function scratchDatabase(platform: Platform) {
   return { url: url(name), drop: () => once(url("postgres"), `drop database ${name} with (force)`) };
 }
 
-/** The superuser's URL of a database in the platform's PostgreSQL. */
+/** Returns a function to the superuser's URL of a database in the platform's PostgreSQL. */
 export async function superuser(platform: Platform): Promise<(database: string) => string> {
   const dir = join(platform.dir, "postgres");
   const port = (await readFile(join(dir, "data", "postmaster.pid"), "utf8")).split("\n")[3];

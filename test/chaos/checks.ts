@@ -9,7 +9,7 @@ import type { Figure } from "../bench/row.ts";
 import { createClient, createRecord, type Record } from "./clients.ts";
 import { violations } from "./history.ts";
 import type { Platform } from "./platform.ts";
-import type { Ground } from "./work.ts";
+import type { Shared } from "./work.ts";
 
 const PATIENCE_MS = 120_000;
 const ENDS = ["applied", "failed", "superseded"];
@@ -19,17 +19,17 @@ type Deployment = { id: string; version: number; status: string; healthyAt?: str
 type Say = (what: string) => void;
 
 /**
- * What must hold once everything has been quiet for a while, each as a number of exceptions; `say` is told of
- * every one.
+ * Checks what must hold once the platform is idle. Returns the number of exceptions to each rule, and passes each kind
+ * of exception to `say`.
  */
-export async function check(platform: Platform, ground: Ground, record: Record, say: Say): Promise<Figure[]> {
+export async function check(platform: Platform, shared: Shared, record: Record, say: Say): Promise<Figure[]> {
   const { send } = createClient(platform, "check", createRecord());
   const get = async <T>(path: string) => {
-    const answer = await patiently(async () => {
+    const answer = await retryUntil(async () => {
       const found = await send("GET", path);
       return found.status === 200 ? found : undefined;
     });
-    if (!answer) throw new Error(`GET ${path} is not answered`);
+    if (!answer) throw new Error(`GET ${path} was not answered`);
     return answer.body as T;
   };
   const listAll = async <T>(path: string): Promise<T[]> => {
@@ -47,7 +47,7 @@ export async function check(platform: Platform, ground: Ground, record: Record, 
   const numberOf = async (statement: string) => Number((await database.query(statement)).rows[0].n);
   const figures: Figure[] = [];
   const none = (name: string, exceptions: string[]) => {
-    // Of each kind one, and how many there are.
+    // One exception of each kind, with the number of others.
     const kinds = Map.groupBy(exceptions, (one) => one.replace(/[a-z]+_[0-9a-z]{26}|\d+/g, "…"));
     for (const [first, ...others] of kinds.values())
       say(`${name}: ${first}${others.length > 0 ? ` (and ${others.length} like it)` : ""}`);
@@ -69,8 +69,8 @@ export async function check(platform: Platform, ground: Ground, record: Record, 
   none("linearizable variables", violations(record.history));
 
   const deployed: string[] = [];
-  for (const web of ground.webs) {
-    const S = `${ground.environment}/services/${web}`;
+  for (const web of shared.webs) {
+    const S = `${shared.environment}/services/${web}`;
     deployed.push(
       ...(await until(async () => {
         const all = (await listAll<Deployment>(`${S}/deployments`)).toSorted((a, b) => a.version - b.version);
@@ -84,7 +84,7 @@ export async function check(platform: Platform, ground: Ground, record: Record, 
           ...all
             .filter(({ status }) => !ENDS.includes(status))
             .map(({ version, status }) => `${web} ${version} is ${status}`),
-          ...all.filter(({ id }) => !known.has(id)).map(({ version }) => `${web} ${version} is nobody's`),
+          ...all.filter(({ id }) => !known.has(id)).map(({ version }) => `${web} ${version} has no request`),
           ...[...known].filter((id) => !all.some((one) => one.id === id)).map((id) => `${web} lost ${id}`),
           ...(liveVersion === newest ? [] : [`${web} runs ${liveVersion}, the newest applied is ${newest}`]),
         ];
@@ -96,7 +96,7 @@ export async function check(platform: Platform, ground: Ground, record: Record, 
   none(
     "audit records exactly once",
     await until(async () => {
-      const audits = await listAll<Audit>(`${ground.account}/audit-events`);
+      const audits = await listAll<Audit>(`${shared.account}/audit-events`);
       const byRequest = Map.groupBy(audits, ({ requestId }) => requestId);
       const byTarget = Map.groupBy(audits, ({ action, target }) => `${action} ${target}`);
       const times = (id: string) => byRequest.get(id)?.length ?? 0;
@@ -120,7 +120,7 @@ export async function check(platform: Platform, ground: Ground, record: Record, 
   );
   none("dead letters", await deadLetters(platform));
 
-  await send("DELETE", ground.project, { confirmImpact: true });
+  await send("DELETE", shared.project, { confirmImpact: true });
   none(
     "nothing left of what was deleted",
     await until(async () => {
@@ -142,24 +142,25 @@ export async function check(platform: Platform, ground: Ground, record: Record, 
       return left;
     }),
   );
-  none("restarted by a death of their own", await unexpectedDeaths(platform));
+  none("crashed processes", await findCrashes(platform));
   await database.end();
   return figures;
 }
 
-async function patiently<T>(probe: () => Promise<T | undefined>): Promise<T | undefined> {
-  const giveUp = Date.now() + PATIENCE_MS;
+/** Calls `probe` until it returns something, for at most two minutes. */
+async function retryUntil<T>(probe: () => Promise<T | undefined>): Promise<T | undefined> {
+  const deadline = Date.now() + PATIENCE_MS;
   for (;;) {
     const found = await probe();
-    if (found !== undefined || Date.now() > giveUp) return found;
+    if (found !== undefined || Date.now() > deadline) return found;
     await delay(250);
   }
 }
 
-/** Waits until there is no exception; else gives those that stayed. */
+/** Waits until there is no exception; returns those that remain. */
 async function until(probe: () => Promise<string[]>): Promise<string[]> {
   let last: string[] = [];
-  await patiently(async () => {
+  await retryUntil(async () => {
     last = await probe();
     return last.length === 0 || undefined;
   });
@@ -179,8 +180,8 @@ async function deadLetters({ natsUrl }: Platform): Promise<string[]> {
   }
 }
 
-/** Processes that said why they ended, other than being told to. */
-async function unexpectedDeaths({ logs }: Platform): Promise<string[]> {
+/** Finds processes that crashed, by their logs. */
+async function findCrashes({ logs }: Platform): Promise<string[]> {
   const found: string[] = [];
   for (const file of logs) {
     const text = await readFile(file, "utf8").catch(() => "");

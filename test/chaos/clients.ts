@@ -2,22 +2,22 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Random } from "../../services/kit/testing/random.ts";
 import type { Access } from "./history.ts";
 
-/** An answer; status 0 where none came. */
+/** An answer; status 0 when there was none. */
 export type Answer = { status: number; body: unknown };
 
-/** A change that was asked for under one key until its outcome was known. `ids` are the request ids of all tries. */
+/** A change requested under one key until its outcome was known. `ids`: the request ids of all tries. */
 export type Effect = { action: string; name: string; id: string; ids: string[]; service?: string };
 
-/** What clients saw, for the checks afterwards. */
+/** What clients observed, for the checks afterwards. */
 export type Record = {
   history: Access[];
   effects: Effect[];
-  /** Request ids of writes without a key: how often each may stand in the audit log. */
+  /** Request ids of writes without a key, by outcome: it determines how many audit records each may have. */
   acknowledged: string[];
   refused: string[];
   unknown: string[];
   statuses: Map<number, number>;
-  /** Answers that nothing excuses. */
+  /** Answers that no fault explains. */
   wrong: string[];
 };
 
@@ -32,11 +32,11 @@ export const createRecord = (): Record => ({
 });
 
 const DEADLINE_MS = 35_000;
-/** How long the outcome of one keyed change may stay unknown: longer than any fault and every pause after it. */
+/** How long the outcome of a keyed change may be unknown: longer than any fault and the pause after it. */
 const OUTCOME_MS = 180_000;
 const EXPECTED = new Set([0, 200, 201, 202, 204, 404, 409, 503]);
 
-/** A rollback may be asked for just when its version leaves the plan's history. */
+/** A rollback may be requested at the moment when its version leaves the plan's history. */
 const isQuota = ({ status, body }: Answer) =>
   status === 403 && (body as { error: { code: string } }).error.code === "quota_exceeded";
 
@@ -76,7 +76,7 @@ export function createClient(at: { baseUrl: string; token: string }, name: strin
     const id = headers["x-request-id"] ?? `${name}-${requests++}`;
     const answer = await once(method, path, body, { "x-request-id": id, ...headers });
     record.statuses.set(answer.status, (record.statuses.get(answer.status) ?? 0) + 1);
-    // Nobody listens for a moment: asking at once again tells nothing new.
+    // The platform is not listening: an immediate retry would show nothing new.
     if (answer.status === 0) await delay(200);
     if (!EXPECTED.has(answer.status) && !isQuota(answer))
       record.wrong.push(`${method} ${path} (${id}): ${answer.status} ${JSON.stringify(answer.body)}`);
@@ -88,7 +88,7 @@ export function createClient(at: { baseUrl: string; token: string }, name: strin
     send,
     wrong: (what: string) => void record.wrong.push(what),
 
-    /** A write without a key: done, refused, or nobody knows. */
+    /** A write without a key: it is acknowledged, refused, or its outcome is unknown. */
     async write(method: string, path: string, body?: unknown): Promise<Answer> {
       const { id, ...answer } = await send(method, path, body);
       const outcome =
@@ -102,8 +102,8 @@ export function createClient(at: { baseUrl: string; token: string }, name: strin
     },
 
     /**
-     * A POST under one Idempotency-Key, tried until its outcome is known, and now and then once more after that.
-     * Undefined when it was refused.
+     * A POST under one Idempotency-Key, tried until its outcome is known, and sometimes once more after that. Returns
+     * undefined when it was refused.
      */
     async effect(
       action: string,
@@ -115,14 +115,14 @@ export function createClient(at: { baseUrl: string; token: string }, name: strin
     ): Promise<{ id: string } | undefined> {
       const key = `${name}-${what}`;
       const ids: string[] = [];
-      const again = () => {
+      const attempt = () => {
         const id = `${key}-${ids.length}`;
         ids.push(id);
         return send("POST", path, body, { "idempotency-key": key, "x-request-id": id });
       };
-      const giveUp = Date.now() + OUTCOME_MS;
+      const deadline = Date.now() + OUTCOME_MS;
       for (;;) {
-        const { status, body: made } = await again();
+        const { status, body: made } = await attempt();
         const underWay = status === 409 && /still under way/.test(JSON.stringify(made));
         if (status !== 0 && status < 500 && !underWay) {
           if (status >= 400) {
@@ -133,7 +133,7 @@ export function createClient(at: { baseUrl: string; token: string }, name: strin
           const { id } = made as { id: string };
           record.effects.push({ action, name: what, id, ids, service });
           if (random.next() < 0.2) {
-            const second = await again();
+            const second = await attempt();
             const same = JSON.stringify(second.body) === JSON.stringify(made);
             if (second.status !== 0 && second.status < 500 && !same)
               record.wrong.push(
@@ -142,7 +142,7 @@ export function createClient(at: { baseUrl: string; token: string }, name: strin
           }
           return { id };
         }
-        if (Date.now() > giveUp) {
+        if (Date.now() > deadline) {
           record.wrong.push(
             `${key}: no outcome within ${OUTCOME_MS / 1000} s, last ${status} ${JSON.stringify(made)}`,
           );

@@ -4,14 +4,14 @@ import type { Random } from "../../services/kit/testing/random.ts";
 import { familyOf } from "../support/processes.ts";
 import type { Platform } from "./platform.ts";
 
-/** One way to hurt the platform: does it, and resolves when it is over. */
+/** A fault: `inflict` causes it, and resolves when it is over. */
 type Fault = { name: string; inflict: (platform: Platform, random: Random) => Promise<void> };
 
 function signal(pid: number | undefined, name: NodeJS.Signals): void {
   try {
     if (pid !== undefined) process.kill(pid, name);
   } catch (error) {
-    // It ended meanwhile.
+    // It has exited meanwhile.
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
 }
@@ -34,12 +34,12 @@ const faults: (Fault & { weight: number })[] = [
     inflict: async ({ victims }, random) => signal(random.of(victims).pid(), "SIGKILL"),
   },
   {
-    name: "stop a process in order",
+    name: "stop a process",
     weight: 2,
     inflict: async ({ victims }, random) => signal(random.of(victims).pid(), "SIGTERM"),
   },
   {
-    name: "hold a process",
+    name: "suspend a process",
     weight: 4,
     inflict: async ({ victims }, random) => {
       const pid = random.of(victims).pid();
@@ -81,7 +81,7 @@ const faults: (Fault & { weight: number })[] = [
   },
 ];
 
-/** Hurts the platform, one fault at a time, with a moment to recover after each. Returns how often each was done. */
+/** Causes one fault at a time, with a pause after each, until a time. Returns the number of faults of each name. */
 export async function inflictFaults(
   platform: Platform,
   random: Random,

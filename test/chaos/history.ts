@@ -1,20 +1,20 @@
-/** One read or write of a register (a variable), as the client saw it; times in ms of one clock. */
+/** One read or write of a register (a variable), as the client observed it; times in ms of one clock. */
 export type Access = {
   kind: "read" | "write";
   key: string;
   value: string;
   start: number;
-  /** Infinity for a write whose answer never came: it may take effect at any time after its start, or never. */
+  /** Infinity for a write without an answer: it may take effect at any time after its start, or never. */
   end: number;
 };
 
 type Zone = { value: string; from: number; to: number; forward: boolean };
 
 /**
- * Whether each register behaved as if every access had happened at one moment between its start and its end.
- * Every written value is unique, so the test by zones of Gibbons and Korach decides it: the accesses of a value
- * span a zone from the first end to the last start; zones in which that order holds may not overlap, and no other
- * zone may lie within one of them. Returns a sentence for each register that did not; none when all did.
+ * Returns a sentence for each register that is not linearizable: that did not behave as if every access had happened
+ * at one moment between its start and its end. Every written value is unique, so the zones of Gibbons and Korach decide
+ * it: the accesses of a value span a zone from the first end to the last start; zones in which that order holds must
+ * not overlap, and no other zone may lie within one of them.
  */
 export function violations(history: Access[]): string[] {
   return [...Map.groupBy(history, ({ key }) => key)].flatMap(([key, accesses]) => {
@@ -31,7 +31,7 @@ function violationOf(accesses: Access[]): string | undefined {
     if (writes.length !== 1) return `${value} was read and written ${writes.length} times`;
     const early = reads.find(({ end }) => end < writes[0]!.start);
     if (early) return `${value} was read before it was written`;
-    // Nobody saw a write that may never have happened.
+    // A write without an answer that nobody read may never have happened.
     if (reads.length === 0 && writes[0]!.end === Infinity) continue;
     const firstEnd = Math.min(...own.map(({ end }) => end));
     const lastStart = Math.max(...own.map(({ start }) => start));

@@ -12,16 +12,16 @@ import { check } from "./checks.ts";
 import { createRecord } from "./clients.ts";
 import { inflictFaults } from "./faults.ts";
 import { startPlatform } from "./platform.ts";
-import { prepareGround, work } from "./work.ts";
+import { prepareShared, work } from "./work.ts";
 
 const help = `npm run chaos -- [--minutes 10] [--clients 20] [--seed N] [--disk-full SECONDS] [--json FILE]
 npm run chaos -- model [--schedules 1000000] [--seed N]
 
-Runs the platform in a folder of its own, lets clients work on it while its processes are killed, stopped and held
-and their connections cut, and checks afterwards what must hold whatever happened. --disk-full takes all room on
-its disk for so long, halfway (Linux). The exit code is 1 when anything did not hold.
+Runs the platform in a temporary folder, lets clients work on it while its processes are killed, stopped and suspended
+and their connections cut, and then checks what must hold whatever happened. --disk-full fills its disk for that long,
+halfway through (Linux). The exit code is 1 when a check fails.
 
-model: the deployer alone, over a simulated database, runtime and builder, under that many random schedules.`;
+model: the deployer alone, on a simulated database, runtime and builder, under that many random schedules.`;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -33,7 +33,7 @@ const { values, positionals } = parseArgs({
     "disk-full": { type: "string", default: "0" },
     json: { type: "string" },
     help: { type: "boolean", default: false },
-    /** The folder, which is a small disk: set by this program for itself. */
+    /** The folder, on a small disk: this program sets it for itself. */
     dir: { type: "string" },
   },
 });
@@ -54,20 +54,20 @@ async function run(dir: string): Promise<boolean> {
   const record = createRecord();
   const progress = setInterval(() => say(`answers by status: ${counts(record.statuses)}`), 30_000);
   try {
-    const ground = await prepareGround(platform, record);
+    const shared = await prepareShared(platform, record);
     const until = Date.now() + Number(values.minutes) * 60_000;
     const random = (n: number) => createRandom(seed * 1_000 + n);
     const [faults] = await Promise.all([
       inflictFaults(platform, random(999), until),
-      work(platform, ground, record, { clients: Number(values.clients), random, until }),
+      work(platform, shared, record, { clients: Number(values.clients), random, until }),
       fullDisk(dir, until, say),
     ]);
-    say(`faults: ${counts(faults)}; started again: ${counts(platform.restarts)}`);
+    say(`faults: ${counts(faults)}; restarts: ${counts(platform.restarts)}`);
     say(
-      `answers by status: ${counts(record.statuses)}; ${record.effects.length} effects under keys; ` +
+      `answers by status: ${counts(record.statuses)}; ${record.effects.length} keyed effects; ` +
         `${record.history.length} reads and writes of registers`,
     );
-    const rows = (await check(platform, ground, record, say)).map(judge);
+    const rows = (await check(platform, shared, record, say)).map(judge);
     print(rows);
     if (values.json) await writeFile(values.json, `${JSON.stringify(rows, null, 2)}\n`);
     return rows.every(({ ok }) => ok);
@@ -83,14 +83,14 @@ const counts = (map: Map<string | number, number>) =>
     .map(([name, n]) => `${name} ${n}`)
     .join(", ");
 
-/** Takes all room on the disk, and what others free, halfway for the time asked for. */
+/** Keeps the disk full for the requested time, halfway through the run. */
 async function fullDisk(dir: string, until: number, say: (text: string) => void): Promise<void> {
   if (diskFullMs === 0) return;
   await delay((until - Date.now() - diskFullMs) / 2);
   say("the disk is full");
   for (const end = Date.now() + diskFullMs; Date.now() < end; await delay(250)) fillDisk(dir);
   emptyDisk(dir);
-  say("the disk has room again");
+  say("the disk has free space again");
 }
 
 async function model(): Promise<number> {
@@ -114,11 +114,11 @@ async function main(): Promise<number> {
     dir,
   ];
   const command = [process.execPath, ...own];
-  // A small disk is mounted for this run and its platform alone, and goes with them.
+  // A small disk is mounted only for this run and its platform, and disappears with them.
   const [program, ...args] = diskFullMs > 0 ? [...onSmallDisk(dir, DISK_BYTES), ...command] : command;
   const { status } = spawnSync(program!, args, { stdio: "inherit" });
   if (status === 0) await rm(dir, { recursive: true, force: true });
-  else console.log(`The logs are in ${dir}/logs, unless that was a small disk.`);
+  else console.log(`The logs are in ${dir}/logs, unless the run was on a small disk.`);
   return status ?? 1;
 }
 

@@ -14,14 +14,14 @@ import { type Supervised, supervise } from "../../deploy/local/processes/supervi
 import { programsDir } from "../../services/kit/process/program.ts";
 import { openProxy, type TcpProxy } from "../../services/kit/testing/proxy.ts";
 
-/** A process that can be killed or stopped; it is started again when it ends. */
+/** A process that can be killed or stopped; it is restarted when it exits. */
 export type Victim = { name: string; pid: () => number | undefined };
 
 export type Platform = Awaited<ReturnType<typeof startPlatform>>;
 
 /**
- * The platform as `npm start` composes it, each program reaching database, NATS and the other services through
- * proxies of its own, which can be cut.
+ * Starts the platform as `npm start` composes it, except that each program reaches the database, NATS and the other
+ * services through its own proxies, which can be cut.
  */
 export async function startPlatform(dir: string) {
   const { folder, lock } = await takeDataFolder(dir);
@@ -31,11 +31,11 @@ export async function startPlatform(dir: string) {
   const services = programs.filter(({ kind }) => kind === "service").map(({ name }) => name);
   const names = ["gateway", "router", "postgres", "nats", ...services, ...services.map(grpcPortOf)];
   const ports = await choosePorts(folder, names, {});
-  const kept: Supervised<Running>[] = [];
+  const parts: Supervised<Running>[] = [];
   const victims: Victim[] = [];
   const restarts = new Map<string, number>();
 
-  async function keep<R extends Running>(
+  async function startSupervised<R extends Running>(
     name: string,
     start: (signal: AbortSignal) => Promise<R>,
   ): Promise<R> {
@@ -54,30 +54,30 @@ export async function startPlatform(dir: string) {
       },
       (line) => line.endsWith(" restarted") && restarts.set(name, (restarts.get(name) ?? 0) + 1),
     );
-    kept.unshift(part);
+    parts.unshift(part);
     victims.push({ name, pid: () => pid });
     return part.ready;
   }
 
-  const postgres = await keep("postgres", () =>
+  const postgres = await startSupervised("postgres", () =>
     startPostgres({ dir: folder.postgres, port: ports.postgres, durable: true, log: folder.log("postgres") }),
   );
   await prepareDatabase(postgres, roles, secrets, folder.dir);
   const binary = await findNatsServer(programsDir, () => {});
-  const nats = await keep("nats", async () => {
+  const nats = await startSupervised("nats", async () => {
     const server = await startNats({ binary, dir: folder.nats, port: ports.nats, log: folder.log("nats") });
     void stopOnStorageFailure(server, folder.nats).catch(() => {});
     return server;
   });
 
   const proxies = new Map<string, TcpProxy>();
-  const through = async (name: string, url: string) => {
+  const proxied = async (name: string, url: string) => {
     const proxy = proxies.get(name) ?? (await openProxy(new URL(url)));
     proxies.set(name, proxy);
     return proxy.of(url);
   };
   const origin = `http://127.0.0.1:${ports.gateway}`;
-  const around = {
+  const context = {
     secrets,
     ports,
     origin,
@@ -87,22 +87,24 @@ export async function startPlatform(dir: string) {
     deployerDir: folder.deployer,
   };
   for (const program of programs) {
-    const { name, folder: place } = program;
-    const env = environmentOf(program, around);
-    env.DATABASE_URL = await through(`${name} to postgres`, env.DATABASE_URL!);
-    env.NATS_URL = await through(`${name} to nats`, env.NATS_URL!);
+    const { name } = program;
+    const env = environmentOf(program, context);
+    env.DATABASE_URL = await proxied(`${name} to postgres`, env.DATABASE_URL!);
+    env.NATS_URL = await proxied(`${name} to nats`, env.NATS_URL!);
     for (const other of services) {
       const key = `${other.toUpperCase()}_URL`;
-      env[key] = (await through(`${name} to ${other}`, env[key]!)).replace(/\/$/, "");
+      env[key] = (await proxied(`${name} to ${other}`, env[key]!)).replace(/\/$/, "");
     }
     const own = {
       name,
-      folder: place,
+      folder: program.folder,
       env: { ...env, RATE_LIMITS: "off" },
       port: ports[name]!,
       graceMs: 4_000,
     };
-    await keep(name, (signal) => startProgram({ ...own, data: folder.dir, log: folder.log(name) }, signal));
+    await startSupervised(name, (signal) =>
+      startProgram({ ...own, data: folder.dir, log: folder.log(name) }, signal),
+    );
   }
   return {
     dir: folder.dir,
@@ -118,7 +120,7 @@ export async function startPlatform(dir: string) {
       join(folder.logs, `${name}.log`),
     ),
     async stop() {
-      for (const part of kept) await part.stop();
+      for (const part of parts) await part.stop();
       for (const proxy of proxies.values()) proxy.shut();
       lock.release();
     },

@@ -4,8 +4,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Random } from "../../services/kit/testing/random.ts";
 import { type Client, createClient, type Record } from "./clients.ts";
 
-/** Where the clients work: one project with registers, and services that are deployed. */
-export type Ground = {
+/** What the clients share: one project with registers, and services that are deployed. */
+export type Shared = {
   account: string;
   project: string;
   environment: string;
@@ -16,9 +16,9 @@ export type Ground = {
 const REGISTERS = 8;
 const WEBS = 3;
 
-/** Makes what all clients share, before anything is hurt. */
-export async function prepareGround(at: { baseUrl: string; token: string }, record: Record): Promise<Ground> {
-  const { send } = createClient(at, "ground", record);
+/** Creates what the clients share, before the first fault. */
+export async function prepareShared(at: { baseUrl: string; token: string }, record: Record): Promise<Shared> {
+  const { send } = createClient(at, "setup", record);
   const must = async <T>(method: string, path: string, body?: unknown) => {
     const { status, body: made } = await send(method, path, body);
     if (status >= 300 || status === 0)
@@ -42,9 +42,9 @@ export async function prepareGround(at: { baseUrl: string; token: string }, reco
   return { account, project, environment, registers, webs };
 }
 
-type Work = (client: Client, ground: Ground, random: Random, n: number) => Promise<void>;
+type Work = (client: Client, shared: Shared, random: Random, n: number) => Promise<void>;
 
-/** Reads and writes of single variables, and of two at once: what `history.ts` judges. */
+/** Reads and writes single variables, and two at once: `history.ts` judges them. */
 const registers =
   (record: Record): Work =>
   async (client, { project, registers: names }, random, n) => {
@@ -72,7 +72,7 @@ const registers =
     for (const one of keys) record.history.push({ kind: "write", key: one, value, start, end });
   };
 
-/** Things that are made once, each under a key. */
+/** Creates variables and environments, each under a key. */
 const creations: Work = async (client, { environment, project }, random, n) => {
   const what = `made-${n}`;
   const name = what.replaceAll("-", "_").toUpperCase();
@@ -97,7 +97,7 @@ const creations: Work = async (client, { environment, project }, random, n) => {
 
 const app = () => execFileSync("tar", ["-cz", "-C", join(import.meta.dirname, "../apps/node"), "."]);
 
-/** Deployments and rollbacks, each under a key. */
+/** Deploys and rolls back, each under a key. */
 const deployments: Work = async (client, { environment, webs }, random, n) => {
   const web = random.of(webs);
   const S = `${environment}/services/${web}`;
@@ -130,7 +130,7 @@ const deployments: Work = async (client, { environment, webs }, random, n) => {
   await delay(random.between(500, 4_000));
 };
 
-/** Whole projects come and go; what was deleted is gone from that moment. */
+/** Creates and deletes whole projects; what is deleted must be gone at once. */
 const projects: Work = async (client, { account }, random, n) => {
   const made = await client.effect(
     "project.create",
@@ -154,13 +154,13 @@ const projects: Work = async (client, { account }, random, n) => {
   }
   for (const path of [P, `${P}/variables`, `${P}/environments`]) {
     const { status } = await client.send("GET", path);
-    if (status === 200) client.wrong(`GET ${path} is 200 after the deletion was answered`);
+    if (status === 200) client.wrong(`GET ${path} answered 200 after the deletion was acknowledged`);
   }
   const { status } = await client.write("POST", `${P}/variables`, { name: "LATE", value: "1" });
-  if (status === 200) client.wrong(`a variable was written to ${P} after its deletion was answered`);
+  if (status === 200) client.wrong(`a variable was written to ${P} after its deletion was acknowledged`);
 };
 
-/** What people look at meanwhile. */
+/** Reads what people read meanwhile. */
 const reads: Work = async (client, { account, project, environment, webs }, random) => {
   const S = `${environment}/services/${random.of(webs)}`;
   const paths = [
@@ -178,10 +178,10 @@ const reads: Work = async (client, { account, project, environment, webs }, rand
   await delay(20);
 };
 
-/** Lets so many clients work until a time; they end what they have begun. */
+/** Runs `clients` clients until a time; they finish what they have begun. */
 export async function work(
   at: { baseUrl: string; token: string },
-  ground: Ground,
+  shared: Shared,
   record: Record,
   options: { clients: number; random: (n: number) => Random; until: number },
 ): Promise<void> {
@@ -198,7 +198,7 @@ export async function work(
     const client = createClient(at, `c${n}`, record);
     const random = options.random(n);
     for (let round = 0; Date.now() < options.until; round++)
-      await kinds[n % kinds.length]!(client, ground, random, round);
+      await kinds[n % kinds.length]!(client, shared, random, round);
   };
   await Promise.all(Array.from({ length: options.clients }, (_, n) => one(n)));
 }

@@ -15,7 +15,7 @@ import { chartFolder, helm } from "../contracts/chart/render.ts";
 import { type Door, openDoor } from "../support/door.ts";
 
 const platform = inject("platform")!;
-// Its own installation beside the platform's, with everything bundled.
+// A second installation beside the platform under test, with everything bundled.
 const name = `life-${randomBytes(3).toString("hex")}`;
 const environment = `${name}-berth-env-of-a-test`;
 let kube: Kube;
@@ -66,7 +66,7 @@ const install = (chart: string, ...args: string[]) =>
     ...args,
   );
 
-/** The chart of the commit before, where there is one that takes the same values. */
+/** Returns the previous commit's chart if it accepts the same values, else the current one. */
 async function formerChart(): Promise<string> {
   const root = resolve(import.meta.dirname, "../..");
   const unpack = `git archive HEAD~1 helm/berth | tar x -C ${folder}`;
@@ -76,12 +76,12 @@ async function formerChart(): Promise<string> {
     await helm("template", former, "-f", values, "--kube-version", "1.36.0");
     return former;
   } catch (error) {
-    console.log(`Begins with the chart of now: ${String(error).split("\n")[0]}`);
+    console.log(`Begins with the current chart: ${String(error).split("\n")[0]}`);
     return chartFolder;
   }
 }
 
-/** The door, opened by signing in with the password that the installation made. */
+/** Returns a client, signed in with the password that the installation generated. */
 async function signIn(): Promise<Door> {
   const service = await kube.get<V1Service>(kinds.Service, `${name}-berth-gateway`, name);
   const secret = await kube.get<V1Secret>(kinds.Secret, `${name}-berth-owner`, name);
@@ -101,7 +101,7 @@ async function signIn(): Promise<Door> {
 const projects = async ({ A, must }: Door) =>
   (await must<{ data: { name: string }[] }>("GET", `${A}/projects`)).data.map((project) => project.name);
 
-test("an installation is upgraded, goes, comes again with its data, and takes its apps along when it is told to", async () => {
+test("an installation is upgraded, is uninstalled, comes back with its data, and removes its apps when uninstall.removeApps is set", async () => {
   const restricted = { "pod-security.kubernetes.io/enforce": "restricted" };
   await kube.apply(kinds.Namespace, { metadata: { name, labels: restricted } });
   await install(await formerChart());
@@ -132,7 +132,7 @@ test("an installation is upgraded, goes, comes again with its data, and takes it
   expect(await kube.get(kinds.Namespace, `${name}-berth-builds`)).toBeUndefined();
 }, 900_000);
 
-/** Every object of the release that is there, as `Kind name`. */
+/** Returns every object of the release that exists, as `Kind name`. */
 async function leftovers(): Promise<string[]> {
   const rbac = "rbac.authorization.k8s.io/v1";
   const admission = "admissionregistration.k8s.io/v1";

@@ -28,7 +28,7 @@ type Files = Record<string, string>;
 
 const pack = (files: Files) => archiveOf(Object.entries(files).map(([name, content]) => ({ name, content })));
 
-/** An app that answers with these words and its variable WORD. */
+/** Returns an app that answers with these words and its variable WORD. */
 const saying = (words: string) =>
   `require("node:http").createServer((_, response) => response.end(${JSON.stringify(words)} + (process.env.WORD ?? ""))).listen(process.env.PORT);`;
 
@@ -212,7 +212,7 @@ test.each(states)(
   },
 );
 
-/** Lets the build of a service have begun that much earlier, as nobody can wait for its deadline. */
+/** Moves the start of a service's build into the past, so that its deadline passes. */
 async function passMinutes(serviceId: string, minutes: number): Promise<void> {
   const { namespace } = inject("platform")!;
   const labels = "app.kubernetes.io/component=postgres";
@@ -226,7 +226,7 @@ async function passMinutes(serviceId: string, minutes: number): Promise<void> {
   await call("exec", "-n", namespace, database!.metadata!.name!, "--", "sh", "-c", psql, earlier);
 }
 
-/** Ends all deployer pods at once, as a lost node does, and waits for those that take their places. */
+/** Kills all deployer pods at once, as the loss of a node does, and waits for their replacements. */
 async function killDeployers(): Promise<void> {
   const { namespace } = inject("platform")!;
   const which = { namespace, labels: "app.kubernetes.io/component=deployer" };

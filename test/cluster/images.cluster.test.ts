@@ -18,7 +18,7 @@ beforeAll(async () => {
 
 afterAll(() => space?.remove());
 
-/** Runs an image under the strictest rules of the cluster to its end; gives exit code and output. */
+/** Runs an image under the cluster's strictest rules until it exits; returns exit code and output. */
 async function runImage(name: string, spec: { image: string; command?: string[]; args?: string[] }) {
   const securityContext = {
     allowPrivilegeEscalation: false,
@@ -39,7 +39,7 @@ async function runImage(name: string, spec: { image: string; command?: string[];
   return { code: state.exitCode as number, output: await kube.call("logs", "-n", space.name, name) };
 }
 
-/** The labels of an image, as its registry has them. */
+/** Returns the labels of an image in the registry. */
 async function labelsOf(image: string): Promise<Record<string, string>> {
   const [name, tag] = image.split(":");
   const accept =

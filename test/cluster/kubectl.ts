@@ -4,7 +4,7 @@ import { readRun } from "../support/cluster-run.ts";
 
 export type Kubectl = Awaited<ReturnType<typeof connectKubectl>>;
 
-/** kubectl for the cluster of this run. */
+/** Returns kubectl for the cluster of this run. */
 export async function connectKubectl() {
   const { kubectl, kubeconfig } = await readRun();
   const env = { ...process.env, KUBECONFIG: kubeconfig };
@@ -20,10 +20,10 @@ export async function connectKubectl() {
 
   return {
     call: (...args: string[]) => call(args),
-    /** Bring objects to this state. */
+    /** Applies objects. */
     apply: (...objects: object[]) =>
       call(["apply", "-f", "-"], JSON.stringify({ apiVersion: "v1", kind: "List", items: objects })),
-    /** A new namespace, and how to remove it with everything in it. */
+    /** Creates a namespace; `remove` deletes it with everything in it. */
     async namespace(): Promise<{ name: string; remove: () => Promise<unknown> }> {
       const name = `probe-${randomUUID().slice(0, 8)}`;
       await call(["create", "namespace", name]);

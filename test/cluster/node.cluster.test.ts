@@ -54,13 +54,13 @@ const ready = (...names: string[]) =>
     ...names.map((n) => `pod/${n}`),
   );
 
-/** What a pod gets from another: the first line of the answer, or `nothing` after two seconds. */
+/** Returns what a pod gets from a URL: the answer, or `nothing` after two seconds. */
 async function ask(from: string, url: string): Promise<string> {
   const script = `fetch(${JSON.stringify(url)}, { signal: AbortSignal.timeout(2000) }).then((a) => a.text()).then(console.log, () => console.log("nothing"))`;
   return (await kube.call("exec", "-n", space.name, from, "--", "node", "-e", script)).trim();
 }
 
-/** What the ingress answers for a host. */
+/** Returns the status with which the ingress answers for a host. */
 const visit = (host: string): Promise<number | undefined> =>
   new Promise((resolve, reject) => {
     http

@@ -29,7 +29,7 @@ const names = async (scope: string): Promise<string[]> => {
   const found: string[] = [];
   let cursor = "";
   do {
-    const { body } = await platform.patiently(
+    const { body } = await platform.requestUntilAnswered(
       "GET",
       `${scope}/variables?limit=100&cursor=${encodeURIComponent(cursor)}`,
     );
@@ -40,7 +40,7 @@ const names = async (scope: string): Promise<string[]> => {
   return found;
 };
 
-/** An app whose build takes a while, and which then answers `ready`. */
+/** Returns an app whose build takes 3 s, and which then answers `ready`. */
 async function slowApp(): Promise<Buffer> {
   const dir = await mkdtemp(join(tmpdir(), "berth-slow-"));
   const scripts = { preinstall: "node -e 'setTimeout(() => {}, 3000)'", start: "node server.js" };
@@ -62,13 +62,13 @@ async function slowApp(): Promise<Buffer> {
 type Target = { uploadUrl: string; contentType: string; archiveRef: string };
 
 async function service(name: string): Promise<string> {
-  const { status } = await platform.patiently("POST", `${E}/services`, { name, type: "web" });
+  const { status } = await platform.requestUntilAnswered("POST", `${E}/services`, { name, type: "web" });
   expect([201, 409]).toContain(status);
   return `${E}/services/${name}`;
 }
 
 async function upload(S: string, archive: Buffer): Promise<string> {
-  const { body } = await platform.patiently("POST", `${S}/uploads`, {});
+  const { body } = await platform.requestUntilAnswered("POST", `${S}/uploads`, {});
   const target = body as Target;
   const headers = { "content-type": target.contentType };
   const put = await fetch(target.uploadUrl, { method: "PUT", headers, body: new Uint8Array(archive) });
@@ -77,14 +77,14 @@ async function upload(S: string, archive: Buffer): Promise<string> {
 }
 
 const deployment = async (S: string, version: number) =>
-  (await platform.patiently("GET", `${S}/deployments/${version}`)).body as Deployment;
+  (await platform.requestUntilAnswered("GET", `${S}/deployments/${version}`)).body as Deployment;
 
 test("a process killed during a batch leaves all of it or nothing", async () => {
   for (const [round, delay] of [0, 5, 15, 30, 60].entries()) {
     const set = Array.from({ length: 500 }, (_, i) => ({ name: `R${round}_${i}`, value: "x".repeat(100) }));
-    const E2 = await platform.patiently("POST", `${P}/environments`, { name: `batch-${round}` });
+    const E2 = await platform.requestUntilAnswered("POST", `${P}/environments`, { name: `batch-${round}` });
     const scope = `${P}/environments/${(E2.body as { id: string }).id}`;
-    await platform.patiently("GET", `${scope}/variables`);
+    await platform.requestUntilAnswered("GET", `${scope}/variables`);
     const answered = platform.request("POST", `${scope}/variables/batch`, { set }).then(
       (answer) => answer.status,
       () => 0,
@@ -100,7 +100,7 @@ test("a process killed during a batch leaves all of it or nothing", async () => 
 
 test("an upload cut by a kill leaves nothing, and the next one works", async () => {
   const S = await service("upload");
-  const { body } = await platform.patiently("POST", `${S}/uploads`, {});
+  const { body } = await platform.requestUntilAnswered("POST", `${S}/uploads`, {});
   const target = body as Target;
   const sent = http.request(target.uploadUrl, {
     method: "PUT",
@@ -121,7 +121,7 @@ test("an upload cut by a kill leaves nothing, and the next one works", async () 
   await platform.kill("services/deployer");
   sent.end();
   expect(await over).not.toBe(200);
-  const refused = await platform.patiently("POST", `${S}/deploy-from-archive`, {
+  const refused = await platform.requestUntilAnswered("POST", `${S}/deploy-from-archive`, {
     archiveRef: target.archiveRef,
   });
   expect(refused.status).toBe(422);
@@ -130,7 +130,7 @@ test("an upload cut by a kill leaves nothing, and the next one works", async () 
   await upload(S, await slowApp());
 });
 
-/** Bytes of all files below a folder of the data folder. */
+/** Returns the bytes of all files in a folder of the data folder. */
 async function bytesOf(folder: string): Promise<number> {
   const out = execFileSync("du", ["-sb", join(platform.data, folder)], { encoding: "utf8" });
   const [bytes] = out.split("\t");
@@ -143,7 +143,7 @@ async function bytesOf(folder: string): Promise<number> {
 test("a deployer killed during a build brings the deployment to its end, once", async () => {
   const S = await service("build");
   const archiveRef = await upload(S, await slowApp());
-  const accepted = await platform.patiently("POST", `${S}/deploy-from-archive`, { archiveRef });
+  const accepted = await platform.requestUntilAnswered("POST", `${S}/deploy-from-archive`, { archiveRef });
   expect(accepted.status).toBe(202);
   await eventually("it is building", async () => (await deployment(S, 1)).status === "building");
   await platform.kill("services/deployer");
@@ -152,26 +152,28 @@ test("a deployer killed during a build brings the deployment to its end, once", 
     return (now.healthyAt !== undefined || now.finishedAt !== undefined) && now;
   });
   expect(ended).toMatchObject({ version: 1, status: "applied", errors: [] });
-  const { body } = await platform.patiently("GET", S);
+  const { body } = await platform.requestUntilAnswered("GET", S);
   expect(await open((body as { url: string }).url)).toEqual({ status: 200, body: "ready" });
-  const history = await platform.patiently("GET", `${S}/deployments`);
+  const history = await platform.requestUntilAnswered("GET", `${S}/deployments`);
   expect((history.body as { data: unknown[] }).data).toHaveLength(1);
 });
 
-test("a launcher killed with everything under way goes on at the next start", async () => {
+test("work under way when the launcher was killed is finished after the next start", async () => {
   const S = await service("restart");
   const archiveRef = await upload(S, await slowApp());
-  expect((await platform.patiently("POST", `${S}/deploy-from-archive`, { archiveRef })).status).toBe(202);
+  expect(
+    (await platform.requestUntilAnswered("POST", `${S}/deploy-from-archive`, { archiveRef })).status,
+  ).toBe(202);
   await end(platform.child, "SIGKILL");
   platform = await launch({ dir: platform.data });
   await eventually("it is healthy", async () => (await deployment(S, 1)).healthyAt !== undefined);
-  const { body } = await platform.patiently("GET", S);
+  const { body } = await platform.requestUntilAnswered("GET", S);
   expect((await open((body as { url: string }).url)).body).toBe("ready");
 });
 
-test("gateway and identity come back by themselves", async () => {
+test("gateway and identity are restarted when they were killed", async () => {
   for (const program of ["gateway", "services/identity"]) {
     await platform.kill(program);
-    expect((await platform.patiently("GET", "/me")).status).toBe(200);
+    expect((await platform.requestUntilAnswered("GET", "/me")).status).toBe(200);
   }
 });

@@ -6,7 +6,7 @@ import { eventually } from "../../services/kit/testing/testing.ts";
 import { type Launched, launch, processOf } from "../support/launched.ts";
 
 const MIB = 1024 ** 2;
-/** For what waits for pauses that double while the disk is full. */
+/** For what waits for retries whose pauses double while the disk is full. */
 const PATIENCE = 60_000;
 
 const withMount = test.skipIf(!canMount("Stories of a full disk are"));
@@ -28,14 +28,14 @@ async function project() {
   let n = 0;
   return {
     P,
-    /** Writes a variable of so many bytes; the answer's status. */
+    /** Writes a variable of this size; returns the status. */
     async write(bytes: number): Promise<number> {
       const name = `V${n++}`;
       const { status } = await platform.request("POST", `${P}/variables`, { name, value: "x".repeat(bytes) });
       if (status === 200) written.push(name);
       return status;
     },
-    /** Until every write that was acknowledged is in the audit log, once: events flow, and none was lost. */
+    /** Waits until every acknowledged write is in the audit log, once: events flow, and none was lost. */
     audited: () =>
       eventually(
         "acknowledged writes are in the audit log, once",
@@ -44,7 +44,7 @@ async function project() {
           let cursor = "";
           do {
             const query = `limit=100&action=variable.create&cursor=${encodeURIComponent(cursor)}`;
-            const { body } = await platform.patiently("GET", `${A}/audit-events?${query}`);
+            const { body } = await platform.requestUntilAnswered("GET", `${A}/audit-events?${query}`);
             const page = body as { data: { target: string }[]; page: { nextCursor: string } };
             targets.push(...page.data.map(({ target }) => target));
             cursor = page.page.nextCursor;
@@ -59,14 +59,14 @@ async function project() {
 withMount(
   "a full disk ends no process; reads go on, writes are taken or 503, and no event is lost",
   async () => {
-    // Every request is a line in a log, which the disk has no room for.
+    // Every request writes a line to a log, for which the disk has no room.
     platform = await launch({ disk: { at: "", bytes: 320 * MIB }, env: { LOG_LEVEL: "debug" } });
     disk = join(`/proc/${platform.child.pid}/root`, platform.data);
     const { P, write, audited } = await project();
     expect(await write(1)).toBe(200);
     const before = await pids();
     const statuses = new Set<number>();
-    // Small ones find room that is there already; large ones need more.
+    // Small values fit into pages that exist already; large ones need new ones.
     for (let round = 0; round < 100 || !statuses.has(503); round++) {
       fillDisk(disk);
       statuses.add(await write(round % 2 === 0 ? 10 : 60 * 1024));

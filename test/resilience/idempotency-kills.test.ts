@@ -13,41 +13,41 @@ import { type Answer, type Door, openDoor, refusal } from "../support/door.ts";
 import { end } from "../support/launched.ts";
 import type { Post } from "../support/posts/effects.ts";
 import { posts, routeOf, unhurried } from "../support/posts/posts.ts";
-import { surroundings } from "../support/world.ts";
+import { prepareWorld } from "../support/world.ts";
 
 type Program = Upstream | "gateway" | "other";
 
-let around: Awaited<ReturnType<typeof surroundings>>;
+let deps: Awaited<ReturnType<typeof prepareWorld>>;
 let door: Door;
-/** The platform through a second gateway. */
+/** A client of a second gateway. */
 let other: Door;
 let otherPort: number;
 const processes = new Map<Program, ChildProcess>();
 const pools = {} as Record<Upstream | "gateway", Pool>;
-/** Action and target of the audit records that there have to be once each, in the end. */
+/** Action and target of audit records that must exist once each at the end. */
 const owed: string[][] = [];
 
 beforeAll(async () => {
-  around = await surroundings(unhurried);
+  deps = await prepareWorld(unhurried);
   otherPort = await freePort();
   await Promise.all(upstreamNames.map(run));
   await Promise.all((["gateway", "other"] as const).map(run));
   for (const schema of [...upstreamNames, "gateway"] as const)
-    pools[schema] = createPool(around.database.url(schema));
-  door = await openDoor(around.origin, around.ownerToken);
-  other = await openDoor(`http://127.0.0.1:${otherPort}`, around.ownerToken);
+    pools[schema] = createPool(deps.database.url(schema));
+  door = await openDoor(deps.origin, deps.ownerToken);
+  other = await openDoor(`http://127.0.0.1:${otherPort}`, deps.ownerToken);
 });
 
 afterAll(async () => {
   for (const child of processes.values()) await end(child, "SIGTERM");
   for (const pool of Object.values(pools)) await pool.end();
-  await around?.remove();
+  await deps?.remove();
 });
 
 /** Starts a process of the platform as an operator does, and waits until it is ready. */
 async function run(program: Program): Promise<void> {
   const isGateway = program === "gateway" || program === "other";
-  const env = around.env(isGateway ? "gateway" : program);
+  const env = deps.env(isGateway ? "gateway" : program);
   if (program === "other") env.PORT = String(otherPort);
   const file = resolve(
     import.meta.dirname,
@@ -60,9 +60,9 @@ async function run(program: Program): Promise<void> {
     stdio: ["ignore", "ignore", "inherit"],
   });
   processes.set(program, child);
-  // As long as it takes: several start at once here, and a test has an end of its own.
+  // Without a deadline: several processes start at once, and the test has a time limit.
   for (;;) {
-    if (child.exitCode !== null) throw new Error(`${program} ended with ${child.exitCode} at its start`);
+    if (child.exitCode !== null) throw new Error(`${program} exited with ${child.exitCode} while starting`);
     const ready = await fetch(`http://127.0.0.1:${env.PORT}/readyz`).then(
       (answer) => answer.ok,
       () => false,
@@ -81,7 +81,7 @@ async function kill(program: Program): Promise<void> {
 
 type Sent = { name: string; post: Post; key: string; first: Promise<Answer<never> | undefined> };
 
-/** Makes requests of these RPCs, each under a key of its own; what breaks is undefined. */
+/** Prepares requests of these RPCs; the result sends them, each under its own key. A broken one is undefined. */
 async function sendAll(names: string[], signal?: AbortSignal): Promise<() => Sent[]> {
   const made: [string, Post][] = [];
   for (const name of names) made.push([name, await posts[name]!(door)]);
@@ -92,16 +92,16 @@ async function sendAll(names: string[], signal?: AbortSignal): Promise<() => Sen
     });
 }
 
-const send = (through: Door, { path, body }: Post, key: string, signal?: AbortSignal) =>
-  through.call<never>("POST", path, body, { headers: { "idempotency-key": key }, ...(signal && { signal }) });
+const send = (client: Door, { path, body }: Post, key: string, signal?: AbortSignal) =>
+  client.call<never>("POST", path, body, { headers: { "idempotency-key": key }, ...(signal && { signal }) });
 
 const holdAudited = (upstream: Upstream) =>
   holdCommits({ pool: pools[upstream] }, "insert", "outbox", "new.subject like '%.AuditRecorded.%'");
 
-/** Repeats a request until it is answered; the effect of that answer is the only one. */
-async function oneEffect({ name, post, key }: Sent, through = door): Promise<Answer<never>> {
+/** Repeats a request until it is answered, and checks that the effect of that answer is the only one. */
+async function oneEffect({ name, post, key }: Sent, client = door): Promise<Answer<never>> {
   const answer = await eventually(`${name} is answered`, async () => {
-    const found = await send(through, post, key);
+    const found = await send(client, post, key);
     const wait = found.status >= 500 || found.headers.has("retry-after");
     return !wait && found;
   });
@@ -115,7 +115,7 @@ const audited = Object.keys(posts).filter((name) => !name.includes(",") && name 
 const namesOf = (upstream: Upstream) => audited.filter((name) => routeOf(name).upstream === upstream);
 const changed = upstreamNames.filter((upstream) => namesOf(upstream).length > 0);
 
-// Two invitations wait for each other's commit: both count for who invites.
+// Two invitations wait for each other's commit, because both count towards the inviting user's limit.
 const alternate = (at: number) => namesOf("identity").filter((_, index) => index % 2 === at);
 const together: [Upstream, string[]][] = [
   ["identity", alternate(0)],
@@ -184,7 +184,7 @@ test.each(changed)(
 );
 
 test("each effect is in the audit log once", async () => {
-  // What is audited after all of it arrives after all of it.
+  // Events arrive in order: once these are in the audit log, all before them are.
   for (const name of ["CreateProject", "CreateVariable", "CreateToken"]) {
     const post = await posts[name]!(door);
     const target = post.audited!.target(await door.must("POST", post.path, post.body));

@@ -17,11 +17,11 @@ import { startWorld, type World } from "../support/world.ts";
 let world: World;
 /** A second gateway. */
 let other: Door & { stop: () => Promise<void> };
-/** The ways of the gateways to the services, and of the services to their databases. */
+/** Proxies between the gateways and the services, and between the services and their databases. */
 const toService = {} as Record<Upstream, TcpProxy>;
 const toDatabase = {} as Record<Upstream, TcpProxy>;
 const pools = {} as Record<Upstream, Pool>;
-/** Audit records that there have to be once each, in the end. */
+/** Audit records that must exist once each at the end. */
 const owed: { action: string; target: string }[] = [];
 
 beforeAll(async () => {
@@ -56,7 +56,7 @@ const anyKey = () => randomBytes(8).toString("hex");
 const send = (door: Door, { path, body }: Pick<Post, "path" | "body">, key: string) =>
   door.call<never>("POST", path, body, { headers: { "idempotency-key": key } });
 
-/** The answer is a success, the only effect is its own, and what it owes the audit log is noted. */
+/** Checks that the answer is a success and its effect the only one, and remembers the audit record it owes. */
 async function oneEffect(name: string, post: Post, answer: Answer<never>): Promise<void> {
   const { success } = routeOf(name);
   expect([answer.status, answer.body]).toEqual([post.made ? success : expect.any(Number), expect.anything()]);
@@ -66,8 +66,8 @@ async function oneEffect(name: string, post: Post, answer: Answer<never>): Promi
 }
 
 test("every route that takes a key is among these stories", () => {
-  const told = new Set(Object.keys(posts).map((name) => name.split(",")[0]));
-  expect([...told].sort()).toEqual(keyedRoutes.map((route) => route.rpc.name).sort());
+  const tested = new Set(Object.keys(posts).map((name) => name.split(",")[0]));
+  expect([...tested].sort()).toEqual(keyedRoutes.map((route) => route.rpc.name).sort());
 });
 
 describe("the answer of a service is lost", () => {
@@ -159,7 +159,7 @@ test("the secret of a token that was made is stored nowhere in the clear", async
 });
 
 test("each effect is in the audit log once", async () => {
-  // What is audited after all of it arrives after all of it.
+  // Events arrive in order: once these are in the audit log, all before them are.
   for (const name of ["CreateProject", "CreateVariable", "CreateToken"]) {
     const post = await posts[name]!(world);
     const target = post.audited!.target(await world.must("POST", post.path, post.body));
@@ -176,7 +176,7 @@ test("each effect is in the audit log once", async () => {
 const holdAudited = (upstream: Upstream) =>
   holdCommits({ pool: pools[upstream] }, "insert", "outbox", "new.subject like '%.AuditRecorded.%'");
 
-/** Ends the connections of these backends, which then end what they are at. */
+/** Cuts the connections of these backends, which finish what they are doing. */
 async function cutFrom(proxy: TcpProxy, pool: Pool, pids: number[]): Promise<void> {
   const text = "select client_port as port from pg_stat_activity where pid = any($1)";
   const { rows } = await pool.query<{ port: number }>(text, [pids]);

@@ -13,7 +13,7 @@ afterAll(() => world?.stop());
 
 type Resolved = { data: { name: string }[]; dangling: unknown[] };
 
-test("NATS stands still for half a second while an addon is made: then all goes on, for every project", async () => {
+test("after NATS was suspended for half a second while an addon was created, every project continues", async () => {
   const [stalled, other] = [await world.environment(), await world.environment()];
   await world.must("POST", `${other.E}/services`, { name: "web", type: "web" });
   process.kill(world.nats.pid, "SIGSTOP");

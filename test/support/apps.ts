@@ -17,7 +17,7 @@ export type Deployment = {
   image?: string;
 };
 
-/** The gzipped tarball of an example app, made as a user makes it. */
+/** Returns the gzipped tarball of an example app, packed as a user packs it. */
 export async function archiveOf(app: string, extra: string[] = []): Promise<Buffer> {
   const dir = join(import.meta.dirname, "../apps", app);
   const options = { encoding: "buffer" as const, maxBuffer: 64 * 1024 * 1024 };
@@ -25,7 +25,7 @@ export async function archiveOf(app: string, extra: string[] = []): Promise<Buff
   return stdout;
 }
 
-/** Uploads an archive for a service and deploys it; gives the accepted deployment. */
+/** Uploads an archive for a service and deploys it; returns the accepted deployment. */
 export async function deployArchive(world: Door, S: string, archive: Buffer): Promise<Deployment> {
   const target = await world.must<{
     uploadUrl: string;
@@ -42,7 +42,7 @@ export async function deployArchive(world: Door, S: string, archive: Buffer): Pr
   return world.must<Deployment>("POST", `${S}/deploy-from-archive`, { archiveRef: target.archiveRef });
 }
 
-/** Waits until a deployment of this version is healthy, or failed; gives it. */
+/** Waits until the deployment of this version is healthy or finished, and returns it. */
 export function settled(world: Door, S: string, version: number): Promise<Deployment> {
   return eventually(`version ${version} of ${S} settles`, async () => {
     const found = await world.must<Deployment>("GET", `${S}/deployments/${version}`);
@@ -50,10 +50,10 @@ export function settled(world: Door, S: string, version: number): Promise<Deploy
   });
 }
 
-/** Where the router or ingress of apps listens. */
+/** Returns the address at which the router or ingress of apps listens. */
 export const appsHost = () => inject("platform")?.appsHost ?? "127.0.0.1";
 
-/** GET of an app through the router, by the host of its URL; redirects are not followed. */
+/** GETs an app through the router, by the host of its URL; does not follow redirects. */
 export function open(url: string, path = "/"): Promise<{ status: number; body: string }> {
   const { host, port } = new URL(url);
   return new Promise((resolve, reject) => {

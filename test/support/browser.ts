@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { delimiter, join } from "node:path";
 import { type Browser, chromium, type Page } from "playwright-core";
 
-/** The system's Chromium; undefined where there is none. */
+/** The path of the system's Chromium; undefined when there is none. */
 export const chromiumProgram = (process.env.PATH ?? "")
   .split(delimiter)
   .flatMap((folder) => ["chromium", "chromium-browser", "google-chrome"].map((name) => join(folder, name)))
@@ -21,7 +21,7 @@ export const openBrowser = (): Promise<Browser> =>
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** What axe finds wrong with a page, as `rule: element`. The page's context must have been made with `bypassCSP`. */
+/** Returns axe's violations on a page, as `rule: element`. The page's context needs `bypassCSP`. */
 export async function accessibilityFaults(page: Page): Promise<string[]> {
   await page.evaluate(axe);
   return page.evaluate(async () => {

@@ -7,10 +7,10 @@ export type Answer<T = Record<string, unknown>> = {
 };
 export type Detail = { path: string; reason: string; message: string };
 
-/** The platform as its users see it: its REST API, as the owner of one account. */
+/** A client of the platform's REST API, as the owner of one account. */
 export type Door = Awaited<ReturnType<typeof openDoor>>;
 
-/** Opens the platform that answers at `origin`, as the owner that the token names. */
+/** Returns a client of the platform at `origin`, with the token of an account's owner. */
 export async function openDoor(origin: string, ownerToken: string) {
   const baseUrl = `${origin}/v1`;
 
@@ -34,7 +34,7 @@ export async function openDoor(origin: string, ownerToken: string) {
     return { status: answer.status, headers: answer.headers, body: text ? JSON.parse(text) : {} };
   }
 
-  /** As `call`, and throws unless the answer is a success. */
+  /** Like `call`, but throws unless the request succeeds. */
   async function must<T = Record<string, unknown>>(
     method: string,
     path: string,
@@ -58,7 +58,7 @@ export async function openDoor(origin: string, ownerToken: string) {
     A: `/accounts/${accountId}`,
     call,
     must,
-    /** A project with one environment: their base paths, and that of a service in it. */
+    /** Creates a project with one environment; returns their base paths, and that of a service. */
     async environment(name = `p${randomBytes(4).toString("hex")}`) {
       const project = await must<{ id: string }>("POST", `/accounts/${accountId}/projects`, { name });
       const P = `/accounts/${accountId}/projects/${project.id}`;
@@ -73,7 +73,7 @@ export async function openDoor(origin: string, ownerToken: string) {
         S: (service: string) => `${E}/services/${service}`,
       };
     },
-    /** A new user of the owner's account with this role, signed in. */
+    /** Adds a new user with this role to the owner's account, signed in. */
     member: (role: Role) => bringIn(call, `/accounts/${accountId}`, role),
   };
 }
@@ -87,8 +87,8 @@ type Call = (
 ) => Promise<{ status: number; body: object }>;
 
 /**
- * Somebody new in an account: invited by `call`, which acts as an operator of an installation without mail, joined
- * by the link, and signed in.
+ * Adds a new user to an account, signed in: invited by `call`, which acts as an operator of an installation without
+ * mail, and joined by the link.
  */
 export async function bringIn(call: Call, account: string, role: Role) {
   const email = `${role}-${randomBytes(6).toString("hex")}@example.com`;
@@ -109,7 +109,7 @@ export async function bringIn(call: Call, account: string, role: Role) {
   return { userId: joined.user.id, email, password, token: session.token };
 }
 
-/** Code and reasons of a refusal, for short assertions: `409 variable_exists`, `422 invalid_name`. */
+/** Returns status and reasons of a refusal, or its code, for short assertions: `409 variable_exists`. */
 export function refusal(answer: Answer): string {
   const { error } = answer.body;
   const reasons = (error?.details ?? []).map((detail) => detail.reason);

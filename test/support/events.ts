@@ -6,7 +6,7 @@ export type ServerEvent<T = Record<string, unknown>> = { id: string; event: stri
 
 export type EventSource = Awaited<ReturnType<typeof openEvents>>;
 
-/** Reads server-sent events as a program does: over a connection of its own, which `close` cuts. */
+/** Opens a stream of server-sent events over a separate connection, which `close` cuts. */
 export async function openEvents(
   url: string,
   options: { token: string; lastEventId?: string; accept?: string; method?: string },
@@ -53,14 +53,14 @@ export async function openEvents(
     events,
     port: (request.socket!.address() as AddressInfo).port,
     text: () => text,
-    /** Milliseconds after which the server wants the client back. */
+    /** Milliseconds after which the server asks the client to reconnect. */
     retry: () => (retry === "" ? undefined : Number(retry)),
     comments: () => comments,
     isEnded: () => ended,
     ended: () => eventually("the stream ends", async () => ended),
-    /** The first event that fits, once it has come. */
+    /** Waits for the first event that `fits` accepts. */
     until: <T = Record<string, unknown>>(what: string, fits: (event: ServerEvent<T>) => boolean) =>
-      eventually(`the stream tells that ${what}`, async () =>
+      eventually(`an event arrives: ${what}`, async () =>
         (events as ServerEvent<T>[]).find((event) => fits(event)),
       ),
     pause: () => response.pause(),

@@ -1,6 +1,6 @@
 import type { Door } from "./door.ts";
 
-/** A project with one environment and services of its own, so that tests do not see each other's names. */
+/** Creates a project with one environment and services, so that tests do not see each other's names. */
 export async function freshProject(
   door: Door,
   services: { name: string; type: string }[] = [{ name: "web", type: "web" }],

@@ -5,7 +5,7 @@ import { createLog } from "../../services/kit/log.ts";
 import { readConfig } from "../../services/kit/process/config.ts";
 import { testKeys } from "../../services/kit/testing/testing.ts";
 
-/** A real identity service with one owner, whose token it returns, on a database and a NATS server of a test. */
+/** Starts a real identity service with one owner, on a test's database and NATS server; returns the owner's token too. */
 export async function startIdentity(servers: { databaseUrl: string; natsUrl: string }) {
   const ownerToken = makeToken("pat");
   const env = {

@@ -11,10 +11,10 @@ const root = resolve(import.meta.dirname, "../..");
 
 export type Local = { origin: string; baseUrl: string; ownerToken: string; accountId: string; pid: number };
 
-/** A file system of its own, of so many bytes, at a folder of the data folder. */
+/** A file system of `bytes`, mounted at a folder of the data folder. */
 export type Disk = { at: string; bytes: number };
 
-/** The platform as `npm start` runs it, in a folder of its own: real processes that can be killed. */
+/** The platform as `npm start` runs it, in a folder of its own: real processes, which can be killed. */
 export type Launched = Awaited<ReturnType<typeof launch>>;
 
 export async function launch(options: { dir?: string; disk?: Disk; env?: NodeJS.ProcessEnv } = {}) {
@@ -28,7 +28,7 @@ export async function launch(options: { dir?: string; disk?: Disk; env?: NodeJS.
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, RATE_LIMITS: "off", ...options.env },
   });
-  // A disk of its own is mounted for the platform alone.
+  // The disk is mounted for the platform only.
   const localFile = join(`/proc/${child.pid}/root`, data, "local.json");
   let output = "";
   for (const stream of [child.stdout!, child.stderr!])
@@ -36,7 +36,8 @@ export async function launch(options: { dir?: string; disk?: Disk; env?: NodeJS.
       output += chunk;
     });
   const local = await eventually("the platform is ready", async () => {
-    if (child.exitCode !== null) throw new Error(`the launcher ended with ${child.exitCode}:\n${output}`);
+    if (child.exitCode !== null)
+      throw new Error(`the launcher exited with code ${child.exitCode}:\n${output}`);
     const text = await readFile(localFile, "utf8").catch(() => undefined);
     const found = text ? (JSON.parse(text) as Local) : undefined;
     return found?.pid === child.pid && found;
@@ -50,8 +51,12 @@ export async function launch(options: { dir?: string; disk?: Disk; env?: NodeJS.
     async kill(program: string): Promise<void> {
       process.kill(await processOf(local.pid, `${program}/main.ts`), "SIGKILL");
     },
-    /** A request that waits, for 20 s at most, while a killed process comes back. */
-    async patiently(method: string, path: string, body?: unknown): Promise<{ status: number; body: never }> {
+    /** Repeats a request until it is answered with less than 500, while a killed process restarts. */
+    async requestUntilAnswered(
+      method: string,
+      path: string,
+      body?: unknown,
+    ): Promise<{ status: number; body: never }> {
       return eventually(`${method} ${path} is answered`, async () => {
         const answer = await request(local, method, path, body).catch(() => undefined);
         return answer && answer.status < 500 && answer;
@@ -75,7 +80,7 @@ async function request(local: Local, method: string, path: string, body?: unknow
   return { status: answer.status, body: (text ? JSON.parse(text) : {}) as never };
 }
 
-/** Sends a signal and waits for the end. */
+/** Sends a signal and waits until the process has exited. */
 export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const gone = once(child, "exit");
@@ -83,7 +88,7 @@ export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<
   await gone;
 }
 
-/** Pid of the one descendant whose command line contains a text. */
+/** Returns the pid of the one descendant whose command line contains a text. */
 export async function processOf(ancestor: number, text: string): Promise<number> {
   const found: number[] = [];
   for (const pid of await familyOf(ancestor)) {

@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 
-/** Pids of a process and of everything below it. */
+/** Returns the pids of a process and all its descendants. */
 export async function familyOf(root: number): Promise<number[]> {
   const parents = new Map<number, number>();
   for (const name of await readdir("/proc")) {

@@ -1,5 +1,5 @@
 import fc from "fast-check";
 import { inject } from "vitest";
 
-// What fast-check makes up is decided by the run's seed.
+// The run's seed determines what fast-check generates.
 fc.configureGlobal({ seed: inject("seed") });

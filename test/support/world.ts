@@ -18,7 +18,7 @@ import { testDatabase } from "../../services/kit/testing/testing.ts";
 import { type Door, openDoor } from "./door.ts";
 import { testNats } from "./servers/nats.ts";
 
-/** The whole platform in this process, on servers and folders of its own, seen through its public door. */
+/** The whole platform in this process, with its own servers and folders, used through its public API. */
 export type World = Awaited<ReturnType<typeof startWorld>>;
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -37,14 +37,14 @@ async function loadService(folder: string): Promise<Service> {
 
 const base64Key = () => randomBytes(32).toString("base64");
 
-/** What the environment of a process becomes before it starts: other addresses, say. */
+/** Changes the environment of a process before it starts, such as its addresses. */
 export type Rewire = (service: string, env: Record<string, string>) => Promise<Record<string, string>>;
 
 /**
- * What the platform runs on, for one test: servers and folders of its own, ports, and `env` of each of its
- * processes. `extra` adds environment variables. Rate limits are off unless `extra` sets them.
+ * Prepares what a platform needs for one test: servers, folders and ports of its own, and the environment of each
+ * process (`env`). `extra` adds environment variables. Rate limits are off unless `extra` sets them.
  */
-export async function surroundings(extra: Record<string, string> = {}) {
+export async function prepareWorld(extra: Record<string, string> = {}) {
   const [database, nats, dir] = await Promise.all([
     testDatabase(programs.map(({ name }) => name)),
     testNats(),
@@ -99,10 +99,10 @@ export async function startWorld(
   extra: Record<string, string> = {},
   rewire: Rewire = async (_service, env) => env,
 ) {
-  const around = await surroundings(extra);
-  const { ports, origin, ownerToken, internalKeys, routerPort, dir, database, nats } = around;
+  const deps = await prepareWorld(extra);
+  const { ports, origin, ownerToken, internalKeys, routerPort, dir, database, nats } = deps;
   const logLines: string[] = [];
-  const env = (service: string) => rewire(service, around.env(service));
+  const env = (service: string) => rewire(service, deps.env(service));
   const log = (service: string) => createLog(service, "debug", (line) => void logLines.push(line));
 
   const running = await Promise.all(
@@ -124,12 +124,12 @@ export async function startWorld(
     logLines,
     database,
     nats,
-    /** Everything that the platform's processes have written so far. */
+    /** Returns everything that the platform's processes have logged so far. */
     output: async () => logLines.join("\n"),
     async stop() {
       await gateway.stop();
       await Promise.all(running.map((service) => service.stop()));
-      await around.remove();
+      await deps.remove();
     },
   };
 }
@@ -137,7 +137,7 @@ export async function startWorld(
 declare module "vitest" {
   // biome-ignore lint/style/useConsistentTypeDefinitions: an interface is merged with the library's own.
   interface ProvidedContext {
-    /** The platform that a run on a cluster is about; absent where each file starts its own. */
+    /** The platform under test in a run on a cluster; absent when each file starts its own. */
     platform?: {
       origin: string;
       ownerToken: string;
@@ -146,7 +146,7 @@ declare module "vitest" {
       /** Where the platform's pods run. */
       namespace: string;
     };
-    /** An image with `node`: as the cluster's nodes name it, and as a Dockerfile that is built there does. */
+    /** Images by the names that nodes pull; `nodeToBuildFrom` and `python` are for Dockerfiles built there. */
     clusterImages: {
       node: string;
       nodeToBuildFrom: string;
@@ -159,12 +159,12 @@ declare module "vitest" {
   }
 }
 
-/** What a user story needs: the platform behind its door, and what its processes write. */
+/** What a user story needs: the platform's public API, and the output of its processes. */
 export type Platform = Door & { output: () => Promise<string>; stop: () => Promise<void> };
 
 /**
- * The platform that the run is about, or one started in this process: for stories that hold wherever Berth
- * runs.
+ * Returns the platform under test in a run on a cluster, else one started in this process: for stories that hold
+ * wherever Berth runs.
  */
 export async function openPlatform(): Promise<Platform> {
   const given = inject("platform");
@@ -173,7 +173,7 @@ export async function openPlatform(): Promise<Platform> {
   return { ...door, output: () => outputOf(given.namespace), stop: async () => {} };
 }
 
-/** The log of every container of the platform, those before a restart included. */
+/** Returns the logs of all containers of the platform, including those before a restart. */
 async function outputOf(namespace: string): Promise<string> {
   const { config } = connectKube();
   const core = config.makeApiClient(CoreV1Api);

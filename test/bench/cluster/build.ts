@@ -12,8 +12,8 @@ import { type ClusterBench, type Deployment, server, timeUntil } from "./cluster
 const ROUNDS = 3;
 
 /**
- * An archive with a Dockerfile from its POST until its image is built and pushed, over a pod of the same image,
- * rights and folders in which a shell unpacks, builds and pushes the same by hand.
+ * An archive with a Dockerfile from its POST until its image is built and pushed, compared with a pod of the same
+ * image, permissions and volumes in which a shell unpacks, builds and pushes the same.
  */
 export const build: ClusterBench = {
   names: ["archive-build"],
@@ -31,8 +31,8 @@ export const build: ClusterBench = {
       const posted = performance.now();
       await door.must("POST", `${S}/deploy-from-archive`, { archiveRef });
       const labels = selector({ [label("service")]: made.id, [label("kind")]: "build" });
-      const job = await seen(async () => (await kube.list(Job, { labels })).items[0]);
-      const pod = await seen(async () => (await kube.list(Pod, { labels })).items[0]);
+      const job = await waitFor(async () => (await kube.list(Job, { labels })).items[0]);
+      const pod = await waitFor(async () => (await kube.list(Pod, { labels })).items[0]);
       await timeUntil(async () => {
         const found = await door.must<Deployment>("GET", `${S}/deployments/1`);
         if (found.status === "failed") throw new Error(JSON.stringify(found.errors));
@@ -44,7 +44,7 @@ export const build: ClusterBench = {
       );
       await door.call("DELETE", S, { confirmImpact: true });
 
-      // The archive is in the cluster before the clock runs, as it is in the object store for a build of ours.
+      // The archive is in the cluster before the clock starts, as it is in the object store for Berth's build.
       const namespace = job.metadata!.namespace!;
       const config = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace } };
       await call(
@@ -82,7 +82,7 @@ async function upload(door: Door, S: string, archive: Buffer): Promise<string> {
   return target.archiveRef;
 }
 
-async function seen<T>(find: () => Promise<T | undefined>): Promise<T> {
+async function waitFor<T>(find: () => Promise<T | undefined>): Promise<T> {
   for (;;) {
     const found = await find();
     if (found) return found;
@@ -90,7 +90,7 @@ async function seen<T>(find: () => Promise<T | undefined>): Promise<T> {
   }
 }
 
-/** The pod of a build of ours, with a shell in the place of the program. */
+/** Returns the pod of one of Berth's builds with a shell script in place of its program. */
 function byHand(pod: object, name: string, registry: string): object {
   const { spec, metadata } = structuredClone(pod) as {
     metadata: { namespace: string };

@@ -5,13 +5,13 @@ import type { Kube } from "../../../services/deployer/kube/client.ts";
 import type { Door } from "../../support/door.ts";
 import type { Figure } from "../row.ts";
 
-/** What a row on a cluster needs. */
+/** Rows that are measured on a cluster. */
 export type ClusterBench = {
   names: string[];
   run: (at: { door: Door; kube: Kube; settings: RunSettings; call: Kubectl }) => Promise<Figure[]>;
 };
 
-/** Runs kubectl, with this input; gives what it printed. */
+/** Runs kubectl and returns its output. */
 export type Kubectl = (args: string[], input?: string) => Promise<string>;
 
 export type Deployment = {
@@ -23,10 +23,10 @@ export type Deployment = {
   errors: unknown[];
 };
 
-/** An app that needs nothing but node. */
+/** An app that needs only node. */
 export const server = `require("node:http").createServer((_, r) => r.end("ok")).listen(process.env.PORT);`;
 
-/** A web service of its own that runs `server` from an image. */
+/** Creates a web service that runs `server` from an image; returns its path. */
 export async function imageService(door: Door, E: string): Promise<string> {
   const name = `app-${randomBytes(4).toString("hex")}`;
   const config = { command: `node -e '${server}'`, minReadySeconds: 0 };
@@ -34,7 +34,7 @@ export async function imageService(door: Door, E: string): Promise<string> {
   return `${E}/services/${name}`;
 }
 
-/** Milliseconds from now until `probe` says yes, looked at every 25 ms. */
+/** Returns the milliseconds until `probe` returns true, called every 25 ms. */
 export async function timeUntil(probe: () => Promise<boolean>): Promise<number> {
   const begun = performance.now();
   while (!(await probe())) {

@@ -5,7 +5,7 @@ import { type ClusterBench, imageService, isHealthy, timeUntil } from "./cluster
 
 const ROUNDS = 5;
 
-/** POST of an image until it is healthy, over `kubectl apply` of the very same objects until they are available. */
+/** POST of an image until it is healthy, compared with `kubectl apply` of the same objects until they are available. */
 export const imageDeploy: ClusterBench = {
   names: ["image-deploy"],
   run: async ({ door, kube, settings, call }) => {
@@ -56,7 +56,7 @@ export const imageDeploy: ClusterBench = {
 
 type Made = { metadata?: { name?: string; labels?: object; annotations?: object } };
 
-/** An object as somebody would write it down: without what the cluster added, and bound to no namespace. */
+/** Returns an object as written by hand: without its namespace and what the cluster added. */
 function bare(kind: { apiVersion: string; kind: string }, made: Made): object {
   const { name, labels, annotations } = made.metadata ?? {};
   const { apiVersion, kind: kindName } = kind;

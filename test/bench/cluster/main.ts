@@ -13,7 +13,7 @@ import type { ClusterBench, Kubectl } from "./cluster.ts";
 import { imageDeploy } from "./image-deploy.ts";
 import { many } from "./many.ts";
 
-// What Berth takes on a cluster over what the cluster itself takes for the same, in one run.
+// The time Berth takes on a cluster, compared with what the cluster itself takes for the same, in one run.
 const benches: ClusterBench[] = [imageDeploy, build, many];
 
 const { values } = parseArgs({ options: { json: { type: "string" }, only: { type: "string" } } });

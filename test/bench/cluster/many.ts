@@ -4,7 +4,7 @@ import { type ClusterBench, imageService, isHealthy, timeUntil } from "./cluster
 const SERVICES = 20;
 const ROUNDS = 3;
 
-/** Twenty services deployed at once until the last is healthy, over one. */
+/** Twenty services deployed at once until the last is healthy, compared with one. */
 export const many: ClusterBench = {
   names: ["deploy-20-services"],
   run: async ({ door, settings }) => {
@@ -14,7 +14,7 @@ export const many: ClusterBench = {
       const paths = await Promise.all(Array.from({ length: count }, () => imageService(door, E)));
       const posted = performance.now();
       await Promise.all(paths.map((S) => door.must("POST", `${S}/deploy`, { image })));
-      // One after the other: the last one ends it, and asking for all at once takes the time of what is measured.
+      // One after the other: the last one decides, and polling all at once would slow down what is measured.
       for (const S of paths) await timeUntil(() => isHealthy(door, S, 1));
       const taken = performance.now() - posted;
       await Promise.all(paths.map((S) => door.call("DELETE", S, { confirmImpact: true })));

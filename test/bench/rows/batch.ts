@@ -5,7 +5,7 @@ import { scratchDatabase } from "../scratch.ts";
 
 const ROUNDS = 15;
 
-/** A batch of 500 names over HTTP against one raw multi-row upsert of 500 sealed values, in turns. */
+/** A batch of 500 names over HTTP, compared with one raw multi-row upsert of 500 sealed values, alternating. */
 export const batch: Bench = {
   names: ["batch-500"],
   run: async (platform) => {

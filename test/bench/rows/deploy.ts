@@ -9,12 +9,12 @@ import { type Bench, median } from "../row.ts";
 
 const ROUNDS = 15;
 const MIN_READY_MS = 1_000;
-/** Folder of the example app that is deployed. */
+/** The folder of the example app. */
 export const app = join(import.meta.dirname, "../../apps/node");
 
 /**
- * The example node app from POST deploy-from-archive to `healthyAt`, without the second that a release
- * must have been up, over unpacking the same archive and starting it by hand until it answers.
+ * The example node app from POST deploy-from-archive to `healthyAt`, less the second that a release must be up,
+ * compared with unpacking the same archive and starting it by hand until it answers.
  */
 export const deploy: Bench = {
   names: ["deploy-node-app"],
@@ -32,7 +32,7 @@ export const deploy: Bench = {
   },
 };
 
-/** Paths of a new web service and of its project. */
+/** Creates a web service; returns its path and that of its project. */
 async function service(platform: Platform): Promise<{ project: string; S: string }> {
   const projects = `/accounts/${platform.accountId}/projects`;
   const name = `deploy-${Date.now() % 1e9}`;
@@ -47,7 +47,7 @@ async function service(platform: Platform): Promise<{ project: string; S: string
 
 async function byBerth(platform: Platform, S: string, archive: Buffer, version: number): Promise<number> {
   const posted = await deployArchive(platform, S, archive);
-  // It cannot be healthy earlier, and asking takes time from what is measured.
+  // It cannot be healthy earlier, and polling would slow down what is measured.
   await new Promise((resolve) => setTimeout(resolve, MIN_READY_MS));
   for (;;) {
     const found = await platform.call<{ healthyAt?: string; status: string }>(
@@ -60,7 +60,7 @@ async function byBerth(platform: Platform, S: string, archive: Buffer, version: 
   }
 }
 
-/** Uploads the archive and deploys it; gives the time of the POST that deploys, in ms since 1970. */
+/** Uploads the archive and deploys it; returns the time of the POST that deploys, in ms since 1970. */
 export async function deployArchive(platform: Platform, S: string, archive: Buffer): Promise<number> {
   type Target = { uploadUrl: string; contentType: string; archiveRef: string };
   const target = await platform.call<Target>("POST", `${S}/uploads`, {});

@@ -13,10 +13,10 @@ import { scratchDatabase } from "../scratch.ts";
 
 const PER_SECOND = 500;
 const SECONDS = 10;
-/** Those of the first second only open connections and warm up what is measured. */
+/** Events of the first second only open connections and warm up. */
 const COUNT = PER_SECOND * (1 + SECONDS);
 
-/** From the commit of an event to its committed effect in a consumer, at a steady 500 events a second. */
+/** From the commit of an event to its committed effect in a consumer, at a steady 500 events per second. */
 export const events: Bench = {
   names: ["event-commit-to-effect-p99"],
   run: async (platform) => {
@@ -35,7 +35,7 @@ export const events: Bench = {
     let left = COUNT;
     const all = Promise.withResolvers<void>();
     const handler = on(MemberRemovedSchema, async (_tx, { userId }) => {
-      // Handled before the emitter saw its own commit: no time at all.
+      // An event handled before the emitter saw its own commit took no time.
       taken.push(Math.max(0, performance.now() - (committed.get(userId) ?? performance.now())));
       if (--left === 0) all.resolve();
     });

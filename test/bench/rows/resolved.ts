@@ -13,8 +13,8 @@ const MS = 2_500;
 const CONNECTIONS = 16;
 
 /**
- * Requests per second of GET resolved-variables (50 entries, 10 sensitive) through gateway and service
- * over those of the hand-written floor, in turns; and of its 304 answer over the floor's full answer.
+ * Requests per second of GET resolved-variables (50 entries, 10 sensitive) through gateway and service, compared with
+ * those of the hand-written floor, alternating; and of its 304 answer compared with the floor's full answer.
  */
 export const resolved: Bench = {
   names: ["resolved-variables", "resolved-variables-304"],
@@ -91,6 +91,6 @@ async function startFloor(url: string) {
     env: { PATH: process.env.PATH, DATABASE_URL: url },
   });
   const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
-  const told = JSON.parse(line) as { origin: string; path: string; token: string };
-  return { ...told, stop: () => child.kill("SIGKILL") };
+  const floor = JSON.parse(line) as { origin: string; path: string; token: string };
+  return { ...floor, stop: () => child.kill("SIGKILL") };
 }

@@ -12,12 +12,12 @@ import { app, deployArchive } from "./deploy.ts";
 const SERVICES = 50;
 const ROUNDS = 3;
 const DEBOUNCE_MS = 2_000;
-/** How many requests prepare the services at once. */
+/** How many services are prepared concurrently. */
 const AT_ONCE = 10;
 
 /**
- * 50 services run and a project's variable changes: until every one of them answers with the new value, less
- * the quiet time before a change is taken, over starting the same 50 processes by a script until they answer.
+ * From a change of a project's variable until all 50 running services answer with the new value, less the debounce
+ * time, compared with starting the same 50 processes by a script until they answer.
  */
 export const roll: Bench = {
   names: ["roll-50-services"],
@@ -39,7 +39,7 @@ export const roll: Bench = {
   },
 };
 
-/** Deploys the services; gives the path of their project and where each answers. */
+/** Deploys the services; returns the path of their project and their URLs. */
 async function prepare(platform: Platform): Promise<{ project: string; urls: URL[] }> {
   const projects = `/accounts/${platform.accountId}/projects`;
   const { id } = await platform.call<{ id: string }>("POST", projects, { name: `roll-${Date.now() % 1e9}` });
@@ -55,7 +55,7 @@ async function prepare(platform: Platform): Promise<{ project: string; urls: URL
   const deployNext = async () => {
     for (let name = names.pop(); name; name = names.pop()) {
       const S = `${E}/services/${name}`;
-      // A script has no second in which a release must have been up.
+      // The script does not wait until a process has been up for a second either.
       await platform.call("POST", `${E}/services`, { name, type: "web", config: { minReadySeconds: 0 } });
       await deployArchive(platform, S, archive);
       urls.push(new URL(await urlOf(platform, S)));
@@ -112,7 +112,7 @@ async function anyApp(platform: Platform): Promise<boolean> {
   return (await Promise.all(commands)).some((command) => command.includes("\0server.js"));
 }
 
-/** Asks one after the other, each until it answers with the value: the last to do so ends it. */
+/** Waits until every URL answers with the value. */
 async function allAnswer(urls: URL[], value: string): Promise<void> {
   for (const url of urls) while (!(await greeting(url)).startsWith(`${value}\n`)) await delay(5);
 }

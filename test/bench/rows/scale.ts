@@ -8,8 +8,8 @@ const MANY = 1_000_000;
 const ROUNDS = 40;
 
 /**
- * Latency of a page of variables, of resolved variables and of a page of deployment history with a
- * million rows of others in the tables, over that with a thousand.
+ * Latency of a page of variables, of resolved variables and of a page of deployment history with a million other rows
+ * in the tables, compared with that with a thousand.
  */
 export const scale: Bench = {
   names: ["variables-page-1m-rows", "resolved-variables-1m-rows", "deployment-history-1m-rows"],
@@ -52,7 +52,7 @@ async function seed(platform: Platform) {
   return { P, E, S: `${E}/services/web` };
 }
 
-/** Rows of scopes and services that nobody asks for, 100 to each. */
+/** Inserts rows of scopes and services that are never read, 100 for each. */
 async function fill(client: pg.Client, from: number, to: number): Promise<void> {
   const range = [from, to - 1];
   await client.query(
@@ -78,7 +78,7 @@ async function fill(client: pg.Client, from: number, to: number): Promise<void> 
   await client.query("analyze");
 }
 
-/** Median latency of each path, asked for in turns after a write, so that nothing is answered from memory. */
+/** Returns the median latency of each path, requested after a write, so that no answer comes from a cache. */
 async function latencies(platform: Platform, E: string, paths: string[]): Promise<number[]> {
   const taken = paths.map((): number[] => []);
   for (let round = 0; round < ROUNDS; round++) {

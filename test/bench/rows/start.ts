@@ -1,7 +1,7 @@
 import { residentMiB } from "../platform.ts";
 import type { Bench } from "../row.ts";
 
-/** `npm start` on an empty folder until it is ready, and what the whole platform then holds in memory. */
+/** The time of `npm start` on an empty folder until it is ready, and the memory of the whole platform then. */
 export const start: Bench = {
   names: ["start-to-ready", "resident-memory"],
   run: async (platform) => [

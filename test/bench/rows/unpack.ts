@@ -14,7 +14,7 @@ const ROUNDS = 3;
 const FOLDERS = 1000;
 const FILES = 100;
 
-/** An archive of 100 000 small files unpacked as a build does it, over `tar -xzf`, in turns. */
+/** Unpacking an archive of 100 000 small files as a build does, compared with `tar -xzf`, alternating. */
 export const unpack: Bench = {
   names: ["unpack-100k"],
   run: async () => {
@@ -39,7 +39,7 @@ export const unpack: Bench = {
   },
 };
 
-/** How long it takes, in ms, with an empty folder that is removed afterwards. */
+/** Returns how long `work` takes in an empty folder, in ms. */
 async function timed(folder: string, work: (target: string) => Promise<unknown>): Promise<number> {
   const target = join(folder, "target");
   await mkdir(target);

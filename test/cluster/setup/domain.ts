@@ -1,2 +1,2 @@
-/** Of the platform's and the apps' names in tests. */
+/** The domain of the platform's and the apps' host names in tests. */
 export const testDomain = "berth.test";

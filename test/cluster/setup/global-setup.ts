@@ -3,7 +3,7 @@ import type { TestProject } from "vitest/node";
 import { readRun } from "../../support/cluster-run.ts";
 import { install } from "./install.ts";
 
-/** The platform that this run is about: the chart of this tree, installed in a namespace of its own. */
+/** Installs this repository's chart in a namespace of its own: the platform under test in this run. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const run = await readRun();
   const pull = (image: keyof typeof run.images) => `${run.registry.pull}/${run.images[image]}`;
@@ -18,7 +18,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     python: push("python"),
   });
   project.provide("patienceMs", 120_000);
-  // For work on one test that needs no platform: minutes are saved.
+  // Saves minutes when working on a test that needs no platform.
   if (process.env.BERTH_CLUSTER_PLATFORM === "off") return async () => {};
   const installed = await install(run, `test-${randomUUID().slice(0, 8)}`);
   project.provide("platform", installed.platform);

@@ -16,7 +16,7 @@ export type Installed = {
 
 const chart = resolve(import.meta.dirname, "../../../helm/berth");
 
-/** Install the chart of this tree, with images of this run, into a new namespace; its uninstall leaves nothing. */
+/** Installs this repository's chart with the images of the run into a new namespace; `uninstall` leaves nothing. */
 export async function install(run: RunSettings, namespace: string): Promise<Installed> {
   const env = { ...process.env, KUBECONFIG: run.kubeconfig };
   const call = async (program: string, args: string[]) => {
@@ -25,7 +25,7 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
   };
   const kubectl = (...args: string[]) => call(run.kubectl, args);
   const ownerToken = makeToken("pat");
-  const release = namespace; // Objects of the whole cluster carry its name.
+  const release = namespace; // Cluster-wide objects are named after it.
   const dir = await mkdtemp(join(tmpdir(), "berth-install-"));
   const uninstall = async () => {
     await call(run.helm, [
@@ -58,9 +58,9 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
       "--timeout=5m",
     ]);
   } catch (error) {
-    const said = await reasons(kubectl, namespace).catch(String);
+    const reasons = await explain(kubectl, namespace).catch(String);
     await uninstall().catch(() => {});
-    throw new Error(`The chart could not be installed.\n${said}`, { cause: error });
+    throw new Error(`The chart could not be installed.\n${reasons}`, { cause: error });
   } finally {
     await rm(dir, { recursive: true, force: true });
   }
@@ -71,8 +71,8 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
   };
 }
 
-/** What tells why pods are not ready: their states, warnings, and the last lines of each. */
-async function reasons(kubectl: (...args: string[]) => Promise<string>, namespace: string): Promise<string> {
+/** Returns why pods are not ready: their states, warnings, and the last lines of each. */
+async function explain(kubectl: (...args: string[]) => Promise<string>, namespace: string): Promise<string> {
   const inIt = ["-n", namespace];
   const pods = await kubectl("get", "pods", ...inIt);
   const warnings = await kubectl("get", "events", ...inIt, "--field-selector=type=Warning");
@@ -95,7 +95,7 @@ function ownerSecret(namespace: string, token: string) {
   };
 }
 
-/** What this cluster is, and sizes for a small machine; everything else is the chart's default. */
+/** Returns values for this cluster and a small machine; everything else is the chart's default. */
 async function valuesFor(run: RunSettings, namespace: string) {
   const image = (name: keyof RunSettings["images"], registry = run.registry.pull) => {
     const [path, tag] = run.images[name].split(":");
@@ -118,7 +118,7 @@ async function valuesFor(run: RunSettings, namespace: string) {
     database: server("postgres"),
     nats: server("nats"),
     objectStore: { ...server("versitygw"), publicUrl: `http://${namespace}-objects.${testDomain}` },
-    // The one that holds the base images of builds as well: a build speaks plain HTTP with one registry alone.
+    // The registry that also holds the builds' base images: a build may use plain HTTP with only one registry.
     registry: {
       ...server("registry"),
       bundled: false,
@@ -146,7 +146,7 @@ async function valuesFor(run: RunSettings, namespace: string) {
       resources: { requests: { cpu: "50m", memory: "256Mi" } },
       egress: [
         { cidr: "0.0.0.0/0", except: ["10.0.0.0/8"], ports: [80, 443] },
-        // The registry that holds base images, and servers of tests on this machine.
+        // The registry with base images, and test servers on this machine.
         { cidr: `${run.registry.push.split(":")[0]}/32`, ports: [Number(run.registry.push.split(":")[1])] },
         { cidr: `${run.host}/32`, ports: [] },
       ],

@@ -4,7 +4,7 @@ import { testDomain } from "./domain.ts";
 
 const lookup = dns.lookup;
 
-/** Names of the test's domain lead to this address from now on: nobody's name server knows them. */
+/** Makes this process resolve the names of the test domain, which no name server knows, to an address. */
 export function resolveTo(address: string): void {
   dns.lookup = ((name: string, options: dns.LookupOptions, callback: (...answer: unknown[]) => void) => {
     if (typeof options === "function" || !`.${name}`.endsWith(`.${testDomain}`))

@@ -5,22 +5,22 @@ import type { Door } from "../door.ts";
 
 export type Made = { id: string; [member: string]: unknown };
 
-/** A request that has not been made yet, and how its effect is recognised. */
+/** A request to make, and how to recognise its effect. */
 export type Post = {
   path: string;
   body: unknown;
-  /** What names the effect in an answer. */
+  /** Returns what identifies the effect in an answer. */
   named: (answer: Made) => string;
-  /** The names of all effects that this request has had, where there is a list of them. */
+  /** Lists what identifies all effects of this request, where the API has such a list. */
   made?: () => Promise<string[]>;
-  /** The audit record of the effect; absent where nothing is changed. */
+  /** The audit record of the effect; absent when nothing is changed. */
   audited?: { action: string; target: (answer: Made) => string };
 };
 
-export const any = (prefix: string) => `${prefix}${randomBytes(6).toString("hex")}`;
+export const unique = (prefix: string) => `${prefix}${randomBytes(6).toString("hex")}`;
 export const byId = (answer: Made) => answer.id;
 
-/** Ids of the entries of a list that fit. */
+/** Returns a function that lists the ids of the entries that `fits` accepts. */
 export const listed = (door: Door, path: string, fits: (one: Made) => boolean) => async () =>
   (await door.must<{ data: Made[] }>("GET", `${path}?limit=100`)).data.filter(fits).map(byId);
 
@@ -28,11 +28,11 @@ export const created = (action: string) => ({ action, target: byId });
 
 export const page = (text: string) => archiveOf([{ name: "index.html", content: text }]);
 
-/** An invitation of the caller's to an account of somebody else's. */
+/** Invites the caller to another user's account. */
 export async function invited(door: Door): Promise<{ id: string; accountId: string }> {
   const { token } = await door.member("reader");
   const { email } = await door.must<{ email: string }>("GET", "/me");
-  const { id: accountId } = await door.must<Made>("POST", "/accounts", { handle: any("h") }, token);
+  const { id: accountId } = await door.must<Made>("POST", "/accounts", { handle: unique("h") }, token);
   const { id } = await door.must<Made>(
     "POST",
     `/accounts/${accountId}/members`,
@@ -44,7 +44,7 @@ export async function invited(door: Door): Promise<{ id: string; accountId: stri
 
 const lives = new WeakMap<Door, Map<string, Promise<string>>>();
 
-/** A web service, made once for each name, in which so many versions were live. */
+/** Returns the path of a web service on which `versions` versions have been live, created once for each name. */
 export function liveService(door: Door, name: string, versions: number): Promise<string> {
   const known = lives.get(door) ?? new Map<string, Promise<string>>();
   lives.set(door, known);
@@ -63,7 +63,7 @@ export function liveService(door: Door, name: string, versions: number): Promise
   return service;
 }
 
-/** How a deployment of a service is recognised among those that it has from now on. */
+/** Returns how to recognise a deployment of a service that is created after this call. */
 export async function deploying(door: Door, S: string): Promise<Pick<Post, "named" | "made" | "audited">> {
   const before = new Set(await listed(door, `${S}/deployments`, () => true)());
   const made = listed(door, `${S}/deployments`, ({ id }) => !before.has(id));

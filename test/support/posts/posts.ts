@@ -4,7 +4,6 @@ import { type Deployment, deployArchive, settled } from "../apps.ts";
 import { archiveOf } from "../archives.ts";
 import type { Door } from "../door.ts";
 import {
-  any,
   byId,
   created,
   deploying,
@@ -14,34 +13,38 @@ import {
   type Made,
   type Post,
   page,
+  unique,
 } from "./effects.ts";
 
-/** The REST routes that take an Idempotency-Key, one of each RPC. */
+/** The REST routes that take an Idempotency-Key, one for each RPC. */
 export const keyedRoutes = allRoutes().filter(
   (route, at, all) =>
     route.method === "POST" && !route.isPublic && all.findIndex((other) => other.rpc === route.rpc) === at,
 );
 
-/** Of a platform whose commits are held by a test: however long that is, the database ends none of them. */
+/** For a platform whose commits a test holds: the database cancels none of them. */
 export const unhurried = { DATABASE_LOCK_TIMEOUT_MS: "0", DATABASE_STATEMENT_TIMEOUT_MS: "0" };
 
-/** A request for each RPC that takes a key, and for what it answers in another way; more words tell those apart. */
+/**
+ * A request for each RPC that takes a key, by the RPC's name. An RPC that answers in several ways has several, with
+ * words after a comma.
+ */
 export const posts: Record<string, (door: Door) => Promise<Post>> = {
   async CreateAccount(door) {
-    const handle = any("h");
+    const handle = unique("h");
     const made = listed(door, "/accounts", (one) => one.handle === handle);
     return { path: "/accounts", body: { handle }, named: byId, made, audited: created("account.create") };
   },
 
   async InviteMember(door) {
-    const email = `${any("m")}@example.com`;
+    const email = `${unique("m")}@example.com`;
     const made = listed(door, `${door.A}/invitations`, (one) => one.email === email);
     const body = { email, role: "reader" };
     return { path: `${door.A}/members`, body, named: byId, made, audited: created("invitation.create") };
   },
 
   async ResendInvitation(door) {
-    const body = { email: `${any("m")}@example.com`, role: "reader" };
+    const body = { email: `${unique("m")}@example.com`, role: "reader" };
     const { id } = await door.must<Made>("POST", `${door.A}/members`, body);
     const audited = { action: "invitation.resend", target: () => id };
     const named = (answer: Made) => String(answer.link);
@@ -62,13 +65,13 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
   },
 
   async CreateToken(door) {
-    const name = any("t");
+    const name = unique("t");
     const made = listed(door, "/me/tokens", (one) => one.name === name);
     return { path: "/me/tokens", body: { name }, named: byId, made, audited: created("token.created") };
   },
 
   async CreateProject(door) {
-    const name = any("p");
+    const name = unique("p");
     const path = `${door.A}/projects`;
     const made = listed(door, path, (one) => one.name === name);
     return { path, body: { name }, named: byId, made, audited: created("project.create") };
@@ -152,12 +155,12 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
   },
 
   async RestartService(door) {
-    const S = await liveService(door, any("restart"), 1);
+    const S = await liveService(door, unique("restart"), 1);
     return { path: `${S}/restart`, body: {}, named: byId, audited: created("service.restart") };
   },
 
   async CancelDeployment(door) {
-    const S = await liveService(door, any("cancel"), 0);
+    const S = await liveService(door, unique("cancel"), 0);
     const scripts = { build: "sleep 600", start: "node server.js" };
     const content = JSON.stringify({ name: "slow", scripts });
     const { version } = await deployArchive(door, S, await archiveOf([{ name: "package.json", content }]));
@@ -168,7 +171,7 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
   async CreateVariable(door) {
     const { P } = await door.environment();
     const path = `${P}/variables`;
-    const name = any("V");
+    const name = unique("V");
     const body = { name, value: "one" };
     const audited = { action: "variable.create", target: () => name };
     return { path, body, named: byId, made: listed(door, path, () => true), audited };
@@ -185,7 +188,7 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
 
   async RevealVariable(door) {
     const { P } = await door.environment();
-    const [name, value] = [any("V"), any("secret")];
+    const [name, value] = [unique("V"), unique("secret")];
     await door.must("POST", `${P}/variables`, { name, value, sensitive: true });
     const audited = { action: "variable.reveal", target: () => name };
     return {
@@ -197,5 +200,5 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
   },
 };
 
-/** The route of a request by its name in `posts`. */
+/** Returns the route of a request by its name in `posts`. */
 export const routeOf = (name: string) => keyedRoutes.find((route) => route.rpc.name === name.split(",")[0])!;

@@ -5,16 +5,16 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
-/** Files of a commit by their paths; `{ link }` is a symbolic link. */
+/** The files of a commit by path; `{ link }` is a symbolic link. */
 export type GitFiles = Record<string, string | { link: string }>;
 
-/** A git server over HTTP, and its repositories' working copies. */
+/** A git server over HTTP, with working copies of its repositories. */
 export type GitServer = Awaited<ReturnType<typeof startGitServer>>;
 
 /**
- * Starts `git http-backend` behind an HTTP server. Paths: `/NAME.git` answers anybody, or after `protect`
- * only who knows the password; `/hangs/…` takes requests and never answers; `/fails/…` refuses with the
- * text given to `fail`; `/moved/…` redirects to `redirectTo`.
+ * Starts `git http-backend` behind an HTTP server. `/NAME.git` is public, or after `protect` needs a password;
+ * `/hangs/…` never answers; `/fails/…` refuses with the text given to `fail`; `/moved/…` redirects to the origin given
+ * to `redirect`.
  */
 export async function startGitServer(host = "127.0.0.1") {
   const root = mkdtempSync(join(tmpdir(), "berth-git-"));
@@ -42,12 +42,12 @@ export async function startGitServer(host = "127.0.0.1") {
     const password = passwords.get(name);
     const [, given = ""] = /^Basic (.+)$/.exec(headers.authorization ?? "") ?? [];
     if (password !== undefined && !Buffer.from(given, "base64").toString().endsWith(`:${password}`)) {
-      // As some do, it tells what it was sent.
+      // Some servers repeat what they were sent.
       response.writeHead(401, { "www-authenticate": 'Basic realm="git"', "content-type": "text/plain" });
       response.end(`not allowed: ${Buffer.from(given, "base64")}\n`);
       return;
     }
-    backend(root, request, response);
+    runBackend(root, request, response);
   });
   await new Promise<void>((resolve) => server.listen(0, host, resolve));
   const { port } = server.address() as AddressInfo;
@@ -76,39 +76,39 @@ export async function startGitServer(host = "127.0.0.1") {
     watch: (watch: (typeof watchers)[number]) => void watchers.push(watch),
     /** Runs git in a repository's working copy. */
     git,
-    /** Makes a repository with one commit on `main`; gives the commit. */
+    /** Creates a repository with one commit on `main`; returns the commit. */
     create(name: string, files: GitFiles): string {
       execFileSync("git", ["init", "--quiet", "--bare", join(root, `${name}.git`)]);
       mkdirSync(join(root, `${name}.work`));
       git(name, "init", "--quiet", "--initial-branch=main");
       return this.commit(name, files);
     },
-    /** Adds a commit with these files, on this branch; gives the commit. */
+    /** Adds a commit with these files to a branch; returns the commit. */
     commit(name: string, files: GitFiles, branch = "main"): string {
       if (git(name, "branch", "--list", branch) === "") git(name, "checkout", "--quiet", "-B", branch);
       else git(name, "checkout", "--quiet", branch);
       for (const [path, content] of Object.entries(files)) {
-        const place = join(root, `${name}.work`, path);
-        mkdirSync(dirname(place), { recursive: true });
-        if (typeof content === "string") writeFileSync(place, content);
-        else symlinkSync(content.link, place);
+        const file = join(root, `${name}.work`, path);
+        mkdirSync(dirname(file), { recursive: true });
+        if (typeof content === "string") writeFileSync(file, content);
+        else symlinkSync(content.link, file);
       }
       git(name, "add", "--all");
       git(name, "commit", "--quiet", "--allow-empty", "--message", "a commit");
       return this.push(name, branch);
     },
-    /** Brings a branch of the working copy to the server; gives its commit. */
+    /** Pushes a branch of the working copy to the server; returns its commit. */
     push(name: string, branch = "main"): string {
       git(name, "push", "--quiet", "--force", join(root, `${name}.git`), branch);
       return git(name, "rev-parse", branch);
     },
-    /** From now on a repository wants this password. */
+    /** Requires this password for a repository. */
     protect: (name: string, password: string) => void passwords.set(name, password),
-    /** What `/fails/…` says. */
+    /** Sets the text with which `/fails/…` refuses. */
     fail(text: string) {
       failure = text;
     },
-    /** Where `/moved/…` leads. */
+    /** Sets the origin that `/moved/…` redirects to. */
     redirect(origin: string) {
       redirectTo = origin;
     },
@@ -120,8 +120,8 @@ export async function startGitServer(host = "127.0.0.1") {
   };
 }
 
-/** One request to the CGI program. */
-function backend(root: string, request: IncomingMessage, response: ServerResponse): void {
+/** Answers a request with the CGI program. */
+function runBackend(root: string, request: IncomingMessage, response: ServerResponse): void {
   const { pathname, search } = new URL(request.url ?? "/", "http://git.test");
   const { headers } = request;
   const child = spawn("git", ["http-backend"], {
@@ -141,7 +141,7 @@ function backend(root: string, request: IncomingMessage, response: ServerRespons
     },
     stdio: ["pipe", "pipe", "ignore"],
   });
-  child.stdin.on("error", () => {}); // it need not read all
+  child.stdin.on("error", () => {}); // it may exit without reading everything
   request.pipe(child.stdin);
   let head = Buffer.alloc(0);
   child.stdout.on("data", function first(chunk: Buffer) {

@@ -13,26 +13,26 @@ import { programsDir } from "../../../services/kit/process/program.ts";
 declare module "vitest" {
   // biome-ignore lint/style/useConsistentTypeDefinitions: an interface is merged with the library's own.
   interface ProvidedContext {
-    /** A superuser's URL of the run's PostgreSQL, database `postgres`. */
+    /** The superuser's URL of the database `postgres` in the run's PostgreSQL. */
     postgresAdminUrl: string;
     /** URL, with credentials, of the run's NATS with JetStream. */
     natsUrl: string;
-    /** A redis-server or valkey-server, where one was found or could be fetched. */
+    /** A redis-server or valkey-server, if one was found or could be fetched. */
     redisProgram?: string;
-    /** What random tests begin with: another one in each run, or that of TEST_SEED. */
+    /** The seed of random tests: a new one for each run, or TEST_SEED. */
     seed: number;
-    /** How long a test waits for what must happen; 60 s where a run does not say. */
+    /** How long a test waits for what must happen; 60 s by default. */
     patienceMs?: number;
   }
 }
 
 /**
- * One PostgreSQL and one NATS for the whole test run, or those of BERTH_TEST_POSTGRES_URL and
- * BERTH_TEST_NATS_URL. A test makes its own database and streams in them.
+ * Starts one PostgreSQL and one NATS for the whole test run, or uses those of BERTH_TEST_POSTGRES_URL and
+ * BERTH_TEST_NATS_URL. Each test creates its own database and streams in them.
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const seed = Number(process.env.TEST_SEED || randomInt(2 ** 31));
-  console.log(`Random tests begin with the seed ${seed}; TEST_SEED=${seed} repeats them.`);
+  console.log(`The seed of random tests is ${seed}; TEST_SEED=${seed} repeats them.`);
   project.provide("seed", seed);
   const redis = provideRedis(project);
   const postgresUrl = process.env.BERTH_TEST_POSTGRES_URL;
@@ -46,7 +46,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 
   await removeLeftovers();
   const dir = await mkdtemp(join(tmpdir(), `${prefix}${process.pid}-`));
-  await chmod(dir, 0o711); // PostgreSQL may run as another user, who has to pass.
+  await chmod(dir, 0o711); // PostgreSQL may run as another user, who has to traverse the folder.
   const started = await Promise.allSettled([
     postgresUrl ? undefined : startPostgres({ dir: join(dir, "postgres"), durable: false }),
     natsUrl ? undefined : startTestNats(join(dir, "nats")),
@@ -87,7 +87,7 @@ async function provideRedis(project: TestProject): Promise<void> {
 
 const prefix = "berth-test-";
 
-/** Folders of runs that were killed; their servers end with them, or here by the next start on the folder. */
+/** Removes the folders of killed runs. */
 async function removeLeftovers(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const pid = Number(name.match(/^berth-test-(\d+)-/)?.[1]);

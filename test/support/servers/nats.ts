@@ -6,7 +6,7 @@ import { startNats } from "../../../deploy/local/nats/nats.ts";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { programsDir } from "../../../services/kit/process/program.ts";
 
-/** A NATS server of its own on a free port; `restart` brings it back with its data. */
+/** Starts a separate NATS server on a free port; `restart` starts it again with its data. */
 export async function testNats(kept?: { dir: string; port: number }): Promise<TestNats> {
   const dir = kept?.dir ?? (await mkdtemp(join(tmpdir(), "berth-nats-")));
   const binary = await findNatsServer(programsDir, () => {});

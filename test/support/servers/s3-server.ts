@@ -10,7 +10,7 @@ import { freePort } from "../../../services/kit/process/free-port.ts";
 
 export type S3Server = Awaited<ReturnType<typeof startS3Server>>;
 
-/** A versitygw on PATH, or the one that the throw-away cluster's programs hold; undefined without one. */
+/** Returns the versitygw on the PATH, or the one built for the throw-away cluster; undefined without one. */
 export function findS3Server(): string | undefined {
   const home = process.env.BERTH_CLUSTER_DIR ?? join(homedir(), ".cache/berth/cluster");
   const programs = join(home, "bin");
@@ -25,7 +25,7 @@ export function findS3Server(): string | undefined {
   return found.find((path) => existsSync(path));
 }
 
-/** Starts an S3 server whose buckets are folders of a temporary one. */
+/** Starts an S3 server whose buckets are folders in a temporary folder. */
 export async function startS3Server(program: string, host = "127.0.0.1") {
   const folder = mkdtempSync(join(tmpdir(), "berth-s3-"));
   const port = await freePort();
@@ -42,7 +42,7 @@ export async function startS3Server(program: string, host = "127.0.0.1") {
       socket.once("connect", () => socket.destroy());
     });
   while (!(await answers())) {
-    if (server.exitCode !== null) throw new Error(`${program} ended with ${server.exitCode}`);
+    if (server.exitCode !== null) throw new Error(`${program} exited with code ${server.exitCode}`);
     await delay(50);
   }
   return {
