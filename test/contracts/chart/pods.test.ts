@@ -143,7 +143,7 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
       ofKind<V1Deployment>(manifests, "Deployment").map(
         (one) => one.spec!.template.spec!.initContainers?.length ?? 0,
       );
-    expect(waits(bundled)).toEqual([1, 1, 1, 1]);
-    expect(waits(external)).toEqual([0, 0, 0, 0]);
+    expect(waits(bundled)).toEqual(programs.map(() => 1));
+    expect(waits(external)).toEqual(programs.map(() => 0));
   });
 });
