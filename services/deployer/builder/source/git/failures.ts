@@ -30,11 +30,10 @@ export function toFetchFailure(
         ? `The repository ${repository} does not exist or is private. ${NOT_FOUND_OR_PRIVATE}`
         : `${host} refused the token for ${repository}: it is wrong, has expired or may not read this repository.`,
     );
-  if (
-    /^fatal: repository '.*' not found|returned error: 404\b|not valid: is this a git repository/m.test(
-      output,
-    )
-  )
+  const notFound = lines.some(
+    (line) => line.startsWith("fatal: repository '") && line.includes("' not found"),
+  );
+  if (notFound || /returned error: 404\b|not valid: is this a git repository/.test(output))
     return sourceFailure(
       "git_repository_not_found",
       `There is no repository at ${repository}. ${NOT_FOUND_OR_PRIVATE}`,
