@@ -3,7 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../kit/testing/testing.ts";
-import { type KillableDeployer, OUTCOMES, startKillableDeployer, succeeds } from "./kill-at-commit.ts";
+import { type KillableDeployer, OUTCOMES, startKillableDeployer, succeeds } from "./testing.ts";
 
 let berth: KillableDeployer;
 beforeAll(async () => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { actAs } from "../testing/testing.ts";
-import { type KillableDeployer, OUTCOMES, startKillableDeployer, succeeds } from "./kill-at-commit.ts";
+import { type KillableDeployer, OUTCOMES, startKillableDeployer, succeeds } from "./testing.ts";
 
 let berth: KillableDeployer;
 beforeAll(async () => {
