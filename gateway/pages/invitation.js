@@ -3,7 +3,7 @@ import { at, call, linkIsOver, onSend, sentence, show, token } from "/pages/link
 let invitation;
 
 async function open() {
-  if (!token) return show("No invitation", "Open this page by the link of your invitation.");
+  if (!token) return show("No invitation", "Open this page with the link in your invitation.");
   try {
     invitation = await call("POST", "/invitations/open", { token });
   } catch (error) {
@@ -16,8 +16,8 @@ async function open() {
   at("name-field").hidden = known;
   at("password").autocomplete = known ? "current-password" : "new-password";
   at("hint").textContent = known
-    ? "You have a user here: enter its password."
-    : "Choose one: 12 characters or more. A few words are good.";
+    ? "You already have a user here: enter its password."
+    : "Choose one with at least 12 characters. A few words are good.";
   at(known ? "password" : "name").focus();
 }
 
@@ -28,7 +28,7 @@ async function join() {
   try {
     await call("POST", "/invitations/join", { token, password, ...(displayName && { displayName }) });
   } catch (error) {
-    // The e-mail got a user since this page was opened.
+    // The e-mail address got a user after this page was opened.
     if (error.code === "user_exists") await open();
     else throw error;
     return;
@@ -48,9 +48,9 @@ async function accept(password) {
 
 function done() {
   const { accountHandle, role, email } = invitation;
-  show("Welcome", `You are in the account ${accountHandle} now, as ${role}.`);
+  show("Welcome", `You are now a member of the account ${accountHandle}, as ${role}.`);
   const how = document.createElement("p");
-  how.textContent = "With your password, this gives you a token for the API:";
+  how.textContent = "Get a token for the API with your password:";
   const command = document.createElement("pre");
   const base = location.origin + document.querySelector("meta[name=berth-api]").content;
   const body = JSON.stringify({ email, password: "…" });

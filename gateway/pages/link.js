@@ -3,19 +3,19 @@ const api = document.querySelector("meta[name=berth-api]").content;
 /** An element of the page. */
 export const at = (id) => document.getElementById(id);
 
-/** The token of the link that led here: what stands behind the #. */
+/** The token of the link that led here: the fragment of the URL. */
 export const token = location.hash.slice(1);
 
-// Another link in the same tab is another page.
+// Another link may be opened in the same tab.
 addEventListener("hashchange", () => location.reload());
 
-/** Calls the API. Throws the envelope's error, or a sentence of its own when nothing answered. */
+/** Calls the API. Throws the error of the envelope, or an Error when Berth cannot be reached. */
 export async function call(method, path, body, bearer) {
   const headers = { ...(body && { "content-type": "application/json" }) };
   if (bearer) headers.authorization = `Bearer ${bearer}`;
   const answer = await fetch(api + path, { method, headers, body: body && JSON.stringify(body) }).catch(
     () => {
-      throw new Error("Berth does not answer. Look at your connection, then try again.");
+      throw new Error("Berth cannot be reached. Check your connection, then try again.");
     },
   );
   const text = await answer.text();
@@ -24,10 +24,10 @@ export async function call(method, path, body, bearer) {
   return json;
 }
 
-/** What a refusal says to people. */
+/** Returns the sentence of an error that is shown. */
 export const sentence = (error) => error.details?.[0]?.message ?? error.message ?? "Something went wrong.";
 
-/** Whether a refusal is about the link itself, so that trying again is of no use. */
+/** Returns whether the link itself was refused, so that trying again does not help. */
 export const linkIsOver = (error) => error.details?.some(({ reason }) => reason === "link_expired") ?? false;
 
 /** Shows one state of the page: its heading and sentence, with or without the form. */
@@ -38,7 +38,7 @@ export function show(title, lead, form = false) {
   if (!form) at("title").focus();
 }
 
-/** Runs `work` when the form is sent, once at a time, and shows what it is refused with. */
+/** Runs `work` when the form is sent, one at a time, and shows its error. */
 export function onSend(work) {
   at("show").addEventListener("change", () => {
     at("password").type = at("show").checked ? "text" : "password";

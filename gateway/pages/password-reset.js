@@ -4,8 +4,8 @@ const asking = !token;
 
 for (const id of ["password-field", "hint", "show-field"]) at(id).hidden = asking;
 at("email-field").hidden = !asking;
-if (asking) show("Forgot your password?", "A link that sets a new one comes by e-mail.", true);
-else show("Set a new password", "It ends all your sessions. Personal tokens go on working.", true);
+if (asking) show("Forgot your password?", "You will get an e-mail with a link to set a new one.", true);
+else show("Set a new password", "It ends all your sessions. Personal tokens keep working.", true);
 at("send").textContent = asking ? "Mail me a link" : "Set the password";
 at(asking ? "email" : "password").focus();
 
@@ -13,8 +13,8 @@ onSend(async () => {
   if (asking) {
     await call("POST", "/password-resets", { email: at("email").value.trim() });
     return show(
-      "Look into your mailbox",
-      "If the e-mail has a user here, a link is on its way. It works for an hour.",
+      "Check your mailbox",
+      "If this e-mail address belongs to a user here, a link is on its way. It works for an hour.",
     );
   }
   await call("POST", "/password-resets/complete", { token, password: at("password").value });
