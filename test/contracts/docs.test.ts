@@ -94,6 +94,18 @@ test("what code and pages cite is in the repository: a rule of docs/ by its head
   expect(broken).toEqual([]);
 });
 
+test("the files that pages name are in the repository", () => {
+  // What the recipes of CONTRIBUTING make.
+  const made = /\/notes?[/.]|0009-handles/;
+  const missing = pages.flatMap((page) =>
+    [...withoutCode(read(page)).matchAll(/`((?:services|gateway|proto|deploy|helm|test)\/[\w./-]+\.\w+)`/g)]
+      .map(([, path]) => path!)
+      .filter((path) => !made.test(path) && !existsSync(join(ROOT, path)))
+      .map((path) => `${page}: ${path}`),
+  );
+  expect(missing).toEqual([]);
+});
+
 test("every code and reason that the API documents is explained in docs/", () => {
   const said = allRoutes().flatMap(refusalsOf);
   const words = new Set(said.flatMap(({ code, reasons }) => [code, ...reasons]));
