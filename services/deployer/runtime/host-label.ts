@@ -1,14 +1,13 @@
 import { createHash } from "node:crypto";
 import type { Release } from "./port.ts";
 
-/** A label of a DNS name. */
 const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /**
- * The host label of a service: `<service>-<environment>-<project>`. Two services may come to the same one
- * (`a-b` + `c` and `a` + `b-c`, or two accounts with the same names): the first to claim it keeps it, a
- * later one gets `-` and the first 8 hexadecimal digits of the SHA-256 of its id behind it. So does a label
- * that is no valid DNS label, after being cut to fit.
+ * Returns the host label of a service: `<service>-<environment>-<project>`. Two services may arrive at the same one
+ * (`a-b` + `c` and `a` + `b-c`, or two accounts with the same names): the first to claim it keeps it, a later one gets
+ * `-` and the first 8 hexadecimal digits of the SHA-256 of its id appended. So does a label that is no valid DNS label,
+ * after being cut to fit.
  */
 export function chooseLabel(
   names: Release["names"],

@@ -9,7 +9,7 @@ import {
   text,
 } from "../../../kit/process/config.ts";
 
-/** How releases run on a cluster, as it is read from the environment. */
+/** The environment variables that say how releases run on a cluster. */
 export const kubernetesRuntimeFields = {
   namespacePrefix: text("KUBE_NAMESPACE_PREFIX", "berth"),
   /** The ClusterRole that the deployer binds to itself in each environment's namespace. */
@@ -18,10 +18,10 @@ export const kubernetesRuntimeFields = {
   appsDomain: text("APPS_DOMAIN"),
   appsScheme: choice("APPS_SCHEME", ["http", "https"] as const, "https"),
   appsPort: optionalPort("APPS_PORT"),
-  /** Longer than ingress controllers take to notice that a replica goes. */
+  /** Longer than ingress controllers take to notice that a replica terminates. */
   appsDrainSeconds: integer("APPS_DRAIN_SECONDS", { min: 1, max: 300, fallback: 5 }),
   appsGraceSeconds: integer("APPS_GRACE_SECONDS", { min: 1, max: 600, fallback: 30 }),
-  /** The part of its size that a replica reserves on a node. */
+  /** The share of its size that a replica reserves on a node. */
   appsReserved: json("APPS_RESERVED", { cpu: 0.1, memory: 0.5 }, isShares, '{"cpu": 0–1, "memory": 0–1}'),
   ingressClass: optionalText("INGRESS_CLASS"),
   ingressAnnotations: json(
@@ -38,7 +38,7 @@ export const kubernetesRuntimeFields = {
     "an object of texts",
   ),
   ingressFromCidrs: json("INGRESS_FROM_CIDRS", [] as string[], isCidrs, "a list of CIDRs"),
-  /** Networks that are not the internet: those of the cluster must be among them. */
+  /** Networks that are not the internet; those of the cluster must be among them. */
   appsEgressExcept: json(
     "APPS_EGRESS_EXCEPT",
     [

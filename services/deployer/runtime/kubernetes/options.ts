@@ -9,14 +9,14 @@ export type KubernetesRuntimeOptions = {
   namespacePrefix: string;
   /** Namespace of this installation in which host names are claimed. */
   claimsNamespace: string;
-  /** ClusterRole that this process binds to itself in each namespace it makes; without it, it needs none. */
+  /** ClusterRole that this process binds to itself in each namespace it creates; omitted where it needs none. */
   environmentRole?: string;
   /** This process's own account. */
   serviceAccount?: { namespace: string; name: string };
   apps: AppOptions;
   ingress: IngressOptions;
   network: NetworkOptions;
-  /** A docker config file's content, by which nodes pull images; secret. */
+  /** Content of the Docker config file with which nodes pull images; secret. */
   registryAuth?: string;
   /** Hard limits of an environment, as a ResourceQuota names them. */
   quota: Record<string, string>;
@@ -28,30 +28,30 @@ export type AppOptions = {
   /** Apps answer at `<service>-<environment>-<project>.<domain>`. */
   domain: string;
   scheme: "http" | "https";
-  /** Where it is not the scheme's own. */
+  /** Omitted where it is the scheme's default. */
   port?: number;
-  /** How long a replica goes on serving while requests stop reaching it. */
+  /** How long a terminating replica goes on serving, until no more requests reach it. */
   drainSeconds: number;
   /** From SIGTERM to SIGKILL. */
   graceSeconds: number;
-  /** A release that is not available by then is late. */
+  /** How long a release may take to become available before its status says that it is late. */
   rolloutDeadlineMs: number;
-  /** The part of a size that is reserved on a node; the size itself is the limit. */
+  /** The share of a size that is reserved on a node; the size itself is the limit. */
   reserved: { cpu: number; memory: number };
 };
 
 export type IngressOptions = {
   className?: string;
   annotations: Record<string, string>;
-  /** The certificate's Secret; `{service}` stands for the service's name. Without one, the controller's own. */
+  /** The certificate's Secret; `{service}` stands for the service's name. The controller's default unless given. */
   tlsSecret?: string;
 };
 
 export type NetworkOptions = {
   /** Labels of the ingress controller's namespace. */
   ingressNamespaceLabels?: Record<string, string>;
-  /** Where requests come from when the ingress controller is not a pod. */
+  /** Where requests come from, if the ingress controller is not a pod. */
   ingressFromCidrs: string[];
-  /** What apps may not reach outside their environment: the cluster's own networks among them. */
+  /** Networks that apps may not reach, the cluster's own among them. */
   egressExceptCidrs: string[];
 };

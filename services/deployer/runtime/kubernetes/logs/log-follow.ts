@@ -3,38 +3,38 @@ import type { LogStream } from "../../port.ts";
 import { compare, type Line, type Position } from "./log-lines.ts";
 import type { LoggedPod, LogReader } from "./log-read.ts";
 
-/** Lines of several replicas are put in order of time if they arrive within this time of each other. */
+/** Lines of several replicas are sorted by time if they arrive within this time of each other. */
 const HOLD_MS = 150;
-const LOOK_MS = 250;
-/** More lines than this wait for a slow reader in the cluster. */
-const AHEAD = 5_000;
+const POLL_MS = 250;
+/** How many lines are read ahead of a slow reader. */
+const MAX_WAITING = 5_000;
 
-type Followed = { line: Line; cursor: Position };
+type Waiting = { line: Line; at: number };
 
 /**
- * Every line after `from` of the pods that `podsNow` gives, and of those that come later; ends when it gives
- * none at all or the signal aborts. `cursor` never goes back, also where a line arrives late.
+ * Yields every line after `from` of the pods that `podsNow` returns, later ones included; ends when it returns undefined
+ * or the signal aborts. `cursor` never goes back, even where a line arrives late.
  */
 export async function* followLines(
   reader: LogReader,
   podsNow: () => LoggedPod[] | undefined,
   from: Position,
   signal: AbortSignal,
-): AsyncGenerator<Followed> {
+): AsyncGenerator<{ line: Line; cursor: Position }> {
   const ending = new AbortController();
   const end = () => ending.abort();
   signal.addEventListener("abort", end);
   if (signal.aborted) end();
-  const waiting: { line: Line; at: number }[] = [];
+  const waiting: Waiting[] = [];
   const tailed = new Map<string, Promise<void>>();
   let failure: unknown;
   const tail = async (pod: LoggedPod) => {
-    const streams: (LogStream | undefined)[] = (await reader.splits(pod))
+    const streams: (LogStream | undefined)[] = (await reader.splitsStreams(pod))
       ? ["stdout", "stderr"]
       : [undefined];
-    const still = () => podsNow()?.find((one) => one.name === pod.name);
+    const current = () => podsNow()?.find((one) => one.name === pod.name);
     await Promise.all(
-      streams.map((stream) => tailPod(reader, still, { stream, from, waiting }, ending.signal)),
+      streams.map((stream) => tailPod(reader, current, { stream, from, waiting }, ending.signal)),
     );
   };
   let cursor = from;
@@ -56,9 +56,8 @@ export async function* followLines(
         yield { line, cursor };
       }
       if (!pods) return;
-      await delay(waiting.length > 0 ? HOLD_MS / 3 : LOOK_MS / 2, undefined, { signal: ending.signal }).catch(
-        () => {},
-      );
+      const pause = waiting.length > 0 ? HOLD_MS / 3 : POLL_MS / 2;
+      await delay(pause, undefined, { signal: ending.signal }).catch(() => {});
     }
   } finally {
     end();
@@ -67,19 +66,19 @@ export async function* followLines(
   }
 }
 
-/** Lines that have waited long enough, and those that stand before them; in order. */
-function take(waiting: { line: Line; at: number }[], holdMs: number): Line[] {
+/** Removes and returns the lines that have waited long enough, and those that precede them; in order. */
+function take(waiting: Waiting[], holdMs: number): Line[] {
   const until = Date.now() - holdMs;
   waiting.sort((one, other) => compare(one.line, other.line));
   const last = waiting.findLastIndex(({ at }) => at <= until);
   return waiting.splice(0, last + 1).map(({ line }) => line);
 }
 
-/** Puts the lines of one pod after `from` into `waiting`, until the pod is gone. */
+/** Adds the lines of one pod after `from` to `waiting`, until `current` no longer returns the pod. */
 async function tailPod(
   reader: LogReader,
-  still: () => LoggedPod | undefined,
-  { stream, from, waiting }: { stream?: LogStream; from: Position; waiting: { line: Line; at: number }[] },
+  current: () => LoggedPod | undefined,
+  { stream, from, waiting }: { stream?: LogStream; from: Position; waiting: Waiting[] },
   signal: AbortSignal,
 ): Promise<void> {
   let last = from;
@@ -91,14 +90,14 @@ async function tailPod(
       if (compare(line, last) <= 0) continue;
       last = line;
       waiting.push({ line, at: Date.now() });
-      while (waiting.length > AHEAD && !signal.aborted) await delay(LOOK_MS);
+      while (waiting.length > MAX_WAITING && !signal.aborted) await delay(POLL_MS);
     }
   };
-  for (let pod = still(); pod && !signal.aborted; pod = still()) {
-    // What an instance said at its end, while nobody listened.
+  for (let pod = current(); pod && !signal.aborted; pod = current()) {
+    // The last lines of the previous container, which were written between two reads.
     if (pod.restarts > 0 && pod.restarts !== restarts) await read(pod, true);
     restarts = pod.restarts;
     await read(pod, false);
-    await delay(LOOK_MS, undefined, { signal }).catch(() => {});
+    await delay(POLL_MS, undefined, { signal }).catch(() => {});
   }
 }

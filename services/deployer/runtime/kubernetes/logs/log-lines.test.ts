@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { createCursors } from "../../../../kit/postgres/paging.ts";
-import { compare, matches, numbering, parseLine, readCursor, toLogLine, writeCursor } from "./log-lines.ts";
+import { compare, matches, numberLines, parseLine, readCursor, toLogLine, writeCursor } from "./log-lines.ts";
 
 const line = (changes = {}) => ({
   time: "2026-01-02T03:04:05.000000006",
@@ -38,7 +38,7 @@ describe("lines of a pod's log", () => {
   });
 
   test("are ordered by time, then replica, then as they were written", () => {
-    const number = numbering("abcde");
+    const number = numberLines("abcde");
     const times = ["1", "1", "2"].map((time) => number(time));
     expect(times.map(({ nth }) => nth)).toEqual([0, 1, 0]);
     const mixed = [

@@ -1,18 +1,16 @@
-import { type LogLine, type LogQuery, type LogStream, RuntimeRefusal } from "../../port.ts";
+import type { LogLine, LogQuery, LogStream } from "../../port.ts";
+import { invalidCursor } from "../../refusals.ts";
 
-/**
- * Where a line stands among all lines of a service: by its time, then by its pod, then by its place among the
- * pod's lines of that very time.
- */
+/** The position of a line in a service's log: by its time, then its pod, then its number among equal times. */
 export type Position = { time: string; pod: string; nth: number };
 
 export type Line = Position & { message: string; stream: LogStream; version: number };
 
-/** Times as the cluster writes them, of one length, so that they sort as text. */
+/** A time as the cluster writes it, with 0 to 9 digits after the second. */
 const TIME = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z$/;
 const CURSOR = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}) ([a-z0-9-]{1,16}) (\d{1,6})$/;
 
-/** One line of a pod's log, parted; undefined for one without a time. */
+/** Splits a line of a pod's log into its time, which sorts as text, and its message; undefined without a time. */
 export function parseLine(raw: string): { time: string; message: string } | undefined {
   const end = raw.indexOf(" ");
   const [, second, fraction = ""] = TIME.exec(end < 0 ? raw : raw.slice(0, end)) ?? [];
@@ -20,7 +18,7 @@ export function parseLine(raw: string): { time: string; message: string } | unde
   return { time: `${second}.${fraction.padEnd(9, "0")}`, message: end < 0 ? "" : raw.slice(end + 1) };
 }
 
-/** The end of a pod's name: by it a service's replicas are told apart. */
+/** Returns the end of a pod's name, which distinguishes a service's replicas. */
 export function shortName(pod: string): string {
   return pod.slice(pod.lastIndexOf("-") + 1);
 }
@@ -45,8 +43,7 @@ export function writeCursor({ time, pod, nth }: Position): string {
 export function readCursor(cursor: string | undefined): Position | undefined {
   if (cursor === undefined) return undefined;
   const [, time, pod, nth] = CURSOR.exec(cursor) ?? [];
-  if (!time || !pod || !nth)
-    throw new RuntimeRefusal("invalid_cursor", "The cursor does not belong to this log.");
+  if (!time || !pod || !nth) throw invalidCursor();
   return { time, pod, nth: Number(nth) };
 }
 
@@ -58,8 +55,8 @@ export function matches(line: Line, { version, stream, since }: Omit<LogQuery, "
   );
 }
 
-/** Counts lines of one time, for their positions. */
-export function numbering(pod: string) {
+/** Returns a function from the time of a pod's next line to its position. */
+export function numberLines(pod: string) {
   let last = "";
   let nth = 0;
   return (time: string): Position => {

@@ -2,7 +2,7 @@ import { isStatus, type Kube } from "../../../kube/client.ts";
 import { type PodLogQuery, readPodLog } from "../../../kube/pod-log.ts";
 import type { LogStream } from "../../port.ts";
 import { CONTAINER } from "../release/manifests.ts";
-import { type Line, numbering, parseLine, shortName } from "./log-lines.ts";
+import { type Line, numberLines, parseLine, shortName } from "./log-lines.ts";
 
 /** A pod whose log is read. */
 export type LoggedPod = { namespace: string; name: string; version: number; restarts: number };
@@ -11,29 +11,29 @@ export type LogReader = ReturnType<typeof createLogReader>;
 
 type Part = Omit<PodLogQuery, "container" | "stream">;
 
-/** Reads what the cluster keeps of the output of pods. */
+/** Reads the output of pods as far as the cluster keeps it. */
 export function createLogReader(kube: Kube) {
   let split: Promise<boolean> | undefined;
 
   /**
-   * Whether the cluster tells stdout and stderr apart: a feature gate of Kubernetes, off where nobody turned
-   * it on. Where it is off, all lines count as stdout.
+   * Returns whether the cluster keeps stdout and stderr apart: a feature gate of Kubernetes, off by default. Where it is
+   * off, all lines count as stdout.
    */
-  function splits(pod: LoggedPod): Promise<boolean> {
+  function splitsStreams(pod: LoggedPod): Promise<boolean> {
     split ??= collect(
       readPodLog(kube, pod, { container: CONTAINER, stream: "Stderr", since: new Date() }),
     ).then(
       () => true,
       (error) => {
         if (isStatus(error, 422)) return false;
-        split = undefined; // the pod is not there yet: that told nothing
+        split = undefined; // a pod that does not exist yet says nothing
         return !isStatus(error, 400, 404) && Promise.reject(error);
       },
     );
     return split;
   }
 
-  /** Lines of one instance of a pod's container, oldest first; of both streams unless one is named. */
+  /** Yields lines of a pod's container, oldest first; of both streams unless one is given. */
   async function* lines(
     pod: LoggedPod,
     part: Part,
@@ -42,7 +42,7 @@ export function createLogReader(kube: Kube) {
   ): AsyncGenerator<Line> {
     const query: PodLogQuery = { ...part, container: CONTAINER };
     if (stream) query.stream = stream === "stderr" ? "Stderr" : "Stdout";
-    const number = numbering(shortName(pod.name));
+    const number = numberLines(shortName(pod.name));
     try {
       for await (const raw of readPodLog(kube, pod, query, signal)) {
         const line = parseLine(raw);
@@ -51,16 +51,16 @@ export function createLogReader(kube: Kube) {
         yield { ...number(time), message, stream: stream ?? "stdout", version: pod.version };
       }
     } catch (error) {
-      // Nothing was written yet, that instance is forgotten, or the pod is gone.
+      // Nothing was written yet, the previous container is forgotten, or the pod is gone.
       if (!isStatus(error, 400, 404)) throw error;
     }
   }
 
-  /** The newest lines of one instance, oldest first, each with its stream where the cluster knows it. */
+  /** Returns the newest lines of a pod's container, oldest first, with their streams where the cluster knows them. */
   async function newest(pod: LoggedPod, part: Part): Promise<Line[]> {
     const found = await collect(lines(pod, part));
     const first = found[0];
-    if (!first || !(await splits(pod))) return found;
+    if (!first || !(await splitsStreams(pod))) return found;
     const errors = new Set<string>();
     const since = new Date(`${first.time.slice(0, 19)}Z`);
     for await (const { time, message } of lines(pod, { previous: part.previous, since }, "stderr"))
@@ -70,7 +70,7 @@ export function createLogReader(kube: Kube) {
     );
   }
 
-  return { splits, lines, newest };
+  return { splitsStreams, lines, newest };
 }
 
 async function collect<T>(from: AsyncIterable<T>): Promise<T[]> {

@@ -14,28 +14,28 @@ import { createLogReader, type LoggedPod } from "./log-read.ts";
 
 type Filter = Omit<LogQuery, "serviceId">;
 
-/** A first guess; most pages are made of one reading. */
-const LEAST_LINES = 200;
-/** Before the beginning. */
-const NOWHERE: Position = { time: "", pod: "", nth: 0 };
+/** How many lines are read at first; enough for most pages. */
+const MIN_LINES = 200;
+/** The position before all lines. */
+const START: Position = { time: "", pod: "", nth: 0 };
 
 /**
- * Logs as the cluster keeps them: of the pods that there are, each with the instance that runs and the one
- * before it. `podsOf` gives a service's pods, undefined when there is no such service.
+ * The logs that the cluster keeps: of existing pods, each with its current container and the previous one. `podsOf`
+ * returns a service's pods, undefined when the service does not exist.
  */
 export function createLogs(kube: Kube, podsOf: (serviceId: string) => LoggedPod[] | undefined) {
   const reader = createLogReader(kube);
 
-  /** Up to `limit` matching lines of a pod that stand before `before`, newest first. */
-  async function back(pod: LoggedPod, filter: Filter, limit: number, before?: Position): Promise<Line[]> {
+  /** Returns up to `limit` matching lines of a pod that precede `before`, newest first. */
+  async function newestOf(pod: LoggedPod, filter: Filter, limit: number, before?: Position): Promise<Line[]> {
     const wanted = (line: Line) => matches(line, filter) && (!before || compare(line, before) < 0);
     const found: Line[] = [];
     for (const previous of pod.restarts > 0 ? [false, true] : [false]) {
-      for (let tailLines = Math.max(LEAST_LINES, 2 * limit); ; tailLines *= 8) {
+      for (let tailLines = Math.max(MIN_LINES, 2 * limit); ; tailLines *= 8) {
         const read = await reader.newest(pod, { previous, tailLines, since: filter.since });
-        const good = read.filter(wanted).reverse();
-        if (good.length < limit - found.length && read.length >= tailLines) continue;
-        found.push(...good.slice(0, limit - found.length));
+        const matching = read.filter(wanted).reverse();
+        if (matching.length < limit - found.length && read.length >= tailLines) continue;
+        found.push(...matching.slice(0, limit - found.length));
         break;
       }
       if (found.length >= limit) break;
@@ -47,7 +47,7 @@ export function createLogs(kube: Kube, podsOf: (serviceId: string) => LoggedPod[
     const pods = (podsOf(serviceId) ?? []).filter(
       (pod) => filter.version === undefined || pod.version === filter.version,
     );
-    const found = await Promise.all(pods.map((pod) => back(pod, filter, limit, before)));
+    const found = await Promise.all(pods.map((pod) => newestOf(pod, filter, limit, before)));
     return found
       .flat()
       .sort((one, other) => compare(other, one))
@@ -78,9 +78,9 @@ export function createLogs(kube: Kube, podsOf: (serviceId: string) => LoggedPod[
       let from = readCursor(after);
       if (!podsOf(serviceId)) return;
       if (!from) {
-        // What was written before is known by its newest line, not by our clock.
+        // After the newest line that exists now; our clock need not agree with the cluster's.
         const before = await newest(serviceId, filter, Math.max(1, tail));
-        from = before[0] ?? NOWHERE;
+        from = before[0] ?? START;
         for (const line of tail > 0 ? before.reverse() : []) {
           if (signal.aborted) return;
           yield toLogLine(line);

@@ -30,13 +30,13 @@ type Options = Pick<
   | "quota"
 >;
 
-/** Tells the namespaces of an installation from those of another with the same prefix. */
+/** Distinguishes the namespaces of an installation from those of another with the same prefix. */
 export const INSTALLATION = annotation("installation");
 
 const NAME = "berth";
 const APPS = { [label("kind")]: "app" };
 
-/** The namespace of an environment: nothing in it may run with more rights than `restricted` gives. */
+/** Returns the namespace of an environment; nothing in it may run with more rights than `restricted` allows. */
 export function namespaceFor(
   environment: Environment,
   { namespacePrefix, claimsNamespace }: Options,
@@ -55,7 +55,7 @@ export function namespaceFor(
   };
 }
 
-/** The right to work in the namespace, for this process alone. */
+/** Returns the RoleBinding that lets this process, and no other, work in the namespace; undefined where it needs none. */
 export function bindingFor(environment: Environment, options: Options): Sent<V1RoleBinding> | undefined {
   const { environmentRole, serviceAccount } = options;
   if (!environmentRole || !serviceAccount) return undefined;
@@ -66,7 +66,7 @@ export function bindingFor(environment: Environment, options: Options): Sent<V1R
   };
 }
 
-/** What an environment's namespace holds before any service; pure. */
+/** Returns what an environment's namespace holds besides its services; pure. */
 export function environmentManifests(environment: Environment, options: Options): Manifest[] {
   const metadata = (name: string) => metadataFor(name, environment, options);
   const quota: Sent<V1ResourceQuota> = { metadata: metadata(NAME), spec: { hard: options.quota } };
@@ -94,7 +94,7 @@ export function environmentManifests(environment: Environment, options: Options)
       }
     : undefined;
   return [
-    // First: nothing may run before it is fenced in.
+    // First: nothing may run before its network is restricted.
     ...policies,
     { kind: ResourceQuota, object: quota },
     { kind: LimitRange, object: limits },
@@ -110,7 +110,7 @@ function metadataFor(name: string, environment: Environment, { namespacePrefix }
 
 type Policy = { name: string; spec: NonNullable<V1NetworkPolicy["spec"]> };
 
-/** Nothing passes but what is named: neighbours of the environment, DNS, the internet, the ingress controller. */
+/** Returns policies that admit only these: the environment itself, DNS, the internet, the ingress controller. */
 function policiesOf(network: NetworkOptions): Policy[] {
   const neighbours: V1NetworkPolicyPeer[] = [{ podSelector: {} }];
   const { ingressNamespaceLabels, ingressFromCidrs } = network;
@@ -149,7 +149,7 @@ function policiesOf(network: NetworkOptions): Policy[] {
   return policies;
 }
 
-/** Wherever the cluster's DNS is: it need not be a pod. */
+/** To any address: the cluster's DNS need not be a pod. */
 const DNS_PORTS = [
   { port: 53, protocol: "UDP" },
   { port: 53, protocol: "TCP" },

@@ -15,7 +15,7 @@ import {
 
 export type Environments = ReturnType<typeof createEnvironments>;
 
-/** A right that was just given takes a moment until every server of the API knows of it. */
+/** A new RoleBinding takes a moment until every server of the API knows it. */
 const RIGHTS_MS = 10_000;
 
 type Watcher = {
@@ -23,34 +23,35 @@ type Watcher = {
   onNamespaceRemoved: (namespace: string) => void;
 };
 
-/** The namespaces of environments: made when they are first needed, watched, and removed. */
+/** The namespaces of environments: created when they are first needed, watched, and removed. */
 export function createEnvironments(options: KubernetesRuntimeOptions) {
   const { kube, log, namespacePrefix } = options;
-  const made = new Map<string, Promise<void>>();
+  /** What this process has applied, by the name of the namespace. */
+  const applied = new Map<string, Promise<void>>();
   const watchers: Watcher[] = [];
   const labels = selector(managed);
 
   const isOurs = ({ metadata }: V1Namespace) => {
     const { [label("environment")]: environmentId, [INSTALLATION]: installation } = metadata?.labels ?? {};
     if (environmentId === undefined) return false;
-    // One without the mark gets it at the next look.
+    // One without the annotation receives it with the next `reapply`.
     if (installation !== undefined && installation !== options.claimsNamespace) return false;
     return metadata?.name === namespaceOf(namespacePrefix, environmentId);
   };
-  const informer = startInformer(kube, Namespace, { labels, log, changed: noticed });
+  const informer = startInformer(kube, Namespace, { labels, log, changed: onChange });
 
-  function noticed(namespace: V1Namespace, gone: boolean): void {
+  function onChange(namespace: V1Namespace, gone: boolean): void {
     const name = namespace.metadata?.name ?? "";
     if (!isOurs(namespace)) return;
-    if (gone) made.delete(name);
+    if (gone) applied.delete(name);
     for (const watcher of watchers) (gone ? watcher.onNamespaceRemoved : watcher.onNamespaceAdded)(name);
   }
 
-  async function make(environment: Environment): Promise<void> {
+  async function apply(environment: Environment): Promise<void> {
     const namespace = namespaceFor(environment, options);
     const live = await kube.get(Namespace, namespace.metadata.name);
     if (live?.status?.phase === "Terminating") throw new Error(`${namespace.metadata.name} is being removed`);
-    if (live && !isOurs(live)) throw new Error(`${namespace.metadata.name} is a namespace of somebody else`);
+    if (live && !isOurs(live)) throw new Error(`${namespace.metadata.name} belongs to somebody else`);
     await kube.apply(Namespace, namespace);
     const binding = bindingFor(environment, options);
     if (binding) await kube.apply(RoleBinding, binding);
@@ -60,56 +61,56 @@ export function createEnvironments(options: KubernetesRuntimeOptions) {
   }
 
   return {
-    /** Resolves once the namespaces that are there are known. */
+    /** Resolves once the existing namespaces are known. */
     synced: informer.synced,
 
-    /** Makes the environment's namespace with all it needs, once in this process; gives its name. */
+    /** Creates the environment's namespace with all it needs, once in this process, and returns its name. */
     async ensure(environment: Environment): Promise<string> {
       const name = namespaceOf(namespacePrefix, environment.environmentId);
-      const making = made.get(name) ?? make(environment);
-      made.set(name, making);
-      await making.catch((error) => {
-        made.delete(name);
+      const applying = applied.get(name) ?? apply(environment);
+      applied.set(name, applying);
+      await applying.catch((error) => {
+        applied.delete(name);
         throw error;
       });
       return name;
     },
 
-    /** Brings every namespace that is there to what it should hold. */
-    async renew(): Promise<void> {
+    /** Brings every existing namespace to its desired state. */
+    async reapply(): Promise<void> {
       for (const { metadata } of [...informer.objects.values()].filter(isOurs)) {
         if (metadata?.deletionTimestamp) continue;
         const of = (name: "account" | "project" | "environment") => metadata?.labels?.[label(name)] ?? "";
-        await make({ accountId: of("account"), projectId: of("project"), environmentId: of("environment") });
+        await apply({ accountId: of("account"), projectId: of("project"), environmentId: of("environment") });
       }
     },
 
-    /** Makes it again at the next `ensure`. */
-    forget(namespace: string): void {
-      made.delete(namespace);
+    /** Makes the next `ensure` apply the namespace again. */
+    invalidate(namespace: string): void {
+      applied.delete(namespace);
     },
 
-    /** Names of the environments' namespaces that are there. */
+    /** Returns the names of the environments' namespaces. */
     namespaces: (): string[] =>
       [...informer.objects.values()].filter(isOurs).map(({ metadata }) => metadata?.name ?? ""),
 
-    /** Ids of the environments that have a namespace. */
+    /** Returns the ids of the environments that have a namespace. */
     list: (): string[] =>
       [...informer.objects.values()]
         .filter(isOurs)
         .map(({ metadata }) => metadata?.labels?.[label("environment")] ?? ""),
 
-    /** Removes an environment's namespace with all that is in it; it goes within seconds. */
+    /** Requests the deletion of an environment's namespace and all that it holds, which takes seconds. */
     async remove(environmentId: string): Promise<void> {
       const name = namespaceOf(namespacePrefix, environmentId);
       const namespace = await kube.get(Namespace, name);
       if (!namespace || !isOurs(namespace) || namespace.metadata?.deletionTimestamp) return;
-      made.delete(name);
+      applied.delete(name);
       await kube.remove(Namespace, name);
-      log.info({ environmentId, namespace: name }, "the namespace of an environment is removed");
+      log.info({ environmentId, namespace: name }, "removed the namespace of an environment");
     },
 
-    /** Tells of each namespace that is there, comes or goes. */
+    /** Calls the watcher for each namespace that exists, is added or removed. */
     watch(watcher: Watcher): void {
       watchers.push(watcher);
       for (const name of this.namespaces()) watcher.onNamespaceAdded(name);

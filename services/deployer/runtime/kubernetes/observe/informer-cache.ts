@@ -5,6 +5,7 @@ import { label, selector } from "../../../kube/names.ts";
 import type { LoggedPod } from "../logs/log-read.ts";
 import type { Environments } from "../namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
+import type { Location } from "../release/apply-release.ts";
 import { selectorOf } from "../release/manifests.ts";
 import { readState, serviceIdOf } from "../release/release-annotations.ts";
 import { podFacts } from "./pod-facts.ts";
@@ -13,44 +14,54 @@ import type { Observation } from "./status.ts";
 export type Cache = ReturnType<typeof createCache>;
 
 const APPS = selector({ [label("kind")]: "app" });
-/** A namespace that cannot be looked into does not keep the others waiting. */
+/** A namespace that cannot be read does not delay the others. */
 const SYNC_MS = 10_000;
 
-/** What runs in all environments, kept at hand by watches; and the same read afresh. */
+/** Knows what runs in all environments by watches, and reads it afresh on demand. */
 export function createCache(
   { kube, log }: KubernetesRuntimeOptions,
   environments: Environments,
   changed: (serviceId: string) => void,
 ) {
-  type Held = { deployments: Informer<V1Deployment>; pods: Informer<V1Pod> };
-  const held = new Map<string, Held>();
-  /** Where a service is; it never moves. */
-  const places = new Map<string, { namespace: string; name: string }>();
+  type Informers = { deployments: Informer<V1Deployment>; pods: Informer<V1Pod> };
+  const informers = new Map<string, Informers>();
+  /** Where each service is; it never moves. */
+  const locations = new Map<string, Location>();
 
   function onNamespaceAdded(namespace: string): void {
-    if (held.has(namespace)) return;
+    if (informers.has(namespace)) return;
     const common = { namespace, labels: APPS, log };
     const deployments = startInformer(kube, Deployment, {
       ...common,
       changed(object) {
-        remember(object);
+        setLocation(object);
         changed(serviceIdOf(object));
       },
     });
     const pods = startInformer(kube, Pod, { ...common, changed: (pod) => changed(serviceIdOf(pod)) });
-    held.set(namespace, { deployments, pods });
+    informers.set(namespace, { deployments, pods });
   }
 
   function onNamespaceRemoved(namespace: string): void {
-    const informers = held.get(namespace);
-    held.delete(namespace);
-    void informers?.deployments.stop();
-    void informers?.pods.stop();
+    const { deployments, pods } = informers.get(namespace) ?? {};
+    informers.delete(namespace);
+    void deployments?.stop();
+    void pods?.stop();
   }
 
-  function remember({ metadata }: V1Deployment): void {
+  function setLocation({ metadata }: V1Deployment): void {
     const { name = "", namespace = "" } = metadata ?? {};
-    places.set(serviceIdOf({ metadata }), { namespace, name });
+    locations.set(serviceIdOf({ metadata }), { namespace, name });
+  }
+
+  /** Returns the Deployment and the pods of a service as the watches show them. */
+  function find(serviceId: string): { deployment: V1Deployment; pods: V1Pod[] } | undefined {
+    const { namespace = "", name = "" } = locations.get(serviceId) ?? {};
+    const { deployments, pods } = informers.get(namespace) ?? {};
+    const deployment = deployments?.objects.get(name);
+    if (!pods || !deployment || serviceIdOf(deployment) !== serviceId) return undefined;
+    const own = [...pods.objects.values()].filter((pod) => serviceIdOf(pod) === serviceId);
+    return { deployment, pods: own };
   }
 
   function observe(deployment: V1Deployment, pods: V1Pod[]): Observation | undefined {
@@ -62,39 +73,39 @@ export function createCache(
     async start(): Promise<void> {
       await environments.synced;
       environments.watch({ onNamespaceAdded, onNamespaceRemoved });
-      const all = [...held.values()].flatMap(({ deployments, pods }) => [deployments.synced, pods.synced]);
+      const all = [...informers.values()].flatMap(({ deployments, pods }) => [
+        deployments.synced,
+        pods.synced,
+      ]);
       const { promise: late, resolve } = Promise.withResolvers<void>();
       const timer = setTimeout(resolve, SYNC_MS);
       await Promise.race([Promise.all(all), late]);
       clearTimeout(timer);
     },
 
-    remember,
+    /** Records where the service of a Deployment is. */
+    setLocation,
 
-    place: (serviceId: string) => places.get(serviceId),
+    locationOf: (serviceId: string) => locations.get(serviceId),
 
-    /** What is known of a service, perhaps a moment old. */
+    /** Returns what the watches show of a service, perhaps a moment old. */
     cached(serviceId: string): Observation | undefined {
-      const { namespace = "", name = "" } = places.get(serviceId) ?? {};
-      const informers = held.get(namespace);
-      const deployment = informers?.deployments.objects.get(name);
-      if (!informers || !deployment || serviceIdOf(deployment) !== serviceId) return undefined;
-      const pods = [...informers.pods.objects.values()].filter((pod) => serviceIdOf(pod) === serviceId);
-      return observe(deployment, pods);
+      const found = find(serviceId);
+      return found && observe(found.deployment, found.pods);
     },
 
-    /** All services of a namespace. */
-    all(namespace: string): Observation[] {
-      const informers = held.get(namespace);
-      const pods = Map.groupBy(informers?.pods.objects.values() ?? [], serviceIdOf);
-      return [...(informers?.deployments.objects.values() ?? [])]
-        .map((one) => observe(one, pods.get(serviceIdOf(one)) ?? []))
+    /** Returns what the watches show of all services of a namespace. */
+    listIn(namespace: string): Observation[] {
+      const { deployments, pods } = informers.get(namespace) ?? {};
+      const byService = Map.groupBy(pods?.objects.values() ?? [], serviceIdOf);
+      return [...(deployments?.objects.values() ?? [])]
+        .map((one) => observe(one, byService.get(serviceIdOf(one)) ?? []))
         .filter((one) => one !== undefined);
     },
 
-    /** What the cluster says now. The pods are no older than the notes, which tell of pods. */
+    /** Returns what the API says of a service now. Pods are read last: they are no older than the recorded state. */
     async read(serviceId: string): Promise<Observation | undefined> {
-      const { namespace = "", name = "" } = places.get(serviceId) ?? {};
+      const { namespace = "", name = "" } = locations.get(serviceId) ?? {};
       if (!name) return undefined;
       const deployment = await kube.get(Deployment, name, namespace);
       if (!deployment || serviceIdOf(deployment) !== serviceId) return undefined;
@@ -102,22 +113,18 @@ export function createCache(
       return observe(deployment, pods.items);
     },
 
-    /** The pods of a service, for their logs; undefined when there is no such service. */
-    pods(serviceId: string): LoggedPod[] | undefined {
-      const { namespace = "", name = "" } = places.get(serviceId) ?? {};
-      const informers = held.get(namespace);
-      const deployment = informers?.deployments.objects.get(name);
-      if (!informers || !deployment || serviceIdOf(deployment) !== serviceId) return undefined;
-      const own = [...informers.pods.objects.values()].filter((pod) => serviceIdOf(pod) === serviceId);
-      return own.map((pod) => ({ namespace, ...podFacts(pod) }));
+    /** Returns the pods of a service, for their logs; undefined when the service does not exist. */
+    podsOf(serviceId: string): LoggedPod[] | undefined {
+      const namespace = locations.get(serviceId)?.namespace ?? "";
+      return find(serviceId)?.pods.map((pod) => ({ namespace, ...podFacts(pod) }));
     },
 
-    /** Every Deployment of an app that there is. */
+    /** Returns the Deployments of all services. */
     deployments: (): V1Deployment[] =>
-      [...held.values()].flatMap(({ deployments }) => [...deployments.objects.values()]),
+      [...informers.values()].flatMap(({ deployments }) => [...deployments.objects.values()]),
 
     async stop(): Promise<void> {
-      for (const namespace of [...held.keys()]) onNamespaceRemoved(namespace);
+      for (const namespace of [...informers.keys()]) onNamespaceRemoved(namespace);
     },
   };
 }

@@ -5,37 +5,37 @@ import type { ServiceSize } from "../../port.ts";
 /** How an instance of a container ended. Times in ms. */
 export type End = { exitCode: number; reason?: string; startedAt: number; finishedAt: number };
 
-/** What counts of an app's pod. Times in ms since 1970, as the cluster tells them: to the second. */
+/** What matters of an app's pod. Times in ms since 1970, precise to the second as the cluster's are. */
 export type PodFacts = {
   name: string;
   uid: string;
   version: number;
   revision: number;
   size?: ServiceSize;
-  /** Tells pods of the applied template from others. */
+  /** Hash of the template that it was created from. */
   template?: string;
   createdAt: number;
-  /** When it was asked to end. */
+  /** When its termination was requested. */
   endingAt?: number;
   /** It ended for good: evicted, for example. */
   over: boolean;
   /** Since when it is ready. */
   readyAt?: number;
-  /** Since when it is not ready any more, where it is told. */
+  /** Since when it is not ready, where the cluster says so. */
   unreadyAt?: number;
-  /** When what runs now was started. */
+  /** When the running container was started. */
   runningSince?: number;
   restarts: number;
-  /** Why nothing runs in it. */
+  /** Why its container does not run. */
   waiting?: { reason: string; message?: string };
-  /** How the newest instance that ended did, and whether it is the newest of all. */
+  /** How its container ended last, and whether it has not been restarted since. */
   lastEnd?: End;
   ended: boolean;
-  /** No node takes it. */
+  /** Why no node can run it. */
   unschedulable?: string;
 };
 
-/** The facts of a pod that belongs to an app. */
+/** Returns the facts of an app's pod. */
 export function podFacts(pod: V1Pod): PodFacts {
   const { metadata, status } = pod;
   const condition = (type: string) => status?.conditions?.find((one) => one.type === type);
@@ -66,7 +66,7 @@ export function podFacts(pod: V1Pod): PodFacts {
   };
 }
 
-/** The cluster tells when it must be gone; it was asked to a grace period before. */
+/** The cluster records when the pod must be gone; the request came a grace period earlier. */
 function endingAt({ metadata }: V1Pod): number | undefined {
   const until = time(metadata?.deletionTimestamp);
   return until === undefined ? undefined : until - (metadata?.deletionGracePeriodSeconds ?? 0) * 1000;

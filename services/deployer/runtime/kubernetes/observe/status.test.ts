@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { annotation, label } from "../../../kube/names.ts";
 import { type AppRelease, manifestsOf } from "../release/manifests.ts";
 import { podFacts } from "./pod-facts.ts";
-import { describe as describeStatus, type Observation } from "./status.ts";
+import { describeStatus, type Observation } from "./status.ts";
 import { usageNow, usageWanted } from "./usage.ts";
 
 const release: AppRelease = {
@@ -149,7 +149,7 @@ describe("the status of a service on a cluster", () => {
     const alone = describeStatus(seen([crashing]), at(4));
     expect(alone).toMatchObject({ state: "crashed", reason: "crash_loop", restarts: 2 });
     expect(alone.message).toContain("exit code 7");
-    expect(alone.lastWords?.uid).toBe("new");
+    expect(alone.crashed?.uid).toBe("new");
     const serving = pod("old", { of: old, readySince: -50 });
     expect(describeStatus(seen([crashing, serving]), at(4)).state).toBe("degraded");
     const again = pod("new", { restarts: 2, state: { running: { startedAt: date(20) } }, last: ended(1, 2) });

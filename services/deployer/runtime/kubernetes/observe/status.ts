@@ -1,10 +1,12 @@
 import type { V1Deployment } from "@kubernetes/client-node";
 import { annotation } from "../../../kube/names.ts";
+import { PULL_FAILURES, START_FAILURES } from "../../../kube/pod-failures.ts";
 import type { RuntimeReason, RuntimeState, RuntimeStatus } from "../../port.ts";
+import { notAnswering, notAvailableInTime } from "../../status-messages.ts";
 import type { ReleaseState } from "../release/release-annotations.ts";
 import type { PodFacts } from "./pod-facts.ts";
 
-/** What is known of a service at one moment. */
+/** What is seen of a service at one moment. */
 export type Observation = {
   deployment: V1Deployment;
   recorded: ReleaseState;
@@ -12,21 +14,19 @@ export type Observation = {
   pods: PodFacts[];
 };
 
-/** What follows from an observation; the last words of a crashed replica come to it. */
+/** What follows from an observation. */
 type Judgement = {
   state: RuntimeState;
   reason?: RuntimeReason;
   message?: string;
-  /** The replica whose last output belongs to the message. */
-  lastWords?: PodFacts;
+  /** The replica whose last output belongs behind the message. */
+  crashed?: PodFacts;
 };
 
-/** Past it a replica that runs again does not belong to the row of crashes any more. */
+/** A replica that has run this long since its last crash no longer counts as looping. */
 const STABLE_MS = 30_000;
-const PULL_FAILURES = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"];
-const START_FAILURES = ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"];
 
-/** Pods of the applied template, and of others, that are not on their way out. */
+/** Returns the pods of the applied template, and of others, that are not terminating. */
 export function replicasOf({ recorded, pods }: Observation): { applied: PodFacts[]; older: PodFacts[] } {
   const template = templateOf(recorded);
   const active = pods.filter((pod) => pod.endingAt === undefined && !pod.over);
@@ -36,18 +36,26 @@ export function replicasOf({ recorded, pods }: Observation): { applied: PodFacts
   };
 }
 
-/** When a pod counts as available (ms); undefined while it is not ready. */
+/** Returns when a pod counts as available (ms); undefined while it is not ready. */
 export function availableAt({ readyAt }: PodFacts, { release }: ReleaseState): number | undefined {
   return readyAt === undefined ? undefined : readyAt + release.minReadySeconds * 1000;
 }
 
 export function isAvailable(pod: PodFacts, recorded: ReleaseState, now: number): boolean {
   const at = availableAt(pod, recorded);
-  // Without a time to wait for, the cluster's clock need not be ours.
+  // With no time to wait, the cluster's clock need not agree with ours.
   return at !== undefined && (recorded.release.minReadySeconds === 0 || at <= now);
 }
 
-/** When the applied release was available first: recorded, or what can be seen now; ms. */
+/** Returns in how many ms the next ready replica counts as available; undefined when none is waited for. Pure. */
+export function msUntilAvailable({ recorded, pods }: Observation, now: number): number | undefined {
+  const times = pods
+    .filter((pod) => pod.readyAt !== undefined && !isAvailable(pod, recorded, now))
+    .map((pod) => (availableAt(pod, recorded) ?? now) - now);
+  return times.length > 0 ? Math.min(...times) : undefined;
+}
+
+/** Returns when the applied release was first available, as recorded or as seen now (ms). */
 export function healthyAt(seen: Observation, now: number): number | undefined {
   const { recorded } = seen;
   if (recorded.healthyAt !== undefined) return recorded.healthyAt;
@@ -57,12 +65,12 @@ export function healthyAt(seen: Observation, now: number): number | undefined {
     .map((pod) => availableAt(pod, recorded) ?? now)
     .sort((one, other) => one - other);
   const whole = replicas > 0 ? times[replicas - 1] : undefined;
-  // The cluster tells times to the second: none may lie before the release itself.
+  // The cluster's times are precise to the second: none may precede the release itself.
   return whole === undefined ? undefined : Math.min(now, Math.max(whole, recorded.appliedAt));
 }
 
-/** The status that users see, without what a crashed replica said last; pure. */
-export function describe(seen: Observation, now: number, url?: string): RuntimeStatus & Judgement {
+/** Returns the status that users see, without the output of a crashed replica; pure. */
+export function describeStatus(seen: Observation, now: number, url?: string): RuntimeStatus & Judgement {
   const { release, usage } = seen.recorded;
   const { serviceId, version, revision, replicas, size, rolls } = release;
   const { applied, older } = replicasOf(seen);
@@ -83,7 +91,7 @@ export function describe(seen: Observation, now: number, url?: string): RuntimeS
   };
 }
 
-/** A replica of the release that answers now: the older one's until the applied one is whole. */
+/** Returns a replica of the release that serves: an older one until all replicas of the applied one are available. */
 export function servingOf(seen: Observation, now: number): PodFacts | undefined {
   const { applied, older } = replicasOf(seen);
   const available = applied.filter((pod) => isAvailable(pod, seen.recorded, now));
@@ -106,27 +114,26 @@ function judge(
   const available = applied.length - away.length;
   if (deployment.metadata?.deletionTimestamp) return { state: "stopped" };
   if (replicas === 0) return { state: applied.length + older.length === 0 ? "stopped" : "starting" };
-  // Requests may still reach what is more than that.
+  // While there are more, requests may still reach the older ones.
   if (available >= replicas)
     return { state: applied.length + older.length > replicas ? "starting" : "running" };
 
   const serves = [...applied, ...older].some((pod) => pod.readyAt !== undefined);
   const refused = refusalOf(deployment, away);
   const worst = away.toSorted((one, other) => crashesOf(other) - crashesOf(one))[0];
-  const crash = worst?.lastEnd && { message: sentenceOf(worst), lastWords: worst };
+  const crash = worst?.lastEnd && { message: describeExit(worst), crashed: worst };
   const looping = worst !== undefined && isLooping(worst, now);
   if (healthy === undefined && isLate(seen, now)) {
-    const waited = `The new release was not available after ${Math.round(deadlineOf(recorded) / 1000)} s.`;
-    const why = refused?.message ?? crash?.message ?? pendingOf(away, type, recorded);
+    const why = refused?.message ?? crash?.message ?? pendingReason(away, type, recorded);
     const state = looping && !serves ? "crashed" : "degraded";
-    const message = why ? `${waited} ${why}` : waited;
+    const message = notAvailableInTime(deadlineOf(recorded), why);
     return { state, reason: "rollout_deadline_exceeded", ...(!refused && crash), message };
   }
   if (refused) return refused;
   if (looping) return { state: serves ? "degraded" : "crashed", reason: "crash_loop", ...crash };
   if (healthy === undefined || !crash) {
-    const waits = away.find((pod) => pod.unschedulable);
-    const message = crash?.message ?? (waits && unschedulable(waits));
+    const unscheduled = away.find((pod) => pod.unschedulable);
+    const message = crash?.message ?? (unscheduled && notScheduled(unscheduled));
     return { state: "starting", ...crash, ...(message && { message }) };
   }
   return { state: "degraded", reason: "replica_ended", ...crash };
@@ -135,8 +142,8 @@ function judge(
 function isLate({ deployment, recorded }: Observation, now: number): boolean {
   const progress = deployment.status?.conditions?.find((one) => one.type === "Progressing");
   const current = (deployment.status?.observedGeneration ?? 0) >= (deployment.metadata?.generation ?? 0);
-  const told = current && progress?.reason === "ProgressDeadlineExceeded";
-  return told || now >= recorded.appliedAt + deadlineOf(recorded);
+  const exceeded = current && progress?.reason === "ProgressDeadlineExceeded";
+  return exceeded || now >= recorded.appliedAt + deadlineOf(recorded);
 }
 
 const deadlineOf = ({ manifests }: ReleaseState) =>
@@ -144,55 +151,59 @@ const deadlineOf = ({ manifests }: ReleaseState) =>
 
 const crashesOf = (pod: PodFacts) => pod.restarts + (pod.ended ? 1 : 0);
 
-/** It ended, was started again, and ended: the cluster pauses longer each time, or it only just runs again. */
+/** Returns whether a replica crashes again and again: the cluster backs off, or it was restarted just now. */
 function isLooping(pod: PodFacts, now: number): boolean {
   if (pod.waiting?.reason === "CrashLoopBackOff") return true;
   if (crashesOf(pod) < 2) return false;
   return pod.runningSince === undefined || now - pod.runningSince < STABLE_MS;
 }
 
-/** Why replicas cannot even be started. */
+/** Returns why replicas cannot even be started; undefined when they can. */
 function refusalOf(deployment: V1Deployment, away: PodFacts[]): Judgement | undefined {
-  const waits = (reasons: string[]) => away.find((pod) => reasons.includes(pod.waiting?.reason ?? ""));
-  const pull = waits(PULL_FAILURES)?.waiting;
+  const waitingFor = (reasons: string[]) =>
+    away.find((pod) => reasons.includes(pod.waiting?.reason ?? ""))?.waiting;
+  const pull = waitingFor(PULL_FAILURES);
   if (pull)
     return {
       state: "degraded",
       reason: "image_pull_failed",
-      message: `The image could not be pulled: ${plain(pull)}`,
+      message: `The image could not be pulled: ${withoutBackOff(pull)}`,
     };
-  const start = waits(START_FAILURES)?.waiting;
+  const start = waitingFor(START_FAILURES);
   if (start)
-    return { state: "degraded", reason: "start_failed", message: `It could not be started: ${plain(start)}` };
+    return {
+      state: "degraded",
+      reason: "start_failed",
+      message: `The app could not be started: ${withoutBackOff(start)}`,
+    };
   const failure = deployment.status?.conditions?.find((one) => one.type === "ReplicaFailure");
   if (failure?.status !== "True") return undefined;
-  const message = `A replica could not be made: ${failure.message ?? failure.reason ?? "the cluster refused it"}`;
+  const why = failure.message ?? failure.reason ?? "the cluster refused it";
+  const message = `A replica could not be created: ${why}`;
   return { state: "degraded", reason: "start_failed", message };
 }
 
-/** The sentence in it, the same at each try. */
-function plain({ reason, message = reason }: { reason: string; message?: string }): string {
+/** Returns the message without what differs between attempts. */
+function withoutBackOff({ reason, message = reason }: { reason: string; message?: string }): string {
   return message.replace(/^Back-off pulling image "[^"]*":? ?(ErrImagePull: )?/, "").trim() || reason;
 }
 
-function sentenceOf({ lastEnd }: PodFacts): string {
-  if (lastEnd?.reason === "OOMKilled") return "It was ended because it took more memory than its size gives.";
-  return `It ended with exit code ${lastEnd?.exitCode}.`;
+function describeExit({ lastEnd }: PodFacts): string {
+  if (lastEnd?.reason === "OOMKilled")
+    return "The app was killed because it used more memory than its size allows.";
+  return `The app ended with exit code ${lastEnd?.exitCode}.`;
 }
 
-/** What is waited for. */
-function pendingOf(away: PodFacts[], type: string, { release }: ReleaseState): string | undefined {
-  const waits = away.find((pod) => pod.unschedulable);
-  if (waits) return unschedulable(waits);
-  if (type !== "web" || !away.some((pod) => pod.runningSince !== undefined)) return undefined;
-  const { healthCheckPath } = release;
-  return healthCheckPath === undefined
-    ? "It runs, but nothing accepted a connection on PORT."
-    : `It runs, but GET ${healthCheckPath} on PORT was not answered with 200–399.`;
+/** Returns why replicas that do not crash are not available. */
+function pendingReason(away: PodFacts[], type: string, { release }: ReleaseState): string | undefined {
+  const unscheduled = away.find((pod) => pod.unschedulable);
+  if (unscheduled) return notScheduled(unscheduled);
+  const waits = type === "web" && away.some((pod) => pod.runningSince !== undefined);
+  return waits ? notAnswering(release.healthCheckPath) : undefined;
 }
 
-function unschedulable(pod: PodFacts): string {
-  return `The cluster has no place for it: ${pod.unschedulable}`;
+function notScheduled(pod: PodFacts): string {
+  return `No node of the cluster can run the app: ${pod.unschedulable}`;
 }
 
 function templateOf({ manifests }: ReleaseState): string | undefined {

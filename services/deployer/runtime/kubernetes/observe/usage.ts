@@ -4,8 +4,8 @@ import type { PodFacts } from "./pod-facts.ts";
 import { availableAt, isAvailable, type Observation, replicasOf, servingOf } from "./status.ts";
 
 /**
- * The journal of what ran, brought up to what is seen now; pure. The cluster keeps when each replica became
- * ready and when its container ended, so changes that nobody watched are dated to the second as well.
+ * Returns the journal of usage, with what is seen now; pure. The cluster records when each replica became ready and when
+ * its container ended, so changes that nobody watched are dated to the second as well.
  */
 export function usageNow(seen: Observation, now: number): UsageChange[] {
   const { recorded } = seen;
@@ -16,12 +16,12 @@ export function usageNow(seen: Observation, now: number): UsageChange[] {
   const up = [...applied, ...older].filter((pod) => isAvailable(pod, recorded, now));
   const upAt = (pod: PodFacts) => Math.min(availableAt(pod, recorded) ?? now, now);
   const came = up.map(upAt).filter((at) => at > since);
-  // Those that counted then and were not up all the time since.
+  // Those that counted at the last change and have not been up ever since.
   const lost = Math.max(0, (last?.replicas ?? 0) - (up.length - came.length));
   const left = endsSince(seen.pods, since, now).slice(0, lost);
   while (left.length < lost) left.push(now);
   const events = [...came.map((at) => ({ at, by: 1 })), ...left.map((at) => ({ at, by: -1 }))];
-  // A replacement that came at the moment at which the other left leaves no gap.
+  // Arrivals first: a replacement at the moment of a departure leaves no gap.
   events.sort((one, other) => one.at - other.at || other.by - one.by);
 
   const size = servingOf(seen, now)?.size ?? recorded.release.size;
@@ -30,7 +30,7 @@ export function usageNow(seen: Observation, now: number): UsageChange[] {
   for (const { at, by } of events) {
     count += by;
     const replicas = Math.min(wanted, count);
-    // Until now it was the size of before, unless this is where something begins to run.
+    // Still the size of before, unless nothing ran.
     journal = appendUsage(journal, { at, replicas, size: sizeBefore(journal) ?? size });
   }
   const replicas = Math.min(wanted, up.length);
@@ -39,7 +39,7 @@ export function usageNow(seen: Observation, now: number): UsageChange[] {
   return appendUsage(journal, { at: replicas > 0 ? resized : now, replicas, size });
 }
 
-/** When replicas of before left, as far as the cluster remembers: oldest first. */
+/** Returns when replicas that existed at `since` left, as far as the cluster remembers; oldest first. */
 function endsSince(pods: PodFacts[], since: number, now: number): number[] {
   const ends = pods.flatMap((pod) => {
     const { endingAt, lastEnd, unreadyAt } = pod;
@@ -58,7 +58,7 @@ function sizeBefore(journal: UsageChange[]): ServiceSize | undefined {
   return last && last.replicas > 0 ? last.size : undefined;
 }
 
-/** The journal when the wish changes: fewer replicas count from the moment they are wanted. */
+/** Returns the journal when the desired number changes: fewer replicas count from that moment on. Pure. */
 export function usageWanted(usage: UsageChange[], replicas: number, now: number): UsageChange[] {
   const last = usage.at(-1);
   return last && last.replicas > replicas ? appendUsage(usage, { ...last, at: now, replicas }) : usage;

@@ -6,11 +6,11 @@ import type { Release } from "../../port.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
 
 /**
- * Which service has which host name: an object for each, which only one can make. Environments' namespaces do
- * not see each other, and two deployers may give out names at once.
+ * Records which service has which host name: an object for each name, which only one process can create. Two deployers
+ * may choose names at once.
  */
 export function createHostClaims({ kube, claimsNamespace: namespace }: KubernetesRuntimeOptions) {
-  /** Whether the label is the service's now. */
+  /** Claims a label; returns whether the service has it now. */
   async function claim(host: string, { serviceId, environmentId }: Release): Promise<boolean> {
     const name = `host-${host}`;
     const labels = labelsOf({ environmentId, serviceId, kind: "host" });
@@ -25,7 +25,7 @@ export function createHostClaims({ kube, claimsNamespace: namespace }: Kubernete
   }
 
   return {
-    /** The host label of a service: the first that is free, and its own from then on. */
+    /** Returns the host label of a service: the first that is free, which it has from then on. */
     async choose(release: Release): Promise<string> {
       const taken = new Set<string>();
       for (;;) {
@@ -35,6 +35,7 @@ export function createHostClaims({ kube, claimsNamespace: namespace }: Kubernete
       }
     },
 
+    /** Gives up all labels of a service. */
     async release(serviceId: string): Promise<void> {
       const labels = selector({ [label("service")]: serviceId, [label("kind")]: "host" });
       const { items } = await kube.list(ConfigMap, { namespace, labels });

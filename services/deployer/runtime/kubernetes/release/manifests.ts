@@ -15,13 +15,13 @@ import { resourcesOf } from "../../../kube/resources.ts";
 import { imageRef, type Release, RuntimeRefusal } from "../../port.ts";
 import type { AppOptions, IngressOptions } from "../options.ts";
 
-/** What is remembered of a release in the cluster: all but the values of its variables. */
+/** What the cluster records of a release: everything but its variables. */
 export type AppRelease = Omit<Release, "env">;
 
 /** The one container of an app's pod, and its port. */
 export const CONTAINER = "app";
 const PORT = "http";
-/** Name of the Secret by which nodes pull images, in each namespace. */
+/** Name of the Secret with which nodes pull images, in each namespace. */
 export const PULL_SECRET = "berth-registry";
 
 export type ManifestOptions = {
@@ -32,14 +32,14 @@ export type ManifestOptions = {
   pullSecret: boolean;
 };
 
-/** Everything of a release but its Secret and the Deployment's annotations. */
+/** The objects of a release, except its Secret and the Deployment's annotations. */
 export type Manifests = {
   deployment: NonNullable<V1Deployment["spec"]>;
   service?: NonNullable<V1Service["spec"]>;
   ingress?: { annotations: Record<string, string>; spec: NonNullable<V1Ingress["spec"]> };
 };
 
-/** What a release is on the cluster; pure. Values are in the form in which the API gives them back. */
+/** Returns the objects of a release; pure. Values are in the form in which the API returns them. */
 export function manifestsOf(release: AppRelease, options: ManifestOptions): Manifests {
   const { type, replicas, minReadySeconds } = release;
   const deadline = Math.ceil(options.apps.rolloutDeadlineMs / 1000);
@@ -47,7 +47,7 @@ export function manifestsOf(release: AppRelease, options: ManifestOptions): Mani
     deployment: {
       replicas,
       ...(minReadySeconds > 0 && { minReadySeconds }),
-      // The API wants it longer than the time that a replica must stay up.
+      // The API requires it to be longer than `minReadySeconds`.
       progressDeadlineSeconds: Math.max(deadline, minReadySeconds + 1),
       revisionHistoryLimit: 2,
       selector: { matchLabels: selectorOf(release.serviceId) },
@@ -58,18 +58,18 @@ export function manifestsOf(release: AppRelease, options: ManifestOptions): Mani
   };
 }
 
-/** Labels by which a service's pods are found, whichever the release. */
+/** Returns labels that select a service's objects, whichever the release. */
 export function selectorOf(serviceId: string): Record<string, string> {
   return { [label("service")]: serviceId, [label("kind")]: "app" };
 }
 
-/** Labels of everything that belongs to a service. */
+/** Returns the labels of a service's objects. */
 export function ownLabels(release: AppRelease): Record<string, string> {
   const { accountId, projectId, environmentId, serviceId } = release;
   return labelsOf({ accountId, projectId, environmentId, serviceId, kind: "app" });
 }
 
-/** What a service's objects are called: as the service, which may end in a way that no object's name may. */
+/** Returns the name of a service's objects: the service's own, which may end in a way that no object's name may. */
 export function objectName({ names, serviceId }: Pick<AppRelease, "names" | "serviceId">): string {
   if (!names.service.endsWith("-")) return names.service;
   const hash = createHash("sha256").update(serviceId).digest("hex").slice(0, 8);
@@ -80,7 +80,7 @@ export function secretName(release: AppRelease): string {
   return `${objectName(release)}-v${release.version}-r${release.revision}`;
 }
 
-/** The Secret with the release's variables. */
+/** Returns the Secret with the release's variables. */
 export function secretOf(release: Release, namespace: string, deployment: V1Deployment): Sent<V1Secret> {
   const { version, revision, env } = release;
   const data = Object.entries(env).map(([name, value]) => [name, Buffer.from(value).toString("base64")]);
@@ -101,7 +101,7 @@ export function secretOf(release: Release, namespace: string, deployment: V1Depl
   };
 }
 
-/** With it, an object goes when the Deployment does. */
+/** Returns the reference that makes the cluster delete an object together with the Deployment. */
 export function ownerOf({ metadata }: V1Deployment) {
   return {
     apiVersion: "apps/v1",
@@ -112,13 +112,13 @@ export function ownerOf({ metadata }: V1Deployment) {
   };
 }
 
-/** The image to run; a refusal when the artifact is none. */
+/** Returns the image of an artifact. Throws `artifact_missing` when it is no image. */
 export function imageOf(artifact: string): string {
   const image = imageRef(artifact);
   if (image) return image;
   throw new RuntimeRefusal(
     "artifact_missing",
-    "What this version was built into is no image that a cluster can run; deploy it again.",
+    "This version was not built as an image, which a cluster needs. Deploy it again.",
   );
 }
 
@@ -129,7 +129,7 @@ function templateOf(release: AppRelease, options: ManifestOptions): V1PodTemplat
     [label("revision")]: String(release.revision),
   };
   const spec = podOf(release, options);
-  // Absent where nobody asked for it, so that what ran before there were any is not rolled.
+  // Absent until the first one, so that services which ran before rolls existed are not rolled.
   const rolls = release.rolls ? { [annotation("rolls")]: String(release.rolls) } : {};
   const hash = createHash("sha256")
     .update(JSON.stringify([labels, spec, ...Object.values(rolls)]))
@@ -152,7 +152,7 @@ function podOf(release: AppRelease, { apps, pullSecret }: ManifestOptions): V1Po
     securityContext: {
       runAsNonRoot: true,
       seccompProfile: { type: "RuntimeDefault" },
-      // Images that listen on port 80 expect to be root.
+      // Lets images listen on port 80 without being root.
       ...(web &&
         release.port < 1024 && {
           sysctls: [{ name: "net.ipv4.ip_unprivileged_port_start", value: "0" }],
@@ -185,7 +185,7 @@ function containerOf(release: AppRelease, apps: AppOptions): V1Container {
     ...(type === "web" && {
       ports: [{ name: PORT, containerPort: port, protocol: "TCP" }],
       ...probesOf(release, apps),
-      // Requests go on reaching a replica for a moment after it was taken off the list.
+      // Requests still reach a replica for a moment after it was removed from the endpoints.
       lifecycle: { preStop: { sleep: { seconds: apps.drainSeconds } } },
     }),
   };
@@ -204,13 +204,13 @@ function probesOf({ healthCheckPath }: AppRelease, apps: AppOptions): Partial<V1
       failureThreshold: Math.max(1, Math.ceil(apps.rolloutDeadlineMs / 1000)),
     },
     readinessProbe: { ...probe, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 3 },
-    // Slow to act: an app under load must not be ended for it.
+    // Slow to act: an app must not be killed for being under load.
     livenessProbe: { ...probe, periodSeconds: 10, timeoutSeconds: 10, failureThreshold: 6 },
   };
 }
 
 function serviceOf({ serviceId, port }: AppRelease): NonNullable<V1Service["spec"]> {
-  // Neighbours reach it by its name, at the web's port and at its own.
+  // Other services of the environment reach it by its name, at port 80 and at its own port.
   const ports = [{ name: PORT, port: 80, targetPort: PORT, protocol: "TCP" }];
   if (port !== 80) ports.push({ name: "own", port, targetPort: PORT, protocol: "TCP" });
   return { type: "ClusterIP", selector: selectorOf(serviceId), ports };

@@ -4,15 +4,15 @@ import { annotation, label } from "../../../kube/names.ts";
 import type { UsageChange } from "../../port.ts";
 import { type AppRelease, type Manifests, ownLabels } from "./manifests.ts";
 
-/** What a service's Deployment remembers in its annotations, besides what it is. */
+/** What a service's Deployment records in its annotations. Times in ms. */
 export type ReleaseState = {
   release: AppRelease;
   manifests: Manifests;
-  /** ms. When this version and revision was applied first. */
+  /** When this version and revision was first applied. */
   appliedAt: number;
-  /** ms. When this version and revision was available first. */
+  /** When this version and revision was first available. */
   healthyAt?: number;
-  /** What ran, and since when. */
+  /** As in `RuntimeStatus`. */
   usage: UsageChange[];
 };
 
@@ -24,7 +24,7 @@ const APPLIED = annotation("applied-at");
 const HEALTHY = annotation("healthy-since");
 const USAGE = annotation("usage");
 
-/** Returns the recorded state of a Deployment; undefined for one to which nothing was applied yet. */
+/** Returns the recorded state of a Deployment; undefined before a release was applied to it. */
 export function readState(deployment: V1Deployment): ReleaseState | undefined {
   const annotations = deployment.metadata?.annotations ?? {};
   const { [RELEASE]: release, [MANIFESTS]: manifests, [APPLIED]: applied, [HEALTHY]: healthy } = annotations;
@@ -52,8 +52,8 @@ function toAnnotations(recorded: ReleaseState): Record<string, string> {
 }
 
 /**
- * The Deployment with all that Berth sets in it, its recorded state included: what an apply leaves out, it takes away.
- * It is refused when the Deployment changed since `seen` was read.
+ * Returns all members that Berth sets in a Deployment, its recorded state included: applying removes what is left out.
+ * The API refuses it (409) when the Deployment has changed since `seen` was read.
  */
 export function withAnnotations(seen: V1Deployment, recorded: ReleaseState): Sent<V1Deployment> {
   const { name = "", namespace, resourceVersion } = seen.metadata ?? {};
@@ -65,7 +65,7 @@ export function withAnnotations(seen: V1Deployment, recorded: ReleaseState): Sen
   };
 }
 
-/** The service that a Deployment belongs to. */
+/** Returns the id of the service to which an object belongs; empty for another's. */
 export function serviceIdOf({ metadata }: { metadata?: { labels?: Record<string, string> } }): string {
   return metadata?.labels?.[label("service")] ?? "";
 }

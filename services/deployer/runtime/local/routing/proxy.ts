@@ -7,22 +7,22 @@ export type Address = {
 };
 
 /**
- * Why there is no answer of the app. `refused`: nothing was sent, another replica may be asked. `failed`: it
- * ended before it answered, or what it sent is no answer.
+ * Why the app sent no response. `refused`: it did not accept the connection, so another replica may be tried. `failed`:
+ * it closed the connection before it responded, or its response is invalid.
  */
-type Unreached = "refused" | "failed";
+type Failure = "refused" | "failed";
 
 const AGENT = new Agent({ keepAlive: true, maxFreeSockets: 64, timeout: 4000 });
 
 /**
- * Passes one request to the app and its answer back, streaming both ways. Resolves when the exchange is
- * over; with the reason when the app gave no answer at all (then nothing has been written to `res`).
+ * Forwards one request to the app and its response back, streaming both ways. Resolves when the exchange is over; with
+ * the reason when the app sent no response (then nothing has been written to `res`).
  */
 export function forward(
   req: IncomingMessage,
   res: ServerResponse,
   to: Address,
-): Promise<Unreached | undefined> {
+): Promise<Failure | undefined> {
   const bodyless =
     req.headers["content-length"] === undefined && req.headers["transfer-encoding"] === undefined;
   return attempt(req, res, to, bodyless && ["GET", "HEAD", "OPTIONS"].includes(req.method ?? ""));
@@ -33,35 +33,34 @@ function attempt(
   res: ServerResponse,
   to: Address,
   repeatable: boolean,
-): Promise<Unreached | undefined> {
+): Promise<Failure | undefined> {
   return new Promise((resolve) => {
-    // A kept connection may be closed by the app just as it is used again: only what can be sent a second
-    // time takes one.
+    // The app may close a kept connection just as it is reused: only requests that can be repeated use one.
     const headers = forwardedHeaders(req, repeatable ? "keep-alive" : "close");
     const agent = repeatable ? AGENT : false;
     const upstream = request({ ...to, method: req.method, path: req.url, headers, agent, setHost: false });
     let connected = false;
-    let answer: IncomingMessage | undefined;
+    let response: IncomingMessage | undefined;
     upstream.on("socket", (socket) => {
       if (upstream.reusedSocket) connected = true;
       else socket.once("connect", () => (connected = true));
     });
     upstream.on("error", () => {
-      // What goes wrong after a whole answer is of no matter.
-      if (res.headersSent) return void (answer?.complete || res.destroy());
+      // An error after the whole response does not matter.
+      if (res.headersSent) return void (response?.complete || res.destroy());
       if (res.destroyed) resolve(undefined);
-      else if (repeatable && upstream.reusedSocket && !answer) resolve(attempt(req, res, to, repeatable));
+      else if (repeatable && upstream.reusedSocket && !response) resolve(attempt(req, res, to, repeatable));
       else resolve(connected ? "failed" : "refused");
     });
-    upstream.on("response", (came) => {
-      answer = came;
-      if (!isProper(answer)) return void upstream.destroy();
-      res.writeHead(answer.statusCode!, answer.statusMessage, endToEnd(answer.rawHeaders));
+    upstream.on("response", (received) => {
+      response = received;
+      if (!isValid(response)) return void upstream.destroy();
+      res.writeHead(response.statusCode!, response.statusMessage, endToEnd(response.rawHeaders));
       res.flushHeaders();
-      answer.pipe(res);
-      answer.on("error", () => res.destroy());
+      response.pipe(res);
+      response.on("error", () => res.destroy());
     });
-    // Without an error as well: after a 101 that nobody asked for.
+    // Also emitted without an error, after a 101 that nobody asked for.
     upstream.on("close", () => res.headersSent || resolve("failed"));
     res.on("close", () => {
       upstream.destroy();
@@ -72,14 +71,14 @@ function attempt(
   });
 }
 
-/** The body is taken from the client only once the app has accepted the connection. */
+/** Reads the body from the client only once the app has accepted the connection. */
 function sendBody(req: IncomingMessage, upstream: ClientRequest, connected: () => boolean): void {
   const start = () => req.pipe(upstream);
   upstream.on("socket", (socket) => (connected() ? start() : socket.once("connect", start)));
   upstream.on("close", () => req.unpipe(upstream));
 }
 
-/** Passes an upgrade (websockets) on and joins the two connections until either side is done. */
+/** Forwards an upgrade (websockets) and joins the two connections until either side closes. */
 export function forwardUpgrade(
   req: IncomingMessage,
   socket: Duplex,
@@ -96,63 +95,63 @@ export function forwardUpgrade(
       agent: false,
       setHost: false,
     });
-    const over = () => {
-      finish(socket);
+    const end = () => {
+      endAfterWrites(socket);
       upstream.destroy();
       resolve();
     };
-    socket.on("error", over).on("end", over).on("close", over);
-    let answered = false;
+    socket.on("error", end).on("end", end).on("close", end);
+    let responded = false;
     upstream.on("error", () => {});
     upstream.on("close", () => {
-      if (answered) return;
+      if (responded) return;
       if (socket.writable)
         socket.write("HTTP/1.1 502 Bad Gateway\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
-      over();
+      end();
     });
-    upstream.on("upgrade", (answer, peer, first) => {
-      if (!isPrintable(answer)) return void peer.destroy();
-      answered = true;
-      const both = () => {
-        finish(peer);
-        finish(socket);
+    upstream.on("upgrade", (response, peer, first) => {
+      if (!isPrintable(response)) return void peer.destroy();
+      responded = true;
+      const endBoth = () => {
+        endAfterWrites(peer);
+        endAfterWrites(socket);
         resolve();
       };
-      socket.off("error", over).off("end", over).off("close", over);
-      for (const side of [socket, peer]) side.on("error", both).on("end", both).on("close", both);
-      socket.write(headText(answer, answer.rawHeaders));
+      socket.off("error", end).off("end", end).off("close", end);
+      for (const side of [socket, peer]) side.on("error", endBoth).on("end", endBoth).on("close", endBoth);
+      socket.write(headText(response, response.rawHeaders));
       if (first.length > 0) socket.write(first);
       if (head.length > 0) peer.write(head);
       socket.pipe(peer).pipe(socket);
     });
-    upstream.on("response", (answer) => {
-      if (!isProper(answer)) return void upstream.destroy();
-      answered = true;
-      socket.write(headText(answer, [...endToEnd(answer.rawHeaders), "connection", "close"]));
-      answer.on("error", over).on("end", over).pipe(socket, { end: false });
+    upstream.on("response", (response) => {
+      if (!isValid(response)) return void upstream.destroy();
+      responded = true;
+      socket.write(headText(response, [...endToEnd(response.rawHeaders), "connection", "close"]));
+      response.on("error", end).on("end", end).pipe(socket, { end: false });
     });
     upstream.end();
   });
 }
 
-/** Whether it is a final answer that can be passed on (RFC 9110 section 15): an app may write anything. */
-function isProper(answer: IncomingMessage): boolean {
-  const { statusCode = 0 } = answer;
-  return statusCode >= 200 && statusCode <= 599 && isPrintable(answer);
+/** Returns whether a response is final and can be forwarded (RFC 9110 section 15): an app may write anything. */
+function isValid(response: IncomingMessage): boolean {
+  const { statusCode = 0 } = response;
+  return statusCode >= 200 && statusCode <= 599 && isPrintable(response);
 }
 
-/** Node reads more in the line of the status than it writes. */
+/** Node accepts characters in a status line that it refuses to write. */
 function isPrintable({ statusMessage = "", rawHeaders }: IncomingMessage): boolean {
   return [statusMessage, ...rawHeaders].every((text) => /^[\t\x20-\x7e\x80-\xff]*$/.test(text));
 }
 
-/** Closes a connection after what has been written to it has left. */
-function finish(side: Duplex): void {
+/** Closes a connection once everything written to it has been sent. */
+function endAfterWrites(side: Duplex): void {
   side.end(() => side.destroy());
 }
 
-function headText(answer: IncomingMessage, headers: string[]): string {
-  let text = `HTTP/1.1 ${answer.statusCode} ${answer.statusMessage}\r\n`;
+function headText(response: IncomingMessage, headers: string[]): string {
+  let text = `HTTP/1.1 ${response.statusCode} ${response.statusMessage}\r\n`;
   for (let at = 0; at < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`;
   return `${text}\r\n`;
 }
@@ -176,7 +175,7 @@ const FORWARDED = new Set([
   "x-forwarded-port",
 ]);
 
-/** Names and values in turn, without those that concern only this connection (RFC 9110 section 7.6.1). */
+/** Returns raw headers without those that concern only this connection (RFC 9110 section 7.6.1). */
 function endToEnd(raw: string[]): string[] {
   const named = new Set<string>();
   for (let at = 0; at < raw.length; at += 2) {
@@ -192,7 +191,7 @@ function endToEnd(raw: string[]): string[] {
   return kept;
 }
 
-/** The client's headers, its Host included; what it says of proxies before us is replaced by what is true. */
+/** Returns the client's headers, its Host included; what it claims about proxies is replaced by the truth. */
 function forwardedHeaders(req: IncomingMessage, connection?: "keep-alive" | "close"): string[] {
   const headers: string[] = [];
   const kept = endToEnd(req.rawHeaders);

@@ -4,14 +4,14 @@ import type { Logger } from "../../port.ts";
 import { type Address, forward, forwardUpgrade } from "./proxy.ts";
 
 export type Router = {
-  /** The port it listens on, on 127.0.0.1 only. */
+  /** The port on which it listens, at 127.0.0.1 only. */
   readonly port: number;
   urlOf(label: string): string;
-  /** From now on requests for this host go to these addresses; none: 503. */
+  /** Sends requests for this host to these addresses from now on; without any, they get 503. */
   route(label: string, targets: Address[]): void;
-  /** The host is unknown from now on: 404. */
+  /** Answers requests for this host with 404 from now on. */
   forget(label: string): void;
-  /** Resolves when no request is under way to the address, or after `timeoutMs`. */
+  /** Resolves when the address has no request under way, or after `timeoutMs`. */
   drained(target: Address, timeoutMs: number): Promise<void>;
   close(): Promise<void>;
 };
@@ -19,27 +19,30 @@ export type Router = {
 const DOMAIN = ".localhost";
 
 /**
- * The front door of all apps on this machine: one port, told apart by host name
- * (`<service>-<environment>-<project>.localhost`). Port 0 takes a free one; EADDRINUSE when it is taken.
+ * Starts the router of all apps on this machine: one port, apps distinguished by host name
+ * (`<service>-<environment>-<project>.localhost`). Port 0 chooses a free one. Fails with EADDRINUSE when it is taken.
  */
 export async function startRouter(options: { port: number; log: Logger }): Promise<Router> {
   const routes = new Map<string, Address[]>();
   const busy = new Map<string, number>();
   const waiting = new Map<string, Set<() => void>>();
 
-  /** The least busy one; those that are equally busy take turns. Counts it at once: a release being drained cannot miss a request. */
-  function take(label: string, tried: ReadonlySet<string>): Address | undefined {
+  /**
+   * Returns the least busy address that was not tried yet; equally busy ones take turns. Increments its load
+   * synchronously, so that draining sees every request.
+   */
+  function acquire(label: string, tried: ReadonlySet<string>): Address | undefined {
     const all = routes.get(label) ?? [];
     const free = all.filter((target) => !tried.has(keyOf(target)));
     const load = (target: Address) => busy.get(keyOf(target)) ?? 0;
     const target = free.toSorted((one, other) => load(one) - load(other))[0];
     if (!target) return undefined;
     busy.set(keyOf(target), load(target) + 1);
-    routes.set(label, [...all.filter((one) => one !== target), target]); // the last among its equals now
+    routes.set(label, [...all.filter((one) => one !== target), target]); // behind its equals
     return target;
   }
 
-  function give(target: Address): void {
+  function release(target: Address): void {
     const key = keyOf(target);
     const left = (busy.get(key) ?? 1) - 1;
     if (left > 0) return void busy.set(key, left);
@@ -52,11 +55,11 @@ export async function startRouter(options: { port: number; log: Logger }): Promi
     if (label === undefined || !routes.has(label))
       return refuse(req, res, 404, "not_found", unknownHost(req));
     const tried = new Set<string>();
-    for (let target = take(label, tried); target; target = take(label, tried)) {
-      const unreached = await forward(req, res, target).finally(() => give(target!));
-      if (unreached === undefined) return;
-      if (unreached === "failed")
-        return refuse(req, res, 502, "bad_gateway", "The service gave no proper answer.");
+    for (let target = acquire(label, tried); target; target = acquire(label, tried)) {
+      const failure = await forward(req, res, target).finally(() => release(target!));
+      if (failure === undefined) return;
+      if (failure === "failed")
+        return refuse(req, res, 502, "bad_gateway", "The service did not send a valid response.");
       tried.add(keyOf(target));
     }
     refuse(req, res, 503, "unavailable", "This service has no healthy release at the moment.");
@@ -64,19 +67,19 @@ export async function startRouter(options: { port: number; log: Logger }): Promi
 
   async function upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const label = labelOf(req);
-    const target = label === undefined ? undefined : take(label, new Set());
-    if (target) return forwardUpgrade(req, socket, head, target).finally(() => give(target));
+    const target = label === undefined ? undefined : acquire(label, new Set());
+    if (target) return forwardUpgrade(req, socket, head, target).finally(() => release(target));
     const status = label === undefined || !routes.has(label) ? "404 Not Found" : "503 Service Unavailable";
     socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
   }
 
-  const broke = (error: unknown, connection: ServerResponse | Duplex) => {
-    options.log.error({ err: error }, "a request could not be passed on");
+  const failed = (error: unknown, connection: ServerResponse | Duplex) => {
+    options.log.error({ err: error }, "could not forward a request");
     connection.destroy();
   };
   const server = createServer(
     { requestTimeout: 0, keepAliveTimeout: 60_000 },
-    (req, res) => void serve(req, res).catch((error) => broke(error, res)),
+    (req, res) => void serve(req, res).catch((error) => failed(error, res)),
   );
   const sockets = new Set<Duplex>();
   server.on("connection", (socket: Duplex) => {
@@ -85,7 +88,7 @@ export async function startRouter(options: { port: number; log: Logger }): Promi
   });
   server.on("upgrade", (req: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on("error", () => {});
-    void upgrade(req, socket, head).catch((error) => broke(error, socket));
+    void upgrade(req, socket, head).catch((error) => failed(error, socket));
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject).listen({ port: options.port, host: "127.0.0.1" }, resolve);
@@ -143,7 +146,7 @@ function refuse(
   const json = /\bjson\b/.test(req.headers.accept ?? "");
   const body = json ? JSON.stringify({ error: { code, message } }) : `${message}\n`;
   const type = json ? "application/json" : "text/plain; charset=utf-8";
-  // A body that nobody took is still on its way: the connection cannot be used again.
+  // An unread body may still be arriving: the connection cannot be reused.
   res.writeHead(status, {
     "content-type": type,
     "content-length": Buffer.byteLength(body),

@@ -1,0 +1,61 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { V1Deployment } from "@kubernetes/client-node";
+import type { Environments } from "../namespace/namespaces.ts";
+import type { KubernetesRuntimeOptions } from "../options.ts";
+import { readState, serviceIdOf } from "../release/release-annotations.ts";
+import { contains, findDrift } from "./drift.ts";
+import type { Cache } from "./informer-cache.ts";
+
+/** An apply that is under way looks like drift for a moment. */
+const CONFIRM_MS = 2_000;
+
+/** Knows the services of which something was changed or removed since it was applied. */
+export function createDriftMonitor(
+  { kube, log }: KubernetesRuntimeOptions,
+  environments: Environments,
+  cache: Cache,
+  changed: (serviceId: string) => void,
+) {
+  const drifted = new Set<string>();
+  /** Those that the cluster alters while it takes them (admission webhooks): they never equal what was sent. */
+  const altered = new Set<string>();
+
+  return {
+    has: (serviceId: string) => drifted.has(serviceId),
+
+    /** Takes note of a Deployment that was just applied. */
+    applied(deployment: V1Deployment): void {
+      const recorded = readState(deployment);
+      const serviceId = serviceIdOf(deployment);
+      drifted.delete(serviceId);
+      if (!recorded || contains(deployment.spec, recorded.manifests.deployment)) altered.delete(serviceId);
+      else altered.add(serviceId);
+    },
+
+    /** Compares all services with what was applied, and calls `changed` for those that drifted since the last time. */
+    async compare(signal: AbortSignal): Promise<void> {
+      for (const namespace of environments.namespaces()) {
+        const suspects = await findDrift(kube, namespace, cache.listIn(namespace));
+        if (suspects.size > 0) await delay(CONFIRM_MS, undefined, { signal, ref: false });
+        const services = cache.listIn(namespace);
+        const found = await findDrift(
+          kube,
+          namespace,
+          services.filter(({ recorded }) => suspects.has(recorded.release.serviceId)),
+        );
+        for (const { recorded } of cache.listIn(namespace)) {
+          const { serviceId } = recorded.release;
+          if (!found.has(serviceId) || altered.has(serviceId)) drifted.delete(serviceId);
+          else if (!drifted.has(serviceId)) {
+            drifted.add(serviceId);
+            log.info(
+              { serviceId, namespace },
+              "what was applied has been changed; it is being applied again",
+            );
+            changed(serviceId);
+          }
+        }
+      }
+    },
+  };
+}

@@ -1,0 +1,49 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Kube } from "../../../kube/client.ts";
+import { Deployment, Ingress, Pod, ReplicaSet, Secret, Service } from "../../../kube/kinds.ts";
+import { label, selector } from "../../../kube/names.ts";
+import { type AppRelease, secretName, selectorOf } from "./manifests.ts";
+
+/** A Secret that nothing uses yet may belong to a release that is being applied. */
+const FRESH_MS = 10 * 60_000;
+const REMOVAL_GRACE_SECONDS = 10;
+
+/** Removes Secrets of older releases that no pod can refer to any longer. */
+export async function pruneSecrets(kube: Kube, namespace: string, release: AppRelease): Promise<void> {
+  const labels = selector(selectorOf(release.serviceId));
+  const sets = await kube.list(ReplicaSet, { namespace, labels });
+  const used = new Set([secretName(release)]);
+  for (const { spec, status } of sets.items) {
+    if ((spec?.replicas ?? 0) === 0 && (status?.replicas ?? 0) === 0) continue;
+    const from = spec?.template?.spec?.containers[0]?.envFrom ?? [];
+    for (const { secretRef } of from) used.add(secretRef?.name ?? "");
+  }
+  for (const { metadata } of (await kube.list(Secret, { namespace, labels })).items) {
+    const { name = "", labels: own = {}, creationTimestamp } = metadata ?? {};
+    const [version, revision] = [Number(own[label("version")]), Number(own[label("revision")])];
+    const older = version < release.version || (version === release.version && revision < release.revision);
+    const fresh = Date.now() - new Date(creationTimestamp ?? 0).getTime() < FRESH_MS;
+    if (!used.has(name) && (older || !fresh)) await kube.remove(Secret, name, namespace);
+  }
+}
+
+/** Removes all objects of a service; resolves when none of its pods is left. */
+export async function removeObjects(kube: Kube, namespace: string, serviceId: string): Promise<void> {
+  const query = { namespace, labels: selector(selectorOf(serviceId)) };
+  // First what routes requests to it, then what starts pods.
+  for (const kind of [Ingress, Service, Deployment, ReplicaSet, Secret] as const)
+    for (const { metadata } of (await kube.list(kind as typeof Deployment, query)).items)
+      await kube.remove(kind as typeof Deployment, metadata?.name ?? "", namespace);
+  const asked = new Set<string>();
+  for (;;) {
+    const { items } = await kube.list(Pod, query);
+    if (items.length === 0) return;
+    for (const { metadata } of items) {
+      const { name = "", uid = "" } = metadata ?? {};
+      if (asked.has(uid)) continue;
+      asked.add(uid);
+      await kube.remove(Pod, name, namespace, { gracePeriodSeconds: REMOVAL_GRACE_SECONDS });
+    }
+    await delay(100);
+  }
+}
