@@ -1,13 +1,13 @@
 /**
- * The port through which the deployer runs releases. Desired state in, observed state out: `apply` says
- * what should run and returns once that is recorded, `status` and `watch` say how far it is. On a cluster
- * one service is one Deployment, Service, Ingress and Secret; on one machine it is a set of processes.
+ * The port through which the deployer runs releases. Desired state in, observed state out: `apply` records what should
+ * run, `status` and `watch` say how far it is. On a cluster a service is a Deployment, a Service, an Ingress and a Secret;
+ * on one machine it is a set of processes.
  */
 
 export type ServiceType = "web" | "worker";
 export type ServiceSize = "nano" | "small" | "medium" | "large";
 
-/** What one service should run. The same release applied twice is applied once. */
+/** The desired state of a service. Applying the same release twice is applying it once. */
 export type Release = {
   serviceId: string;
   accountId: string;
@@ -15,22 +15,22 @@ export type Release = {
   environmentId: string;
   names: { project: string; environment: string; service: string };
   type: ServiceType;
-  /** The deployment's version. Grows; an older one than the applied is refused (`release_superseded`). */
+  /** The deployment's version. Grows; one older than the applied version is refused (`release_superseded`). */
   version: number;
   /** PLATFORM_VARIABLES_REVISION of `env`. Grows within a version. */
   revision: number;
   /** What to run: `imageArtifact(ref)`, or the string that the builder returned. Opaque to the deployer. */
   artifact: string;
-  /** Shell command; replaces the one that comes with the artifact. */
+  /** Shell command; overrides the artifact's own. */
   command?: string;
-  /** The port the app listens on where it has an address of its own. The app is always told by PORT. */
+  /** The port on which the app listens where it has an address of its own. PORT always has the actual one. */
   port: number;
-  /** How often a user asked to roll the service's releases; grows. A release with more is rolled over to. */
+  /** How many times users requested a restart; grows. A higher number leads to a roll-over. */
   rolls?: number;
   /** 0 stops the service and keeps its address. */
   replicas: number;
   size: ServiceSize;
-  /** Must answer 200–399. Without it an accepted connection on PORT is enough. Web only. */
+  /** GET must be answered with 200–399. Without it an accepted connection on PORT is enough. Web only. */
   healthCheckPath?: string;
   /** 0–60: how long a new replica must stay up before it counts as available. */
   minReadySeconds: number;
@@ -41,10 +41,10 @@ export type Release = {
 };
 
 /**
- * `starting`: the applied release is not available yet, without trouble so far.
+ * `starting`: the applied release is not available yet, and nothing is wrong so far.
  * `running`: all its replicas are available.
  * `degraded`: it is not fully available; an older release or fewer replicas may serve.
- * `crashed`: it ends again and again and nothing serves. `stopped`: nothing should run.
+ * `crashed`: it crashes again and again, and nothing serves. `stopped`: nothing should run.
  */
 export type RuntimeState = "starting" | "running" | "degraded" | "crashed" | "stopped";
 
@@ -53,9 +53,9 @@ export type RuntimeReason =
   | "crash_loop"
   | "replica_ended"
   | "health_check_failed"
-  /** No node could get the image. */
+  /** No node could pull the image. */
   | "image_pull_failed"
-  /** The cluster refuses to start it. */
+  /** The cluster cannot create or start it. */
   | "start_failed";
 
 export type RuntimeStatus = {
@@ -64,26 +64,24 @@ export type RuntimeStatus = {
   version: number;
   revision: number;
   state: RuntimeState;
-  /** ISO time at which this very release (version and revision) first was available. Stays once set. */
+  /** ISO time at which this version and revision was first available. Does not change once set. */
   healthySince?: string;
-  /** What answers requests now; an older release while a rollout is under way; absent when nothing does. */
+  /** The release that serves: an older one while a rollout is under way; absent when none does. */
   serving?: { version: number; revision: number };
-  /** How often replicas of the applied release were started again. */
+  /** How many times replicas of the applied release were restarted. */
   restarts: number;
   reason?: RuntimeReason;
   /** A sentence for users, with the last lines of output after a crash. */
   message?: string;
   /** Where a web service answers. */
   url?: string;
-  /**
-   * What ran, and since when: the newest changes, oldest first; the last is what runs now. Billing rates it.
-   */
+  /** What ran since when: the newest changes, oldest first; the last is what runs now. Billing rates it. */
   usage?: UsageChange[];
-  /** What the applied release should have. */
+  /** Of the applied release. */
   scale?: Scale;
-  /** The applied release's. */
+  /** Of the applied release. */
   rolls?: number;
-  /** Somebody changed or removed what was applied: it has to be applied again. */
+  /** Somebody changed or removed what was applied; it has to be applied again. */
   drifted?: boolean;
 };
 
@@ -92,11 +90,11 @@ export type Scale = {
   size: ServiceSize;
 };
 
-/** From `at` (ms since 1970) on, so many available replicas of this size served; 0: none. */
+/** From `at` (ms since 1970) on, this many available replicas of this size served. */
 export type UsageChange = {
   at: number;
   replicas: number;
-  /** Absent where the runtime does not decide it: then the service's configuration does. */
+  /** Absent where the runtime does not know it: then the service's configuration says it. */
   size?: ServiceSize;
 };
 
@@ -117,56 +115,56 @@ export type LogLine = {
   stream: LogStream;
   replica: string;
   version: number;
-  /** The position after this line, up to 80 characters: `after` of a later `followLogs` goes on exactly there. */
+  /** The position after this line, up to 80 characters: a later `followLogs` with this `after` resumes exactly here. */
   cursor: string;
 };
 
 export type LogPage = {
   /** Newest first. */
   lines: LogLine[];
-  /** Leads to older lines; absent when there are none. */
+  /** The cursor of the page of older lines; absent when there are none. */
   nextCursor?: string;
 };
 
 export type Runtime = {
-  /** Throws the `RuntimeRefusal` with which `apply` will refuse what can never run here. */
+  /** Throws the `RuntimeRefusal` with which `apply` would refuse what can never run here. */
   check(release: Pick<Release, "artifact" | "command">): void;
   /**
-   * Records what the service should run and begins the roll-over; returns before it is finished. The old
-   * release serves until the new one is available. Throws `RuntimeRefusal` when it can never run here.
+   * Records what the service should run and begins the roll-over; resolves before that is finished. The old release
+   * serves until the new one is available. Throws `RuntimeRefusal` when it can never run here.
    */
   apply(release: Release): Promise<void>;
-  /** Ends the service and forgets it, logs included; resolves when no process of it is left. Idempotent. */
+  /** Removes a service, its logs included; resolves when none of its processes is left. Idempotent. */
   remove(serviceId: string): Promise<void>;
-  /** Undefined for a service that was never applied or was removed. */
+  /** Returns undefined for a service that was never applied or was removed. */
   status(serviceId: string): Promise<RuntimeStatus | undefined>;
-  /** Everything this runtime holds, also what the deployer has forgotten (then: `remove` it). */
+  /** Returns all services of this runtime, including those that the deployer no longer knows (`remove` them). */
   list(): Promise<RuntimeStatus[]>;
-  /** Calls back on every change of a status; for speed only, `status` is the truth. Returns the unsubscriber. */
+  /** Calls `listener` on every change of a status; for speed only, `status` is the truth. Returns the unsubscriber. */
   watch(listener: (status: RuntimeStatus) => void): () => void;
-  /** One page, newest first, earlier instances and versions included. Empty for an unknown service. */
+  /** Returns one page, newest first, of all instances and versions. Empty for an unknown service. */
   logs(query: LogQuery & { limit: number; cursor?: string }): Promise<LogPage>;
   /**
-   * Lines in order of time: the newest `tail` ones (0 unless told), or all after the cursor `after`, then
-   * each new one as it comes. Ends when `signal` aborts or the service is removed.
+   * Yields lines in order of time: the newest `tail` ones (0 by default), or all after the cursor `after`, then each new
+   * one. Ends when `signal` aborts or the service is removed.
    */
   followLogs(
     query: LogQuery & { tail?: number; after?: string },
     signal: AbortSignal,
   ): AsyncIterable<LogLine>;
   /**
-   * Brings the applied release to other replicas or another size; replicas that stay go on where they can.
-   * Does nothing unless this version is the one applied. Idempotent.
+   * Sets replicas and size of the applied release; replicas that stay keep running where they can. Does nothing unless
+   * this version is the one applied. Idempotent.
    */
   scale(serviceId: string, version: number, scale: Scale): Promise<void>;
   /**
-   * Rolls over to new replicas of the applied release, with the variables it has, until that was done `rolls`
-   * times. Does nothing unless this version is the one applied. Idempotent.
+   * Replaces the replicas of the applied release, which keeps its variables, unless that was done `rolls` times already.
+   * Does nothing unless this version is the one applied. Idempotent.
    */
   roll(serviceId: string, version: number, rolls: number): Promise<void>;
-  /** Ids of the environments for which it keeps a place, services or none; where it keeps one at all. */
+  /** Returns the ids of the environments that have a namespace, even without services. Only where there are namespaces. */
   environments?(): Promise<string[]>;
-  /** Gives up the place of an environment that is no more, with all that is in it. Idempotent. */
+  /** Removes the namespace of a deleted environment with all that it holds. Idempotent. */
   removeEnvironment?(environmentId: string): Promise<void>;
 };
 
@@ -180,7 +178,7 @@ export type RuntimeRefusalCode =
   | "invalid_cursor"
   | "runtime_in_use";
 
-/** A refusal that trying again cannot cure. `message` is a sentence for users. */
+/** A refusal that no retry can cure. `message` is a sentence for users. */
 export class RuntimeRefusal extends Error {
   readonly stage = "apply";
   readonly code: RuntimeRefusalCode;
@@ -191,17 +189,17 @@ export class RuntimeRefusal extends Error {
   }
 }
 
-/** The artifact of an image deployment. */
+/** Returns the artifact of an image deployment. */
 export function imageArtifact(ref: string): string {
   return `image:${ref}`;
 }
 
-/** The image ref of an artifact, undefined when it is none. */
+/** Returns the image ref of an artifact; undefined when it is no image. */
 export function imageRef(artifact: string): string | undefined {
   return artifact.startsWith("image:") ? artifact.slice("image:".length) : undefined;
 }
 
-/** pino's shape. */
+/** What is used of pino's logger. */
 export type Logger = {
   info(object: object, message: string): void;
   warn(object: object, message: string): void;

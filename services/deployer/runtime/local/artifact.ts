@@ -1,13 +1,13 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** What the local builder leaves in an artifact's folder, written last: a folder without it is unfinished. */
+/** What the local builder writes last into an artifact's folder: a folder without it is unfinished. */
 export type ArtifactManifest = {
   runtime: string;
   command?: string;
   /** Folders, relative to the app's, that come first on PATH. */
   path: string[];
-  /** What was built of a git source. */
+  /** The commit that was built, of a git source. */
   commit?: string;
 };
 
@@ -17,7 +17,7 @@ export function directoryArtifact(buildId: string): string {
   return `${SCHEME}${buildId}`;
 }
 
-/** The build id of an artifact of the local builder, undefined for any other artifact. */
+/** Returns the build id of the local builder's artifact; undefined for any other artifact. */
 export function directoryBuildId(artifact: string): string | undefined {
   const id = artifact.startsWith(SCHEME) ? artifact.slice(SCHEME.length) : "";
   return /^[A-Za-z0-9_-]{1,100}$/.test(id) ? id : undefined;
@@ -28,7 +28,7 @@ export function artifactFolders(root: string, buildId: string) {
   return { folder, app: join(folder, "app"), manifest: join(folder, "berth.json") };
 }
 
-/** Undefined when the artifact is not there or unfinished. */
+/** Returns undefined when the artifact does not exist or is unfinished. */
 export function readManifest(root: string, buildId: string): ArtifactManifest | undefined {
   const { app, manifest } = artifactFolders(root, buildId);
   try {

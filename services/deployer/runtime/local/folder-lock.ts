@@ -5,7 +5,7 @@ import { RuntimeRefusal } from "../port.ts";
 
 const FILE_NAME = "lock.json";
 
-/** Takes the folder for this process; a holder that was killed does not count. */
+/** Locks the folder for this process. Throws `runtime_in_use` while another living process holds it. */
 export function lockFolder(folder: string): void {
   const path = join(folder, FILE_NAME);
   const own: ProcessRef = { pid: process.pid, started: startedOf(process.pid) ?? "" };

@@ -221,7 +221,7 @@ describe("an app on this machine", () => {
       process.kill(Number(pid), "SIGUSR2");
       const silent = await statusOf(runtime, one.serviceId, (now) => !isRunning(now));
       expect(silent).toMatchObject({ state: "degraded", reason: "health_check_failed", restarts: 0 });
-      expect(silent.message).toMatch(/^It runs, but /);
+      expect(silent.message).toMatch(/^The app is running, but /);
       expect([silent.serving, silent.usage!.at(-1)!.replicas]).toEqual([undefined, 0]);
       expect((await fetch(url!, "/")).status).toBe(503);
       process.kill(Number(pid), "SIGUSR2");

@@ -22,9 +22,9 @@ import { type LocalTimes, openService, type Service, type ServiceContext } from 
 import { createSealer } from "./service/state-seal.ts";
 
 export type LocalRuntimeOptions = {
-  /** All of its state lies here. */
+  /** Holds all of its state. */
   folder: string;
-  /** Where the local builder keeps what it built. */
+  /** Where the local builder keeps its artifacts. */
   artifactsFolder: string;
   /** At least 16 characters; seals releases, variables included, on disk. */
   secret: string;
@@ -35,11 +35,11 @@ export type LocalRuntimeOptions = {
 
 export type LocalRuntime = Runtime & {
   /**
-   * Takes over what runs since an earlier process was killed, ends what belongs to nothing, starts what is
-   * missing. To be awaited before anything else. Throws `runtime_in_use` while another process holds it.
+   * Adopts what still runs after an earlier process was killed, ends processes that belong to no service, and starts what
+   * is missing. To be awaited before anything else. Throws `runtime_in_use` while another process holds the folder.
    */
   start(): Promise<void>;
-  /** Ends every app, within `stopGraceMs` and a little; the next `start` starts them again. */
+  /** Ends every app, within little more than `stopGraceMs`; the next `start` starts them again. */
   stopAll(): Promise<void>;
 };
 
@@ -55,9 +55,9 @@ const DEFAULT_TIMES: LocalTimes = {
   stopGraceMs: 5_000,
 };
 
-/** Releases as process groups of this machine. For development: nothing isolates them from each other. */
+/** Runs releases as process groups of this machine. For development: nothing isolates them from each other. */
 export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
-  // Processes are known by these paths, and run elsewhere.
+  // Absolute: processes, which run in other folders, are identified by these paths.
   const options = {
     ...given,
     folder: resolve(given.folder),
@@ -86,7 +86,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
     watchedUntil: alive?.before,
   });
 
-  /** Workers have no address. A service keeps its label as long as its names stay. */
+  /** Returns the host label of a service, which it keeps as long as its names stay; empty for a worker. */
   function labelFor({ names, serviceId, type }: Release): string {
     if (type !== "web") return "";
     const current = services.get(serviceId);
@@ -104,18 +104,18 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
     const service = services.get(serviceId);
     if (service) return service.apply(own, labelFor(own));
     const desired = { generation: 1, release: own, appliedAt: Date.now(), restarts: 0 };
-    await open({ serviceId, label: labelFor(own), desired, instances: [] });
+    await openRecord({ serviceId, label: labelFor(own), desired, instances: [] });
   }
 
-  async function open(record: ServiceRecord): Promise<void> {
+  async function openRecord(record: ServiceRecord): Promise<void> {
     services.set(record.serviceId, await openService(contextOf(record.serviceId), record));
   }
 
   async function restore(folder: string): Promise<void> {
     const record = readServiceRecord(folder, shared.sealer);
-    if (record && !record.removed) return open(record);
+    if (record && !record.removed) return openRecord(record);
     if (!record)
-      options.log.warn({ folder }, "a service's state cannot be read; it runs again once it is applied");
+      options.log.warn({ folder }, "could not read the state of a service; it runs again once it is applied");
     const deadline = Date.now() + shared.times.graceMs;
     const leaders = [undefined, ...(record?.instances ?? [])];
     await Promise.all(leaders.map((leader) => endProcesses(leader, folder, () => deadline)));
@@ -130,7 +130,7 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
       const failed = (folder: string) => (error: unknown) => {
         options.log.error(
           { err: error, folder },
-          "a service could not be restored; it runs again once it is applied",
+          "could not restore a service; it runs again once it is applied",
         );
       };
       await Promise.all(listServiceFolders(root).map((folder) => restore(folder).catch(failed(folder))));
@@ -183,7 +183,7 @@ function refuseUnrunnable(release: Pick<Release, "artifact" | "command">, artifa
   if (image !== undefined) {
     throw new RuntimeRefusal(
       "image_needs_cluster",
-      `The image ${image} needs a cluster: this Berth runs services as processes of one machine. Deploy source from an archive, or install Berth on Kubernetes.`,
+      `The image ${image} needs a cluster: this Berth runs services as processes on one machine. Deploy source from an archive, or install Berth on Kubernetes.`,
     );
   }
   const buildId = directoryBuildId(release.artifact);
@@ -191,7 +191,7 @@ function refuseUnrunnable(release: Pick<Release, "artifact" | "command">, artifa
   if (!manifest) {
     throw new RuntimeRefusal(
       "artifact_missing",
-      "What this version was built into is no longer there; build it again.",
+      "The build output of this version no longer exists. Deploy it again.",
     );
   }
   if (release.command === undefined && manifest.command === undefined) {
@@ -199,7 +199,7 @@ function refuseUnrunnable(release: Pick<Release, "artifact" | "command">, artifa
   }
 }
 
-/** PATH for apps: the node that runs Berth first, npm wherever it is, then the system's. */
+/** Returns the PATH of apps: the node that runs Berth, npm, then the system's folders. */
 function findToolFolders(): string[] {
   const npm = (process.env.PATH ?? "").split(delimiter).find((folder) => existsSync(join(folder, "npm")));
   const folders = [dirname(process.execPath), npm, "/usr/local/bin", "/usr/bin", "/bin"];

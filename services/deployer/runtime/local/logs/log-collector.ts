@@ -5,14 +5,14 @@ import type { LogStream } from "../../port.ts";
 import type { OutputLine } from "./log-segments.ts";
 import type { LogStore } from "./log-store.ts";
 
-/** Longer lines come as several, so that nothing is lost. */
+/** Longer lines are split, so that nothing is lost. */
 const LINE_BYTES = 16 * 1024;
 const READ_BYTES = 256 * 1024;
-/** What an instance writes while nobody reads is kept up to this many bytes, the newest. */
+/** How much output that nobody has collected is kept; the newest. */
 const BACKLOG_BYTES = 8 * 1024 ** 2;
 
 export type Collector = {
-  /** Takes in everything written so far; `last` after the instance has ended: also a line without an end. */
+  /** Collects everything written so far. `last`, after the instance has ended: also a line without a newline. */
   collect(last: boolean): void;
   close(): void;
 };
@@ -22,18 +22,18 @@ export function outputPath(folder: string, stream: LogStream): string {
 }
 
 /**
- * Takes what an instance writes to its two output files into the service's log, stamped with the time of
- * the write. The instance writes to plain files, not to a pipe of ours: it needs nobody to go on.
+ * Copies what an instance writes to its two output files into the service's log, with the time of the write. An instance
+ * writes to plain files, not to a pipe of ours, so that it runs on without this process.
  */
 export function collectOutput(
   folder: string,
   instance: string,
   store: LogStore,
-  taken: Record<LogStream, number>,
+  collected: Record<LogStream, number>,
 ): Collector {
   const sources = [
-    openSource(outputPath(folder, "stdout"), "stdout", instance, taken.stdout),
-    openSource(outputPath(folder, "stderr"), "stderr", instance, taken.stderr),
+    openSource(outputPath(folder, "stdout"), "stdout", instance, collected.stdout),
+    openSource(outputPath(folder, "stderr"), "stderr", instance, collected.stderr),
   ];
   let soon: NodeJS.Timeout | undefined;
   const collect = (last: boolean) => {
@@ -46,7 +46,7 @@ export function collectOutput(
     soon ??= setTimeout(collect, 10, false);
     soon.unref();
   };
-  // The watch is for speed, the slow clock for truth: a system may run out of watches.
+  // The watcher is for speed, the interval for truth: a system may run out of watchers.
   let watcher: FSWatcher | undefined;
   try {
     watcher = watch(folder, { persistent: false }, later).on("error", () => watcher?.close());
@@ -65,9 +65,9 @@ export function collectOutput(
   };
 }
 
-function openSource(path: string, stream: LogStream, instance: string, taken: number) {
+function openSource(path: string, stream: LogStream, instance: string, collected: number) {
   const file = openSync(path, "a+");
-  let at = Math.min(taken, fstatSync(file).size);
+  let at = Math.min(collected, fstatSync(file).size);
   let freed = 0;
   let closed = false;
   let stuck = false;
@@ -76,7 +76,7 @@ function openSource(path: string, stream: LogStream, instance: string, taken: nu
     return !stuck && fstatSync(file).size - at >= READ_BYTES;
   }
 
-  /** Takes one portion; true when there was one. */
+  /** Copies one portion to the store; returns whether there was one. */
   function take(store: LogStore, last: boolean): boolean {
     const { size, mtimeMs } = fstatSync(file);
     if (size < at) at = 0; // the app emptied its own output
@@ -92,7 +92,7 @@ function openSource(path: string, stream: LogStream, instance: string, taken: nu
       );
       stuck = false;
     } catch {
-      stuck = true; // The disk is full: the lines stay where they are, and the clock tries again.
+      stuck = true; // The disk is full: the lines stay where they are, and the interval tries again.
       return false;
     }
     at += lines.at(-1)?.to ?? 0;
@@ -101,8 +101,8 @@ function openSource(path: string, stream: LogStream, instance: string, taken: nu
   }
 
   /**
-   * Gives back the space of what has been taken in, without moving what comes after. Where the system
-   * cannot do that the file is emptied; a line written in that very moment is lost.
+   * Frees the disk space of collected output without moving the rest. Where the system cannot do that, the file is
+   * truncated; a line written at that moment is lost.
    */
   function free(): void {
     freed = at;
@@ -121,7 +121,7 @@ function openSource(path: string, stream: LogStream, instance: string, taken: nu
   return { behind, take, close };
 }
 
-/** Complete lines, and how many bytes of `bytes` each one ends at. `final`: the rest is a line too. */
+/** Splits output into lines, each with the offset of its end. `final`: a rest without a newline is a line too. */
 export function splitOutput(bytes: Buffer, final: boolean): { message: string; to: number }[] {
   const lines: { message: string; to: number }[] = [];
   for (let from = 0; from < bytes.length; ) {
@@ -142,7 +142,7 @@ export function splitOutput(bytes: Buffer, final: boolean): { message: string; t
   return lines;
 }
 
-/** The last position up to `at` that does not lie inside a UTF-8 character. */
+/** Returns the last position up to `at` that is not inside a UTF-8 character. */
 function characterStart(bytes: Buffer, at: number): number {
   for (let back = 0; back < 4; back++) if ((bytes[at - back]! & 0xc0) !== 0x80) return at - back;
   return at;

@@ -3,7 +3,7 @@ import { open } from "node:fs/promises";
 import { join } from "node:path";
 import type { LogStream } from "../../port.ts";
 
-/** One line of output with where it came from: enough to go on exactly there after a hard kill. */
+/** A line of output and where it came from: enough to resume exactly there after a hard kill. */
 export type OutputLine = {
   time: number;
   stream: LogStream;
@@ -25,7 +25,7 @@ export function writeEntry(line: OutputLine): string {
   return `${line.time}\t${line.stream}\t${line.instance}\t${line.end}\t${line.message}\n`;
 }
 
-/** Undefined for half a line: cursors come from outside. */
+/** Returns undefined for part of a line: a cursor from outside may point anywhere. */
 function parseEntry(text: string, from: number, to: number): Entry | undefined {
   const match = /^(\d{1,15})\t(stdout|stderr)\t([^\t]+)\t(\d+)\t(.*)$/s.exec(text);
   if (!match) return undefined;
@@ -40,7 +40,7 @@ function parseEntry(text: string, from: number, to: number): Entry | undefined {
   return { time: Number(time), stream, instance, end: Number(end), message, from, to };
 }
 
-/** The entries between two offsets of the whole log, newest first. */
+/** Yields the entries between two offsets of the whole log, newest first. */
 export async function* readOlder(folder: string, segment: number, bounds: { from: number; to: number }) {
   let rest = Buffer.alloc(0);
   for (let at = bounds.to; at > bounds.from; ) {
@@ -55,6 +55,7 @@ export async function* readOlder(folder: string, segment: number, bounds: { from
   }
 }
 
+/** Yields the entries between two offsets of the whole log, oldest first. */
 export async function* readNewer(folder: string, segment: number, bounds: { from: number; to: number }) {
   let rest = Buffer.alloc(0);
   for (let at = bounds.from; at < bounds.to; ) {
@@ -77,7 +78,7 @@ function* splitEntries(bytes: Buffer, offset: number): Generator<Entry> {
   }
 }
 
-/** Empty when the segment has been dropped meanwhile. */
+/** Returns nothing when the segment has been deleted meanwhile. */
 async function readBytes(folder: string, segment: number, from: number, to: number): Promise<Buffer> {
   const file = await open(segmentPath(folder, segment)).catch(() => undefined);
   if (file === undefined) return Buffer.alloc(0);
@@ -99,7 +100,7 @@ export function listSegments(folder: string): number[] {
   return names.sort().map((name) => Number(name.slice(0, 16)));
 }
 
-/** A hard kill may leave half a line; gives the bytes that stay and the time of the newest line. */
+/** Cuts off a part of a line that a hard kill left. Returns the bytes that remain and the time of the newest line. */
 export function cutTornLine(path: string): { bytes: number; lastTime: number } {
   closeSync(openSync(path, "a"));
   const bytes = readFileSync(path);

@@ -1,5 +1,6 @@
 import { closeSync, ftruncateSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
-import { type LogLine, type LogPage, type LogQuery, type LogStream, RuntimeRefusal } from "../../port.ts";
+import type { LogLine, LogPage, LogQuery, LogStream } from "../../port.ts";
+import { invalidCursor } from "../../refusals.ts";
 import {
   cutTornLine,
   type Entry,
@@ -14,23 +15,23 @@ import {
 export type Filter = Omit<LogQuery, "serviceId"> & { instance?: string };
 
 export type LogStore = {
-  /** Throws, and takes nothing, when there is no room. */
+  /** Throws, and stores none of them, when the disk is full. */
   append(lines: OutputLine[]): void;
   page(filter: Filter, limit: number, cursor?: string): Promise<LogPage>;
   follow(filter: Filter & { tail?: number; after?: string }, signal: AbortSignal): AsyncIterable<LogLine>;
-  /** How far the output of an instance has been taken in. */
+  /** Returns the offsets up to which an instance's output files have been stored. */
   collectedOffsets(instance: string): Promise<Record<LogStream, number>>;
   close(): void;
 };
 
-/** The number of the version and of the replica are part of an instance's name. */
+/** Returns the name of an instance, from which a line's version and replica are read. */
 export function instanceName(version: number, replica: number, suffix: string): string {
   return `${version}.${replica}.${suffix}`;
 }
 
 /**
- * A service's output, oldest first, in numbered segment files of which the newest are kept. Appending is
- * synchronous: a batch is in the system's hands before the position it carries counts.
+ * Keeps a service's output, oldest first, in numbered segment files of which the oldest are deleted. Appending is
+ * synchronous: lines are written before the offset that they carry is used.
  */
 export function openLogStore(folder: string, sizes = { segmentBytes: 2 * 1024 ** 2, segments: 4 }): LogStore {
   mkdirSync(folder, { recursive: true });
@@ -49,14 +50,14 @@ export function openLogStore(folder: string, sizes = { segmentBytes: 2 * 1024 **
   };
 
   function rotate(): void {
-    const next = openSync(segmentPath(folder, end), "a"); // first: on a full disk all stays as it is
+    const next = openSync(segmentPath(folder, end), "a"); // first: on a full disk nothing changes
     closeSync(file);
     [start, file] = [end, next];
     starts.push(start);
     while (starts.length > sizes.segments) rmSync(segmentPath(folder, starts.shift()!), { force: true });
   }
 
-  /** All of it or, on a full disk, nothing of it. */
+  /** Writes all or, on a full disk, nothing. */
   function write(bytes: Buffer): void {
     try {
       for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
@@ -67,7 +68,7 @@ export function openLogStore(folder: string, sizes = { segmentBytes: 2 * 1024 **
     end += bytes.length;
   }
 
-  /** Entries from `offset` on towards newer ones, or before it towards older ones. */
+  /** Yields the entries after `offset`, oldest first, or those before it, newest first. */
   async function* read(offset: number, direction: "newer" | "older"): AsyncGenerator<Entry> {
     const older = direction === "older";
     for (let at = offset; older ? at > starts[0]! : at < end; ) {
@@ -123,7 +124,7 @@ export function openLogStore(folder: string, sizes = { segmentBytes: 2 * 1024 **
     append(lines) {
       if (closed || lines.length === 0) return;
       const text = lines.map((line) => {
-        lastTime = Math.max(lastTime, line.time); // `since` relies on times that never go back
+        lastTime = Math.max(lastTime, line.time); // times never go back: `since` relies on that
         return writeEntry({ ...line, time: lastTime });
       });
       const bytes = Buffer.from(text.join(""));
@@ -171,6 +172,6 @@ function writeCursor(offset: number): string {
 function readCursor(cursor: string | undefined): number | undefined {
   if (cursor === undefined) return undefined;
   const match = /^log:(\d{1,15})$/.exec(cursor);
-  if (!match) throw new RuntimeRefusal("invalid_cursor", "The cursor does not belong to this log.");
+  if (!match) throw invalidCursor();
   return Number(match[1]);
 }

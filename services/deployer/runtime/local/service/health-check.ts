@@ -2,24 +2,24 @@ import { get } from "node:http";
 import { connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Apps that listen on `localhost` may have got either address. */
+/** An app that listens on `localhost` may have either address. */
 const ADDRESSES = ["127.0.0.1", "::1"];
 const PROBE_TIMEOUT_MS = 5000;
 /**
- * Pauses grow with the time waited, so that an app is seen within a tenth of the time that it took to start,
- * and with the number of those that are waited for, so that probes do not take the time that they start in.
+ * Pauses grow with the time waited, so that an app is found within a tenth of the time that it took to start, and with
+ * the number of apps that are starting, so that probes do not slow them down.
  */
 const [SHORTEST_PAUSE_MS, LONGEST_PAUSE_MS, LATENESS] = [2, 250, 0.1];
-let waitedFor = 0;
-/** A single slow answer is no reason to turn requests away. */
+let startingApps = 0;
+/** A single slow answer is no reason to withhold requests. */
 const UNRESPONSIVE_AFTER = 3;
 
 const probe = (host: string, port: number, path: string | undefined) =>
   path === undefined ? accepts(host, port) : answers(host, port, path);
 
 /**
- * Asks an app that has answered again every `everyMs`, as `waitUntilHealthy` did, and calls back when it has
- * not answered three times in a row, and when it answers again. Ends when `signal` aborts.
+ * Probes a healthy app every `everyMs`, as `waitUntilHealthy` does, and calls `became` when it has not answered three
+ * times in a row and when it answers again. Rejects when `signal` aborts.
  */
 export async function watchHealth(
   app: { host: string; port: number; path: string | undefined },
@@ -38,23 +38,27 @@ export async function watchHealth(
 }
 
 /**
- * Waits until the app answers on `port` and gives the address it listens on: with a path GET must answer
- * 200–399, without one an accepted connection is enough. Rejects only when `signal` aborts.
+ * Waits until the app answers on `port` and returns the address on which it listens: with a path, GET must be answered
+ * with 200–399, without one an accepted connection is enough. Rejects only when `signal` aborts.
  */
 export async function waitUntilHealthy(
   port: number,
   path: string | undefined,
   signal: AbortSignal,
 ): Promise<string> {
-  waitedFor++;
+  startingApps++;
   try {
-    return await answering(port, path, signal);
+    return await probeUntilHealthy(port, path, signal);
   } finally {
-    waitedFor--;
+    startingApps--;
   }
 }
 
-async function answering(port: number, path: string | undefined, signal: AbortSignal): Promise<string> {
+async function probeUntilHealthy(
+  port: number,
+  path: string | undefined,
+  signal: AbortSignal,
+): Promise<string> {
   const begun = performance.now();
   for (;;) {
     for (const host of ADDRESSES) {
@@ -62,7 +66,7 @@ async function answering(port: number, path: string | undefined, signal: AbortSi
       signal.throwIfAborted();
       if (healthy) return host;
     }
-    const pause = Math.max(SHORTEST_PAUSE_MS, waitedFor, (performance.now() - begun) * LATENESS);
+    const pause = Math.max(SHORTEST_PAUSE_MS, startingApps, (performance.now() - begun) * LATENESS);
     await delay(Math.min(LONGEST_PAUSE_MS, pause), undefined, { signal });
   }
 }
@@ -74,7 +78,7 @@ function accepts(host: string, port: number): Promise<boolean> {
       socket.destroy();
       resolve(healthy);
     };
-    // On a free port of the range for outgoing connections a probe may connect to itself.
+    // On a free port in the range of outgoing connections, a probe may connect to itself.
     socket.once("connect", () => done(socket.localPort !== port));
     socket.once("timeout", () => done(false));
     socket.once("error", () => done(false));

@@ -26,11 +26,11 @@ export type Instance = {
   readonly record: InstanceRecord;
   /** Resolves when its first process has ended, with a phrase that says how. */
   readonly ended: Promise<string>;
-  /** Ends all its processes, takes in its last output, removes its folder. Again: with less grace, at most. */
+  /** Ends all its processes, collects its last output, removes its folder. Another call can only shorten the grace. */
   end(graceMs: number): Promise<void>;
 };
 
-/** Starts one replica as a session of its own, which goes on living when this process is killed. */
+/** Starts one replica as a session of its own, which survives a kill of this process. */
 export async function startInstance(
   home: InstanceContext,
   { generation, release }: GenerationRecord,
@@ -66,7 +66,7 @@ export async function startInstance(
   return wrap(record, folder, collector, ended);
 }
 
-/** Takes over an instance that an earlier process started, undefined when it has ended meanwhile. */
+/** Adopts an instance that an earlier process started; undefined when it has ended meanwhile. */
 export async function adoptInstance(
   home: InstanceContext,
   record: InstanceRecord,
@@ -82,7 +82,7 @@ export async function adoptInstance(
   return wrap(record, folder, collector, waitForEnd(record));
 }
 
-/** Ends, and takes the last output of, the instances that are there at this moment and not among `kept`. */
+/** Ends the instances that exist now and are not among `kept`, and collects their last output. */
 export async function sweepInstances(
   home: InstanceContext,
   known: InstanceRecord[],
@@ -127,12 +127,13 @@ function wrap(
   return { record, ended, end };
 }
 
-/** The app's variables, PORT and a bare minimum; nothing of this process's environment. */
+/** Returns command and environment: the app's variables, PORT and a minimum, nothing of this process's environment. */
 function describeProcess(home: InstanceContext, release: Release, port: number, homeFolder: string) {
   const buildId = directoryBuildId(release.artifact) ?? "";
   const manifest = readManifest(home.artifactsFolder, buildId);
   const command = release.command ?? manifest?.command;
-  if (!manifest || command === undefined) throw new Error("what it was built into is gone; deploy it again.");
+  if (!manifest || command === undefined)
+    throw new Error("its build output no longer exists. Deploy it again.");
   const cwd = artifactFolders(home.artifactsFolder, buildId).app;
   const folders = [...manifest.path.map((one) => join(cwd, one)), ...home.toolFolders];
   const env = {
@@ -160,7 +161,7 @@ const SHELL_BUILTINS = new Set([
   "umask",
 ]);
 
-/** A single command takes the shell's place: one process less for each replica, and its own exit code. */
+/** Makes a single command replace its shell: one process less per replica, and the command's own exit code. */
 export function withExec(command: string): string {
   const [, first] = /^([\w./-]+)(?![\w./-])[^;&|\n]*$/.exec(command.trim()) ?? [];
   const plain = first !== undefined && !SHELL_BUILTINS.has(first) && !/^[\w./-]+=/.test(command.trim());
@@ -170,13 +171,13 @@ export function withExec(command: string): string {
 function waitForExit(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
     child.once("exit", (code, signal) =>
-      resolve(signal ? `was ended by ${signal}` : `ended with exit code ${code}`),
+      resolve(signal ? `was terminated by ${signal}` : `ended with exit code ${code}`),
     );
     child.once("error", (error) => resolve(`could not be started: ${error.message}`));
   });
 }
 
-/** An adopted process is not our child: the system does not tell us its end. */
+/** Polls, because the system does not report the end of an adopted process, which is no child of ours. */
 async function waitForEnd(ref: ProcessRef): Promise<string> {
   while (isAlive(ref)) await delay(250, undefined, { ref: false });
   return "ended";

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { maskSecrets } from "../../../shared/mask-secrets.ts";
+import { QUOTED_LINES, quoteOutput } from "../../status-messages.ts";
 import { waitUntilHealthy, watchHealth } from "./health-check.ts";
 import { type Instance, type InstanceContext, startInstance } from "./instance.ts";
 import type { GenerationRecord, InstanceRecord } from "./service-record.ts";
@@ -9,30 +9,30 @@ export type RestartTimes = {
   /** Pause before the first restart; doubles with each further crash in a row. */
   firstPauseMs: number;
   longestPauseMs: number;
-  /** An instance that was available this long ends the row of crashes. */
+  /** How long an instance must be available to end the row of crashes. */
   stableMs: number;
   graceMs: number;
-  /** How often an app that is available is asked whether it still answers. */
+  /** How often an available app is probed. */
   probeMs: number;
 };
 
 export type Replica = {
   readonly index: number;
-  /** The instance that runs now. */
+  /** The record of its current instance. */
   record(): InstanceRecord | undefined;
   available(): boolean;
-  /** It was available and runs, but does not answer. */
+  /** It was available and still runs, but does not answer. */
   silent(): boolean;
-  /** Crashes in a row, and what is known of the last one. */
+  /** The number of crashes in a row, and how the last one ended. */
   crashes(): number;
   lastEnd(): string | undefined;
-  /** Ends it for good, after `drained`. */
+  /** Ends it for good, once `drained` has resolved. */
   retire(graceMs: number, drained?: (record: InstanceRecord) => Promise<void>): Promise<void>;
 };
 
 /**
- * Keeps one replica of a release running: starts it, waits until it is available, starts it again with
- * growing pauses when it ends. Calls `changed` after every change of what the other functions give.
+ * Keeps one replica of a release running: starts it, waits until it is available, restarts it with growing pauses when
+ * it ends. Calls `changed` after every change of what the replica's functions return.
  */
 export function superviseReplica(
   home: InstanceContext,
@@ -47,7 +47,7 @@ export function superviseReplica(
   let crashes = 0;
   let lastEnd: string | undefined;
   let silent = false;
-  const done = Promise.resolve().then(run); // later, so that `changed` is not called before this returns
+  const done = Promise.resolve().then(run); // deferred, so that `changed` is not called before this returns
 
   async function run(): Promise<void> {
     while (!retired.signal.aborted) {
@@ -55,9 +55,9 @@ export function superviseReplica(
         instance ??= await startInstance(home, rollout, index);
         if (retired.signal.aborted) return;
         changed();
-        await live(instance);
+        await superviseInstance(instance);
       } catch (error) {
-        crashed(`It could not be started: ${(error as Error).message}`); // the disk is full, for example
+        crashed(`The app could not be started: ${(error as Error).message}`); // the disk is full, for example
       }
       if (retired.signal.aborted) return;
       const pause = Math.min(times.longestPauseMs, times.firstPauseMs * 2 ** (crashes - 1));
@@ -66,23 +66,23 @@ export function superviseReplica(
     }
   }
 
-  /** From start to end of one instance. */
-  async function live(current: Instance): Promise<void> {
-    const over = new AbortController();
-    const becoming = becomeAvailable(current, AbortSignal.any([over.signal, retired.signal]));
+  /** Resolves when the instance has ended and, unless it was retired, its end is described. */
+  async function superviseInstance(current: Instance): Promise<void> {
+    const ended = new AbortController();
+    const checking = checkHealth(current, AbortSignal.any([ended.signal, retired.signal]));
     const how = await current.ended;
-    over.abort();
-    await becoming;
+    ended.abort();
+    await checking;
     silent = false;
     if (retired.signal.aborted) return;
     const lasted = current.record.availableAt === undefined ? 0 : Date.now() - current.record.availableAt;
     if (lasted >= times.stableMs) crashes = 0;
     current.record.availableAt = undefined;
     instance = undefined;
-    lastEnd = `It ${how}.`;
-    changed(); // at once: nothing may be routed to it any more
+    lastEnd = `The app ${how}.`;
+    changed(); // now, so that no more requests are routed to it
     await current.end(0);
-    crashed(`It ${how}.${await lastWords(current.record.name)}`);
+    crashed(`The app ${how}. ${await lastOutput(current.record.name)}`);
   }
 
   function crashed(sentence: string): void {
@@ -91,8 +91,8 @@ export function superviseReplica(
     changed();
   }
 
-  /** Until it ends: first until it is available, then while it answers. */
-  async function becomeAvailable(current: Instance, signal: AbortSignal): Promise<void> {
+  /** Waits until the instance is available, then watches whether it answers; until it ends. */
+  async function checkHealth(current: Instance, signal: AbortSignal): Promise<void> {
     const { record } = current;
     const { type, minReadySeconds, healthCheckPath } = rollout.release;
     try {
@@ -109,20 +109,17 @@ export function superviseReplica(
         changed();
       });
     } catch {
-      // It ended, or is not wanted any more: both are seen elsewhere.
+      // The signal aborted: the instance ended or is being retired.
     }
   }
 
-  async function lastWords(name: string): Promise<string> {
-    const { lines } = await home.logs.page({ instance: name }, 10);
-    if (lines.length === 0) return " It wrote nothing.";
-    const mask = maskSecrets(rollout.release.sensitive?.map((one) => rollout.release.env[one] ?? "") ?? []);
-    return ` Its last lines:\n${mask(
-      lines
-        .reverse()
-        .map((line) => line.message.slice(0, 500))
-        .join("\n"),
-    )}`;
+  async function lastOutput(name: string): Promise<string> {
+    const { lines } = await home.logs.page({ instance: name }, QUOTED_LINES);
+    const { env, sensitive = [] } = rollout.release;
+    return quoteOutput(
+      lines.map((line) => line.message).reverse(),
+      sensitive.map((variable) => env[variable] ?? ""),
+    );
   }
 
   async function retire(graceMs: number, drained?: (record: InstanceRecord) => Promise<void>): Promise<void> {

@@ -3,7 +3,7 @@ import type { Router } from "../routing/router.ts";
 import type { Replica } from "./replica.ts";
 import type { InstanceRecord } from "./service-record.ts";
 
-/** The replicas of a service that are on their way out. Calls `retired` after each one has ended. */
+/** Ends replicas that are no longer needed. Calls `retired` after each one has ended. */
 export function createRetirement(
   { router, log, serviceId }: { router: Router; log: Logger; serviceId: string },
   { drainMs, graceMs }: { drainMs: number; graceMs: number },
@@ -16,7 +16,7 @@ export function createRetirement(
   };
 
   return {
-    /** Ends a replica that gets no new requests, once those it has are answered. */
+    /** Ends a replica, which receives no new requests, once those it has are answered. */
     retire(replica: Replica): void {
       const ended = replica
         .retire(graceMs, drained)
@@ -27,8 +27,9 @@ export function createRetirement(
         });
       retiring.set(replica, ended);
     },
+    /** Returns the replicas that are retiring. */
     replicas: () => [...retiring.keys()],
-    /** Resolves when all that are retiring at this moment have ended. */
+    /** Resolves when the replicas that are retiring now have ended. */
     allEnded: () => Promise.all(retiring.values()),
   };
 }

@@ -1,26 +1,23 @@
 import { isDeepStrictEqual } from "node:util";
-import { type Release, RuntimeRefusal } from "../../port.ts";
+import type { Release } from "../../port.ts";
+import { notAnswering } from "../../status-messages.ts";
 import type { Address } from "../routing/proxy.ts";
 import type { Replica } from "./replica.ts";
 import type { GenerationRecord, InstanceRecord, ServiceRecord } from "./service-record.ts";
 import type { Observation } from "./status.ts";
 
-/** A release on its way in, in place, or on its way out, and its replicas. */
+/** A release that is being rolled out, serves, or is being replaced; and its replicas. */
 export type Rollout = {
   record: GenerationRecord;
   replicas: Replica[];
 };
 
-/** What is known of it at this moment. */
+/** Returns what is known of a rollout now. */
 export function toObservation(rollout: Rollout): Observation["desired"] {
   const { release, restarts, appliedAt, availableAt } = rollout.record;
   const { version, revision, replicas, type, healthCheckPath } = release;
   const away = rollout.replicas.filter((replica) => !replica.available());
   const worst = away.sort((one, other) => other.crashes() - one.crashes())[0];
-  const check =
-    healthCheckPath === undefined
-      ? "nothing accepted a connection on PORT"
-      : `GET ${healthCheckPath} on PORT was not answered with 200–399`;
   return {
     version,
     revision,
@@ -32,7 +29,7 @@ export function toObservation(rollout: Rollout): Observation["desired"] {
     crashes: worst?.crashes() ?? 0,
     silent: away.some((replica) => replica.silent()),
     lastEnd: worst?.lastEnd(),
-    pending: type === "web" ? `It runs, but ${check}.` : undefined,
+    pending: type === "web" ? notAnswering(healthCheckPath) : undefined,
   };
 }
 
@@ -50,13 +47,13 @@ export function nextRollout(before: Rollout, release: Release, appliedAt: number
   return { record: { generation, release, appliedAt, restarts: 0 }, replicas: [] };
 }
 
-/** Whether every replica of a release that has any is available. */
+/** Returns whether a release has replicas and all of them are available. */
 export function isComplete(rollout: Rollout): boolean {
   const available = countAvailable(rollout);
   return available > 0 && available === rollout.record.release.replicas;
 }
 
-/** Whether requests move to `desired`: all of it is available, or a part of it is and nothing else serves. */
+/** Returns whether requests move to `desired`: it is available, or it is in part and nothing else serves. */
 export function takesOver(desired: Rollout, live: Rollout | undefined): boolean {
   if (live === desired) return false;
   const available = countAvailable(desired);
@@ -75,25 +72,17 @@ export function recordsOf(replicas: Replica[]): InstanceRecord[] {
   return replicas.map((replica) => replica.record()).filter((one) => one !== undefined);
 }
 
-/** How many of its replicas requests can be sent to. */
+/** Returns how many replicas can take requests. */
 export function countAvailable(rollout: Rollout): number {
   return rollout.replicas.filter((replica) => replica.available()).length;
 }
 
-/** The place of a replica, by which an instance of an earlier process is known again. */
+/** Returns the slot of a replica, by which an instance that an earlier process started is recognised. */
 export function slotOf(generation: number, replica: number): string {
   return `${generation}/${replica}`;
 }
 
-/** Throws for a release that is older than the one applied. */
-export function refuseOlder(current: Release, release: Release): void {
-  const older = release.version - current.version || release.revision - current.revision;
-  if (older < 0) {
-    throw new RuntimeRefusal("release_superseded", `Version ${current.version} has been applied already.`);
-  }
-}
-
-/** Whether the processes of `current` cannot go on as those of `release`. */
+/** Returns whether `release` needs processes of its own: those of `current` cannot serve it. */
 export function needsProcesses(current: Release, release: Release): boolean {
   const part = ({ version, revision, rolls = 0, artifact, command, type, env }: Release) => [
     version,

@@ -7,18 +7,18 @@ import type { Sealer } from "./state-seal.ts";
 
 /** One process of a release. */
 export type InstanceRecord = ProcessRef & {
-  /** Names its folder, and its lines in the log. */
+  /** The name of its folder, and its mark in the log. */
   name: string;
   generation: number;
   replica: number;
   port: number;
-  /** The address it listens on, once it answered. */
+  /** The address on which it listens, once it has answered. */
   host?: string;
   /** Time in ms at which it became available. */
   availableAt?: number;
 };
 
-/** A release as it was rolled out; each roll-over of a service is one generation. */
+/** A release and its rollout; each roll-over of a service is one generation. */
 export type GenerationRecord = {
   generation: number;
   release: Release;
@@ -28,7 +28,7 @@ export type GenerationRecord = {
   restarts: number;
 };
 
-/** All that outlives the deployer's process. `live` differs from `desired` while a roll-over is under way. */
+/** What outlives the deployer's process. `live` differs from `desired` while a roll-over is under way. */
 export type ServiceRecord = {
   serviceId: string;
   label: string;
@@ -36,7 +36,7 @@ export type ServiceRecord = {
   live?: GenerationRecord;
   instances: InstanceRecord[];
   usage?: UsageChange[];
-  /** Its removal has begun and is to be finished. */
+  /** Its removal has begun and must be completed. */
   removed?: true;
 };
 
@@ -44,13 +44,13 @@ const FILE_NAME = "state.json";
 
 export function writeServiceRecord(folder: string, record: ServiceRecord, sealer: Sealer): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  // Sealed whole: a start command may hold a secret as well.
+  // The whole release is sealed: a start command may hold a secret too.
   const seal = (one: GenerationRecord) => ({ ...one, release: sealer.seal(one.release) });
   const sealed = { ...record, desired: seal(record.desired), live: record.live && seal(record.live) };
   replaceFile(join(folder, FILE_NAME), JSON.stringify(sealed));
 }
 
-/** Undefined when there is none, or it cannot be read under this secret: then the deployer applies it anew. */
+/** Returns undefined when there is none, or when this secret cannot open it: then the deployer applies it again. */
 export function readServiceRecord(folder: string, sealer: Sealer): ServiceRecord | undefined {
   try {
     const record = JSON.parse(readFileSync(join(folder, FILE_NAME), "utf8"));

@@ -4,10 +4,12 @@ import { isDeepStrictEqual } from "node:util";
 import { endedUnwatched } from "../../../shared/alive-mark.ts";
 import { appendUsage } from "../../../usage/journal.ts";
 import type { Logger, Release, RuntimeStatus, Scale, UsageChange } from "../../port.ts";
+import { refuseOlder } from "../../refusals.ts";
 import { outputPath } from "../logs/log-collector.ts";
 import { openLogStore } from "../logs/log-store.ts";
 import type { Router } from "../routing/router.ts";
-import { adoptInstance, type Instance, type InstanceContext, sweepInstances } from "./instance.ts";
+import { adoptInstances } from "./adopt-instances.ts";
+import type { InstanceContext } from "./instance.ts";
 import { createRecordWriter } from "./record-writer.ts";
 import { type Replica, type RestartTimes, superviseReplica } from "./replica.ts";
 import { createRetirement } from "./retirement.ts";
@@ -19,7 +21,6 @@ import {
   nextRollout,
   type Rollout,
   recordsOf,
-  refuseOlder,
   restoreRollouts,
   slotOf,
   takesOver,
@@ -33,7 +34,7 @@ import { createStatusReporter } from "./status-reporter.ts";
 /** Times in ms. */
 export type LocalTimes = RestartTimes &
   StatusRules & {
-    /** How long requests under way on an old release may take. */
+    /** How long requests that an old release has accepted may take. */
     drainMs: number;
     /** The grace period when everything is stopped. */
     stopGraceMs: number;
@@ -47,7 +48,7 @@ export type ServiceContext = {
   sealer: Sealer;
   log: Logger;
   times: LocalTimes;
-  /** Until when an earlier process watched the instances, in ms. */
+  /** When an earlier process last watched the instances, in ms. */
   watchedUntil?: number;
   emit(status: RuntimeStatus): void;
 };
@@ -65,22 +66,26 @@ type ServiceState = {
 export type Service = Awaited<ReturnType<typeof openService>>;
 
 /**
- * Runs one service on this machine: keeps the replicas of its releases, rolls over from one to the next. Takes over
- * the instances of `record` that still run, ends what is left of others and starts what is missing.
+ * Runs one service on this machine: keeps the replicas of its releases running and rolls over from one to the next.
+ * Adopts the instances of `record` that still run, ends what is left of others and starts what is missing.
  */
 export async function openService(context: ServiceContext, record: ServiceRecord) {
-  const { router, times } = context;
+  const { router, times, log } = context;
   const { serviceId } = record;
   const logs = openLogStore(join(context.folder, "log"));
   const home: InstanceContext = { ...context, folder: join(context.folder, "instances"), logs };
   const writer = createRecordWriter(context, () => toRecord());
-  // Not at once: until then the record names a process that has ended, which nothing takes over.
+  // Later is soon enough: a process that has ended is not adopted.
   const retirement = createRetirement({ ...context, serviceId }, times, writer.writeLater);
   const reporter = createStatusReporter(status, msUntilDeadline, context.emit);
   let stopping = false;
 
   const endedAt = endedUnwatched(context.watchedUntil, outputPaths(home, record));
-  const { adopted, swept } = await adoptInstances(home, record, context);
+  const { adopted, swept } = await adoptInstances(home, record, times.graceMs);
+  if (adopted.size > 0) log.info({ serviceId, instances: adopted.size }, "adopted running instances");
+  const leftoversEnded = swept.catch((error) =>
+    log.error({ err: error, serviceId }, "could not end leftover instances"),
+  );
   let state: ServiceState = { label: record.label, usage: record.usage ?? [], ...restoreRollouts(record) };
   if (state.live && state.live !== state.desired) fillUp(state.live);
   fillUp(state.desired);
@@ -99,7 +104,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     }
   }
 
-  /** Does all that follows from a change: who serves, where requests go, what is on disk, what is reported. */
+  /** Does what follows from a change: switches releases, routes requests, writes the record, reports the status. */
   function changed(): void {
     if (stopping) return;
     const { desired, live } = state;
@@ -123,7 +128,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     state.usage = appendUsage(usage, { at, replicas, size: (live ?? desired).record.release.size });
   }
 
-  /** What is written to disk; `replaced` are replicas that are about to retire. */
+  /** Returns the record to write; `replaced` are replicas that are about to retire. */
   function toRecord({
     replaced = [],
     removed,
@@ -157,7 +162,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     return { ...described, usage, scale: { replicas, size }, ...(rolls && { rolls }) };
   }
 
-  /** Rolls over to the release, or only scales when its processes can stay. */
+  /** Rolls over to the release, or only scales when the processes can stay. */
   function apply(release: Release, label: string): void {
     const before = state.label;
     const current = state.desired.record.release;
@@ -178,9 +183,9 @@ export async function openService(context: ServiceContext, record: ServiceRecord
     const replaced = before.live === before.desired ? [] : before.desired.replicas;
     state = { ...before, label, desired: nextRollout(before.desired, release, Date.now()) };
     try {
-      writer.write(toRecord({ replaced })); // what is started next must belong to something after a hard kill
+      writer.write(toRecord({ replaced })); // first, so that after a hard kill new processes belong to a record
     } catch (error) {
-      state = before; // there is no room: nothing has been applied
+      state = before; // the disk is full: nothing has been applied
       throw error;
     }
     for (const replica of replaced) retirement.retire(replica);
@@ -222,7 +227,7 @@ export async function openService(context: ServiceContext, record: ServiceRecord
       const { desired, live } = state;
       const all = new Set([...desired.replicas, ...(live?.replicas ?? []), ...retirement.replicas()]);
       await Promise.all([...all].map((replica) => replica.retire(grace)));
-      await Promise.all([retirement.allEnded(), swept]);
+      await Promise.all([retirement.allEnded(), leftoversEnded]);
       countUsage(Date.now());
       if (first && !forever) writer.tryWrite();
       logs.close();
@@ -235,31 +240,4 @@ function outputPaths(home: InstanceContext, { instances }: ServiceRecord): strin
   return instances.flatMap(({ name }) =>
     (["stdout", "stderr"] as const).map((stream) => outputPath(join(home.folder, name), stream)),
   );
-}
-
-/**
- * Takes over the instances of the record that still run and belong to one of its releases, by their slots. `swept`
- * resolves when what is left of all others has ended.
- */
-async function adoptInstances(
-  home: InstanceContext,
-  { serviceId, instances, desired, live }: ServiceRecord,
-  { times, log }: ServiceContext,
-): Promise<{ adopted: Map<string, Instance>; swept: Promise<void> }> {
-  const wanted = instances.filter(
-    ({ generation, replica }) =>
-      (generation === desired.generation && replica < desired.release.replicas) ||
-      generation === live?.generation,
-  );
-  const adopted = new Map<string, Instance>();
-  for (const one of wanted) {
-    const instance = await adoptInstance(home, one);
-    if (instance) adopted.set(slotOf(one.generation, one.replica), instance);
-  }
-  const kept = new Set([...adopted.values()].map((instance) => instance.record.name));
-  const swept = sweepInstances(home, instances, kept, times.graceMs).catch((error) =>
-    log.error({ err: error, serviceId }, "could not end leftover instances"),
-  );
-  if (kept.size > 0) log.info({ serviceId, instances: kept.size }, "adopted running instances");
-  return { adopted, swept };
 }

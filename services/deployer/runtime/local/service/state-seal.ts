@@ -4,13 +4,13 @@ import { open, seal } from "../../../../kit/aead.ts";
 const NO_CONTEXT = Buffer.alloc(0);
 
 export type Sealer = {
-  /** The same object gives the same text: objects that are sealed must not be changed any more. */
+  /** Returns the same text for the same object: a sealed object must not be changed. */
   seal(value: object): string;
-  /** Undefined when it was sealed under another secret or has been damaged. */
+  /** Returns undefined when the text was sealed under another secret or is damaged. */
   open(sealed: string): unknown;
 };
 
-/** Keeps variables unreadable in the runtime's state files: sealed under a key derived from `secret`. */
+/** Seals what the runtime's state files must not show, under a key derived from `secret`. */
 export function createSealer(secret: string): Sealer {
   const key = Buffer.from(hkdfSync("sha256", secret, "", "berth local runtime state", 32));
   const known = new WeakMap<object, string>();

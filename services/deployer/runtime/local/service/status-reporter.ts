@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from "node:util";
 import type { RuntimeStatus } from "../../port.ts";
 
 /**
- * Emits the status of a service whenever it differs from the last one emitted. `msUntilDeadline` is the time left for
- * the rollout, undefined once there is none: the status is looked at again when it has passed.
+ * Emits the status of a service whenever it differs from the last one emitted. `msUntilDeadline` returns the time left
+ * for the rollout, undefined once there is none: when it has passed, the status is checked again.
  */
 export function createStatusReporter(
   status: () => RuntimeStatus,

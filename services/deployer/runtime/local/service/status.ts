@@ -1,10 +1,11 @@
 import type { RuntimeReason, RuntimeState, RuntimeStatus } from "../../port.ts";
+import { notAvailableInTime } from "../../status-messages.ts";
 
 /** What is known of a service at one moment. Times in ms. */
 export type Observation = {
   serviceId: string;
   url?: string;
-  /** All of it is being ended. */
+  /** All its processes are being ended. */
   stopping: boolean;
   desired: {
     version: number;
@@ -14,15 +15,15 @@ export type Observation = {
     /** The most crashes in a row among the replicas that are not available, and how the last one ended. */
     crashes: number;
     lastEnd?: string;
-    /** One of them was available and runs, but does not answer any more. */
+    /** One of them was available and still runs, but does not answer. */
     silent?: boolean;
     restarts: number;
     appliedAt: number;
     availableAt?: number;
-    /** What is waited for, as a sentence. */
+    /** A sentence that says what keeps a replica that runs from being available. */
     pending?: string;
   };
-  /** What requests reach. */
+  /** The release that receives requests. */
   live?: { version: number; revision: number; available: number };
 };
 
@@ -31,7 +32,7 @@ export type StatusRules = {
   rolloutDeadlineMs: number;
 };
 
-/** The status that users see; pure. */
+/** Returns the status that users see; pure. */
 export function describeStatus(seen: Observation, rules: StatusRules, now: number): RuntimeStatus {
   const { desired, live, serviceId, url } = seen;
   const { state, reason, message } = judge(seen, rules, now);
@@ -61,9 +62,12 @@ function judge(
   const late = desired.availableAt === undefined && now >= desired.appliedAt + rules.rolloutDeadlineMs;
   const message = desired.lastEnd ?? (late ? desired.pending : undefined);
   if (late) {
-    const waited = `The new release was not available after ${Math.round(rules.rolloutDeadlineMs / 1000)} s.`;
     const state = looping && !serves ? "crashed" : "degraded";
-    return { state, reason: "rollout_deadline_exceeded", message: message ? `${waited} ${message}` : waited };
+    return {
+      state,
+      reason: "rollout_deadline_exceeded",
+      message: notAvailableInTime(rules.rolloutDeadlineMs, message),
+    };
   }
   if (looping) return { state: serves ? "degraded" : "crashed", reason: "crash_loop", message };
   if (desired.silent) return { state: "degraded", reason: "health_check_failed", message: desired.pending };
