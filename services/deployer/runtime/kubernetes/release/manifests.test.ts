@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { annotation, label } from "../../../kube/names.ts";
 import type { Release } from "../../port.ts";
 import { environmentManifests, namespaceFor } from "../namespace/namespace-manifests.ts";
 import { contains } from "../observe/drift.ts";
@@ -42,6 +43,18 @@ const podOf = (changes: Partial<AppRelease> = {}) => {
 };
 
 describe("what a release is on a cluster", () => {
+  test("pods carry what distinguishes them: their release, and a hash of their template", () => {
+    const { template } = make().deployment;
+    expect(template.metadata?.labels).toMatchObject({
+      [label("service")]: "svc_1",
+      [label("version")]: "2",
+      [label("revision")]: "5",
+    });
+    const other = make({ size: "large" }).deployment.template;
+    const hash = annotation("template");
+    expect(other.metadata?.annotations?.[hash]).not.toBe(template.metadata?.annotations?.[hash]);
+  });
+
   test("a roll changes the template alone, and none that was never asked for does not", () => {
     const templateOf = (changes: Partial<AppRelease>) => make(changes).deployment.template;
     const hashOf = (changes: Partial<AppRelease>) =>

@@ -6,7 +6,7 @@ import { createRandom } from "../../../../kit/testing/random.ts";
 import { waitUntilHealthy } from "../service/health-check.ts";
 import { type Router, startRouter } from "./router.ts";
 
-// Apps and clients here are plain sockets that say what they like to the real router.
+// Apps and clients here are plain sockets that send whatever they like to the real router.
 
 const log = { info() {}, warn() {}, error: console.error };
 let router: Router;

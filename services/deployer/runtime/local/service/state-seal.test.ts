@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createSealer } from "./service/state-seal.ts";
+import { createSealer } from "./state-seal.ts";
 
 test("what earlier versions sealed opens under its secret, and under no other", () => {
   const stored = "ZSM/1MBxyDu/E36GmjfBUHoZ3RADQN8+6Oe0HekpKJ4RcpFQ+XmsMpP7OZTjju+JozSOclF5PVRVPQ==";
