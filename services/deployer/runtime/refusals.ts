@@ -11,5 +11,5 @@ export function refuseOlder(applied: Order, release: Order): void {
 
 /** Returns the refusal of a cursor that did not come from this log. */
 export function invalidCursor(): RuntimeRefusal {
-  return new RuntimeRefusal("invalid_cursor", "The cursor was not issued by this log.");
+  return new RuntimeRefusal("invalid_cursor", "The cursor does not belong to this log.");
 }
