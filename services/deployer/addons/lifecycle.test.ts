@@ -75,8 +75,10 @@ async function keysOf(serviceId: string) {
   };
 }
 
+// A busy machine may take longer to answer than the deployer waits.
+const PATIENCE_MS = 60_000;
 const command = (keys: { PORT: string; PASSWORD: string }, ...parts: string[][]) =>
-  sendCommands(Number(keys.PORT), [["AUTH", keys.PASSWORD], ...parts]);
+  sendCommands(Number(keys.PORT), [["AUTH", keys.PASSWORD], ...parts], PATIENCE_MS);
 const works = (keys: { PORT: string; PASSWORD: string }) =>
   command(keys, ["PING"]).then(
     () => true,
