@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import {
+  apiPrefix,
   type ConfigOf,
   choice,
   databaseFields,
@@ -13,16 +14,6 @@ import {
 import { type Upstream, upstreamNames } from "./upstreams.ts";
 
 const web = ["http", "https"] as const;
-
-/** The prefix of all REST routes: "/v1" unless set, "" for "/". */
-const apiPrefix: Field<string> = {
-  name: "API_PREFIX",
-  parse: (value = "/v1") => {
-    if (!/^(\/[A-Za-z0-9._-]+)*\/?$/.test(value) || !value.startsWith("/"))
-      throw new Error("must be a path such as /v1");
-    return value.replace(/\/$/, "");
-  },
-};
 
 const NAMED_NETWORKS = ["loopback", "linklocal", "uniquelocal"];
 
@@ -65,6 +56,8 @@ export const fields = {
   apiPrefix,
   trustProxy,
   ...upstreamUrls,
+  /** Where the OAuth provider answers browsers and clients, when it is not the embedded one in identity. */
+  oauthUrl: optionalUrl("OAUTH_URL", web),
   /** `off` lifts all limits, for benches and tests. */
   rateLimits: choice("RATE_LIMITS", ["on", "off"] as const, "on"),
   /** Requests a minute per token, and per address on public routes; 0 is no limit. */

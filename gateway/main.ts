@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { InternalService } from "../proto/gen/berth/identity/v1/internal_pb.ts";
-import { parseToken } from "../services/kit/bearer-token.ts";
+import { hashToken } from "../services/kit/bearer-token.ts";
 import { every } from "../services/kit/every.ts";
 import type { Logger } from "../services/kit/log.ts";
 import type { Pool } from "../services/kit/postgres/db.ts";
@@ -10,6 +10,7 @@ import { type ConnectClient, connectBackends } from "../services/kit/process/ser
 import { createAuth } from "./auth/authorize.ts";
 import { createCallerCache } from "./auth/caller-cache.ts";
 import { invalidateOnEvents } from "./auth/invalidate-on-events.ts";
+import { isMachineToken, isToken } from "./auth/token-shapes.ts";
 import { fields, type GatewayConfig } from "./config.ts";
 import { docsRoutes } from "./docs/docs-routes.ts";
 import { type App, closeApp, createApp } from "./http/app.ts";
@@ -17,6 +18,7 @@ import { startMetrics } from "./http/metrics-port.ts";
 import { createIdempotency } from "./limits/idempotency.ts";
 import { createRateLimiter, type Limits, WINDOW_MS } from "./limits/rate-limiter.ts";
 import { addRateCounts, sweepIdempotent, sweepRateCounts } from "./limits/sql.ts";
+import { registerOauth } from "./oauth/oauth-routes.ts";
 import { pageRoutes } from "./pages/page-routes.ts";
 import { registerRoutes } from "./routing/handle-request.ts";
 import { allRoutes } from "./routing/routes.ts";
@@ -46,7 +48,7 @@ export async function start(config: GatewayConfig, log: Logger) {
   });
   const unaryClients = forEachUpstream(config, createUnaryClient);
   const streamClients = forEachUpstream(config, createStreamClient);
-  const auth = createAuth({ callers, parseToken });
+  const auth = createAuth({ callers, isToken });
   const limit = config.rateLimits === "on" ? config.streamsPerCaller : 0;
   const slots = createStreamSlots({ limit, pool, log });
   const streams = createStreams({
@@ -76,8 +78,18 @@ export async function start(config: GatewayConfig, log: Logger) {
     log,
   });
   const uploads = registerUploads(app, config.deployerUrl, { tracing, log });
+  let origin = config.publicOrigin ?? "";
+  const oauth = registerOauth(app, config.oauthUrl ?? config.identityUrl, {
+    identity: backends.client(InternalService, config.identityUrl),
+    prefix: config.apiPrefix,
+    origin: () => origin,
+    embedded: config.oauthUrl === undefined,
+    limiter,
+    ...{ tracing, log },
+  });
   const metrics = await startMetrics(config);
   const address = await listen(app, config);
+  origin = address.origin;
   log.info({ baseUrl: address.baseUrl, port: address.port }, "listening");
   const sweep = startSweep(pool, log);
   return {
@@ -91,7 +103,7 @@ export async function start(config: GatewayConfig, log: Logger) {
       await sweep.stop();
       await slots.stop();
       await limiter.stop();
-      await Promise.all([...Object.values(unaryClients), uploads].map((client) => client.close()));
+      await Promise.all([...Object.values(unaryClients), uploads, oauth].map((client) => client.close()));
       await backends.close();
     },
   };
@@ -104,9 +116,11 @@ function forEachUpstream<T>(config: GatewayConfig, connect: (url: string) => T):
 
 function findCallerAt(client: ConnectClient, identityUrl: string) {
   const identity = client(InternalService, identityUrl);
-  return async (tokenHash: Uint8Array) => {
+  return async (token: string) => {
     try {
-      return await identity.lookupCaller({ tokenHash: Buffer.from(tokenHash) }, { timeoutMs: LOOKUP_MS });
+      return isMachineToken(token)
+        ? await identity.lookupMachine({ token }, { timeoutMs: LOOKUP_MS })
+        : await identity.lookupCaller({ tokenHash: hashToken(token) }, { timeoutMs: LOOKUP_MS });
     } catch (error) {
       if (error instanceof ConnectError && error.code === Code.Unauthenticated) return undefined;
       throw error;

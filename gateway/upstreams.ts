@@ -3,6 +3,7 @@ import { CatalogService } from "../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { DeploymentService } from "../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { AccountService, SessionService } from "../proto/gen/berth/identity/v1/identity_pb.ts";
 import { InvitationService } from "../proto/gen/berth/identity/v1/invitations_pb.ts";
+import { OauthService } from "../proto/gen/berth/identity/v1/oauth_pb.ts";
 import { PasswordService } from "../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { VariablesService } from "../proto/gen/berth/variables/v1/variables_pb.ts";
 
@@ -11,7 +12,7 @@ import { VariablesService } from "../proto/gen/berth/variables/v1/variables_pb.t
  * owns the proto package of its name, and answers at `<NAME>_URL`.
  */
 const upstreams = {
-  identity: [AccountService, SessionService, InvitationService, PasswordService],
+  identity: [AccountService, SessionService, InvitationService, PasswordService, OauthService],
   variables: [VariablesService],
   deployer: [CatalogService, DeploymentService],
 } satisfies Record<string, DescService[]>;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { makeToken, parseToken } from "../../services/kit/bearer-token.ts";
+import { makeToken } from "../../services/kit/bearer-token.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { bringIn } from "../../test/support/door.ts";
 import { allRoutes } from "../routing/routes.ts";
@@ -7,6 +7,7 @@ import { anyName, refusalOf } from "../testing/api-client.ts";
 import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
 import { createAuth } from "./authorize.ts";
 import { type CachedCaller, createCallerCache } from "./caller-cache.ts";
+import { isToken } from "./token-shapes.ts";
 
 let platform: TestPlatform;
 let one: Awaited<ReturnType<TestPlatform["gateway"]>>;
@@ -86,7 +87,7 @@ describe("403", () => {
 
 test("a machine is refused where users are asked for", async () => {
   const callers = createCallerCache({ findCaller: async () => undefined, keys: [Buffer.alloc(32)] });
-  const auth = createAuth({ callers, parseToken });
+  const auth = createAuth({ callers, isToken });
   const route = allRoutes().find(({ rpc }) => rpc.name === "CreateToken")!;
   const caller: CachedCaller = {
     kind: "machine",

@@ -17,8 +17,8 @@ const unauthenticated = () =>
  * Authenticates and authorizes requests. Returns a plain value when the cache decides and a promise when identity
  * is asked; while identity is unreachable the result is a 503.
  */
-export function createAuth(options: { callers: CallerCache; parseToken: (text: string) => unknown }) {
-  const { callers, parseToken } = options;
+export function createAuth(options: { callers: CallerCache; isToken: (text: string) => boolean }) {
+  const { callers, isToken } = options;
   const identityUnreachable = (error: unknown) => unreachable("identity", error);
 
   return {
@@ -31,8 +31,8 @@ export function createAuth(options: { callers: CallerCache; parseToken: (text: s
         caller ? { caller, token, cacheKey } : unauthenticated();
       const entry = callers.cached(cacheKey);
       if (entry) return toCredentials(entry);
-      if (!parseToken(token)) return unauthenticated();
-      return callers.lookup(cacheKey).then(toCredentials, identityUnreachable);
+      if (!isToken(token)) return unauthenticated();
+      return callers.lookup(cacheKey, token).then(toCredentials, identityUnreachable);
     },
 
     /**
@@ -41,7 +41,7 @@ export function createAuth(options: { callers: CallerCache; parseToken: (text: s
      */
     authorize(
       route: Route,
-      { caller, cacheKey }: Credentials,
+      { caller, token, cacheKey }: Credentials,
       accountId: string | undefined,
       arrivedAt: number,
     ): CachedCaller | Problem | Promise<CachedCaller | Problem> {
@@ -52,7 +52,7 @@ export function createAuth(options: { callers: CallerCache; parseToken: (text: s
       if (caller.asOf >= arrivedAt) return refusal;
       const decide = ({ caller: fresh }: CacheEntry) =>
         fresh ? (roleRefusal(route, fresh, accountId) ?? fresh) : unauthenticated();
-      return callers.refresh(cacheKey).then(decide, identityUnreachable);
+      return callers.refresh(cacheKey, token).then(decide, identityUnreachable);
     },
 
     /** Resolves to the refusal of a caller who was admitted before, or to undefined while they still may. */

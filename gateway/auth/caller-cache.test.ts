@@ -28,7 +28,7 @@ describe("the cache of callers", () => {
 
   test("concurrent questions about one token are one", async () => {
     const { callers, questions, key } = byHand();
-    const both = Promise.all([callers.lookup(key), callers.lookup(key)]);
+    const both = Promise.all([callers.lookup(key, key), callers.lookup(key, key)]);
     expect(questions.length).toBe(1);
     questions[0]!(record());
     const [a, b] = await both;
@@ -39,7 +39,7 @@ describe("the cache of callers", () => {
   test("an entry ends after 5 s, and with its token", async () => {
     const { callers, questions, key, clock } = byHand();
     const soon = { seconds: BigInt(clock.ms / 1000 + 2), nanos: 0 };
-    const asking = callers.lookup(key);
+    const asking = callers.lookup(key, key);
     questions[0]!(record({ expiresAt: soon as never }));
     await asking;
     clock.ms += 1_999;
@@ -50,7 +50,7 @@ describe("the cache of callers", () => {
 
   test("an answer to a question from before a revocation is not kept", async () => {
     const { callers, questions, key } = byHand();
-    const asking = callers.lookup(key);
+    const asking = callers.lookup(key, key);
     callers.invalidateUser("usr_1");
     questions[0]!(record());
     await asking;
@@ -59,8 +59,8 @@ describe("the cache of callers", () => {
 
   test("a refresh is answered by a question that began after it", async () => {
     const { callers, questions, key } = byHand();
-    const early = callers.lookup(key);
-    const fresh = callers.refresh(key);
+    const early = callers.lookup(key, key);
+    const fresh = callers.refresh(key, key);
     questions[0]!(record());
     await early;
     await eventually("a second question", async () => questions.length === 2);
@@ -70,7 +70,7 @@ describe("the cache of callers", () => {
 
   test("unknown tokens are cached as well", async () => {
     const { callers, questions, key } = byHand();
-    const asking = callers.lookup(key);
+    const asking = callers.lookup(key, key);
     questions[0]!(undefined);
     await asking;
     expect(callers.cached(key)).toEqual({ caller: undefined, until: 1_005_000 });
@@ -98,11 +98,11 @@ describe("events", () => {
       ["MemberRoleChanged", toBinary(MemberRoleChangedSchema, create(MemberRoleChangedSchema, { userId }))],
     ];
     for (const [name, payload] of events) {
-      await callers.lookup(key);
+      await callers.lookup(key, key);
       publish(name, payload);
       await forgotten();
     }
-    await callers.lookup(key);
+    await callers.lookup(key, key);
     const others = create(TokenRevokedSchema, { userId: "usr_2" });
     publish("TokenRevoked", toBinary(TokenRevokedSchema, others));
     await nc.flush();

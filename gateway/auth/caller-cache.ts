@@ -25,7 +25,7 @@ export type CallerCache = ReturnType<typeof createCallerCache>;
 
 type Options = {
   /** Asks identity whose token this is; undefined for one that is unknown, expired or revoked. */
-  findCaller: (tokenHash: Uint8Array) => Promise<CallerRecord | undefined>;
+  findCaller: (token: string) => Promise<CallerRecord | undefined>;
   keys: Buffer[];
   ttlMs?: number;
   max?: number;
@@ -51,10 +51,10 @@ export function createCallerCache(options: Options) {
   // Grows with every invalidation: the result of a lookup that began before one may be outdated.
   let epoch = 0;
 
-  async function lookup(key: string): Promise<CacheEntry> {
+  async function lookup(key: string, token: string): Promise<CacheEntry> {
     const asOf = now();
     const startedIn = epoch;
-    const record = await findCaller(Buffer.from(key, "base64"));
+    const record = await findCaller(token);
     const expires = record?.expiresAt ? Number(record.expiresAt.seconds) * 1000 : Number.POSITIVE_INFINITY;
     const caller = record && expires > now() ? toCaller(record, asOf) : undefined;
     const entry = { caller, until: Math.min(asOf + ttlMs, caller ? expires : asOf + ttlMs) };
@@ -62,10 +62,10 @@ export function createCallerCache(options: Options) {
     return entry;
   }
 
-  function coalescedLookup(key: string): Promise<CacheEntry> {
+  function coalescedLookup(key: string, token: string): Promise<CacheEntry> {
     const pending = inFlight.get(key);
     if (pending?.epoch === epoch) return pending.result;
-    const result = lookup(key).finally(() => {
+    const result = lookup(key, token).finally(() => {
       if (inFlight.get(key)?.result === result) inFlight.delete(key);
     });
     inFlight.set(key, { result, epoch });
@@ -85,9 +85,9 @@ export function createCallerCache(options: Options) {
     /** Asks identity; concurrent lookups of one token share one call. Rejects when identity is unreachable. */
     lookup: coalescedLookup,
     /** Asks identity by a call that begins now or later, so that it sees every role granted before. */
-    async refresh(key: string): Promise<CacheEntry> {
+    async refresh(key: string, token: string): Promise<CacheEntry> {
       await inFlight.get(key)?.result.catch(() => {});
-      return coalescedLookup(key);
+      return coalescedLookup(key, token);
     },
     /** Drops all tokens of a user. */
     invalidateUser(userId: string): void {
@@ -124,5 +124,6 @@ function toCaller(record: CallerRecord, asOf: number): CachedCaller {
   for (const { accountId, role } of record.memberships)
     if (boundTo === undefined || boundTo === accountId)
       roles.set(accountId, capped(role as RoleName, record.roleCap as RoleName | undefined));
-  return { kind: "user", userId, tokenId, roles, boundTo, asOf, signedHeaders: new Map() };
+  const kind = record.kind === "machine" ? "machine" : "user";
+  return { kind, userId, tokenId, roles, boundTo, asOf, signedHeaders: new Map() };
 }

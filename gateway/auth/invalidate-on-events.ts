@@ -1,6 +1,7 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import {
   AccountCreatedSchema,
+  GrantRevokedSchema,
   MemberAddedSchema,
   MemberRemovedSchema,
   MemberRoleChangedSchema,
@@ -13,6 +14,7 @@ import type { CallerCache } from "./caller-cache.ts";
 // Events that change what tokens may do, and the user they belong to.
 const AFFECTED_USER: Record<string, (payload: Uint8Array) => string> = {
   AccountCreated: (payload) => fromBinary(AccountCreatedSchema, payload).ownerUserId,
+  GrantRevoked: (payload) => fromBinary(GrantRevokedSchema, payload).userId,
   MemberAdded: (payload) => fromBinary(MemberAddedSchema, payload).userId,
   MemberRemoved: (payload) => fromBinary(MemberRemovedSchema, payload).userId,
   MemberRoleChanged: (payload) => fromBinary(MemberRoleChangedSchema, payload).userId,

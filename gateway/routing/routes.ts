@@ -38,7 +38,7 @@ export type Route = {
   needs: RoleName | undefined;
   bucket: BucketName;
   success: number;
-  /** Whether the response is one oneof: then the REST body is the member that is set. */
+  /** Whether the REST body is a member of the response: the one that is set of a oneof, or the `response_body`. */
   unwrap: boolean;
   /** Statuses of responses that are one of these members, where they differ from the route's success. */
   successOf: Map<string, number>;
@@ -126,7 +126,7 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
     needs,
     bucket: bucketOf(rules, method),
     success: rules.success || (rpc.output.typeName === "google.protobuf.Empty" ? 204 : 200),
-    unwrap: isOneof(rpc.output),
+    unwrap: isOneof(rpc.output) || getOption(rpc, http).responseBody !== "",
     successOf: successOf(rpc),
     etag: rules.etag,
     maxBody: rules.maxBody || DEFAULT_MAX_BODY,

@@ -35,9 +35,13 @@ const awayEnv = Object.fromEntries(
  * A database, NATS, a real identity with one owner, and kit servers that answer the other services'
  * RPCs by the given handlers; gateways are started on it.
  */
-export async function testPlatform(stubs: Stubs = {}) {
+export async function testPlatform(stubs: Stubs = {}, publicOrigin?: string) {
   const [database, nats] = await Promise.all([testDatabase(["identity", "gateway"]), testNats()]);
-  const identity = await startIdentity({ databaseUrl: database.url("identity"), natsUrl: nats.url });
+  const identity = await startIdentity({
+    databaseUrl: database.url("identity"),
+    natsUrl: nats.url,
+    publicOrigin,
+  });
   const { ownerToken } = identity;
   const kit = { host: "127.0.0.1", port: 0, grpcPort: 0, keys: testKeys, log, ready: async () => true };
   const variables = await serve({

@@ -1,6 +1,15 @@
 import { parseToken } from "../kit/bearer-token.ts";
 import { mailFields, toMailSettings } from "../kit/mail/mail.ts";
-import { ConfigError, type ConfigOf, checked, optionalUrl, serviceFields } from "../kit/process/config.ts";
+import {
+  apiPrefix,
+  ConfigError,
+  type ConfigOf,
+  checked,
+  choice,
+  integer,
+  optionalUrl,
+  serviceFields,
+} from "../kit/process/config.ts";
 import { isWeak } from "./passwords/passwords.ts";
 
 /** The first owner of the installation, as configured. */
@@ -26,6 +35,14 @@ export const fields = {
   ...mailFields,
   /** The origin at which clients reach the gateway, and which links in mails lead to. */
   publicOrigin: optionalUrl("PUBLIC_ORIGIN", ["http", "https"]),
+  apiPrefix,
+  identityProvider: choice("IDENTITY_PROVIDER", ["embedded", "hydra"] as const, "embedded"),
+  /** The admin API of Ory Hydra, which is never reachable from outside. */
+  hydraAdminUrl: optionalUrl("HYDRA_ADMIN_URL", ["http", "https"]),
+  /** What tokens of OAuth clients are for; the base URL of the API unless set. */
+  oauthResource: optionalUrl("OAUTH_RESOURCE", ["http", "https"]),
+  /** How long an access token of the embedded provider is valid. */
+  accessTokenSeconds: integer("OAUTH_ACCESS_TOKEN_SECONDS", { fallback: 900, min: 60, max: 3600 }),
 };
 
 export type Config = ConfigOf<typeof fields>;
@@ -46,6 +63,12 @@ export function firstOwnerOf(config: Config): FirstOwner | undefined {
 }
 
 const NPM_START = "http://127.0.0.1:4000";
+
+/** Returns what the OAuth provider is set to: the issuer, and what its tokens are for. */
+export function oauthSettings(config: Config) {
+  const origin = config.publicOrigin ?? NPM_START;
+  return { origin, resource: config.oauthResource ?? origin + config.apiPrefix };
+}
 
 /** Returns where links lead, and how mail is sent if it is. Throws ConfigError when links in mails would lead nowhere. */
 export function linkSettings(config: Config) {

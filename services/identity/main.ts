@@ -1,6 +1,7 @@
 import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { InvitationService } from "../../proto/gen/berth/identity/v1/invitations_pb.ts";
+import { OauthService } from "../../proto/gen/berth/identity/v1/oauth_pb.ts";
 import { PasswordService } from "../../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { every } from "../kit/every.ts";
 import type { Logger } from "../kit/log.ts";
@@ -10,10 +11,14 @@ import { startService } from "../kit/process/service.ts";
 import { accountService } from "./accounts/account-service.ts";
 import { auditHandlers } from "./audit/audit-handlers.ts";
 import { bootstrap } from "./bootstrap/bootstrap.ts";
-import { type Config, fields, firstOwnerOf, linkSettings } from "./config.ts";
+import { type Config, fields, firstOwnerOf, linkSettings, oauthSettings } from "./config.ts";
 import { invitationService } from "./invitations/invitation-service.ts";
 import { createLinks } from "./mail/links.ts";
 import { createMailContents } from "./mail/mail-contents.ts";
+import { createEmbedded } from "./oauth/embedded/adapter.ts";
+import { revokedAtProvider } from "./oauth/grants.ts";
+import { oauthService } from "./oauth/oauth-service.ts";
+import { clientRegistration } from "./oauth/registration/register.ts";
 import { passwordService } from "./passwords/password-service.ts";
 import { createPasswordCheck } from "./passwords/passwords.ts";
 import { sessionService } from "./sign-in/session-service.ts";
@@ -21,6 +26,7 @@ import { sweep } from "./sweep.ts";
 import { internalService } from "./tokens/internal-service.ts";
 
 const SWEEP_MS = 15 * 60_000;
+const RENEW_KEYS_MS = 60_000;
 
 /**
  * Starts identity: database first (tried for a minute), then the first owner, then the server. `now`
@@ -35,14 +41,24 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
     const passwords = await createPasswordCheck();
     const links = createLinks(config.internalKeys, origin);
     const mails = mail !== undefined;
+    const provider = await createEmbedded({
+      ...oauthSettings(config),
+      ...{ pool, log, now },
+      secrets: config.internalKeys,
+      accessTokenSeconds: config.accessTokenSeconds,
+      grantEnded: revokedAtProvider({ pool, now }),
+    });
+    const register = clientRegistration({ provider, now });
     return {
       routes(router) {
         router.service(AccountService, accountService({ pool, cursors, now }));
         router.service(SessionService, sessionService({ pool, cursors, now, passwords }));
         router.service(InvitationService, invitationService({ pool, cursors, now, links, mails }));
         router.service(PasswordService, passwordService({ pool, now, passwords, mails }));
-        router.service(InternalService, internalService({ pool, now }));
+        router.service(InternalService, internalService({ pool, now, provider, register }));
+        router.service(OauthService, oauthService({ pool, now, provider }));
       },
+      other: provider.handle,
       consumers: [{ name: "identity-audit", from: "*", handlers: auditHandlers }],
       background() {
         const compose = createMailContents({ pool, links, now });
@@ -50,9 +66,12 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
         const sweeps = every(SWEEP_MS, () => sweep(pool, new Date(now())), {
           failed: (error) => log.warn({ err: error }, "sweep failed"),
         });
+        const keys = every(RENEW_KEYS_MS, () => provider.renewKeys(), {
+          failed: (error) => log.warn({ err: error }, "signing keys could not be renewed"),
+        });
         return {
           stop: async () => {
-            await Promise.all([sweeps.stop(), mailer?.stop()]);
+            await Promise.all([sweeps.stop(), keys.stop(), mailer?.stop()]);
           },
         };
       },

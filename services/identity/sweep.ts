@@ -1,5 +1,6 @@
 import { type Db, execute } from "../kit/postgres/db.ts";
 import { deleteExpiredInvitations } from "./invitations/sql.ts";
+import { sweepOauth } from "./oauth/sql.ts";
 import { deleteExpiredResets } from "./passwords/sql.ts";
 import { deleteExpiredAttempts } from "./sign-in/sql.ts";
 import { deleteEndedSessions } from "./tokens/sql.ts";
@@ -10,5 +11,6 @@ export async function sweep(db: Db, now: Date): Promise<void> {
   await deleteExpiredAttempts(db, now);
   await deleteExpiredInvitations(db, now);
   await deleteExpiredResets(db, now);
+  await sweepOauth(db, now);
   await execute(db, "mails_sweep", "delete from mails where created_at < now() - interval '7 days'");
 }

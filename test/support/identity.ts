@@ -6,7 +6,11 @@ import { readConfig } from "../../services/kit/process/config.ts";
 import { testKeys } from "../../services/kit/testing/testing.ts";
 
 /** Starts a real identity service with one owner, on a test's database and NATS server; returns the owner's token too. */
-export async function startIdentity(servers: { databaseUrl: string; natsUrl: string }) {
+export async function startIdentity(servers: {
+  databaseUrl: string;
+  natsUrl: string;
+  publicOrigin?: string | undefined;
+}) {
   const ownerToken = makeToken("pat");
   const env = {
     DATABASE_URL: servers.databaseUrl,
@@ -15,6 +19,7 @@ export async function startIdentity(servers: { databaseUrl: string; natsUrl: str
     LOG_LEVEL: "silent",
     BOOTSTRAP_OWNER_EMAIL: "owner@example.com",
     BOOTSTRAP_OWNER_TOKEN: ownerToken,
+    ...(servers.publicOrigin && { PUBLIC_ORIGIN: servers.publicOrigin }),
   };
   const identity = await start(readConfig(env, fields), createLog("identity", "silent"));
   return { ...identity, ownerToken };

@@ -1,7 +1,11 @@
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { InternalService } from "../../../proto/gen/berth/identity/v1/internal_pb.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/errors.ts";
+import type { IdentityProvider } from "../oauth/port.ts";
+import type { clientRegistration } from "../oauth/registration/register.ts";
+import { findLiveGrant } from "../oauth/sql.ts";
 import { SESSION_IDLE_SECONDS } from "./authenticate.ts";
 import { findCallerByToken } from "./sql.ts";
 
@@ -9,8 +13,10 @@ import { findCallerByToken } from "./sql.ts";
 export function internalService(deps: {
   pool: Pool;
   now: () => number;
+  provider: IdentityProvider;
+  register: ReturnType<typeof clientRegistration>;
 }): ServiceImpl<typeof InternalService> {
-  const { pool, now } = deps;
+  const { pool, now, provider } = deps;
   return {
     async lookupCaller(req) {
       const hash = Buffer.from(req.tokenHash);
@@ -19,5 +25,23 @@ export function internalService(deps: {
       if (!found) throw refuse(401, "unauthenticated", "The token is unknown or no longer valid.");
       return found;
     },
+
+    async lookupMachine({ token }) {
+      const said = await provider.verifyAccessToken(token);
+      const grant = said && (await findLiveGrant(pool, said.grantId));
+      if (!grant) throw refuse(401, "unauthenticated", "The token is unknown or no longer valid.");
+      const { id, userId, accountId, role, membership } = grant;
+      return {
+        userId,
+        tokenId: id,
+        memberships: membership === null ? [] : [{ accountId, role: membership }],
+        roleCap: role,
+        accountId,
+        expiresAt: timestampFromDate(said.expiresAt),
+        kind: "machine",
+      };
+    },
+
+    registerClient: (req) => deps.register(Buffer.from(req.metadata), req.ip),
   };
 }

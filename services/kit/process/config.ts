@@ -187,3 +187,13 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 export function isTexts(value: unknown): value is Record<string, string> {
   return isObject(value) && Object.values(value).every((one) => typeof one === "string");
 }
+
+/** The path before all REST routes: "/v1" unless set, "" for "/". */
+export const apiPrefix: Field<string> = {
+  name: "API_PREFIX",
+  parse: (value = "/v1") => {
+    if (!/^(\/[A-Za-z0-9._-]+)*\/?$/.test(value) || !value.startsWith("/"))
+      throw new Error("must be a path such as /v1");
+    return value.replace(/\/$/, "");
+  },
+};

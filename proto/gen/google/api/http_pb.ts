@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file google/api/http.proto.
  */
 export const file_google_api_http: GenFile = /*@__PURE__*/
-  fileDesc("ChVnb29nbGUvYXBpL2h0dHAucHJvdG8SCmdvb2dsZS5hcGkipwEKCEh0dHBSdWxlEg0KA2dldBgCIAEoCUgAEg0KA3B1dBgDIAEoCUgAEg4KBHBvc3QYBCABKAlIABIQCgZkZWxldGUYBSABKAlIABIPCgVwYXRjaBgGIAEoCUgAEgwKBGJvZHkYByABKAkSMQoTYWRkaXRpb25hbF9iaW5kaW5ncxgLIAMoCzIULmdvb2dsZS5hcGkuSHR0cFJ1bGVCCQoHcGF0dGVybmIGcHJvdG8z");
+  fileDesc("ChVnb29nbGUvYXBpL2h0dHAucHJvdG8SCmdvb2dsZS5hcGkivgEKCEh0dHBSdWxlEg0KA2dldBgCIAEoCUgAEg0KA3B1dBgDIAEoCUgAEg4KBHBvc3QYBCABKAlIABIQCgZkZWxldGUYBSABKAlIABIPCgVwYXRjaBgGIAEoCUgAEgwKBGJvZHkYByABKAkSFQoNcmVzcG9uc2VfYm9keRgMIAEoCRIxChNhZGRpdGlvbmFsX2JpbmRpbmdzGAsgAygLMhQuZ29vZ2xlLmFwaS5IdHRwUnVsZUIJCgdwYXR0ZXJuYgZwcm90bzM");
 
 /**
  * @generated from message google.api.HttpRule
@@ -60,6 +60,13 @@ export type HttpRule = Message<"google.api.HttpRule"> & {
    * @generated from field: string body = 7;
    */
   body: string;
+
+  /**
+   * The member of the answer that is the whole body; empty: the answer itself.
+   *
+   * @generated from field: string response_body = 12;
+   */
+  responseBody: string;
 
   /**
    * The same operation at further paths.

@@ -13,7 +13,109 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/identity/v1/internal.proto.
  */
 export const file_berth_identity_v1_internal: GenFile = /*@__PURE__*/
-  fileDesc("CiBiZXJ0aC9pZGVudGl0eS92MS9pbnRlcm5hbC5wcm90bxIRYmVydGguaWRlbnRpdHkudjEiKQoTTG9va3VwQ2FsbGVyUmVxdWVzdBISCgp0b2tlbl9oYXNoGAEgASgMIu8BCgxDYWxsZXJSZWNvcmQSDwoHdXNlcl9pZBgBIAEoCRIQCgh0b2tlbl9pZBgCIAEoCRIyCgttZW1iZXJzaGlwcxgDIAMoCzIdLmJlcnRoLmlkZW50aXR5LnYxLk1lbWJlcnNoaXASFQoIcm9sZV9jYXAYBCABKAlIAIgBARIXCgphY2NvdW50X2lkGAUgASgJSAGIAQESLgoKZXhwaXJlc19hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEa2luZBgHIAEoCUILCglfcm9sZV9jYXBCDQoLX2FjY291bnRfaWQiLgoKTWVtYmVyc2hpcBISCgphY2NvdW50X2lkGAEgASgJEgwKBHJvbGUYAiABKAkymAEKD0ludGVybmFsU2VydmljZRJfCgxMb29rdXBDYWxsZXISJi5iZXJ0aC5pZGVudGl0eS52MS5Mb29rdXBDYWxsZXJSZXF1ZXN0Gh8uYmVydGguaWRlbnRpdHkudjEuQ2FsbGVyUmVjb3JkIgaiuxgCCAYaJMK8GCBiZXJ0aC5pZGVudGl0eS52MS5TZXNzaW9uU2VydmljZWIGcHJvdG8z", [file_berth_options_v1_options, file_google_protobuf_timestamp]);
+  fileDesc("CiBiZXJ0aC9pZGVudGl0eS92MS9pbnRlcm5hbC5wcm90bxIRYmVydGguaWRlbnRpdHkudjEiJQoUTG9va3VwTWFjaGluZVJlcXVlc3QSDQoFdG9rZW4YASABKAkiNQoVUmVnaXN0ZXJDbGllbnRSZXF1ZXN0EhAKCG1ldGFkYXRhGAEgASgMEgoKAmlwGAIgASgJImsKFlJlZ2lzdGVyQ2xpZW50UmVzcG9uc2USEAoGY2xpZW50GAEgASgJSAASNQoFZXJyb3IYAiABKAsyJC5iZXJ0aC5pZGVudGl0eS52MS5SZWdpc3RyYXRpb25FcnJvckgAQggKBnJlc3VsdCI9ChFSZWdpc3RyYXRpb25FcnJvchINCgVlcnJvchgBIAEoCRIZChFlcnJvcl9kZXNjcmlwdGlvbhgCIAEoCSIpChNMb29rdXBDYWxsZXJSZXF1ZXN0EhIKCnRva2VuX2hhc2gYASABKAwi7wEKDENhbGxlclJlY29yZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEjIKC21lbWJlcnNoaXBzGAMgAygLMh0uYmVydGguaWRlbnRpdHkudjEuTWVtYmVyc2hpcBIVCghyb2xlX2NhcBgEIAEoCUgAiAEBEhcKCmFjY291bnRfaWQYBSABKAlIAYgBARIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRraW5kGAcgASgJQgsKCV9yb2xlX2NhcEINCgtfYWNjb3VudF9pZCIuCgpNZW1iZXJzaGlwEhIKCmFjY291bnRfaWQYASABKAkSDAoEcm9sZRgCIAEoCTLqAgoPSW50ZXJuYWxTZXJ2aWNlEl8KDExvb2t1cENhbGxlchImLmJlcnRoLmlkZW50aXR5LnYxLkxvb2t1cENhbGxlclJlcXVlc3QaHy5iZXJ0aC5pZGVudGl0eS52MS5DYWxsZXJSZWNvcmQiBqK7GAIIBhJhCg1Mb29rdXBNYWNoaW5lEicuYmVydGguaWRlbnRpdHkudjEuTG9va3VwTWFjaGluZVJlcXVlc3QaHy5iZXJ0aC5pZGVudGl0eS52MS5DYWxsZXJSZWNvcmQiBqK7GAIIBhJtCg5SZWdpc3RlckNsaWVudBIoLmJlcnRoLmlkZW50aXR5LnYxLlJlZ2lzdGVyQ2xpZW50UmVxdWVzdBopLmJlcnRoLmlkZW50aXR5LnYxLlJlZ2lzdGVyQ2xpZW50UmVzcG9uc2UiBqK7GAIIBhokwrwYIGJlcnRoLmlkZW50aXR5LnYxLlNlc3Npb25TZXJ2aWNlYgZwcm90bzM", [file_berth_options_v1_options, file_google_protobuf_timestamp]);
+
+/**
+ * @generated from message berth.identity.v1.LookupMachineRequest
+ */
+export type LookupMachineRequest = Message<"berth.identity.v1.LookupMachineRequest"> & {
+  /**
+   * The access token itself.
+   *
+   * @generated from field: string token = 1;
+   */
+  token: string;
+};
+
+/**
+ * Describes the message berth.identity.v1.LookupMachineRequest.
+ * Use `create(LookupMachineRequestSchema)` to create a new message.
+ */
+export const LookupMachineRequestSchema: GenMessage<LookupMachineRequest> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_internal, 0);
+
+/**
+ * @generated from message berth.identity.v1.RegisterClientRequest
+ */
+export type RegisterClientRequest = Message<"berth.identity.v1.RegisterClientRequest"> & {
+  /**
+   * The client metadata as it was sent: JSON, at most 16 KiB.
+   *
+   * @generated from field: bytes metadata = 1;
+   */
+  metadata: Uint8Array;
+
+  /**
+   * The address that sent it.
+   *
+   * @generated from field: string ip = 2;
+   */
+  ip: string;
+};
+
+/**
+ * Describes the message berth.identity.v1.RegisterClientRequest.
+ * Use `create(RegisterClientRequestSchema)` to create a new message.
+ */
+export const RegisterClientRequestSchema: GenMessage<RegisterClientRequest> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_internal, 1);
+
+/**
+ * @generated from message berth.identity.v1.RegisterClientResponse
+ */
+export type RegisterClientResponse = Message<"berth.identity.v1.RegisterClientResponse"> & {
+  /**
+   * @generated from oneof berth.identity.v1.RegisterClientResponse.result
+   */
+  result: {
+    /**
+     * The registered client as JSON.
+     *
+     * @generated from field: string client = 1;
+     */
+    value: string;
+    case: "client";
+  } | {
+    /**
+     * @generated from field: berth.identity.v1.RegistrationError error = 2;
+     */
+    value: RegistrationError;
+    case: "error";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message berth.identity.v1.RegisterClientResponse.
+ * Use `create(RegisterClientResponseSchema)` to create a new message.
+ */
+export const RegisterClientResponseSchema: GenMessage<RegisterClientResponse> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_internal, 2);
+
+/**
+ * An error of RFC 7591, section 3.2.2.
+ *
+ * @generated from message berth.identity.v1.RegistrationError
+ */
+export type RegistrationError = Message<"berth.identity.v1.RegistrationError"> & {
+  /**
+   * invalid_redirect_uri or invalid_client_metadata.
+   *
+   * @generated from field: string error = 1;
+   */
+  error: string;
+
+  /**
+   * @generated from field: string error_description = 2;
+   */
+  errorDescription: string;
+};
+
+/**
+ * Describes the message berth.identity.v1.RegistrationError.
+ * Use `create(RegistrationErrorSchema)` to create a new message.
+ */
+export const RegistrationErrorSchema: GenMessage<RegistrationError> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_internal, 3);
 
 /**
  * @generated from message berth.identity.v1.LookupCallerRequest
@@ -32,7 +134,7 @@ export type LookupCallerRequest = Message<"berth.identity.v1.LookupCallerRequest
  * Use `create(LookupCallerRequestSchema)` to create a new message.
  */
 export const LookupCallerRequestSchema: GenMessage<LookupCallerRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_internal, 0);
+  messageDesc(file_berth_identity_v1_internal, 4);
 
 /**
  * @generated from message berth.identity.v1.CallerRecord
@@ -71,7 +173,7 @@ export type CallerRecord = Message<"berth.identity.v1.CallerRecord"> & {
   expiresAt?: Timestamp | undefined;
 
   /**
-   * session or token.
+   * session, token or machine.
    *
    * @generated from field: string kind = 7;
    */
@@ -83,7 +185,7 @@ export type CallerRecord = Message<"berth.identity.v1.CallerRecord"> & {
  * Use `create(CallerRecordSchema)` to create a new message.
  */
 export const CallerRecordSchema: GenMessage<CallerRecord> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_internal, 1);
+  messageDesc(file_berth_identity_v1_internal, 5);
 
 /**
  * @generated from message berth.identity.v1.Membership
@@ -105,7 +207,7 @@ export type Membership = Message<"berth.identity.v1.Membership"> & {
  * Use `create(MembershipSchema)` to create a new message.
  */
 export const MembershipSchema: GenMessage<Membership> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_internal, 2);
+  messageDesc(file_berth_identity_v1_internal, 6);
 
 /**
  * RPCs that gateways call.
@@ -122,6 +224,27 @@ export const InternalService: GenService<{
     methodKind: "unary";
     input: typeof LookupCallerRequestSchema;
     output: typeof CallerRecordSchema;
+  },
+  /**
+   * Who a machine token is, with the role that its grant and its user's membership leave. Only gateways ask; an
+   * unknown, expired or revoked token: 401 unauthenticated.
+   *
+   * @generated from rpc berth.identity.v1.InternalService.LookupMachine
+   */
+  lookupMachine: {
+    methodKind: "unary";
+    input: typeof LookupMachineRequestSchema;
+    output: typeof CallerRecordSchema;
+  },
+  /**
+   * Registers an OAuth client as RFC 7591 says (docs/oauth.md#registration).
+   *
+   * @generated from rpc berth.identity.v1.InternalService.RegisterClient
+   */
+  registerClient: {
+    methodKind: "unary";
+    input: typeof RegisterClientRequestSchema;
+    output: typeof RegisterClientResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_berth_identity_v1_internal, 0);

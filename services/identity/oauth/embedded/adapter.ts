@@ -1,0 +1,142 @@
+import type http from "node:http";
+import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
+import type Provider from "oidc-provider";
+import type { Interaction } from "oidc-provider";
+import type { AuthorizationRequest, ClientView, IdentityProvider } from "../port.ts";
+import { insertClient } from "../sql.ts";
+import { loadKeys, type SigningKey } from "./keys.ts";
+import { createProvider, type EmbeddedOptions, READ, REQUESTED_SCOPE, WRITE } from "./provider.ts";
+
+/** The provider within identity, and what answers the browsers and clients that come to it. */
+export type EmbeddedProvider = IdentityProvider & {
+  /** Answers the protocol's own paths; false for every other. */
+  handle: (req: http.IncomingMessage, res: http.ServerResponse) => boolean;
+  /** Takes over keys that were made since, and makes those that are due. */
+  renewKeys: () => Promise<void>;
+};
+
+const PATHS = /^\/(oauth2\/|\.well-known\/jwks\.json$)/;
+
+/** Starts the embedded provider on identity's database (docs/oauth.md#embedded). */
+export async function createEmbedded(
+  options: EmbeddedOptions & { now: () => number },
+): Promise<EmbeddedProvider> {
+  const { pool, secrets, origin, resource, now } = options;
+  let keys: SigningKey[] = await loadKeys(pool, secrets, now());
+  let provider = createProvider(options, keys);
+  let verificationKeys = publicKeys(keys);
+
+  async function find(kind: "login" | "consent", challenge: string): Promise<Interaction | undefined> {
+    const found = await provider.Interaction.find(challenge);
+    return found?.prompt.name === kind ? found : undefined;
+  }
+
+  async function view(found: Interaction | undefined): Promise<AuthorizationRequest | undefined> {
+    const client = found && (await clientView(provider, found));
+    if (!client) return undefined;
+    const { params, session, exp } = found;
+    const audience = [params.resource].flat().filter((each) => typeof each === "string");
+    return {
+      client,
+      requestedScope: String(params[REQUESTED_SCOPE] ?? "")
+        .split(" ")
+        .filter(Boolean),
+      requestedAudience: audience.length > 0 ? [...new Set(audience)] : [resource],
+      subject: session?.accountId,
+      expiresAt: new Date(exp * 1000),
+    };
+  }
+
+  async function answer(
+    found: Interaction,
+    result: Interaction["result"],
+    verifier: string,
+  ): Promise<string> {
+    found.result = result;
+    await found.persist();
+    return `${found.returnTo}?verifier=${verifier}`;
+  }
+
+  return {
+    findLogin: async (challenge) => view(await find("login", challenge)),
+    async acceptLogin(challenge, { userId, verifier }) {
+      const found = await find("login", challenge);
+      const login = { accountId: userId, remember: false, ts: Math.floor(now() / 1000), amr: ["pwd"] };
+      return found && answer(found, { ...found.lastSubmission, login }, verifier);
+    },
+    findConsent: async (challenge) => view(await find("consent", challenge)),
+    async acceptConsent(challenge, { grant, verifier }) {
+      const found = await find("consent", challenge);
+      if (!found) return undefined;
+      const granted = new provider.Grant({ accountId: grant.userId, clientId: grant.clientId });
+      granted.jti = grant.id;
+      const asked = String(found.params.scope ?? "").split(" ");
+      const missing = (found.prompt.details.missingOIDCScope ?? []) as string[];
+      const oidc = [...missing, ...(asked.includes("offline_access") ? ["offline_access"] : [])];
+      if (oidc.length > 0) granted.addOIDCScope(oidc.join(" "));
+      const targets = [found.params.resource ?? resource].flat() as string[];
+      for (const target of targets) {
+        granted.addResourceScope(target, grant.role === "editor" ? `${READ} ${WRITE}` : READ);
+        if (grant.role === "reader") granted.rejectResourceScope(target, WRITE);
+      }
+      const grantId = await granted.save();
+      return answer(found, { ...found.lastSubmission, consent: { grantId } }, verifier);
+    },
+    async reject(kind, challenge, { verifier }) {
+      const found = await find(kind, challenge);
+      const result = { error: "access_denied", error_description: "The user denied the request" };
+      return found && answer(found, result, verifier);
+    },
+    async registerClient(client) {
+      await insertClient(pool, client, new Date(now()));
+    },
+    // Its row is all there is of it.
+    deleteClient: async () => {},
+    async revoke({ grantIds }) {
+      for (const id of grantIds) {
+        await provider.RefreshToken.revokeByGrantId(id);
+        await provider.AuthorizationCode.revokeByGrantId(id);
+        await provider.Grant.adapter.destroy(id);
+      }
+    },
+    async verifyAccessToken(token) {
+      try {
+        const { payload } = await jwtVerify(token, verificationKeys, {
+          issuer: origin,
+          audience: resource,
+          typ: "at+jwt",
+          algorithms: ["ES256"],
+          currentDate: new Date(now()),
+          requiredClaims: ["exp", "sub", "grant_id"],
+        });
+        return { grantId: String(payload.grant_id), expiresAt: new Date(payload.exp! * 1000) };
+      } catch {
+        return undefined;
+      }
+    },
+    handle(req, res) {
+      if (!PATHS.test(req.url!.split("?")[0]!)) return false;
+      void provider.callback()(req, res);
+      return true;
+    },
+    async renewKeys() {
+      const current = await loadKeys(pool, secrets, now());
+      if (current.map((key) => key.kid).join() === keys.map((key) => key.kid).join()) return;
+      keys = current;
+      provider = createProvider(options, keys);
+      verificationKeys = publicKeys(keys);
+    },
+  };
+}
+
+function publicKeys(keys: SigningKey[]) {
+  return createLocalJWKSet({ keys: keys.map(({ d: _, ...key }) => key) } as JSONWebKeySet);
+}
+
+async function clientView(provider: Provider, { params }: Interaction): Promise<ClientView | undefined> {
+  const client = await provider.Client.find(String(params.client_id));
+  if (!client) return undefined;
+  const { clientId, clientName = clientId, clientUri = "", logoUri = "" } = client;
+  const redirectHost = new URL(String(params.redirect_uri)).host;
+  return { clientId, clientName, clientUri, logoUri, redirectHost };
+}

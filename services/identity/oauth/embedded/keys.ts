@@ -1,0 +1,89 @@
+import { createHash, createHmac } from "node:crypto";
+import { exportJWK, generateKeyPair, type JWK } from "jose";
+import { open, seal } from "../../../kit/aead.ts";
+import { newId } from "../../../kit/ids.ts";
+import { execute, many, type Pool, transaction } from "../../../kit/postgres/db.ts";
+
+const DAY_MS = 24 * 3600 * 1000;
+/** A key signs for this long, its successor is published a day before, and it stays published for a day after. */
+const SIGNS_MS = 90 * DAY_MS;
+const LEAD_MS = DAY_MS;
+
+export type SigningKey = JWK & { kid: string };
+type Row = { id: string; sealed: Buffer; createdAtMs: number };
+
+/** Which of the keys sign and are published at a time, and what has to be done; newest last. */
+export function scheduleOf<Key extends { createdAtMs: number }>(keys: Key[], now: number) {
+  const first = keys[0];
+  // The first key of all signs at once, every other one when verifiers have had a day to learn of it.
+  const signsFrom = (key: Key) => key.createdAtMs + (key === first ? 0 : LEAD_MS);
+  const signing = keys.findLast((key) => signsFrom(key) <= now) ?? first;
+  const newest = keys.at(-1);
+  const due = !newest || newest.createdAtMs + SIGNS_MS - LEAD_MS <= now;
+  const next = signing && keys[keys.indexOf(signing) + 1];
+  const successor = signing && signsFrom(signing);
+  const over = keys.filter(
+    (key) => signing && key.createdAtMs < signing.createdAtMs && successor! + LEAD_MS <= now,
+  );
+  return { signing, next, due, over };
+}
+
+/**
+ * Returns the private keys of the installation, that which signs first. Makes and deletes them as they become due;
+ * replicas that do it at once do it one after the other.
+ */
+export async function loadKeys(pool: Pool, secrets: Buffer[], now: number): Promise<SigningKey[]> {
+  const stored = await listKeys(pool);
+  const { due, over } = scheduleOf(stored, now);
+  const rows = due || over.length > 0 ? await renewKeys(pool, secrets[0]!, now) : stored;
+  const { signing } = scheduleOf(rows, now);
+  const ordered = [signing!, ...rows.filter((row) => row !== signing)];
+  return ordered.map((row) => {
+    const plain = secrets.map((secret) => open(keyOf(secret), contextOf(row.id), row.sealed)).find(Boolean);
+    if (!plain) throw new Error("A signing key does not open with any of INTERNAL_KEYS");
+    return JSON.parse(plain.toString()) as SigningKey;
+  });
+}
+
+async function renewKeys(pool: Pool, secret: Buffer, now: number): Promise<Row[]> {
+  const id = newId("key");
+  const { privateKey } = await generateKeyPair("ES256", { extractable: true });
+  const jwk = { ...(await exportJWK(privateKey)), kid: id, use: "sig", alg: "ES256" };
+  const sealed = seal(keyOf(secret), contextOf(id), Buffer.from(JSON.stringify(jwk)));
+  return transaction(pool, async (tx) => {
+    await tx.query("lock table oauth_keys in exclusive mode");
+    const { due, over } = scheduleOf(await listKeys(tx), now);
+    for (const row of over)
+      await execute(tx, "oauth_key_delete", "delete from oauth_keys where id = $1", [row.id]);
+    if (due)
+      await execute(
+        tx,
+        "oauth_key_insert",
+        "insert into oauth_keys (id, sealed, created_at) values ($1, $2, $3)",
+        [...[id, sealed], new Date(now)],
+      );
+    return listKeys(tx);
+  });
+}
+
+function listKeys(db: Parameters<typeof many>[0]) {
+  return many<Row>(
+    db,
+    "oauth_keys_list",
+    `select id, sealed, extract(epoch from created_at)::float8 * 1000 as "createdAtMs" from oauth_keys
+     order by created_at, id`,
+  );
+}
+
+/** Returns the keys that sign the provider's cookies. */
+export function cookieKeys(secrets: Buffer[]): string[] {
+  return secrets.map((secret) => createHmac("sha256", secret).update("oauth cookies").digest("base64url"));
+}
+
+function keyOf(secret: Buffer): Buffer {
+  return createHmac("sha256", secret).update("oauth signing keys").digest();
+}
+
+function contextOf(id: string): Buffer {
+  return createHash("sha256").update(`oauth_keys|${id}`).digest();
+}

@@ -1,0 +1,228 @@
+import { randomBytes } from "node:crypto";
+import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import { GrantCreatedSchema, GrantRevokedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import type { OauthService } from "../../../proto/gen/berth/identity/v1/oauth_pb.ts";
+import { audit } from "../../kit/events/audit.ts";
+import { emit } from "../../kit/events/outbox.ts";
+import { newId } from "../../kit/ids.ts";
+import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import { atLeast, type RoleName } from "../../kit/rpc/caller-token.ts";
+import { invalid, refuse } from "../../kit/rpc/errors.ts";
+import { effect } from "../../kit/rpc/idempotency.ts";
+import { who } from "../../kit/rpc/interceptor.ts";
+import { findMember, listAccountsByUser } from "../accounts/sql.ts";
+import { authenticateUnlimited } from "../tokens/authenticate.ts";
+import { sha256 } from "./embedded/provider.ts";
+import { type AuthorizationRequest, type Grant, type IdentityProvider, ProviderUnavailable } from "./port.ts";
+import * as sql from "./sql.ts";
+
+export type OauthDeps = { pool: Pool; now: () => number; provider: IdentityProvider };
+
+type Kind = "login" | "consent";
+
+/** Login, consent and grants of OAuth clients (docs/oauth.md). */
+export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> {
+  const { pool, now } = deps;
+  const provider = guarded(deps.provider);
+
+  /** Returns what the challenge is for. Throws 422 when it is unknown, expired, answered, or of the other kind. */
+  async function requireRequest(kind: Kind, challenge: string): Promise<AuthorizationRequest> {
+    if (await sql.isClaimed(pool, sha256(challenge))) throw challengeExpired(kind);
+    const found = await (kind === "login" ? provider.findLogin(challenge) : provider.findConsent(challenge));
+    if (!found) throw challengeExpired(kind);
+    return found;
+  }
+
+  /**
+   * Claims the challenge, has the provider answer it, and commits what that means. When the provider does not
+   * answer, the challenge is free again; after a crash in between it is used up, but nobody holds the verifier.
+   */
+  async function decide(
+    ctx: HandlerContext,
+    kind: Kind,
+    request: AuthorizationRequest,
+    challenge: string,
+    toProvider: (verifier: string) => Promise<string | undefined>,
+    commit: (tx: Tx) => Promise<void> = async () => {},
+  ) {
+    const verifier = randomBytes(32).toString("base64url");
+    const hash = sha256(challenge);
+    const claim = { hash, verifierHash: sha256(verifier), expiresAt: request.expiresAt };
+    if (!(await sql.claimChallenge(pool, claim))) throw challengeExpired(kind);
+    const redirectTo = await toProvider(verifier).catch(async (error: unknown) => {
+      await sql.releaseChallenge(pool, hash);
+      throw error;
+    });
+    if (redirectTo === undefined) throw challengeExpired(kind);
+    return effect(pool, ctx, async (tx) => {
+      await commit(tx);
+      return { redirectTo };
+    });
+  }
+
+  async function reject(ctx: HandlerContext, kind: Kind, challenge: string) {
+    const request = await requireRequest(kind, challenge);
+    const denied = { clientId: request.client.clientId, clientName: request.client.clientName };
+    return decide(
+      ctx,
+      kind,
+      request,
+      challenge,
+      (verifier) => provider.reject(kind, challenge, { verifier }),
+      (tx) =>
+        audit(tx, who(ctx), {
+          service: "identity",
+          accountId: "",
+          action: "oauth.consent.denied",
+          target: request.subject ?? "",
+          metadata: denied,
+        }),
+    );
+  }
+
+  return {
+    async getLoginRequest(req) {
+      const { client, requestedScope } = await requireRequest("login", req.challenge);
+      return { client, requestedScope };
+    },
+
+    async completeLogin(req, ctx) {
+      const { userId } = await authenticateUnlimited(pool, ctx, now(), "sign in to an application");
+      const request = await requireRequest("login", req.loginChallenge);
+      requireSubject(request, userId);
+      return decide(ctx, "login", request, req.loginChallenge, (verifier) =>
+        provider.acceptLogin(req.loginChallenge, { userId, verifier }),
+      );
+    },
+
+    rejectLogin: (req, ctx) => reject(ctx, "login", req.loginChallenge),
+
+    async getConsentRequest(req, ctx) {
+      const { userId } = await authenticateUnlimited(pool, ctx, now(), "give consent");
+      const request = await requireRequest("consent", req.challenge);
+      requireSubject(request, userId);
+      const mine = { userId, accountId: undefined };
+      const accounts = await listAccountsByUser(pool, mine, { before: undefined, limit: undefined });
+      const grantable = accounts.map((row) => ({ ...row, grantableRoles: grantableRoles(row.myRole) }));
+      return { ...request, accounts: grantable.sort((a, b) => (a.handle < b.handle ? -1 : 1)) };
+    },
+
+    async completeConsent(req, ctx) {
+      const { userId } = await authenticateUnlimited(pool, ctx, now(), "give consent");
+      const { consentChallenge, accountId } = req;
+      const role = req.role as Grant["role"];
+      const request = await requireRequest("consent", consentChallenge);
+      requireSubject(request, userId);
+      const { clientId, clientName } = request.client;
+      const grant: Grant = { id: newId("grt"), userId, clientId, accountId, role };
+      await requireGrantable(pool, grant);
+      return decide(
+        ctx,
+        "consent",
+        request,
+        consentChallenge,
+        (verifier) => provider.acceptConsent(consentChallenge, { grant, verifier }),
+        async (tx) => {
+          await requireGrantable(tx, grant);
+          const at = new Date(now());
+          await sql.insertGrant(tx, { ...grant, clientName, grantedAt: at });
+          await sql.touchClient(tx, clientId, at);
+          const { id: grantId } = grant;
+          await emit(tx, GrantCreatedSchema, accountId, {
+            grantId,
+            userId,
+            clientId,
+            clientName,
+            accountId,
+            role,
+          });
+          await audit(tx, who(ctx), {
+            service: "identity",
+            accountId,
+            action: "oauth.consent.granted",
+            target: grantId,
+            metadata: { clientId, clientName, role },
+          });
+        },
+      );
+    },
+
+    rejectConsent: (req, ctx) => reject(ctx, "consent", req.consentChallenge),
+
+    async listMcpGrants(_req, ctx) {
+      const { userId } = await authenticateUnlimited(pool, ctx, now(), "see what applications may do");
+      return { data: await sql.listGrants(pool, userId) };
+    },
+
+    async revokeMcpGrants(req, ctx) {
+      const { userId } = await authenticateUnlimited(pool, ctx, now(), "revoke access");
+      const { clientId } = req;
+      const revoked = await transaction(pool, async (tx) => {
+        const grants = await sql.revokeGrants(tx, userId, clientId, new Date(now()));
+        for (const grant of grants) await recordRevoked(tx, who(ctx), grant);
+        return grants;
+      });
+      // Grants that were revoked before as well: a provider that was away then is told now.
+      await provider.revoke({ userId, clientId, grantIds: revoked.map(({ id }) => id) });
+      return {};
+    },
+  };
+}
+
+/** Writes event and audit record of a grant that was revoked. */
+export async function recordRevoked(
+  tx: Tx,
+  by: ReturnType<typeof who>,
+  { id: grantId, userId, clientId, accountId }: sql.RevokedGrant,
+): Promise<void> {
+  await emit(tx, GrantRevokedSchema, accountId, { userId, clientId, grantId });
+  const entry = { service: "identity", accountId, action: "oauth.grant.revoked", target: grantId };
+  await audit(tx, by, { ...entry, metadata: { clientId } });
+}
+
+function grantableRoles(role: RoleName): string[] {
+  return role === "reader" ? ["reader"] : ["reader", "editor"];
+}
+
+async function requireGrantable(db: Pool | Tx, { accountId, userId, role }: Grant): Promise<void> {
+  const member = await findMember(db, accountId, userId);
+  if (!member) throw refuse(403, "not_a_member", "The caller is not a member of this account.");
+  if (!atLeast(member.role, role))
+    throw refuse(
+      403,
+      "role_not_grantable",
+      `The caller's role there is ${member.role}, which cannot grant ${role}.`,
+    );
+}
+
+function requireSubject({ subject }: AuthorizationRequest, userId: string): void {
+  if (subject !== undefined && subject !== userId)
+    throw refuse(
+      403,
+      "subject_mismatch",
+      "This request belongs to another user. Sign in as that user, or begin again.",
+    );
+}
+
+function challengeExpired(kind: Kind) {
+  const message = "This request was answered or has expired. Begin again in the application.";
+  return invalid(kind === "login" ? "loginChallenge" : "consentChallenge", "challenge_expired", message);
+}
+
+/** The provider, whose failures become 502. */
+function guarded(provider: IdentityProvider): IdentityProvider {
+  return new Proxy(provider, {
+    get(target, name: keyof IdentityProvider) {
+      const method = target[name] as (...values: unknown[]) => Promise<unknown>;
+      return (...values: unknown[]) =>
+        method.apply(target, values).catch((error: unknown) => {
+          if (!(error instanceof ProviderUnavailable)) throw error;
+          throw refuse(
+            502,
+            "identity_provider_unavailable",
+            "The identity provider does not answer. Try again.",
+          );
+        });
+    },
+  });
+}

@@ -1,0 +1,69 @@
+import type { RoleName } from "../../kit/rpc/caller-token.ts";
+
+/** Who asks for access, as the client describes itself. */
+export type ClientView = {
+  clientId: string;
+  clientName: string;
+  clientUri: string;
+  logoUri: string;
+  redirectHost: string;
+};
+
+/** A login or consent that a browser waits for. */
+export type AuthorizationRequest = {
+  client: ClientView;
+  requestedScope: string[];
+  /** URLs of the resources that the client wants tokens for. */
+  requestedAudience: string[];
+  /** The user it is for: in a consent who signed in, in a login whom the client expects, if anybody. */
+  subject: string | undefined;
+  expiresAt: Date;
+};
+
+/** What a user grants to a client. */
+export type Grant = {
+  id: string;
+  userId: string;
+  clientId: string;
+  accountId: string;
+  role: Exclude<RoleName, "owner">;
+};
+
+/** What an access token says, when it is genuine and has not expired. */
+export type AccessToken = { grantId: string; expiresAt: Date };
+
+/** Client metadata as it was registered: the document of RFC 7591, section 3.2.1. */
+export type ClientDocument = { client_id: string; client_name: string; redirect_uris: string[] } & Record<
+  string,
+  unknown
+>;
+
+/**
+ * The OAuth authorization server that hands logins and consents over to Berth (docs/oauth.md). Challenges are one
+ * use: the caller claims each before it answers. Every method rejects with `ProviderUnavailable` when the provider
+ * does not answer.
+ */
+export type IdentityProvider = {
+  /** Returns undefined for a challenge that is unknown, expired, or of a consent. */
+  findLogin(challenge: string): Promise<AuthorizationRequest | undefined>;
+  /** Resolves to where the browser goes on. `verifier` has to come along there, if the provider checks none itself. */
+  acceptLogin(challenge: string, login: { userId: string; verifier: string }): Promise<string | undefined>;
+  /** Returns undefined for a challenge that is unknown, expired, or of a login. */
+  findConsent(challenge: string): Promise<AuthorizationRequest | undefined>;
+  acceptConsent(challenge: string, consent: { grant: Grant; verifier: string }): Promise<string | undefined>;
+  /** Ends the authorization: the client receives access_denied. */
+  reject(
+    kind: "login" | "consent",
+    challenge: string,
+    decision: { verifier: string },
+  ): Promise<string | undefined>;
+  registerClient(client: ClientDocument): Promise<void>;
+  deleteClient(clientId: string): Promise<void>;
+  /** Ends what the provider issued for these grants of a user to a client. */
+  revoke(grants: { userId: string; clientId: string; grantIds: string[] }): Promise<void>;
+  /** Returns undefined for a token that is forged, expired, or not for this installation. */
+  verifyAccessToken(token: string): Promise<AccessToken | undefined>;
+};
+
+/** The provider does not answer, or not as it should. */
+export class ProviderUnavailable extends Error {}

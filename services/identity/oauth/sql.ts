@@ -1,0 +1,124 @@
+// Statements on challenges, grants and clients.
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import type { RoleName } from "../../kit/rpc/caller-token.ts";
+import type { ClientDocument, Grant } from "./port.ts";
+
+/** Returns whether the challenge was not answered before. */
+export async function claimChallenge(
+  db: Db,
+  challenge: { hash: Buffer; verifierHash: Buffer; expiresAt: Date },
+): Promise<boolean> {
+  const text = `insert into oauth_challenges (hash, verifier_hash, expires_at) values ($1, $2, $3)
+    on conflict (hash) do nothing`;
+  const values = [challenge.hash, challenge.verifierHash, challenge.expiresAt];
+  return (await execute(db, "oauth_challenge_claim", text, values)) === 1;
+}
+
+export function releaseChallenge(db: Db, hash: Buffer) {
+  return execute(db, "oauth_challenge_release", "delete from oauth_challenges where hash = $1", [hash]);
+}
+
+export async function isClaimed(db: Db, hash: Buffer): Promise<boolean> {
+  const text = "select from oauth_challenges where hash = $1";
+  return (await one(db, "oauth_challenge_claimed", text, [hash])) !== undefined;
+}
+
+/** Returns whether this verifier was given out with the answer to the challenge. */
+export async function isVerifier(db: Db, hash: Buffer, verifierHash: Buffer): Promise<boolean> {
+  const text = "select from oauth_challenges where hash = $1 and verifier_hash = $2";
+  return (await one(db, "oauth_challenge_verify", text, [hash, verifierHash])) !== undefined;
+}
+
+export function insertGrant(db: Db, grant: Grant & { clientName: string; grantedAt: Date }) {
+  const text = `insert into oauth_grants (id, user_id, client_id, client_name, account_id, role, granted_at)
+    values ($1, $2, $3, $4, $5, $6, $7)`;
+  const { id, userId, clientId, clientName, accountId, role, grantedAt } = grant;
+  return execute(db, "oauth_grant_insert", text, [
+    ...[id, userId, clientId, clientName, accountId],
+    ...[role, grantedAt],
+  ]);
+}
+
+export type GrantRow = {
+  clientId: string;
+  clientName: string;
+  accountId: string;
+  accountHandle: string;
+  role: RoleName;
+  grantedAt: Timestamp;
+};
+
+/** Lists a user's live grants by client and account, newest first, each at its highest role. */
+export function listGrants(db: Db, userId: string) {
+  return many<GrantRow>(
+    db,
+    "oauth_grants_list",
+    `select g.client_id as "clientId", (array_agg(g.client_name order by g.granted_at desc))[1] as "clientName",
+       g.account_id as "accountId", a.handle as "accountHandle",
+       case when bool_or(g.role = 'editor') then 'editor' else 'reader' end as role, max(g.granted_at) as "grantedAt"
+     from oauth_grants g join accounts a on a.id = g.account_id
+     where g.user_id = $1 and g.revoked_at is null
+     group by g.client_id, g.account_id, a.handle order by max(g.granted_at) desc, g.client_id`,
+    [userId],
+  );
+}
+
+export type RevokedGrant = { id: string; userId: string; clientId: string; accountId: string };
+
+const REVOKED = `returning id, user_id as "userId", client_id as "clientId", account_id as "accountId"`;
+
+/** Revokes all grants of a user to a client and returns them. */
+export function revokeGrants(db: Db, userId: string, clientId: string, now: Date) {
+  const text = `update oauth_grants set revoked_at = $3
+    where user_id = $1 and client_id = $2 and revoked_at is null ${REVOKED}`;
+  return many<RevokedGrant>(db, "oauth_grants_revoke", text, [userId, clientId, now]);
+}
+
+/** Returns undefined when the grant was revoked before. */
+export function revokeGrant(db: Db, id: string, now: Date) {
+  const text = `update oauth_grants set revoked_at = $2 where id = $1 and revoked_at is null ${REVOKED}`;
+  return one<RevokedGrant>(db, "oauth_grant_revoke", text, [id, now]);
+}
+
+export type LiveGrant = Grant & { membership: RoleName | null };
+
+/** Returns a grant that was not revoked, of a user who is not disabled, with the user's present role. */
+export function findLiveGrant(db: Db, id: string) {
+  return one<LiveGrant>(
+    db,
+    "oauth_grant_live",
+    `select g.id, g.user_id as "userId", g.client_id as "clientId", g.account_id as "accountId", g.role,
+       m.role as membership
+     from oauth_grants g join users u on u.id = g.user_id and u.disabled_at is null
+     left join memberships m on m.user_id = g.user_id and m.account_id = g.account_id
+     where g.id = $1 and g.revoked_at is null`,
+    [id],
+  );
+}
+
+export function insertClient(db: Db, client: ClientDocument, now: Date) {
+  const text =
+    "insert into oauth_clients (id, metadata, registered_at, last_used_at) values ($1, $2, $3, $3)";
+  return execute(db, "oauth_client_insert", text, [client.client_id, client, now]);
+}
+
+export async function findClient(db: Db, id: string): Promise<ClientDocument | undefined> {
+  const text = "select metadata from oauth_clients where id = $1";
+  return (await one<{ metadata: ClientDocument }>(db, "oauth_client_find", text, [id]))?.metadata;
+}
+
+/** Notes that a user let the client in. */
+export function touchClient(db: Db, id: string, now: Date) {
+  const text = `update oauth_clients set authorized_at = coalesce(authorized_at, $2), last_used_at = $2
+    where id = $1`;
+  return execute(db, "oauth_client_touch", text, [id, now]);
+}
+
+/** Deletes what nobody can use: challenges and artifacts that expired, and grants whose last token has too. */
+export async function sweepOauth(db: Db, now: Date): Promise<void> {
+  await execute(db, "oauth_challenges_sweep", "delete from oauth_challenges where expires_at < $1", [now]);
+  await execute(db, "oauth_artifacts_sweep", "delete from oauth_artifacts where expires_at < now()");
+  const text = "delete from oauth_grants where revoked_at < $1::timestamptz - interval '30 days'";
+  await execute(db, "oauth_grants_sweep", text, [now]);
+}
