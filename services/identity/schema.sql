@@ -100,6 +100,56 @@ table memberships
   constraint memberships_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id)
   CREATE INDEX memberships_newest ON memberships USING btree (account_id, id DESC)
   CREATE INDEX memberships_of_user ON memberships USING btree (user_id, account_id DESC)
+table oauth_artifacts
+  model text not null
+  id text not null
+  payload jsonb not null
+  grant_id text
+  uid text
+  consumed_at timestamp with time zone
+  expires_at timestamp with time zone not null
+  constraint oauth_artifacts_pkey PRIMARY KEY (model, id)
+  CREATE INDEX oauth_artifacts_by_uid ON oauth_artifacts USING btree (model, uid) WHERE (uid IS NOT NULL)
+  CREATE INDEX oauth_artifacts_end ON oauth_artifacts USING btree (expires_at)
+  CREATE INDEX oauth_artifacts_of_grant ON oauth_artifacts USING btree (grant_id) WHERE (grant_id IS NOT NULL)
+table oauth_challenges
+  hash bytea not null
+  verifier_hash bytea not null
+  expires_at timestamp with time zone not null
+  constraint oauth_challenges_hash_check CHECK ((length(hash) = 32))
+  constraint oauth_challenges_pkey PRIMARY KEY (hash)
+  constraint oauth_challenges_verifier_hash_check CHECK ((length(verifier_hash) = 32))
+  CREATE INDEX oauth_challenges_end ON oauth_challenges USING btree (expires_at)
+table oauth_clients
+  id text not null
+  metadata jsonb not null
+  registered_at timestamp with time zone not null
+  authorized_at timestamp with time zone
+  last_used_at timestamp with time zone not null
+  constraint oauth_clients_pkey PRIMARY KEY (id)
+  CREATE INDEX oauth_clients_idle ON oauth_clients USING btree (last_used_at) WHERE (authorized_at IS NOT NULL)
+  CREATE INDEX oauth_clients_unauthorized ON oauth_clients USING btree (registered_at) WHERE (authorized_at IS NULL)
+table oauth_grants
+  id text not null
+  user_id text not null
+  client_id text not null
+  client_name text not null
+  account_id text not null
+  role text not null
+  granted_at timestamp with time zone not null
+  revoked_at timestamp with time zone
+  constraint oauth_grants_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts(id)
+  constraint oauth_grants_pkey PRIMARY KEY (id)
+  constraint oauth_grants_role_check CHECK ((role = ANY (ARRAY['reader'::text, 'editor'::text])))
+  constraint oauth_grants_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id)
+  CREATE INDEX oauth_grants_of_client ON oauth_grants USING btree (client_id) WHERE (revoked_at IS NULL)
+  CREATE INDEX oauth_grants_of_user ON oauth_grants USING btree (user_id, client_id) WHERE (revoked_at IS NULL)
+  CREATE INDEX oauth_grants_revoked ON oauth_grants USING btree (revoked_at) WHERE (revoked_at IS NOT NULL)
+table oauth_keys
+  id text not null
+  sealed bytea not null
+  created_at timestamp with time zone not null
+  constraint oauth_keys_pkey PRIMARY KEY (id)
 table outbox
   seq bigint not null identity
   id text not null
