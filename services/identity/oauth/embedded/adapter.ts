@@ -17,7 +17,7 @@ export type EmbeddedProvider = IdentityProvider & {
 
 const PATHS = /^\/(oauth2\/|\.well-known\/jwks\.json$)/;
 
-/** Starts the embedded provider on identity's database (docs/oauth.md#embedded). */
+/** Starts the embedded provider on identity's database (docs/oauth.md#providers). */
 export async function createEmbedded(
   options: EmbeddedOptions & { now: () => number },
 ): Promise<EmbeddedProvider> {
