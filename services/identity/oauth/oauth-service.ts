@@ -20,7 +20,7 @@ export type OauthDeps = { pool: Pool; now: () => number; provider: IdentityProvi
 
 type Kind = "login" | "consent";
 
-/** Login, consent and grants of OAuth clients (docs/oauth.md). */
+/** Login, consent and grants of OAuth clients (docs/oauth.md#consent). */
 export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> {
   const { pool, now } = deps;
   const provider = guarded(deps.provider);

@@ -39,7 +39,7 @@ export type ClientDocument = { client_id: string; client_name: string; redirect_
 >;
 
 /**
- * The OAuth authorization server that hands logins and consents over to Berth (docs/oauth.md). Challenges are one
+ * The OAuth authorization server that hands logins and consents over to Berth (docs/oauth.md#consent). Challenges are one
  * use: the caller claims each before it answers. Every method rejects with `ProviderUnavailable` when the provider
  * does not answer.
  */

@@ -388,7 +388,7 @@ export const RevokeMcpGrantsRequestSchema: GenMessage<RevokeMcpGrantsRequest> = 
   messageDesc(file_berth_identity_v1_oauth, 14);
 
 /**
- * Login and consent of OAuth clients, and the grants that users gave them (docs/oauth.md).
+ * Login and consent of OAuth clients, and the grants that users gave them (docs/oauth.md#consent).
  *
  * @generated from service berth.identity.v1.OauthService
  */
