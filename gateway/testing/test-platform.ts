@@ -35,12 +35,17 @@ const awayEnv = Object.fromEntries(
  * A database, NATS, a real identity with one owner, and kit servers that answer the other services'
  * RPCs by the given handlers; gateways are started on it.
  */
-export async function testPlatform(stubs: Stubs = {}, publicOrigin?: string) {
+export async function testPlatform(
+  stubs: Stubs = {},
+  publicOrigin?: string,
+  identityEnv: Record<string, string> = {},
+) {
   const [database, nats] = await Promise.all([testDatabase(["identity", "gateway"]), testNats()]);
   const identity = await startIdentity({
     databaseUrl: database.url("identity"),
     natsUrl: nats.url,
     publicOrigin,
+    env: identityEnv,
   });
   const { ownerToken } = identity;
   const kit = { host: "127.0.0.1", port: 0, grpcPort: 0, keys: testKeys, log, ready: async () => true };

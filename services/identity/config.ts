@@ -64,10 +64,19 @@ export function firstOwnerOf(config: Config): FirstOwner | undefined {
 
 const NPM_START = "http://127.0.0.1:4000";
 
-/** Returns what the OAuth provider is set to: the issuer, and what its tokens are for. */
+/**
+ * Returns what the OAuth provider is set to: the issuer, what its tokens are for, and Ory Hydra's admin API if Hydra is
+ * the provider. Throws ConfigError when that is missing.
+ */
 export function oauthSettings(config: Config) {
-  const origin = config.publicOrigin ?? NPM_START;
-  return { origin, resource: config.oauthResource ?? origin + config.apiPrefix };
+  const { publicOrigin: origin = NPM_START, identityProvider, hydraAdminUrl, accessTokenSeconds } = config;
+  const adminUrl = identityProvider === "hydra" ? hydraAdminUrl : undefined;
+  if (identityProvider === "hydra" && (adminUrl === undefined || new URL(adminUrl).username))
+    throw new ConfigError(
+      "IDENTITY_PROVIDER=hydra needs HYDRA_ADMIN_URL, the URL of Hydra's admin API without a user or password",
+    );
+  const resource = config.oauthResource ?? origin + config.apiPrefix;
+  return { origin, resource, accessTokenSeconds, adminUrl };
 }
 
 /** Returns where links lead, and how mail is sent if it is. Throws ConfigError when links in mails would lead nowhere. */

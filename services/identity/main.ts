@@ -17,6 +17,8 @@ import { createLinks } from "./mail/links.ts";
 import { createMailContents } from "./mail/mail-contents.ts";
 import { createEmbedded } from "./oauth/embedded/adapter.ts";
 import { revokedAtProvider } from "./oauth/grants.ts";
+import { guarded } from "./oauth/guarded.ts";
+import { createHydra } from "./oauth/hydra/adapter.ts";
 import { oauthService } from "./oauth/oauth-service.ts";
 import { clientRegistration } from "./oauth/registration/register.ts";
 import { passwordService } from "./passwords/password-service.ts";
@@ -35,20 +37,19 @@ const RENEW_KEYS_MS = 60_000;
 export async function start(config: Config, log: Logger, now: () => number = Date.now) {
   const owner = firstOwnerOf(config);
   const { mail, origin } = linkSettings(config);
+  const { adminUrl, ...settings } = oauthSettings(config);
   const options = { name: "identity", folder: import.meta.dirname, config, log };
   return startService(options, async ({ pool, cursors }) => {
     if (owner) await bootstrap(pool, owner, log, now());
     const passwords = await createPasswordCheck();
     const links = createLinks(config.internalKeys, origin);
     const mails = mail !== undefined;
-    const provider = await createEmbedded({
-      ...oauthSettings(config),
-      ...{ pool, log, now },
-      secrets: config.internalKeys,
-      accessTokenSeconds: config.accessTokenSeconds,
-      grantEnded: revokedAtProvider({ pool, now }),
-    });
-    const register = clientRegistration({ provider, now });
+    const oauth = { ...settings, pool, log, now };
+    const grantEnded = revokedAtProvider({ pool, now });
+    const secrets = config.internalKeys;
+    const embedded = adminUrl ? undefined : await createEmbedded({ ...oauth, secrets, grantEnded });
+    const provider = guarded(embedded ?? createHydra({ ...oauth, adminUrl: adminUrl! }));
+    const register = clientRegistration({ pool, provider, now });
     return {
       routes(router) {
         router.service(AccountService, accountService({ pool, cursors, now }));
@@ -58,7 +59,7 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
         router.service(InternalService, internalService({ pool, now, provider, register }));
         router.service(OauthService, oauthService({ pool, now, provider }));
       },
-      other: provider.handle,
+      ...(embedded && { other: embedded.handle }),
       consumers: [{ name: "identity-audit", from: "*", handlers: auditHandlers }],
       background() {
         const compose = createMailContents({ pool, links, now });
@@ -66,12 +67,12 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
         const sweeps = every(SWEEP_MS, () => sweep(pool, new Date(now())), {
           failed: (error) => log.warn({ err: error }, "sweep failed"),
         });
-        const keys = every(RENEW_KEYS_MS, () => provider.renewKeys(), {
+        const renewal = every(RENEW_KEYS_MS, async () => embedded?.renewKeys(), {
           failed: (error) => log.warn({ err: error }, "signing keys could not be renewed"),
         });
         return {
           stop: async () => {
-            await Promise.all([sweeps.stop(), keys.stop(), mailer?.stop()]);
+            await Promise.all([sweeps.stop(), renewal.stop(), mailer?.stop()]);
           },
         };
       },

@@ -10,6 +10,8 @@ export async function startIdentity(servers: {
   databaseUrl: string;
   natsUrl: string;
   publicOrigin?: string | undefined;
+  /** Further environment variables. */
+  env?: Record<string, string> | undefined;
 }) {
   const ownerToken = makeToken("pat");
   const env = {
@@ -20,6 +22,7 @@ export async function startIdentity(servers: {
     BOOTSTRAP_OWNER_EMAIL: "owner@example.com",
     BOOTSTRAP_OWNER_TOKEN: ownerToken,
     ...(servers.publicOrigin && { PUBLIC_ORIGIN: servers.publicOrigin }),
+    ...servers.env,
   };
   const identity = await start(readConfig(env, fields), createLog("identity", "silent"));
   return { ...identity, ownerToken };

@@ -13,7 +13,7 @@ import { who } from "../../kit/rpc/interceptor.ts";
 import { findMember, listAccountsByUser } from "../accounts/sql.ts";
 import { authenticateUnlimited } from "../tokens/authenticate.ts";
 import { sha256 } from "./embedded/provider.ts";
-import { type AuthorizationRequest, type Grant, type IdentityProvider, ProviderUnavailable } from "./port.ts";
+import type { AuthorizationRequest, Grant, IdentityProvider } from "./port.ts";
 import * as sql from "./sql.ts";
 
 export type OauthDeps = { pool: Pool; now: () => number; provider: IdentityProvider };
@@ -22,8 +22,7 @@ type Kind = "login" | "consent";
 
 /** Login, consent and grants of OAuth clients (docs/oauth.md#consent). */
 export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> {
-  const { pool, now } = deps;
-  const provider = guarded(deps.provider);
+  const { pool, now, provider } = deps;
 
   /** Returns what the challenge is for. Throws 422 when it is unknown, expired, answered, or of the other kind. */
   async function requireRequest(kind: Kind, challenge: string): Promise<AuthorizationRequest> {
@@ -207,22 +206,4 @@ function requireSubject({ subject }: AuthorizationRequest, userId: string): void
 function challengeExpired(kind: Kind) {
   const message = "This request was answered or has expired. Begin again in the application.";
   return invalid(kind === "login" ? "loginChallenge" : "consentChallenge", "challenge_expired", message);
-}
-
-/** The provider, whose failures become 502. */
-function guarded(provider: IdentityProvider): IdentityProvider {
-  return new Proxy(provider, {
-    get(target, name: keyof IdentityProvider) {
-      const method = target[name] as (...values: unknown[]) => Promise<unknown>;
-      return (...values: unknown[]) =>
-        method.apply(target, values).catch((error: unknown) => {
-          if (!(error instanceof ProviderUnavailable)) throw error;
-          throw refuse(
-            502,
-            "identity_provider_unavailable",
-            "The identity provider does not answer. Try again.",
-          );
-        });
-    },
-  });
 }

@@ -38,6 +38,12 @@ export type ClientDocument = { client_id: string; client_name: string; redirect_
   unknown
 >;
 
+/** Why a client cannot be registered: the error of RFC 7591, section 3.2.2. */
+export type RegistrationRefusal = {
+  error: "invalid_redirect_uri" | "invalid_client_metadata";
+  errorDescription: string;
+};
+
 /**
  * The OAuth authorization server that hands logins and consents over to Berth (docs/oauth.md#consent). Challenges are one
  * use: the caller claims each before it answers. Every method rejects with `ProviderUnavailable` when the provider
@@ -57,7 +63,9 @@ export type IdentityProvider = {
     challenge: string,
     decision: { verifier: string },
   ): Promise<string | undefined>;
-  registerClient(client: ClientDocument): Promise<void>;
+  /** Makes known a client, whose row is there. Returns why the provider refuses it, if it does. */
+  registerClient(client: ClientDocument): Promise<RegistrationRefusal | undefined>;
+  /** Has the provider forget a client, also one that it does not know; its row stays. */
   deleteClient(clientId: string): Promise<void>;
   /** Ends what the provider issued for these grants of a user to a client. */
   revoke(grants: { userId: string; clientId: string; grantIds: string[] }): Promise<void>;

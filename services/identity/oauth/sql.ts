@@ -103,6 +103,10 @@ export function insertClient(db: Db, client: ClientDocument, now: Date) {
   return execute(db, "oauth_client_insert", text, [client.client_id, client, now]);
 }
 
+export function deleteClient(db: Db, id: string) {
+  return execute(db, "oauth_client_delete", "delete from oauth_clients where id = $1", [id]);
+}
+
 export async function findClient(db: Db, id: string): Promise<ClientDocument | undefined> {
   const text = "select metadata from oauth_clients where id = $1";
   return (await one<{ metadata: ClientDocument }>(db, "oauth_client_find", text, [id]))?.metadata;

@@ -3,9 +3,9 @@ import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
 import type Provider from "oidc-provider";
 import type { Interaction } from "oidc-provider";
 import type { AuthorizationRequest, ClientView, IdentityProvider } from "../port.ts";
-import { insertClient } from "../sql.ts";
+import { READ, WRITE } from "../scopes.ts";
 import { loadKeys, type SigningKey } from "./keys.ts";
-import { createProvider, type EmbeddedOptions, READ, REQUESTED_SCOPE, WRITE } from "./provider.ts";
+import { createProvider, type EmbeddedOptions, REQUESTED_SCOPE } from "./provider.ts";
 
 /** The provider within identity, and what answers the browsers and clients that come to it. */
 export type EmbeddedProvider = IdentityProvider & {
@@ -87,10 +87,8 @@ export async function createEmbedded(
       const result = { error: "access_denied", error_description: "The user denied the request" };
       return found && answer(found, result, verifier);
     },
-    async registerClient(client) {
-      await insertClient(pool, client, new Date(now()));
-    },
-    // Its row is all there is of it.
+    // Its row is all there is of a client.
+    registerClient: async () => undefined,
     deleteClient: async () => {},
     async revoke({ grantIds }) {
       for (const id of grantIds) {

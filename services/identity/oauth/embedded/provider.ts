@@ -3,12 +3,11 @@ import type { Context } from "koa";
 import Provider, { type Configuration, errors, interactionPolicy } from "oidc-provider";
 import type { Logger } from "../../../kit/log.ts";
 import type { Pool } from "../../../kit/postgres/db.ts";
+import { READ, sameResource, WRITE } from "../scopes.ts";
 import { findLiveGrant, isVerifier } from "../sql.ts";
 import { artifacts } from "./artifacts.ts";
 import { cookieKeys, type SigningKey } from "./keys.ts";
 
-export const READ = "platform:read";
-export const WRITE = "platform:write";
 const CHALLENGE_SECONDS = 600;
 const CODE_SECONDS = 60;
 const REFRESH_SECONDS = 30 * 24 * 3600;
@@ -29,11 +28,6 @@ export type EmbeddedOptions = {
   /** A grant ended at the provider: its refresh token or code was used twice, or the client revoked a token. */
   grantEnded: (grantId: string) => Promise<void>;
 };
-
-/** Whether two spellings name one resource: SDKs differ in the slash at the end. */
-export function sameResource(one: string, other: string): boolean {
-  return one.replace(/\/$/, "") === other.replace(/\/$/, "");
-}
 
 /**
  * The embedded authorization server: oidc-provider, set so that every authorization brings a login challenge and a

@@ -1,0 +1,20 @@
+import { refuse } from "../../kit/rpc/errors.ts";
+import { type IdentityProvider, ProviderUnavailable } from "./port.ts";
+
+/** Returns the provider with its failures as refusals: 502 identity_provider_unavailable. */
+export function guarded(provider: IdentityProvider): IdentityProvider {
+  return new Proxy(provider, {
+    get(target, name: keyof IdentityProvider) {
+      const method = target[name] as (...values: unknown[]) => Promise<unknown>;
+      return (...values: unknown[]) =>
+        method.apply(target, values).catch((error: unknown) => {
+          if (!(error instanceof ProviderUnavailable)) throw error;
+          throw refuse(
+            502,
+            "identity_provider_unavailable",
+            "The identity provider does not answer. Try again.",
+          );
+        });
+    },
+  });
+}

@@ -1,0 +1,129 @@
+import type { Logger } from "../../../kit/log.ts";
+import type { AuthorizationRequest, ClientDocument, IdentityProvider } from "../port.ts";
+import { OFFLINE, READ, sameResource, scopesOf, WRITE } from "../scopes.ts";
+import { createAdminApi } from "./admin-api.ts";
+import { toAccessToken, toRedirect, toRefusal, toRequest } from "./answers.ts";
+
+export type HydraOptions = {
+  log: Logger;
+  /** The admin API: everybody who reaches it may do everything. */
+  adminUrl: string;
+  /** The public origin, which is Hydra's issuer. */
+  origin: string;
+  /** What tokens are for: the base URL of the API. */
+  resource: string;
+  accessTokenSeconds: number;
+  now: () => number;
+};
+
+type Kind = "login" | "consent";
+
+/** What Hydra answers for a challenge that is unknown, expired, of the other kind, or was used (before version 2.2). */
+const ENDED = [401, 404, 409, 410];
+/** Refresh tokens last for 30 days from their last use. */
+const REFRESH = "720h";
+
+/** Ory Hydra as the provider (docs/oauth.md#providers). Its own verifiers bind a decision to the browser that began. */
+export function createHydra(options: HydraOptions): IdentityProvider {
+  const { origin, resource, now } = options;
+  const admin = createAdminApi({ url: options.adminUrl, log: options.log });
+  const settings = () => ({ resource, now: now() });
+
+  async function find(kind: Kind, challenge: string): Promise<AuthorizationRequest | undefined> {
+    const call = {
+      method: "GET" as const,
+      path: `/oauth2/auth/requests/${kind}`,
+      query: { [`${kind}_challenge`]: challenge },
+      // Of this request only the challenge can be bad.
+      expect: [200, 400, ...ENDED],
+    };
+    return admin(call, ({ status, body }) => (status === 200 ? toRequest(body, settings()) : undefined));
+  }
+
+  async function answer(kind: Kind, verdict: "accept" | "reject", challenge: string, json: object) {
+    const call = {
+      method: "PUT" as const,
+      path: `/oauth2/auth/requests/${kind}/${verdict}`,
+      query: { [`${kind}_challenge`]: challenge },
+      json,
+      expect: [200, ...ENDED],
+    };
+    return admin(call, ({ status, body }) => (status === 200 ? toRedirect(body, kind, origin) : undefined));
+  }
+
+  return {
+    findLogin: (challenge) => find("login", challenge),
+    async acceptLogin(challenge, { userId }) {
+      const found = await find("login", challenge);
+      // For another user than the one it expects, Hydra would begin anew without a word.
+      if (!found || (found.subject !== undefined && found.subject !== userId)) return undefined;
+      // Hydra lets every `resource` pass (RFC 8707, section 2).
+      if (!found.requestedAudience.every((one) => sameResource(one, resource))) {
+        const error_description = `The resource has to be ${resource}`;
+        return answer("login", "reject", challenge, {
+          ...{ error: "invalid_target", error_description, status_code: 400 },
+        });
+      }
+      return answer("login", "accept", challenge, { subject: userId, remember: false });
+    },
+    findConsent: (challenge) => find("consent", challenge),
+    async acceptConsent(challenge, { grant }) {
+      const found = await find("consent", challenge);
+      if (!found || found.subject !== grant.userId) return undefined;
+      const { id: grant_id, accountId: account_id, role } = grant;
+      const scopes = scopesOf(role).filter((one) => one === READ || found.requestedScope.includes(one));
+      return answer("consent", "accept", challenge, {
+        // Without it there is no refresh token, also where the client's metadata asks for one.
+        grant_scope: [...scopes, OFFLINE],
+        grant_access_token_audience: [resource],
+        remember: false,
+        session: { access_token: { account_id, role, grant_id }, id_token: {} },
+      });
+    },
+    reject: (kind, challenge) =>
+      answer(kind, "reject", challenge, {
+        error: "access_denied",
+        error_description: "The user denied the request",
+        status_code: 403,
+      }),
+    registerClient(client) {
+      const call = { method: "POST" as const, path: "/clients", json: toHydraClient(client, options) };
+      return admin({ ...call, expect: [201, 400] }, ({ status, body }) =>
+        status === 201 ? undefined : toRefusal(body),
+      );
+    },
+    async deleteClient(clientId) {
+      const path = `/clients/${encodeURIComponent(clientId)}`;
+      await admin({ method: "DELETE", path, expect: [204, 404] }, () => {});
+    },
+    async revoke({ userId: subject, clientId: client }) {
+      const path = "/oauth2/auth/sessions/consent";
+      await admin({ method: "DELETE", path, query: { subject, client }, expect: [204, 404] }, () => {});
+    },
+    verifyAccessToken: (token) =>
+      admin({ method: "POST", path: "/oauth2/introspect", form: { token }, expect: [200] }, ({ body }) =>
+        toAccessToken(body, settings()),
+      ),
+  };
+}
+
+/** Members that Hydra keeps as they were registered. */
+const KEPT = ["client_name", "redirect_uris", "client_uri", "logo_uri", "tos_uri", "policy_uri", "contacts"];
+
+function toHydraClient(client: ClientDocument, { resource, accessTokenSeconds }: HydraOptions) {
+  const lifespan = `${accessTokenSeconds}s`;
+  return {
+    ...Object.fromEntries(KEPT.filter((name) => name in client).map((name) => [name, client[name]])),
+    client_id: client.client_id,
+    grant_types: ["authorization_code", "refresh_token"],
+    response_types: ["code"],
+    token_endpoint_auth_method: "none",
+    // Hydra refuses what is not in these lists, the audience at the first refresh.
+    scope: [READ, WRITE, OFFLINE].join(" "),
+    audience: [resource],
+    authorization_code_grant_access_token_lifespan: lifespan,
+    refresh_token_grant_access_token_lifespan: lifespan,
+    authorization_code_grant_refresh_token_lifespan: REFRESH,
+    refresh_token_grant_refresh_token_lifespan: REFRESH,
+  };
+}
