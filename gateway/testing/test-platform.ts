@@ -38,14 +38,14 @@ const awayEnv = Object.fromEntries(
 export async function testPlatform(
   stubs: Stubs = {},
   publicOrigin?: string,
-  identityEnv: Record<string, string> = {},
+  identityOptions: { env?: Record<string, string>; now?: () => number; logLines?: string[] } = {},
 ) {
   const [database, nats] = await Promise.all([testDatabase(["identity", "gateway"]), testNats()]);
   const identity = await startIdentity({
     databaseUrl: database.url("identity"),
     natsUrl: nats.url,
     publicOrigin,
-    env: identityEnv,
+    ...identityOptions,
   });
   const { ownerToken } = identity;
   const kit = { host: "127.0.0.1", port: 0, grpcPort: 0, keys: testKeys, log, ready: async () => true };
@@ -89,6 +89,7 @@ export async function testPlatform(
       gateways.add(stop);
       return { ...running, stop, call: apiClient(running.baseUrl, ownerToken) };
     },
+    identityPort: identity.port,
     stopIdentity: () => identity.stop(),
     async stop() {
       await Promise.all([...gateways].map((stop) => stop()));

@@ -101,15 +101,14 @@ table memberships
   CREATE INDEX memberships_newest ON memberships USING btree (account_id, id DESC)
   CREATE INDEX memberships_of_user ON memberships USING btree (user_id, account_id DESC)
 table oauth_artifacts
+  hash bytea not null
   model text not null
-  id text not null
-  payload jsonb not null
+  sealed bytea not null
   grant_id text
-  uid text
   consumed_at timestamp with time zone
   expires_at timestamp with time zone not null
-  constraint oauth_artifacts_pkey PRIMARY KEY (model, id)
-  CREATE INDEX oauth_artifacts_by_uid ON oauth_artifacts USING btree (model, uid) WHERE (uid IS NOT NULL)
+  constraint oauth_artifacts_hash_check CHECK ((length(hash) = 32))
+  constraint oauth_artifacts_pkey PRIMARY KEY (hash)
   CREATE INDEX oauth_artifacts_end ON oauth_artifacts USING btree (expires_at)
   CREATE INDEX oauth_artifacts_of_grant ON oauth_artifacts USING btree (grant_id) WHERE (grant_id IS NOT NULL)
 table oauth_challenges
@@ -135,16 +134,18 @@ table oauth_grants
   client_id text not null
   client_name text not null
   account_id text not null
+  membership_id text not null
   role text not null
   granted_at timestamp with time zone not null
+  expires_at timestamp with time zone not null
   revoked_at timestamp with time zone
   constraint oauth_grants_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts(id)
   constraint oauth_grants_pkey PRIMARY KEY (id)
   constraint oauth_grants_role_check CHECK ((role = ANY (ARRAY['reader'::text, 'editor'::text])))
   constraint oauth_grants_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id)
+  CREATE INDEX oauth_grants_end ON oauth_grants USING btree (expires_at)
   CREATE INDEX oauth_grants_of_client ON oauth_grants USING btree (client_id) WHERE (revoked_at IS NULL)
-  CREATE INDEX oauth_grants_of_user ON oauth_grants USING btree (user_id, client_id) WHERE (revoked_at IS NULL)
-  CREATE INDEX oauth_grants_revoked ON oauth_grants USING btree (revoked_at) WHERE (revoked_at IS NOT NULL)
+  CREATE INDEX oauth_grants_of_user ON oauth_grants USING btree (user_id, client_id, granted_at DESC) WHERE (revoked_at IS NULL)
 table oauth_keys
   id text not null
   sealed bytea not null

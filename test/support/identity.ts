@@ -12,6 +12,10 @@ export async function startIdentity(servers: {
   publicOrigin?: string | undefined;
   /** Further environment variables. */
   env?: Record<string, string> | undefined;
+  /** The clock of expiry. */
+  now?: (() => number) | undefined;
+  /** Takes what it logs. */
+  logLines?: string[] | undefined;
 }) {
   const ownerToken = makeToken("pat");
   const env = {
@@ -24,6 +28,10 @@ export async function startIdentity(servers: {
     ...(servers.publicOrigin && { PUBLIC_ORIGIN: servers.publicOrigin }),
     ...servers.env,
   };
-  const identity = await start(readConfig(env, fields), createLog("identity", "silent"));
+  const { now, logLines } = servers;
+  const log = logLines
+    ? createLog("identity", "debug", (line) => void logLines.push(line))
+    : createLog("identity", "silent");
+  const identity = await start(readConfig(env, fields), log, now);
   return { ...identity, ownerToken };
 }

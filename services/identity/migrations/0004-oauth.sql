@@ -19,35 +19,36 @@ create table oauth_challenges (
 );
 create index oauth_challenges_end on oauth_challenges (expires_at);
 
--- What users granted to clients: one account each, at a role. What was revoked stays for a while, as tokens may name it.
+-- What users granted to clients: one account each, at a role. What ended stays for a while, as tokens may name it.
 create table oauth_grants (
   id text primary key,
   user_id text not null references users,
   client_id text not null,
   client_name text not null,
   account_id text not null references accounts,
+  -- The membership in which it was given, which may have ended: whoever joins again grants again.
+  membership_id text not null,
   role text not null check (role in ('reader', 'editor')),
   granted_at timestamptz not null,
+  -- When it ends by itself; of a grant that was revoked, when that was.
+  expires_at timestamptz not null,
   revoked_at timestamptz
 );
-create index oauth_grants_of_user on oauth_grants (user_id, client_id) where revoked_at is null;
+create index oauth_grants_of_user on oauth_grants (user_id, client_id, granted_at desc) where revoked_at is null;
 create index oauth_grants_of_client on oauth_grants (client_id) where revoked_at is null;
-create index oauth_grants_revoked on oauth_grants (revoked_at) where revoked_at is not null;
+create index oauth_grants_end on oauth_grants (expires_at);
 
--- State of the embedded provider: authorization codes, refresh tokens, interactions, sessions, grants. Ids of what
--- is a secret are SHA-256.
+-- State of the embedded provider: authorization codes, refresh tokens, interactions, sessions, grants. Most ids are
+-- secrets, so there is only the SHA-256 of each, and what belongs to it is sealed with a key made of it.
 create table oauth_artifacts (
+  hash bytea primary key check (length(hash) = 32),
   model text not null,
-  id text not null,
-  payload jsonb not null,
+  sealed bytea not null,
   grant_id text,
-  uid text,
   consumed_at timestamptz,
-  expires_at timestamptz not null,
-  primary key (model, id)
+  expires_at timestamptz not null
 );
 create index oauth_artifacts_of_grant on oauth_artifacts (grant_id) where grant_id is not null;
-create index oauth_artifacts_by_uid on oauth_artifacts (model, uid) where uid is not null;
 create index oauth_artifacts_end on oauth_artifacts (expires_at);
 
 -- Keys that sign access tokens, each sealed with a key of the installation.

@@ -1,15 +1,40 @@
+import { GrantRevokedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { audit } from "../../kit/events/audit.ts";
+import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
-import { type Pool, transaction } from "../../kit/postgres/db.ts";
-import { recordRevoked } from "./oauth-service.ts";
-import { revokeGrant } from "./sql.ts";
+import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import type { Who } from "../../kit/rpc/interceptor.ts";
+import { type RevokedGrant, revokeGrant } from "./sql.ts";
 
-/** Records that a grant ended at the provider: a client revoked its token, or a code or token was used twice. */
+/** A grant ends by itself after this, longer than any refresh token lives. */
+export const GRANT_SECONDS = 365 * 24 * 3600;
+
+/** Why the provider ended a grant: its client revoked a token, or a code or refresh token was used twice. */
+export type GrantEnd = { by: "client" | "reuse"; ip: string; requestId: string };
+
+/** Records that a grant ended at the provider. A grant that was revoked before stays as it is. */
 export function revokedAtProvider({ pool, now }: { pool: Pool; now: () => number }) {
-  return (grantId: string): Promise<void> => {
-    const by = { caller: { kind: "service" as const, id: "identity", ip: "" }, requestId: newId("req") };
-    return transaction(pool, async (tx) => {
+  return (grantId: string, { by, ip, requestId }: GrantEnd): Promise<void> =>
+    transaction(pool, async (tx) => {
       const revoked = await revokeGrant(tx, grantId, new Date(now()));
-      if (revoked) await recordRevoked(tx, by, revoked);
+      if (!revoked) return;
+      // Nobody knows who used something twice: it may be a thief.
+      const caller: Who["caller"] =
+        by === "client"
+          ? { kind: "machine", id: revoked.userId, tokenId: grantId, ip }
+          : { kind: "service", id: "identity", ip };
+      await recordRevoked(tx, { caller, requestId: requestId || newId("req") }, revoked, by);
     });
-  };
+}
+
+/** Writes event and audit record of a grant that was revoked. */
+export async function recordRevoked(
+  tx: Tx,
+  by: Who,
+  { id: grantId, userId, clientId, accountId }: RevokedGrant,
+  reason: "user" | "newer" | GrantEnd["by"],
+): Promise<void> {
+  await emit(tx, GrantRevokedSchema, accountId, { userId, clientId, grantId });
+  const entry = { service: "identity", accountId, action: "oauth.grant.revoked", target: grantId };
+  await audit(tx, by, { ...entry, metadata: { clientId, reason } });
 }

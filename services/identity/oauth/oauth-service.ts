@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
-import { GrantCreatedSchema, GrantRevokedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { GrantCreatedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { OauthService } from "../../../proto/gen/berth/identity/v1/oauth_pb.ts";
+import { hashToken } from "../../kit/bearer-token.ts";
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
@@ -12,7 +13,7 @@ import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { findMember, listAccountsByUser } from "../accounts/sql.ts";
 import { authenticateUnlimited } from "../tokens/authenticate.ts";
-import { sha256 } from "./embedded/provider.ts";
+import { GRANT_SECONDS, recordRevoked } from "./grants.ts";
 import type { AuthorizationRequest, Grant, IdentityProvider } from "./port.ts";
 import * as sql from "./sql.ts";
 
@@ -20,13 +21,16 @@ export type OauthDeps = { pool: Pool; now: () => number; provider: IdentityProvi
 
 type Kind = "login" | "consent";
 
+/** So many grants of a user to one client are kept: a client that asks at every start would add one each time. */
+const MAX_GRANTS = 100;
+
 /** Login, consent and grants of OAuth clients (docs/oauth.md#consent). */
 export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> {
   const { pool, now, provider } = deps;
 
   /** Returns what the challenge is for. Throws 422 when it is unknown, expired, answered, or of the other kind. */
   async function requireRequest(kind: Kind, challenge: string): Promise<AuthorizationRequest> {
-    if (await sql.isClaimed(pool, sha256(challenge))) throw challengeExpired(kind);
+    if (await sql.isClaimed(pool, hashToken(challenge))) throw challengeExpired(kind);
     const found = await (kind === "login" ? provider.findLogin(challenge) : provider.findConsent(challenge));
     if (!found) throw challengeExpired(kind);
     return found;
@@ -45,8 +49,8 @@ export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> 
     commit: (tx: Tx) => Promise<void> = async () => {},
   ) {
     const verifier = randomBytes(32).toString("base64url");
-    const hash = sha256(challenge);
-    const claim = { hash, verifierHash: sha256(verifier), expiresAt: request.expiresAt };
+    const hash = hashToken(challenge);
+    const claim = { hash, verifierHash: hashToken(verifier), expiresAt: request.expiresAt };
     if (!(await sql.claimChallenge(pool, claim))) throw challengeExpired(kind);
     const redirectTo = await toProvider(verifier).catch(async (error: unknown) => {
       await sql.releaseChallenge(pool, hash);
@@ -122,9 +126,12 @@ export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> 
         consentChallenge,
         (verifier) => provider.acceptConsent(consentChallenge, { grant, verifier }),
         async (tx) => {
-          await requireGrantable(tx, grant);
+          const { id: membershipId } = await requireGrantable(tx, grant);
           const at = new Date(now());
-          await sql.insertGrant(tx, { ...grant, clientName, grantedAt: at });
+          const expiresAt = new Date(now() + GRANT_SECONDS * 1000);
+          await sql.insertGrant(tx, { ...grant, clientName, membershipId, grantedAt: at, expiresAt });
+          for (const older of await sql.revokeGrants(tx, { userId, clientId, keep: MAX_GRANTS }, at))
+            await recordRevoked(tx, who(ctx), older, "newer");
           await sql.touchClient(tx, clientId, at);
           const { id: grantId } = grant;
           await emit(tx, GrantCreatedSchema, accountId, {
@@ -150,15 +157,15 @@ export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> 
 
     async listMcpGrants(_req, ctx) {
       const { userId } = await authenticateUnlimited(pool, ctx, now(), "see what applications may do");
-      return { data: await sql.listGrants(pool, userId) };
+      return { data: await sql.listGrants(pool, userId, new Date(now())) };
     },
 
     async revokeMcpGrants(req, ctx) {
       const { userId } = await authenticateUnlimited(pool, ctx, now(), "revoke access");
       const { clientId } = req;
       const revoked = await transaction(pool, async (tx) => {
-        const grants = await sql.revokeGrants(tx, userId, clientId, new Date(now()));
-        for (const grant of grants) await recordRevoked(tx, who(ctx), grant);
+        const grants = await sql.revokeGrants(tx, { userId, clientId, keep: 0 }, new Date(now()));
+        for (const grant of grants) await recordRevoked(tx, who(ctx), grant, "user");
         return grants;
       });
       // Grants that were revoked before as well: a provider that was away then is told now.
@@ -168,22 +175,12 @@ export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> 
   };
 }
 
-/** Writes event and audit record of a grant that was revoked. */
-export async function recordRevoked(
-  tx: Tx,
-  by: ReturnType<typeof who>,
-  { id: grantId, userId, clientId, accountId }: sql.RevokedGrant,
-): Promise<void> {
-  await emit(tx, GrantRevokedSchema, accountId, { userId, clientId, grantId });
-  const entry = { service: "identity", accountId, action: "oauth.grant.revoked", target: grantId };
-  await audit(tx, by, { ...entry, metadata: { clientId } });
-}
-
 function grantableRoles(role: RoleName): string[] {
   return role === "reader" ? ["reader"] : ["reader", "editor"];
 }
 
-async function requireGrantable(db: Pool | Tx, { accountId, userId, role }: Grant): Promise<void> {
+/** Returns the user's membership. Throws 403 when there is none, or its role is too low. */
+async function requireGrantable(db: Pool | Tx, { accountId, userId, role }: Grant) {
   const member = await findMember(db, accountId, userId);
   if (!member) throw refuse(403, "not_a_member", "The caller is not a member of this account.");
   if (!atLeast(member.role, role))
@@ -192,6 +189,7 @@ async function requireGrantable(db: Pool | Tx, { accountId, userId, role }: Gran
       "role_not_grantable",
       `The caller's role there is ${member.role}, which cannot grant ${role}.`,
     );
+  return member;
 }
 
 function requireSubject({ subject }: AuthorizationRequest, userId: string): void {

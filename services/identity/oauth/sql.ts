@@ -30,13 +30,17 @@ export async function isVerifier(db: Db, hash: Buffer, verifierHash: Buffer): Pr
   return (await one(db, "oauth_challenge_verify", text, [hash, verifierHash])) !== undefined;
 }
 
-export function insertGrant(db: Db, grant: Grant & { clientName: string; grantedAt: Date }) {
-  const text = `insert into oauth_grants (id, user_id, client_id, client_name, account_id, role, granted_at)
-    values ($1, $2, $3, $4, $5, $6, $7)`;
-  const { id, userId, clientId, clientName, accountId, role, grantedAt } = grant;
+export function insertGrant(
+  db: Db,
+  grant: Grant & { clientName: string; membershipId: string; grantedAt: Date; expiresAt: Date },
+) {
+  const text = `insert into oauth_grants
+    (id, user_id, client_id, client_name, account_id, membership_id, role, granted_at, expires_at)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9)`;
+  const { id, userId, clientId, clientName, accountId, membershipId, role, grantedAt, expiresAt } = grant;
   return execute(db, "oauth_grant_insert", text, [
     ...[id, userId, clientId, clientName, accountId],
-    ...[role, grantedAt],
+    ...[membershipId, role, grantedAt, expiresAt],
   ]);
 }
 
@@ -49,8 +53,8 @@ export type GrantRow = {
   grantedAt: Timestamp;
 };
 
-/** Lists a user's live grants by client and account, newest first, each at its highest role. */
-export function listGrants(db: Db, userId: string) {
+/** Lists what clients may do for a user now, by client and account, newest first, each at its highest role. */
+export function listGrants(db: Db, userId: string, now: Date) {
   return many<GrantRow>(
     db,
     "oauth_grants_list",
@@ -58,9 +62,10 @@ export function listGrants(db: Db, userId: string) {
        g.account_id as "accountId", a.handle as "accountHandle",
        case when bool_or(g.role = 'editor') then 'editor' else 'reader' end as role, max(g.granted_at) as "grantedAt"
      from oauth_grants g join accounts a on a.id = g.account_id
-     where g.user_id = $1 and g.revoked_at is null
+     join memberships m on m.user_id = g.user_id and m.account_id = g.account_id and m.id = g.membership_id
+     where g.user_id = $1 and g.revoked_at is null and g.expires_at > $2
      group by g.client_id, g.account_id, a.handle order by max(g.granted_at) desc, g.client_id`,
-    [userId],
+    [userId, now],
   );
 }
 
@@ -68,32 +73,37 @@ export type RevokedGrant = { id: string; userId: string; clientId: string; accou
 
 const REVOKED = `returning id, user_id as "userId", client_id as "clientId", account_id as "accountId"`;
 
-/** Revokes all grants of a user to a client and returns them. */
-export function revokeGrants(db: Db, userId: string, clientId: string, now: Date) {
-  const text = `update oauth_grants set revoked_at = $3
-    where user_id = $1 and client_id = $2 and revoked_at is null ${REVOKED}`;
-  return many<RevokedGrant>(db, "oauth_grants_revoke", text, [userId, clientId, now]);
+/** Revokes all grants of a user to a client but the newest `keep`, and returns them. */
+export function revokeGrants(db: Db, of: { userId: string; clientId: string; keep: number }, now: Date) {
+  const text = `update oauth_grants set revoked_at = $3, expires_at = least(expires_at, $3) where id in
+    (select id from oauth_grants where user_id = $1 and client_id = $2 and revoked_at is null
+     order by granted_at desc offset $4 for update) and revoked_at is null ${REVOKED}`;
+  return many<RevokedGrant>(db, "oauth_grants_revoke", text, [of.userId, of.clientId, now, of.keep]);
 }
 
 /** Returns undefined when the grant was revoked before. */
 export function revokeGrant(db: Db, id: string, now: Date) {
-  const text = `update oauth_grants set revoked_at = $2 where id = $1 and revoked_at is null ${REVOKED}`;
+  const text = `update oauth_grants set revoked_at = $2, expires_at = least(expires_at, $2)
+    where id = $1 and revoked_at is null ${REVOKED}`;
   return one<RevokedGrant>(db, "oauth_grant_revoke", text, [id, now]);
 }
 
 export type LiveGrant = Grant & { membership: RoleName | null };
 
-/** Returns a grant that was not revoked, of a user who is not disabled, with the user's present role. */
-export function findLiveGrant(db: Db, id: string) {
+/**
+ * Returns a grant that neither was revoked nor has expired, of a user who is not disabled, with the user's present role:
+ * null when the membership ended in which it was given.
+ */
+export function findLiveGrant(db: Db, id: string, now: Date) {
   return one<LiveGrant>(
     db,
     "oauth_grant_live",
     `select g.id, g.user_id as "userId", g.client_id as "clientId", g.account_id as "accountId", g.role,
        m.role as membership
      from oauth_grants g join users u on u.id = g.user_id and u.disabled_at is null
-     left join memberships m on m.user_id = g.user_id and m.account_id = g.account_id
-     where g.id = $1 and g.revoked_at is null`,
-    [id],
+     left join memberships m on m.user_id = g.user_id and m.account_id = g.account_id and m.id = g.membership_id
+     where g.id = $1 and g.revoked_at is null and g.expires_at > $2`,
+    [id, now],
   );
 }
 
@@ -119,10 +129,18 @@ export function touchClient(db: Db, id: string, now: Date) {
   return execute(db, "oauth_client_touch", text, [id, now]);
 }
 
-/** Deletes what nobody can use: challenges and artifacts that expired, and grants whose last token has too. */
+const SWEEP_BATCH = 1_000;
+
+/** Deletes what nobody can use: challenges and artifacts that expired, and a month later what grants there were. */
 export async function sweepOauth(db: Db, now: Date): Promise<void> {
-  await execute(db, "oauth_challenges_sweep", "delete from oauth_challenges where expires_at < $1", [now]);
-  await execute(db, "oauth_artifacts_sweep", "delete from oauth_artifacts where expires_at < now()");
-  const text = "delete from oauth_grants where revoked_at < $1::timestamptz - interval '30 days'";
-  await execute(db, "oauth_grants_sweep", text, [now]);
+  const month = new Date(now.getTime() - 30 * 24 * 3600 * 1000);
+  await inBatches(db, "oauth_challenges", "hash", now);
+  await inBatches(db, "oauth_artifacts", "hash", now);
+  await inBatches(db, "oauth_grants", "id", month);
+}
+
+async function inBatches(db: Db, table: string, key: string, before: Date): Promise<void> {
+  const text = `delete from ${table} where ${key} in (select ${key} from ${table} where expires_at < $1
+    order by expires_at limit ${SWEEP_BATCH} for update skip locked)`;
+  while ((await execute(db, `${table}_sweep`, text, [before])) === SWEEP_BATCH);
 }

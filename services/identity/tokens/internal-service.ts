@@ -28,7 +28,7 @@ export function internalService(deps: {
 
     async lookupMachine({ token }) {
       const said = await provider.verifyAccessToken(token);
-      const grant = said && (await findLiveGrant(pool, said.grantId));
+      const grant = said && (await findLiveGrant(pool, said.grantId, new Date(now())));
       if (!grant) throw refuse(401, "unauthenticated", "The token is unknown or no longer valid.");
       const { id, userId, accountId, role, membership } = grant;
       return {

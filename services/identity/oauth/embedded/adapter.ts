@@ -1,11 +1,13 @@
 import type http from "node:http";
-import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
+import { createLocalJWKSet, decodeJwt, type JSONWebKeySet, jwtVerify } from "jose";
 import type Provider from "oidc-provider";
 import type { Interaction } from "oidc-provider";
 import type { AuthorizationRequest, ClientView, IdentityProvider } from "../port.ts";
-import { READ, WRITE } from "../scopes.ts";
+import { scopesOf, WRITE } from "../scopes.ts";
+import { deleteArtifactsOf } from "./artifacts.ts";
 import { loadKeys, type SigningKey } from "./keys.ts";
-import { createProvider, type EmbeddedOptions, REQUESTED_SCOPE } from "./provider.ts";
+import { createProvider, type EmbeddedOptions } from "./provider.ts";
+import { ASKED, type Asked, isProtocolPath } from "./requests.ts";
 
 /** The provider within identity, and what answers the browsers and clients that come to it. */
 export type EmbeddedProvider = IdentityProvider & {
@@ -15,15 +17,12 @@ export type EmbeddedProvider = IdentityProvider & {
   renewKeys: () => Promise<void>;
 };
 
-const PATHS = /^\/(oauth2\/|\.well-known\/jwks\.json$)/;
-
 /** Starts the embedded provider on identity's database (docs/oauth.md#providers). */
-export async function createEmbedded(
-  options: EmbeddedOptions & { now: () => number },
-): Promise<EmbeddedProvider> {
+export async function createEmbedded(options: EmbeddedOptions): Promise<EmbeddedProvider> {
   const { pool, secrets, origin, resource, now } = options;
   let keys: SigningKey[] = await loadKeys(pool, secrets, now());
   let provider = createProvider(options, keys);
+  let answerRequest = provider.callback();
   let verificationKeys = publicKeys(keys);
 
   async function find(kind: "login" | "consent", challenge: string): Promise<Interaction | undefined> {
@@ -34,16 +33,13 @@ export async function createEmbedded(
   async function view(found: Interaction | undefined): Promise<AuthorizationRequest | undefined> {
     const client = found && (await clientView(provider, found));
     if (!client) return undefined;
-    const { params, session, exp } = found;
-    const audience = [params.resource].flat().filter((each) => typeof each === "string");
+    const asked = JSON.parse(String(found.params[ASKED])) as Asked;
     return {
       client,
-      requestedScope: String(params[REQUESTED_SCOPE] ?? "")
-        .split(" ")
-        .filter(Boolean),
-      requestedAudience: audience.length > 0 ? [...new Set(audience)] : [resource],
-      subject: session?.accountId,
-      expiresAt: new Date(exp * 1000),
+      requestedScope: asked.scope,
+      requestedAudience: asked.resource.length > 0 ? [...new Set(asked.resource)] : [resource],
+      subject: expectedUser(found),
+      expiresAt: new Date(found.exp * 1000),
     };
   }
 
@@ -70,13 +66,10 @@ export async function createEmbedded(
       if (!found) return undefined;
       const granted = new provider.Grant({ accountId: grant.userId, clientId: grant.clientId });
       granted.jti = grant.id;
-      const asked = String(found.params.scope ?? "").split(" ");
-      const missing = (found.prompt.details.missingOIDCScope ?? []) as string[];
-      const oidc = [...missing, ...(asked.includes("offline_access") ? ["offline_access"] : [])];
+      const oidc = (found.prompt.details.missingOIDCScope ?? []) as string[];
       if (oidc.length > 0) granted.addOIDCScope(oidc.join(" "));
-      const targets = [found.params.resource ?? resource].flat() as string[];
-      for (const target of targets) {
-        granted.addResourceScope(target, grant.role === "editor" ? `${READ} ${WRITE}` : READ);
+      for (const target of [found.params.resource].flat() as string[]) {
+        granted.addResourceScope(target, scopesOf(grant.role).join(" "));
         if (grant.role === "reader") granted.rejectResourceScope(target, WRITE);
       }
       const grantId = await granted.save();
@@ -91,11 +84,7 @@ export async function createEmbedded(
     registerClient: async () => undefined,
     deleteClient: async () => {},
     async revoke({ grantIds }) {
-      for (const id of grantIds) {
-        await provider.RefreshToken.revokeByGrantId(id);
-        await provider.AuthorizationCode.revokeByGrantId(id);
-        await provider.Grant.adapter.destroy(id);
-      }
+      await deleteArtifactsOf(pool, grantIds);
     },
     async verifyAccessToken(token) {
       try {
@@ -113,8 +102,8 @@ export async function createEmbedded(
       }
     },
     handle(req, res) {
-      if (!PATHS.test(req.url!.split("?")[0]!)) return false;
-      void provider.callback()(req, res);
+      if (!isProtocolPath(req.url!.split("?")[0]!)) return false;
+      void answerRequest(req, res);
       return true;
     },
     async renewKeys() {
@@ -122,6 +111,7 @@ export async function createEmbedded(
       if (current.map((key) => key.kid).join() === keys.map((key) => key.kid).join()) return;
       keys = current;
       provider = createProvider(options, keys);
+      answerRequest = provider.callback();
       verificationKeys = publicKeys(keys);
     },
   };
@@ -129,6 +119,13 @@ export async function createEmbedded(
 
 function publicKeys(keys: SigningKey[]) {
   return createLocalJWKSet({ keys: keys.map(({ d: _, ...key }) => key) } as JSONWebKeySet);
+}
+
+/** Who signed in, or else of whom the client has an ID token, which the provider has verified. */
+function expectedUser({ session, params }: Interaction): string | undefined {
+  if (session?.accountId !== undefined) return session.accountId;
+  const hint = params.id_token_hint;
+  return typeof hint === "string" ? decodeJwt(hint).sub : undefined;
 }
 
 async function clientView(provider: Provider, { params }: Interaction): Promise<ClientView | undefined> {

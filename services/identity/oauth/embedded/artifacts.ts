@@ -1,82 +1,107 @@
 import { createHash } from "node:crypto";
-import { type Adapter, type AdapterPayload, errors } from "oidc-provider";
+import Provider, { type Adapter, type AdapterPayload, errors } from "oidc-provider";
+import { open, seal } from "../../../kit/aead.ts";
 import { execute, one, type Pool } from "../../../kit/postgres/db.ts";
+import { GRANT_SECONDS, type GrantEnd } from "../grants.ts";
 import { findClient } from "../sql.ts";
 
 /** For how long a refresh token that was exchanged works again: clients refresh from several processes at once. */
 const REFRESH_GRACE_MS = 30_000;
-/** Artifacts that have no end of their own are kept for as long as grants. */
-const LONGEST_SECONDS = 365 * 24 * 3600;
 
-/** Ids that are secrets: whoever knows one holds a code, a refresh token, or a browser's session. */
-const SECRET = new Set(["AuthorizationCode", "RefreshToken", "Session", "Interaction"]);
+export type ArtifactOptions = {
+  pool: Pool;
+  now: () => number;
+  /** Records that the provider ended a grant. */
+  grantEnded: (grantId: string, end: GrantEnd) => Promise<void>;
+};
 
-type Row = { payload: AdapterPayload; consumedAtMs: number | null };
+type Row = { sealed: Buffer; consumedAtMs: number | null };
 
 /** The storage of one of the provider's models, in the table oauth_artifacts; clients have their own table. */
-export function artifacts(
-  pool: Pool,
-  model: string,
-  grantEnded: (grantId: string) => Promise<void>,
-): Adapter {
+export function artifacts(options: ArtifactOptions, model: string): Adapter {
+  const { pool, now, grantEnded } = options;
   if (model === "Client") return clients(pool);
-  const keyOf = (id: string) =>
-    SECRET.has(model) ? createHash("sha256").update(id).digest("base64url") : id;
+  const hashOf = (id: string) => createHash("sha256").update(`${model}|${id}`).digest();
+  const keyOf = (id: string) => createHash("sha256").update(`seal|${model}|${id}`).digest();
 
-  async function findBy(column: "id" | "uid", value: string): Promise<AdapterPayload | undefined> {
-    const row = await one<Row>(
-      pool,
-      `oauth_artifact_find_by_${column}`,
-      `select payload, extract(epoch from consumed_at)::float8 * 1000 as "consumedAtMs" from oauth_artifacts
-       where model = $1 and ${column} = $2 and expires_at > now()`,
-      [model, value],
-    );
-    if (!row) return undefined;
-    const { payload, consumedAtMs } = row;
-    const again = model === "RefreshToken" && consumedAtMs && Date.now() - consumedAtMs < REFRESH_GRACE_MS;
-    if (!consumedAtMs || again) return payload;
-    return { ...payload, consumed: Math.floor(consumedAtMs / 1000) };
+  /** Ends the grant of something that was used twice. */
+  async function endGrantOf(hash: Buffer): Promise<void> {
+    const text = `select grant_id as "grantId" from oauth_artifacts where hash = $1`;
+    const found = await one<{ grantId: string | null }>(pool, "oauth_artifact_grant", text, [hash]);
+    if (!found?.grantId) return;
+    await grantEnded(found.grantId, endOf("reuse"));
+    await deleteArtifactsOf(pool, [found.grantId]);
   }
 
   return {
-    async upsert(id, { jti: _, ...payload }, expiresIn = LONGEST_SECONDS) {
+    async upsert(id, { jti: _, ...payload }, expiresIn = GRANT_SECONDS) {
+      const hash = hashOf(id);
+      const grantId = model === "Grant" ? id : (payload.grantId ?? null);
+      const sealed = seal(keyOf(id), hash, Buffer.from(JSON.stringify(payload)));
       await execute(
         pool,
         "oauth_artifact_upsert",
-        `insert into oauth_artifacts (model, id, payload, grant_id, uid, expires_at)
-         values ($1, $2, $3, $4, $5, now() + make_interval(secs => $6))
-         on conflict (model, id) do update set payload = excluded.payload, grant_id = excluded.grant_id,
-           uid = excluded.uid, expires_at = excluded.expires_at`,
-        [model, keyOf(id), payload, payload.grantId ?? null, payload.uid ?? null, expiresIn],
+        `insert into oauth_artifacts (hash, model, sealed, grant_id, expires_at) values ($1, $2, $3, $4, $5)
+         on conflict (hash) do update set sealed = excluded.sealed, grant_id = excluded.grant_id,
+           expires_at = excluded.expires_at`,
+        [...[hash, model, sealed, grantId], new Date(now() + expiresIn * 1000)],
       );
     },
     async find(id) {
-      const payload = await findBy("id", keyOf(id));
-      return payload && { ...payload, jti: id };
-    },
-    findByUid: (uid) => findBy("uid", uid),
-    findByUserCode: async () => undefined,
-    async consume(id) {
-      const taken = await execute(
+      const hash = hashOf(id);
+      const row = await one<Row>(
         pool,
-        "oauth_artifact_consume",
-        `update oauth_artifacts set consumed_at = now()
-         where model = $1 and id = $2 and consumed_at is null`,
-        [model, keyOf(id)],
+        "oauth_artifact_find",
+        `select sealed, extract(epoch from consumed_at)::float8 * 1000 as "consumedAtMs" from oauth_artifacts
+         where hash = $1 and expires_at > $2`,
+        [hash, new Date(now())],
       );
+      const plain = row && open(keyOf(id), hash, row.sealed);
+      if (!plain) return undefined;
+      const payload = { ...(JSON.parse(plain.toString()) as AdapterPayload), jti: id };
+      const { consumedAtMs } = row;
+      const again = model === "RefreshToken" && consumedAtMs && now() - consumedAtMs < REFRESH_GRACE_MS;
+      return !consumedAtMs || again ? payload : { ...payload, consumed: Math.floor(consumedAtMs / 1000) };
+    },
+    async consume(id) {
+      const hash = hashOf(id);
+      const text = "update oauth_artifacts set consumed_at = $2 where hash = $1 and consumed_at is null";
+      const taken = await execute(pool, "oauth_artifact_consume", text, [hash, new Date(now())]);
       // Somebody else was first: a code works once, a refresh token again for a while.
-      if (taken === 0 && model !== "RefreshToken") throw new errors.InvalidGrant("already consumed");
+      if (taken === 1 || model === "RefreshToken") return;
+      await endGrantOf(hash);
+      throw new errors.InvalidGrant("already consumed");
     },
     async destroy(id) {
       // A code or refresh token that was used twice, or a client that revoked its token: access tokens end as well.
-      if (model === "Grant") await grantEnded(id);
-      const text = "delete from oauth_artifacts where model = $1 and id = $2";
-      await execute(pool, "oauth_artifact_delete", text, [model, keyOf(id)]);
+      if (model === "Grant") await grantEnded(id, endOf());
+      const text = "delete from oauth_artifacts where hash = $1";
+      await execute(pool, "oauth_artifact_delete", text, [hashOf(id)]);
     },
     async revokeByGrantId(grantId) {
-      const text = "delete from oauth_artifacts where model = $1 and grant_id = $2";
-      await execute(pool, "oauth_artifact_revoke", text, [model, grantId]);
+      const text = "delete from oauth_artifacts where grant_id = $1 and model = $2";
+      await execute(pool, "oauth_artifact_revoke", text, [grantId, model]);
     },
+    // Nothing is bound to the provider's sessions, and there are no device codes.
+    findByUid: async () => undefined,
+    findByUserCode: async () => undefined,
+  };
+}
+
+/** Deletes what was issued for grants, so that nothing more is. */
+export function deleteArtifactsOf(pool: Pool, grantIds: string[]): Promise<number> {
+  const text = "delete from oauth_artifacts where grant_id = any($1)";
+  return execute(pool, "oauth_artifacts_of_grants_delete", text, [grantIds]);
+}
+
+// Why the grant ends, by the request that the provider is answering.
+function endOf(by?: GrantEnd["by"]): GrantEnd {
+  const ctx = Provider.ctx;
+  const header = (name: string) => String(ctx?.req.headers[name] ?? "");
+  return {
+    by: by ?? (ctx?.oidc.route === "revocation" ? "client" : "reuse"),
+    ip: header("x-forwarded-for"),
+    requestId: header("x-request-id"),
   };
 }
 

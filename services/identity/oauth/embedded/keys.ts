@@ -12,25 +12,25 @@ const LEAD_MS = DAY_MS;
 export type SigningKey = JWK & { kid: string };
 type Row = { id: string; sealed: Buffer; createdAtMs: number };
 
-/** Which of the keys sign and are published at a time, and what has to be done; newest last. */
+/**
+ * Returns which of the keys (oldest first) signs at a time, whether a new one is due, and which are not published any
+ * more. The first of all signs at once, every other one when verifiers have had a day to learn of it.
+ */
 export function scheduleOf<Key extends { createdAtMs: number }>(keys: Key[], now: number) {
   const first = keys[0];
-  // The first key of all signs at once, every other one when verifiers have had a day to learn of it.
   const signsFrom = (key: Key) => key.createdAtMs + (key === first ? 0 : LEAD_MS);
   const signing = keys.findLast((key) => signsFrom(key) <= now) ?? first;
   const newest = keys.at(-1);
   const due = !newest || newest.createdAtMs + SIGNS_MS - LEAD_MS <= now;
-  const next = signing && keys[keys.indexOf(signing) + 1];
-  const successor = signing && signsFrom(signing);
-  const over = keys.filter(
-    (key) => signing && key.createdAtMs < signing.createdAtMs && successor! + LEAD_MS <= now,
-  );
-  return { signing, next, due, over };
+  const replaced = signing !== undefined && signsFrom(signing) + LEAD_MS <= now;
+  const over = replaced ? keys.slice(0, keys.indexOf(signing)) : [];
+  return { signing, due, over };
 }
 
 /**
  * Returns the private keys of the installation, that which signs first. Makes and deletes them as they become due;
- * replicas that do it at once do it one after the other.
+ * replicas that do it at once do it one after the other. Throws when a key was sealed under a key that is not among
+ * `secrets`; what was not sealed under their first is sealed anew.
  */
 export async function loadKeys(pool: Pool, secrets: Buffer[], now: number): Promise<SigningKey[]> {
   const stored = await listKeys(pool);
@@ -38,11 +38,28 @@ export async function loadKeys(pool: Pool, secrets: Buffer[], now: number): Prom
   const rows = due || over.length > 0 ? await renewKeys(pool, secrets[0]!, now) : stored;
   const { signing } = scheduleOf(rows, now);
   const ordered = [signing!, ...rows.filter((row) => row !== signing)];
-  return ordered.map((row) => {
-    const plain = secrets.map((secret) => open(keyOf(secret), contextOf(row.id), row.sealed)).find(Boolean);
-    if (!plain) throw new Error("A signing key does not open with any of INTERNAL_KEYS");
+  const keys: SigningKey[] = [];
+  for (const row of ordered) keys.push(await openKey(pool, secrets, row));
+  return keys;
+}
+
+async function openKey(pool: Pool, secrets: Buffer[], { id, sealed }: Row): Promise<SigningKey> {
+  for (const [index, secret] of secrets.entries()) {
+    const plain = open(keyOf(secret), contextOf(id), sealed);
+    if (!plain) continue;
+    if (index > 0) {
+      const text = "update oauth_keys set sealed = $2 where id = $1 and sealed = $3";
+      await execute(pool, "oauth_key_reseal", text, [
+        id,
+        seal(keyOf(secrets[0]!), contextOf(id), plain),
+        sealed,
+      ]);
+    }
     return JSON.parse(plain.toString()) as SigningKey;
-  });
+  }
+  throw new Error(
+    `The key ${id}, which signs tokens of OAuth clients, opens with none of INTERNAL_KEYS: add the one that it was sealed with`,
+  );
 }
 
 async function renewKeys(pool: Pool, secret: Buffer, now: number): Promise<Row[]> {

@@ -1,23 +1,17 @@
-import { createHash } from "node:crypto";
-import type { Context } from "koa";
 import Provider, { type Configuration, errors, interactionPolicy } from "oidc-provider";
 import type { Logger } from "../../../kit/log.ts";
-import type { Pool } from "../../../kit/postgres/db.ts";
+import { GRANT_SECONDS } from "../grants.ts";
 import { READ, sameResource, WRITE } from "../scopes.ts";
-import { findLiveGrant, isVerifier } from "../sql.ts";
-import { artifacts } from "./artifacts.ts";
+import { findLiveGrant } from "../sql.ts";
+import { type ArtifactOptions, artifacts } from "./artifacts.ts";
 import { cookieKeys, type SigningKey } from "./keys.ts";
+import { ASKED, aroundRequests, COOKIES, toErrorPage } from "./requests.ts";
 
 const CHALLENGE_SECONDS = 600;
 const CODE_SECONDS = 60;
 const REFRESH_SECONDS = 30 * 24 * 3600;
-const GRANT_SECONDS = 365 * 24 * 3600;
 
-/** The scope as the client asked for it, kept beside the one that was completed. */
-export const REQUESTED_SCOPE = "berth_requested_scope";
-
-export type EmbeddedOptions = {
-  pool: Pool;
+export type EmbeddedOptions = ArtifactOptions & {
   log: Logger;
   secrets: Buffer[];
   /** The public origin: the issuer of all tokens. */
@@ -25,8 +19,6 @@ export type EmbeddedOptions = {
   /** What tokens are for: the base URL of the API. */
   resource: string;
   accessTokenSeconds: number;
-  /** A grant ended at the provider: its refresh token or code was used twice, or the client revoked a token. */
-  grantEnded: (grantId: string) => Promise<void>;
 };
 
 /**
@@ -34,24 +26,10 @@ export type EmbeddedOptions = {
  * consent challenge, as Ory Hydra does. Its state is in the database, so that any replica goes on for any other.
  */
 export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Provider {
-  const { pool, origin, resource, log } = options;
+  const { pool, now, origin, resource } = options;
   const provider = new Provider(origin, configurationOf(options, keys));
   provider.proxy = true;
-  provider.use(async (ctx, next) => {
-    // URLs are made from these headers, which clients choose.
-    ctx.req.headers.host = new URL(origin).host;
-    ctx.req.headers["x-forwarded-proto"] = new URL(origin).protocol.slice(0, -1);
-    const uid = /^\/oauth2\/auth\/([^/]+)$/.exec(ctx.path)?.[1];
-    if (uid !== undefined && !(await belongsToBrowser(pool, uid, ctx.query.verifier))) {
-      ctx.status = 400;
-      ctx.body = "This step belongs to another browser, or is over. Begin again in the application.";
-      return;
-    }
-    if (ctx.path === "/oauth2/auth") beginAnew(ctx);
-    if (uid !== undefined) await forgetOtherUser(provider, ctx, uid);
-    await next();
-  });
-  provider.on("server_error", (_ctx, error) => log.error({ err: error }, "the OAuth provider failed"));
+  aroundRequests(provider, options);
   return provider;
 
   function configurationOf(
@@ -59,11 +37,11 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
     jwks: SigningKey[],
   ): Configuration {
     return {
-      adapter: (model: string) => artifacts(pool, model, options.grantEnded),
+      adapter: (model: string) => artifacts(options, model),
       jwks: { keys: jwks },
       cookies: {
         keys: cookieKeys(secrets),
-        names: { session: "berth_oauth", interaction: "berth_interaction", resume: "berth_resume" },
+        names: COOKIES,
       },
       routes: {
         authorization: "/oauth2/auth",
@@ -81,13 +59,18 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
       },
       clientAuthMethods: ["none"],
       enabledJWA: { idTokenSigningAlgValues: ["ES256"] },
-      extraParams: [REQUESTED_SCOPE],
+      extraParams: [ASKED],
+      // Which origins may call is decided by the gateway.
+      clientBasedCORS: () => true,
       pkce: { required: () => true },
       features: {
         devInteractions: { enabled: false },
         userinfo: { enabled: false },
         rpInitiatedLogout: { enabled: false },
-        revocation: { enabled: true, allowedPolicy: () => true },
+        revocation: {
+          enabled: true,
+          allowedPolicy: (_ctx, client, token) => token.clientId === client.clientId,
+        },
         dPoP: { enabled: false },
         pushedAuthorizationRequests: { enabled: false },
         resourceIndicators: {
@@ -124,14 +107,12 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
         Session: 900,
       },
       // The page is the gateway's, where browsers see the rest too.
-      renderError: (ctx, { error, error_description = "" }) => {
-        ctx.redirect(`${origin}/oauth/error?${new URLSearchParams({ error, error_description })}`);
-      },
+      renderError: (ctx, out) => toErrorPage(ctx, origin, out),
       findAccount: (_ctx, sub) => ({ accountId: sub, claims: () => ({ sub }) }),
       extraTokenClaims: async (_ctx, token) => {
-        const grant =
-          "grantId" in token && token.grantId ? await findLiveGrant(pool, token.grantId) : undefined;
-        if (!grant) throw new errors.InvalidGrant("the grant was revoked");
+        const id = "grantId" in token ? token.grantId : undefined;
+        const grant = id === undefined ? undefined : await findLiveGrant(pool, id, new Date(now()));
+        if (!grant?.membership) throw new errors.InvalidGrant("the grant was revoked");
         return { account_id: grant.accountId, role: grant.role, grant_id: grant.id };
       },
     };
@@ -141,39 +122,6 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
     const page = prompt === "login" ? "login?login_challenge" : "consent?consent_challenge";
     return `${origin}/oauth/${page}=${uid}`;
   }
-}
-
-/** A step goes on only in the browser that was handed the verifier, else somebody else's approval could be taken. */
-function belongsToBrowser(pool: Pool, uid: string, verifier: unknown): Promise<boolean> {
-  return isVerifier(pool, sha256(uid), sha256(String(verifier ?? "")));
-}
-
-export function sha256(text: string): Buffer {
-  return createHash("sha256").update(text).digest();
-}
-
-/** Every authorization asks anew: no session of the provider's counts, and the scope is completed. */
-function beginAnew(ctx: Context): void {
-  dropCookie(ctx, "berth_oauth");
-  const asked = String(ctx.query.scope ?? "")
-    .split(" ")
-    .filter(Boolean);
-  // Reading is what every role may do: without it a reader's consent to an editor's scope would be an empty one.
-  const scope = asked.includes(READ) ? asked : [...asked, READ];
-  ctx.query = { ...ctx.query, [REQUESTED_SCOPE]: asked.join(" "), scope: scope.join(" ") };
-}
-
-/** A second user in the same browser: the session of the first is not asked to sign out, but forgotten. */
-async function forgetOtherUser(provider: Provider, ctx: Context, uid: string): Promise<void> {
-  const login = (await provider.Interaction.find(uid))?.result?.login;
-  const cookie = login && ctx.cookies.get("berth_oauth", { signed: true });
-  const session = cookie ? await provider.Session.find(cookie) : undefined;
-  if (session?.accountId && session.accountId !== login?.accountId) dropCookie(ctx, "berth_oauth");
-}
-
-function dropCookie(ctx: Context, name: string): void {
-  const cookies = ctx.req.headers.cookie?.split("; ").filter((cookie) => !cookie.startsWith(name));
-  if (cookies) ctx.req.headers.cookie = cookies.join("; ");
 }
 
 function twoChallenges(): interactionPolicy.DefaultPolicy {

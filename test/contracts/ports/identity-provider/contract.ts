@@ -217,7 +217,11 @@ export function identityProviderContract(
       const again = await act.authorize({ clientId: one.clientId, role: "reader" });
       const others = await act.authorize({ clientId: one.clientId, userId });
       const another = await act.authorize();
-      const revoked = await revokeGrants(identity.pool, ownerId, one.clientId, new Date());
+      const revoked = await revokeGrants(
+        identity.pool,
+        { userId: ownerId, clientId: one.clientId, keep: 0 },
+        new Date(),
+      );
       const grantIds = revoked.map(({ id }) => id);
       expect(grantIds.sort()).toEqual([one.grant.id, again.grant.id].sort());
       await provider.revoke({ userId: ownerId, clientId: one.clientId, grantIds });

@@ -1,8 +1,9 @@
 import { createHash, randomBytes } from "node:crypto";
-import { sha256 } from "../../../../services/identity/oauth/embedded/provider.ts";
+import { findMember } from "../../../../services/identity/accounts/sql.ts";
 import type { ClientDocument, Grant, IdentityProvider } from "../../../../services/identity/oauth/port.ts";
 import { claimChallenge, insertClient, insertGrant } from "../../../../services/identity/oauth/sql.ts";
 import type { TestIdentity } from "../../../../services/identity/testing.ts";
+import { hashToken } from "../../../../services/kit/bearer-token.ts";
 import { newId } from "../../../../services/kit/ids.ts";
 import { browser } from "../../../support/oauth-browser.ts";
 
@@ -69,7 +70,7 @@ export function actors({ provider, identity, origin, resource }: ProviderHarness
   async function claim(challenge: string): Promise<string> {
     const verifier = randomBytes(32).toString("base64url");
     const expiresAt = new Date(Date.now() + 600_000);
-    await claimChallenge(pool, { hash: sha256(challenge), verifierHash: sha256(verifier), expiresAt });
+    await claimChallenge(pool, { hash: hashToken(challenge), verifierHash: hashToken(verifier), expiresAt });
     return verifier;
   }
 
@@ -87,7 +88,9 @@ export function actors({ provider, identity, origin, resource }: ProviderHarness
     const grant: Grant = { id: newId("grt"), userId, clientId, accountId, role: "editor", ...more };
     const verifier = await claim(challenge);
     const redirectTo = (await provider.acceptConsent(challenge, { grant, verifier }))!;
-    await insertGrant(pool, { ...grant, clientName: "An app", grantedAt: new Date() });
+    const { id: membershipId } = (await findMember(pool, grant.accountId, grant.userId))!;
+    const times = { grantedAt: new Date(), expiresAt: new Date(Date.now() + 3600_000) };
+    await insertGrant(pool, { ...grant, ...times, membershipId, clientName: "An app" });
     return { grant, redirectTo };
   }
 
