@@ -69,11 +69,11 @@ test("a challenge is answered once, although Hydra answers it as often as it is 
   const { redirectTo } = await oauth.completeLogin({ loginChallenge });
   expect(redirectTo).toContain("login_verifier=v");
   for (const again of [
-    oauth.completeLogin({ loginChallenge }),
-    oauth.rejectLogin({ loginChallenge }),
-    oauth.getLoginRequest({ challenge: loginChallenge }),
+    () => oauth.completeLogin({ loginChallenge }),
+    () => oauth.rejectLogin({ loginChallenge }),
+    () => oauth.getLoginRequest({ challenge: loginChallenge }),
   ])
-    expect(await refused(again)).toBe(expired);
+    expect(await refused(again())).toBe(expired);
   const consentChallenge = nextChallenge();
   const consent = { consentChallenge, accountId: identity.accountId, role: "reader" };
   const many = await Promise.allSettled([1, 2, 3, 4].map(() => oauth.completeConsent(consent)));
