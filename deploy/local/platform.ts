@@ -19,6 +19,7 @@ import { httpGet } from "./processes/http-get.ts";
 import { createParts } from "./processes/parts.ts";
 import { endOrphanedPrograms, startProgram } from "./processes/program-process.ts";
 import {
+  API_PREFIX,
   environmentOf,
   grpcPortOf,
   OWNER_EMAIL,
@@ -105,7 +106,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
       programsDir,
     };
     await allOrFirstFailure(programs.map((program) => startOne(program, context)));
-    const baseUrl = `${origin}/v1`;
+    const baseUrl = origin + API_PREFIX;
     const { ownerToken } = secrets;
     const accountId = await firstAccount(baseUrl, ownerToken, parts.stopping);
     const info = { origin, baseUrl, ownerEmail: OWNER_EMAIL, ownerToken, accountId, pid: process.pid };

@@ -26,6 +26,9 @@ export type Program = {
 
 export const OWNER_EMAIL = "owner@berth.localhost";
 
+/** The path before all routes of the API. */
+export const API_PREFIX = "/v1";
+
 /** All processes of the platform. A new service is one more entry here. */
 export const programs: Program[] = [
   {
@@ -37,6 +40,7 @@ export const programs: Program[] = [
       BOOTSTRAP_OWNER_TOKEN: secrets.ownerToken,
       BOOTSTRAP_OWNER_PASSWORD: secrets.ownerPassword,
       PUBLIC_ORIGIN: origin,
+      API_PREFIX,
       ...mailEnvironment(),
     }),
   },
@@ -64,7 +68,7 @@ export const programs: Program[] = [
     name: "gateway",
     folder: "gateway",
     kind: "gateway",
-    env: ({ origin }) => ({ PUBLIC_ORIGIN: origin }),
+    env: ({ origin }) => ({ PUBLIC_ORIGIN: origin, API_PREFIX }),
   },
 ];
 

@@ -17,6 +17,7 @@ export function summary(info: LocalInfo, about: { data: string; router: number; 
   const table = [
     ["API", info.baseUrl],
     ["Reference", `${info.origin}/docs`],
+    ["Sign-in", `${info.origin}/signin (your profile, and what applications may do)`],
     ["Apps", `http://<service>-<environment>-<project>.localhost:${router}`],
     ["Owner", `${info.ownerEmail} (password: ownerPassword in ${folder}/secrets.json)`],
     ["Token", info.ownerToken],

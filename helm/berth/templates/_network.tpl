@@ -47,6 +47,24 @@ Egress to a server: to its pods when bundled, else to the given addresses (to an
 {{- include "berth.toServer" (merge (dict "component" "registry" "port" 5000 "values" $r "cidrs" .root.Values.networkPolicy.registryCidrs "address" $address) .) -}}
 {{- end -}}
 
+{{/* Egress to the internet: (dict "ports" (list 443) "except" addresses that do not belong to it). */}}
+{{- define "berth.toInternet" -}}
+- ports:
+    {{- range .ports }}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
+  to:
+    {{- range $all := list "0.0.0.0/0" "::/0" }}
+    - ipBlock:
+        cidr: {{ $all | quote }}
+        {{- $except := list }}
+        {{- range $.except }}{{ if eq (contains ":" .) (contains ":" $all) }}{{ $except = append $except . }}{{ end }}{{ end }}
+        {{- with $except }}
+        except: {{ toJson . }}
+        {{- end }}
+    {{- end }}
+{{- end -}}
+
 {{- define "berth.portOf" -}}
 {{- $url := urlParse . -}}
 {{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) -}}

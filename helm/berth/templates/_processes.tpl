@@ -1,17 +1,25 @@
 {{/*
 Every process of the platform. A new service is one more entry:
   calls      the processes that it calls
-  uses       database, nats, objectStore, registry, kubernetes, smtp
+  uses       database, nats, objectStore, registry, kubernetes, smtp, hydraAdmin, hydraPublic, clientDocuments
   config     its environment, in addition to what all processes have (_pod.tpl)
   secrets    variable → of (which Secret, _secrets.tpl), key, optional
   files      a key of a Secret as a file
 */}}
 {{- define "berth.processes" -}}
 {{- $v := .Values -}}
+{{- $hydra := eq $v.oauth.provider "hydra" -}}
 - name: gateway
   calls: [identity, variables, deployer]
-  uses: [database, nats]
+  uses: [database, nats{{ if $hydra }}, hydraPublic{{ end }}]
   config:
+    API_PREFIX: /v1
+    {{- if $hydra }}
+    OAUTH_URL: {{ $v.oauth.hydra.publicUrl | quote }}
+    {{- end }}
+    {{- with $v.oauth.resource }}
+    OAUTH_RESOURCE: {{ . | quote }}
+    {{- end }}
     METRICS_PORT: "9090"
     TRUST_PROXY: {{ join "," $v.trustProxy | quote }}
     RATE_LIMITS: {{ ternary "on" "off" $v.rateLimits.enabled | quote }}
@@ -20,10 +28,26 @@ Every process of the platform. A new service is one more entry:
     RATE_LIMIT_REVEALS: {{ $v.rateLimits.reveals | quote }}
     RATE_LIMIT_BATCHES: {{ $v.rateLimits.batches | quote }}
     RATE_LIMIT_PUBLIC: {{ $v.rateLimits.public | quote }}
+    RATE_LIMIT_DECISIONS: {{ $v.rateLimits.decisions | quote }}
+    RATE_LIMIT_TOKENS: {{ $v.rateLimits.tokens | quote }}
+    RATE_LIMIT_REGISTRATIONS: {{ $v.rateLimits.registrations | quote }}
+    RATE_LIMIT_REGISTRATIONS_DAILY: {{ $v.rateLimits.registrationsDaily | quote }}
 - name: identity
   calls: []
-  uses: [database, nats{{ if $v.smtp.existingSecret }}, smtp{{ end }}]
+  uses:
+    - database
+    - nats
+    {{- if $v.smtp.existingSecret }}
+    - smtp
+    {{- end }}
+    {{- if $hydra }}
+    - hydraAdmin
+    {{- else if $v.oauth.clientIdMetadata }}
+    - clientDocuments
+    {{- end }}
   config:
+    API_PREFIX: /v1
+    {{- include "berth.oauthConfig" . | nindent 4 }}
     BOOTSTRAP_OWNER_EMAIL: {{ $v.owner.email | quote }}
     {{- with $v.smtp.from }}
     MAIL_FROM: {{ . | quote }}
@@ -52,6 +76,21 @@ Every process of the platform. A new service is one more entry:
   files:
     - {of: registryLogin, key: .dockerconfigjson, path: /etc/berth/registry/config.json}
   {{- end }}
+{{- end -}}
+
+{{- define "berth.oauthConfig" -}}
+{{- $o := .Values.oauth -}}
+IDENTITY_PROVIDER: {{ $o.provider }}
+{{- if eq $o.provider "hydra" }}
+HYDRA_ADMIN_URL: {{ $o.hydra.adminUrl | quote }}
+{{- end }}
+{{- with $o.resource }}
+OAUTH_RESOURCE: {{ . | quote }}
+{{- end }}
+OAUTH_ACCESS_TOKEN_SECONDS: {{ $o.accessTokenSeconds | quote }}
+OAUTH_CLIENT_ID_METADATA: {{ ternary "on" "off" (and $o.clientIdMetadata (ne $o.provider "hydra")) | quote }}
+OAUTH_REDIRECT_HOSTS: {{ join "," $o.redirectHosts | quote }}
+OAUTH_ALLOW_CUSTOM_SCHEMES: {{ ternary "on" "off" $o.allowCustomSchemes | quote }}
 {{- end -}}
 
 {{- define "berth.deployerConfig" -}}

@@ -20,6 +20,14 @@
 {{- if and (not $v.nats.bundled) $v.nats.user (not $v.nats.existingSecret) }}{{ $mistakes = append $mistakes "nats.existingSecret: name the Secret with the password of nats.user." }}{{ end -}}
 {{- if and $v.smtp.from (not $v.smtp.existingSecret) }}{{ $mistakes = append $mistakes "smtp.existingSecret: name the Secret whose key `url` says where mail is handed in, such as smtps://user:password@mail.example.com." }}{{ end -}}
 {{- if and $v.smtp.existingSecret (not $v.smtp.from) }}{{ $mistakes = append $mistakes "smtp.from: say whom mail comes from, such as berth@example.com." }}{{ end -}}
+{{- if eq $v.oauth.provider "hydra" }}
+{{- if not $v.oauth.hydra.adminUrl }}{{ $mistakes = append $mistakes "oauth.hydra.adminUrl: name the admin API of your Hydra, such as http://hydra-admin.hydra:4445, or set oauth.provider to embedded." }}{{ end -}}
+{{- if not $v.oauth.hydra.publicUrl }}{{ $mistakes = append $mistakes "oauth.hydra.publicUrl: name the public API of your Hydra inside the cluster, such as http://hydra-public.hydra:4444, or set oauth.provider to embedded." }}{{ end -}}
+{{- else if or $v.oauth.hydra.adminUrl $v.oauth.hydra.publicUrl }}{{ $mistakes = append $mistakes "oauth.provider: set it to hydra, or leave oauth.hydra empty." }}{{ end -}}
+{{- $origin := trimSuffix "/" $v.publicUrl -}}
+{{- with $v.oauth.resource }}{{ if not (or (eq . $origin) (hasPrefix (printf "%s/" $origin) .)) }}{{ $mistakes = append $mistakes "oauth.resource: has to begin with publicUrl, where clients look for what it says of itself." }}{{ end }}{{ end -}}
+{{- if and (has "none" $v.oauth.redirectHosts) (gt (len $v.oauth.redirectHosts) 1) }}{{ $mistakes = append $mistakes "oauth.redirectHosts: none stands alone; leave it out, or the hosts." }}{{ end -}}
+{{- if and $v.publicUrl (eq (trimSuffix "/" $v.oauth.hydra.publicUrl) $origin) }}{{ $mistakes = append $mistakes "oauth.hydra.publicUrl: is where clients reach Berth (publicUrl); give the address of Hydra inside the cluster." }}{{ end -}}
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.endpoint) }}{{ $mistakes = append $mistakes "objectStore.endpoint: name your S3, or set objectStore.bundled." }}{{ end -}}
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.existingSecret) }}{{ $mistakes = append $mistakes "objectStore.existingSecret: name the Secret with access-key and secret-key of your S3." }}{{ end -}}
 {{- if and (not $v.registry.bundled) (not $v.registry.push) }}{{ $mistakes = append $mistakes "registry.push: name your registry, or set registry.bundled." }}{{ end -}}

@@ -1,4 +1,5 @@
 import { refuse } from "../../kit/rpc/errors.ts";
+import { providerFailures } from "./metrics.ts";
 import { type IdentityProvider, ProviderUnavailable } from "./port.ts";
 
 /** Returns the provider with its failures as refusals: 502 identity_provider_unavailable. */
@@ -9,6 +10,7 @@ export function guarded(provider: IdentityProvider): IdentityProvider {
       return (...values: unknown[]) =>
         method.apply(target, values).catch((error: unknown) => {
           if (!(error instanceof ProviderUnavailable)) throw error;
+          providerFailures.inc({ method: name });
           throw refuse(
             502,
             "identity_provider_unavailable",

@@ -14,6 +14,7 @@ import { who } from "../../kit/rpc/interceptor.ts";
 import { findMember, listAccountsByUser } from "../accounts/sql.ts";
 import { authenticateUnlimited } from "../tokens/authenticate.ts";
 import { GRANT_SECONDS, recordRevoked } from "./grants.ts";
+import { consents } from "./metrics.ts";
 import type { AuthorizationRequest, Grant, IdentityProvider } from "./port.ts";
 import * as sql from "./sql.ts";
 
@@ -119,7 +120,7 @@ export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> 
       const { clientId, clientName } = request.client;
       const grant: Grant = { id: newId("grt"), userId, clientId, accountId, role };
       await requireGrantable(pool, grant);
-      return decide(
+      const answer = await decide(
         ctx,
         "consent",
         request,
@@ -151,9 +152,15 @@ export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> 
           });
         },
       );
+      consents.inc({ decision: role });
+      return answer;
     },
 
-    rejectConsent: (req, ctx) => reject(ctx, "consent", req.consentChallenge),
+    async rejectConsent(req, ctx) {
+      const answer = await reject(ctx, "consent", req.consentChallenge);
+      consents.inc({ decision: "denied" });
+      return answer;
+    },
 
     async listMcpGrants(_req, ctx) {
       const { userId } = await authenticateUnlimited(pool, ctx, now(), "see what applications may do");

@@ -3,6 +3,7 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import type { InternalService } from "../../../proto/gen/berth/identity/v1/internal_pb.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/errors.ts";
+import { registrations } from "../oauth/metrics.ts";
 import type { IdentityProvider } from "../oauth/port.ts";
 import type { clientRegistration } from "../oauth/registration/register.ts";
 import { findLiveGrant } from "../oauth/sql.ts";
@@ -42,6 +43,11 @@ export function internalService(deps: {
       };
     },
 
-    registerClient: (req) => deps.register(Buffer.from(req.metadata), req.ip),
+    async registerClient(req) {
+      const answer = await deps.register(Buffer.from(req.metadata), req.ip);
+      const { result } = answer;
+      registrations.inc({ result: result.case === "client" ? "registered" : result.value.error });
+      return answer;
+    },
   };
 }

@@ -1,4 +1,4 @@
-import type { V1Deployment, V1Namespace, V1NetworkPolicy } from "@kubernetes/client-node";
+import type { V1Deployment, V1Ingress, V1Namespace, V1NetworkPolicy } from "@kubernetes/client-node";
 import { register } from "prom-client";
 import { beforeAll, describe, expect, test } from "vitest";
 import { programs } from "../../../deploy/local/processes/programs.ts";
@@ -60,6 +60,42 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     expect(configOf(external, "berth-identity").MAIL_FROM).toBe("Berth <berth@example.com>");
   });
 
+  test("identity alone calls Hydra's admin API, and looks for documents about clients in the internet alone", async () => {
+    const egress = (manifests: Manifest[], name: string) =>
+      ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy").find(
+        ({ metadata }) => metadata!.name === `berth-${name}`,
+      )!.spec!.egress!;
+    const open = (manifests: Manifest[], port: number) =>
+      programs
+        .map(({ name }) => name)
+        .filter((name) =>
+          egress(manifests, name).some(({ ports }) => ports?.some((one) => one.port === port)),
+        );
+    expect([open(external, 4445), open(external, 4444)]).toEqual([["identity"], ["gateway"]]);
+    expect([open(bundled, 4445), open(bundled, 4444)]).toEqual([[], []]);
+    const hydra = egress(external, "identity").find(({ ports }) => ports?.some(({ port }) => port === 4445));
+    expect(hydra!.to).toEqual([{ ipBlock: { cidr: "10.3.0.0/24" } }]);
+    const internet = (manifests: Manifest[]) =>
+      egress(manifests, "identity").filter(({ ports }) => ports?.some(({ port }) => port === 443));
+    const [four, six] = internet(bundled)[0]!.to!.map(({ ipBlock }) => ipBlock!);
+    expect(four).toEqual({ cidr: "0.0.0.0/0", except: expect.arrayContaining(["10.0.0.0/8"]) });
+    expect(six).toEqual({ cidr: "::/0", except: ["fc00::/7", "fe80::/10"] });
+    expect(internet(bundled)).toHaveLength(1);
+    expect(internet(external)).toEqual([]);
+    expect(internet(await render("bundled", { "oauth.clientIdMetadata": "false" }))).toEqual([]);
+  });
+
+  test("every path of the origin reaches the gateway", () => {
+    const rules = ofKind<V1Ingress>(bundled, "Ingress").flatMap(({ spec }) => spec!.rules!);
+    expect(rules.map(({ http }) => http!.paths.map(({ path, pathType }) => [path, pathType]))).toEqual([
+      [["/", "Prefix"]],
+    ]);
+    const routes = ofKind<Manifest & { spec: { rules: object[] } }>(external, "HTTPRoute");
+    expect(routes.flatMap(({ spec }) => spec.rules)).toEqual([
+      { backendRefs: [{ name: "berth-gateway", port: 8080 }] },
+    ]);
+  });
+
   test("metrics are not at the gateway's public door", () => {
     expect(configOf(bundled, "berth-gateway").METRICS_PORT).toBe("9090");
     expect(JSON.stringify(ofKind(bundled, "Ingress"))).not.toContain("metrics");
@@ -71,6 +107,7 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     await Promise.all([
       import("../../../gateway/http/request-metrics.ts"),
       import("../../../gateway/streams/sse-bridge.ts"),
+      import("../../../services/identity/oauth/metrics.ts"),
     ]);
     const dashboard = JSON.parse(configOf(external, "berth-dashboard")["berth.json"]!);
     const text = JSON.stringify(dashboard.panels);

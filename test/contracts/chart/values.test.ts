@@ -103,6 +103,29 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ["an address behind an ingress", { publicUrl: '"http://10.0.0.1"' }, "an ingress needs a name"],
     ["mail without a server", { "smtp.from": '"a@example.com"' }, "smtp.existingSecret: name the Secret"],
     ["mail from nobody", { "smtp.existingSecret": '"my-mail"' }, "smtp.from: say whom"],
+    ["a provider that there is not", { "oauth.provider": '"keycloak"' }, "must be one of"],
+    ["an access token that outlasts an hour", { "oauth.accessTokenSeconds": "3601" }, "accessTokenSeconds"],
+    ["a redirect host with a scheme", { "oauth.redirectHosts": '["https://a.example"]' }, "redirectHosts"],
+    [
+      "a resource elsewhere",
+      { "oauth.resource": '"https://berth.example.community"' },
+      "begin with publicUrl",
+    ],
+    ["a redirect host beside none", { "oauth.redirectHosts": '["none","a.example"]' }, "none stands alone"],
+    ["a Hydra without address", { "oauth.provider": '"hydra"' }, "oauth.hydra.adminUrl: name the admin API"],
+    [
+      "a Hydra that nobody asks",
+      { "oauth.hydra.adminUrl": '"http://hydra:4445"' },
+      "oauth.provider: set it to hydra",
+    ],
+    [
+      "a Hydra where Berth is",
+      {
+        "oauth.provider": '"hydra"',
+        "oauth.hydra": '{"adminUrl":"http://hydra:4445","publicUrl":"https://berth.example.com/"}',
+      },
+      "oauth.hydra.publicUrl: is where clients reach Berth",
+    ],
     ["two doors", { "httpRoute.enabled": "true" }, "choose ingress or httpRoute"],
     ["an end before the drain is over", { "defaults.drainSeconds": "25" }, "must be more than drainSeconds"],
     [

@@ -1,6 +1,7 @@
 import Provider, { type Configuration, errors, interactionPolicy } from "oidc-provider";
 import type { Logger } from "../../../kit/log.ts";
 import { GRANT_SECONDS } from "../grants.ts";
+import { countTokenRequests } from "../metrics.ts";
 import { READ, sameResource, WRITE } from "../scopes.ts";
 import { findLiveGrant } from "../sql.ts";
 import { type ArtifactOptions, artifacts } from "./artifacts.ts";
@@ -30,6 +31,7 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
   const provider = new Provider(origin, configurationOf(options, keys));
   provider.proxy = true;
   aroundRequests(provider, options);
+  countTokenRequests(provider);
   return provider;
 
   function configurationOf(

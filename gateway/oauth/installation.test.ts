@@ -1,0 +1,43 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
+
+const origin = "https://berth.example.com";
+let platform: TestPlatform;
+let gateway: Awaited<ReturnType<TestPlatform["gateway"]>>;
+
+beforeAll(async () => {
+  platform = await testPlatform({}, origin);
+  gateway = await platform.gateway({ PUBLIC_ORIGIN: origin });
+});
+afterAll(() => platform.stop());
+
+/** What an ingress that ends TLS passes on, by plain HTTP. */
+const passedOn = (path: string, init?: RequestInit) =>
+  fetch(`http://127.0.0.1:${gateway.port}${path}`, {
+    redirect: "manual",
+    ...init,
+    headers: { "x-forwarded-proto": "http", "x-forwarded-host": "evil.example", ...init?.headers },
+  });
+
+test("behind an ingress that ends TLS, every address is https and every cookie Secure", async () => {
+  const metadata = await (await passedOn("/.well-known/oauth-authorization-server")).json();
+  expect(metadata).toMatchObject({ issuer: origin, token_endpoint: `${origin}/oauth2/token` });
+  const registered = await passedOn("/v1/oauth/register", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ client_name: "An app", redirect_uris: ["https://app.example/callback"] }),
+  });
+  const { client_id } = (await registered.json()) as { client_id: string };
+  const query = new URLSearchParams({
+    client_id,
+    response_type: "code",
+    redirect_uri: "https://app.example/callback",
+    code_challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+    code_challenge_method: "S256",
+  });
+  const begun = await passedOn(`/oauth2/auth?${query}`);
+  expect(begun.headers.get("location")).toMatch(`${origin}/oauth/login?login_challenge=`);
+  const cookies = begun.headers.getSetCookie();
+  expect(cookies.length).toBeGreaterThan(0);
+  for (const cookie of cookies) expect(cookie).toMatch(/; secure/i);
+});
