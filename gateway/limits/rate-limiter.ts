@@ -1,21 +1,29 @@
 import type { Logger } from "../../services/kit/log.ts";
+import { type Problem, problem } from "../http/problem.ts";
 import type { BucketName } from "../routing/routes.ts";
 
-/** Requests per minute for each bucket; 0 switches a bucket off. */
+/** Requests per minute, or per day, for each bucket; 0 switches a bucket off. */
 export type Limits = Record<BucketName, number>;
 
 /** The limit of a subject after one request. */
-export type RateLimitState = { allowed: boolean; limit: number; remaining: number; resetSeconds: number };
+export type RateLimitState = {
+  allowed: boolean;
+  limit: number;
+  per: "minute" | "day";
+  remaining: number;
+  resetSeconds: number;
+};
 
-export type Count = { subject: string; count: number };
+export type Count = { subject: string; count: number; windowMs: number };
 
-/** A subject's count over all gateways, as the shared store has it after adding, and when its minute ends. */
+/** A subject's count over all gateways, as the shared store has it after adding, and when its window ends. */
 export type Total = { subject: string; used: number; endsInMs: number };
 
 type Meter = {
   subject: string;
   limit: number;
-  /** Requests of all gateways in this minute, as the store last reported. */
+  windowMs: number;
+  /** Requests of all gateways in this window, as the store last reported. */
   used: number;
   /** This gateway's requests that are not in the store yet. */
   unreported: number;
@@ -23,7 +31,11 @@ type Meter = {
   report: Promise<void> | undefined;
 };
 
-export const WINDOW_MS = 60_000;
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+
+const windowOf = (bucket: BucketName) => (bucket === "registrationsDaily" ? DAY_MS : MINUTE_MS);
+
 const FLUSH_MS = 250;
 const MAX_METERS = 50_000;
 
@@ -32,8 +44,16 @@ export const slack = (limit: number): number => Math.max(1, Math.floor(limit / 2
 
 export type RateLimiter = ReturnType<typeof createRateLimiter>;
 
+/** Returns the 429 of a request over a limit; undefined for one that is within it, or without one. */
+export function tooManyRequests(rate: RateLimitState | undefined): Problem | undefined {
+  if (!rate || rate.allowed) return undefined;
+  const { limit, per, resetSeconds } = rate;
+  const message = `Too many requests: ${limit} a ${per} are allowed. Try again in ${resetSeconds} s.`;
+  return problem(429, "rate_limited", message, { retryAfter: resetSeconds });
+}
+
 /**
- * Counts requests per subject and minute together with all other gateways. Counts are reported to the store in
+ * Counts requests per subject and minute, or day, together with all other gateways. Counts are reported to the store in
  * the background, many subjects in one statement, so that a request waits for the store only when `slack`
  * requests of its subject are unreported. N gateways together admit at most limit + N × slack requests a minute,
  * one gateway exactly the limit (docs/conventions.md#rate-limits). While the store is unreachable each counts alone.
@@ -58,8 +78,9 @@ export function createRateLimiter(options: {
     const found = meters.get(subject);
     const at = now();
     if (found && found.endsAt > at) return found;
-    const limit = limits[bucket];
-    const fresh = { subject, limit, used: 0, unreported: 0, endsAt: at + WINDOW_MS, report: undefined };
+    const [limit, windowMs] = [limits[bucket], windowOf(bucket)];
+    const counts = { used: 0, unreported: 0, endsAt: at + windowMs, report: undefined };
+    const fresh = { subject, limit, windowMs, ...counts };
     if (!found && meters.size >= MAX_METERS) dropOldest();
     meters.set(subject, fresh);
     return fresh;
@@ -74,6 +95,7 @@ export function createRateLimiter(options: {
   const stateOf = (meter: Meter, allowed: boolean): RateLimitState => ({
     allowed,
     limit: meter.limit,
+    per: meter.windowMs === DAY_MS ? "day" : "minute",
     remaining: Math.max(0, meter.limit - meter.used - meter.unreported),
     resetSeconds: Math.max(1, Math.ceil((meter.endsAt - now()) / 1000)),
   });
@@ -84,7 +106,10 @@ export function createRateLimiter(options: {
     const at = now();
     const batch = [...unreportedMeters]
       .filter((meter) => meter.endsAt > at)
-      .map((meter) => ({ meter, subject: meter.subject, count: meter.unreported }));
+      .map((meter) => {
+        const { subject, windowMs, unreported: count } = meter;
+        return { meter, subject, windowMs, count };
+      });
     unreportedMeters.clear();
     if (batch.length === 0) return;
     const totals = await addToStore(batch);

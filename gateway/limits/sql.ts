@@ -1,25 +1,25 @@
 import { type Db, execute, many, one } from "../../services/kit/postgres/db.ts";
 import type { Count, Total } from "./rate-limiter.ts";
 
-/** Adds requests to the current minute of each subject, or begins one; returns the totals of all gateways. */
-export function addRateCounts(db: Db, counts: Count[], windowMs: number): Promise<Total[]> {
+/** Adds requests to the current window of each subject, or begins one; returns the totals of all gateways. */
+export function addRateCounts(db: Db, counts: Count[]): Promise<Total[]> {
   // Sorted, so that two gateways lock rows in the same order.
   const sorted = counts.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
   return many<Total>(
     db,
     "rate_counts_add",
     `insert into rate_counts as r (subject, used, ends_at)
-     select subject, used, now() + make_interval(secs => $3::float8 / 1000)
-     from unnest($1::text[], $2::int[]) as added (subject, used)
+     select subject, used, now() + make_interval(secs => ms / 1000)
+     from unnest($1::text[], $2::int[], $3::float8[]) as added (subject, used, ms)
      on conflict (subject) do update set
        used = case when r.ends_at <= now() then excluded.used else r.used + excluded.used end,
        ends_at = case when r.ends_at <= now() then excluded.ends_at else r.ends_at end
      returning subject, used, (extract(epoch from ends_at - now()) * 1000)::float8 as "endsInMs"`,
-    [sorted.map((c) => c.subject), sorted.map((c) => c.count), windowMs],
+    [sorted.map((c) => c.subject), sorted.map((c) => c.count), sorted.map((c) => c.windowMs)],
   );
 }
 
-/** Deletes minutes that are over. */
+/** Deletes windows that are over. */
 export function sweepRateCounts(db: Db): Promise<number> {
   return execute(
     db,

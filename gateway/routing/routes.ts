@@ -13,7 +13,13 @@ import { type Follow, followOf, RESUME_MEMBER } from "../streams/sse-format.ts";
 import { published, type Upstream } from "../upstreams.ts";
 import { type Members, membersOf } from "./json-shape.ts";
 
-export type BucketName = "reads" | "writes" | "reveals" | "batches" | "public";
+/** What is limited apart (docs/conventions.md#rate-limits): a route's own, and those of the OAuth protocol. */
+export const buckets = [
+  ...(["reads", "writes", "reveals", "batches", "decisions", "public"] as const),
+  ...(["tokens", "registrations", "registrationsDaily"] as const),
+];
+
+export type BucketName = (typeof buckets)[number];
 
 /** A path parameter: the request member that it fills. */
 type PathMember = { name: string; numeric: boolean };
@@ -172,6 +178,7 @@ function queryMembersOf(method: string, members: DescField[]): Map<string, DescF
 }
 
 function bucketOf(rules: MethodRules, method: string): BucketName {
+  if (rules.bucket === Bucket.DECISION) return "decisions";
   if (rules.role === Role.PUBLIC) return "public";
   if (rules.bucket === Bucket.REVEAL) return "reveals";
   if (rules.bucket === Bucket.BATCH) return "batches";
