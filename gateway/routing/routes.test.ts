@@ -65,7 +65,7 @@ function answerOf({ rpc, unwrap }: Route): unknown {
   if (!unwrap) return fromJson(rpc.output, response as JsonValue);
   const fits = rpc.output.fields.filter((field) => {
     try {
-      return field.message && fromJson(field.message, response as JsonValue);
+      return fromJson(rpc.output, { [field.jsonName]: response as JsonValue });
     } catch {
       return false;
     }

@@ -91,10 +91,12 @@ function readDocument() {
       }
       const known = response["x-codes"];
       if (!known) return [];
-      const { error } = body as { error: { code: string; details: { reason: string }[] } };
-      const documented = known.find(({ code }) => code === error.code);
-      if (!documented) return [`the code ${error.code} is not documented`];
-      const unknown = error.details
+      const { error } = body as { error: string | { code: string; details: { reason: string }[] } };
+      // Errors of OAuth are not in the envelope: their code is the member itself.
+      const { code, details } = typeof error === "string" ? { code: error, details: [] } : error;
+      const documented = known.find((each) => each.code === code);
+      if (!documented) return [`the code ${code} is not documented`];
+      const unknown = details
         .map(({ reason }) => reason)
         .filter((reason) => !documented.reasons.includes(reason));
       return unknown.map((reason) => `the reason ${reason} is not documented`);

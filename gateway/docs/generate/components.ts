@@ -8,7 +8,11 @@ const text = (description: string): Schema => ({ type: "string", description });
 export const fixedComponents = {
   responses: commonResponses(),
   securitySchemes: {
-    bearer: { type: "http", scheme: "bearer", description: "A personal token or the token of a session." },
+    bearer: {
+      type: "http",
+      scheme: "bearer",
+      description: "A personal token, that of a session, or an OAuth client's.",
+    },
   },
   parameters: {
     IdempotencyKey: {
@@ -37,6 +41,12 @@ export const fixedComponents = {
   headers: {
     ETag: {
       description: "Changes with the resource; for If-None-Match and If-Match.",
+      schema: { type: "string" },
+    },
+    WWWAuthenticate: {
+      description:
+        "`Bearer` with `resource_metadata`, the URL of the metadata that leads OAuth clients to the authorization " +
+        "server, `scope`, and `error` where a token was sent.",
       schema: { type: "string" },
     },
     RetryAfter: { description: "Seconds to wait.", schema: { type: "integer" } },

@@ -56,14 +56,20 @@ function common(refusals: Refusal[]): Schema {
 
 const quoted = (words: string[]) => words.map((word) => `\`${word}\``).join(", ");
 
-function errorResponse(status: number, refusals: Refusal[]): Schema {
+/** Returns a reference to the common response of a status. */
+export function commonResponse(status: number): Schema {
+  return { $ref: `#/components/responses/${COMMON.find((response) => response[1] === status)![0]}` };
+}
+
+/** Returns a response in the error envelope. */
+export function errorResponse(status: number, refusals: Refusal[]): Schema {
   const lines = refusals.map(({ code, reasons }) =>
     reasons.length > 0 ? `${quoted([code])}: ${quoted(reasons)}` : quoted([code]),
   );
-  const temporary = status === 429 || status === 503;
+  const header = status === 429 || status === 503 ? "Retry-After" : status === 401 && "WWW-Authenticate";
   return {
     description: lines.join("\n\n"),
-    ...(temporary && { headers: { "Retry-After": { $ref: "#/components/headers/RetryAfter" } } }),
+    ...(header && { headers: { [header]: { $ref: `#/components/headers/${header.replaceAll("-", "")}` } } }),
     content: { "application/json": { schema: { $ref: "#/components/schemas/ErrorEnvelopeDto" } } },
     "x-codes": refusals.map(({ code, reasons }) => ({ code, reasons })),
   };

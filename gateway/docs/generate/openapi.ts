@@ -7,6 +7,7 @@ import { fixedComponents } from "./components.ts";
 import { eventsSentence, withEvents } from "./events.ts";
 import { readExamples } from "./examples.ts";
 import { camelCase, operation, type Sources, tagOf } from "./operation.ts";
+import { registrationPaths, registrationSchemas } from "./registration.ts";
 import { type Schema, schemaCollector } from "./schemas.ts";
 
 const protos = join(import.meta.dirname, "../../../proto");
@@ -37,9 +38,12 @@ export function openapi(): Schema {
       name: tagOf(service.name),
       description: comments.get(service.typeName) ?? "",
     })),
-    paths: paths({ schemas, comments, examples }),
+    paths: { ...paths({ schemas, comments, examples }), ...registrationPaths },
     // After `paths`: the schemas are those that the paths refer to.
-    components: { ...fixedComponents, schemas: { ...schemas.all(), ...fixedComponents.schemas } },
+    components: {
+      ...fixedComponents,
+      schemas: { ...schemas.all(), ...registrationSchemas, ...fixedComponents.schemas },
+    },
   };
 }
 

@@ -11,6 +11,8 @@ const operations = new Map();
 for (const [path, item] of Object.entries(api.paths))
   for (const method of METHODS.filter((name) => item[name])) {
     const operation = item[method];
+    // What is only documented as not offered is left out.
+    if (Object.keys(operation.responses).every((status) => Number(status) >= 300)) continue;
     const id = operation.operationId.replace(/At[A-Z]\w+$/, "");
     const same = operations.get(id);
     if (same) same.paths.push(path);
