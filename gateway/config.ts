@@ -6,6 +6,7 @@ import {
   databaseFields,
   type Field,
   integer,
+  oauthResource,
   optionalUrl,
   port,
   serviceFields,
@@ -36,6 +37,16 @@ const metricsPort: Field<number | undefined> = {
   parse: (value) => (value === undefined ? undefined : port("METRICS_PORT").parse(value)),
 };
 
+const oauthUrl: Field<string | undefined> = {
+  name: "OAUTH_URL",
+  parse: (value) => {
+    const found = optionalUrl("OAUTH_URL", web).parse(value);
+    if (found !== undefined && found !== new URL(found).origin)
+      throw new Error("must be an origin, such as http://hydra:4444, without a path");
+    return found;
+  },
+};
+
 const upstreamUrls = Object.fromEntries(
   upstreamNames.map((name) => [`${name}Url`, url(`${name.toUpperCase()}_URL`, web)]),
 ) as Record<`${Upstream}Url`, Field<string>>;
@@ -56,8 +67,9 @@ export const fields = {
   apiPrefix,
   trustProxy,
   ...upstreamUrls,
-  /** Where the OAuth provider answers browsers and clients, when it is not the embedded one in identity. */
-  oauthUrl: optionalUrl("OAUTH_URL", web),
+  /** The origin of the OAuth provider's public endpoints, when it is not the embedded one in identity. */
+  oauthUrl,
+  oauthResource,
   /** `off` lifts all limits, for benches and tests. */
   rateLimits: choice("RATE_LIMITS", ["on", "off"] as const, "on"),
   /** Requests a minute per token, and per address on public routes; 0 is no limit. */
@@ -66,6 +78,11 @@ export const fields = {
   rateReveals: integer("RATE_LIMIT_REVEALS", { fallback: 30 }),
   rateBatches: integer("RATE_LIMIT_BATCHES", { fallback: 30 }),
   ratePublic: integer("RATE_LIMIT_PUBLIC", { fallback: 60 }),
+  /** Of OAuth: what a user answers to applications, token requests, and registrations a minute and a day. */
+  rateDecisions: integer("RATE_LIMIT_DECISIONS", { fallback: 30 }),
+  rateTokens: integer("RATE_LIMIT_TOKENS", { fallback: 120 }),
+  rateRegistrations: integer("RATE_LIMIT_REGISTRATIONS", { fallback: 20 }),
+  rateRegistrationsDaily: integer("RATE_LIMIT_REGISTRATIONS_DAILY", { fallback: 200 }),
   /** How many streams a token may have open; 0 is no limit. */
   streamsPerCaller: integer("STREAMS_PER_CALLER", { fallback: 5 }),
   /** How often an open stream sends a comment and its caller is revalidated. */

@@ -16,8 +16,9 @@ import { docsRoutes } from "./docs/docs-routes.ts";
 import { type App, closeApp, createApp } from "./http/app.ts";
 import { startMetrics } from "./http/metrics-port.ts";
 import { createIdempotency } from "./limits/idempotency.ts";
-import { createRateLimiter, type Limits, WINDOW_MS } from "./limits/rate-limiter.ts";
+import { createRateLimiter, type Limits } from "./limits/rate-limiter.ts";
 import { addRateCounts, sweepIdempotent, sweepRateCounts } from "./limits/sql.ts";
+import { type Place, resourceMetadataUrl } from "./oauth/metadata.ts";
 import { registerOauth } from "./oauth/oauth-routes.ts";
 import { pageRoutes } from "./pages/page-routes.ts";
 import { registerRoutes } from "./routing/handle-request.ts";
@@ -43,7 +44,7 @@ export async function start(config: GatewayConfig, log: Logger) {
   invalidateOnEvents(bus, callers, log);
   const limiter = createRateLimiter({
     limits: limitsOf(config),
-    add: (counts) => addRateCounts(pool, counts, WINDOW_MS),
+    add: (counts) => addRateCounts(pool, counts),
     log,
   });
   const unaryClients = forEachUpstream(config, createUnaryClient);
@@ -60,11 +61,14 @@ export async function start(config: GatewayConfig, log: Logger) {
     log,
   });
   const tracing = config.otlpUrl !== undefined;
+  let origin = config.publicOrigin ?? "";
+  const place = () => placeOf(config, origin);
   const app = createApp({
     log,
     trustProxy: config.trustProxy,
     ready: async () => true,
     metrics: config.metricsPort === undefined,
+    resourceMetadata: () => resourceMetadataUrl(place()),
   });
   registerRoutes(app, config.apiPrefix, allRoutes(), {
     auth,
@@ -78,12 +82,11 @@ export async function start(config: GatewayConfig, log: Logger) {
     log,
   });
   const uploads = registerUploads(app, config.deployerUrl, { tracing, log });
-  let origin = config.publicOrigin ?? "";
-  const oauth = registerOauth(app, config.oauthUrl ?? config.identityUrl, {
+  const oauth = registerOauth(app, {
+    providerUrl: config.oauthUrl ?? config.identityUrl,
     identity: backends.client(InternalService, config.identityUrl),
     prefix: config.apiPrefix,
-    origin: () => origin,
-    embedded: config.oauthUrl === undefined,
+    place,
     limiter,
     ...{ tracing, log },
   });
@@ -128,6 +131,11 @@ function findCallerAt(client: ConnectClient, identityUrl: string) {
   };
 }
 
+function placeOf({ apiPrefix, oauthResource, oauthUrl }: GatewayConfig, origin: string): Place {
+  const resource = oauthResource ?? origin + apiPrefix;
+  return { origin, prefix: apiPrefix, resource, embedded: oauthUrl === undefined };
+}
+
 function limitsOf(config: GatewayConfig): Limits {
   const on = config.rateLimits === "on" ? 1 : 0;
   return {
@@ -136,6 +144,10 @@ function limitsOf(config: GatewayConfig): Limits {
     reveals: on * config.rateReveals,
     batches: on * config.rateBatches,
     public: on * config.ratePublic,
+    decisions: on * config.rateDecisions,
+    tokens: on * config.rateTokens,
+    registrations: on * config.rateRegistrations,
+    registrationsDaily: on * config.rateRegistrationsDaily,
   };
 }
 

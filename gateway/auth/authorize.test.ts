@@ -34,17 +34,20 @@ async function token(options: object): Promise<{ id: string; token: string }> {
 
 describe("401", () => {
   test.each([
-    ["no header", undefined],
-    ["another scheme", "Basic b3duZXI6cHc="],
-    ["no token", "Bearer "],
-    ["two tokens", `Bearer ${makeToken("pat")} ${makeToken("pat")}`],
-    ["mistyped check digits", `Bearer berth_pat_${"a".repeat(36)}`],
-    ["a token nobody gave out", `Bearer ${makeToken("pat")}`],
-  ])("%s", async (_, authorization) => {
+    ["no header", undefined, ""],
+    ["another scheme", "Basic b3duZXI6cHc=", ""],
+    ["no token", "Bearer ", ""],
+    ["two tokens", `Bearer ${makeToken("pat")} ${makeToken("pat")}`, "invalid_token"],
+    ["mistyped check digits", `Bearer berth_pat_${"a".repeat(36)}`, "invalid_token"],
+    ["a token nobody gave out", `Bearer ${makeToken("pat")}`, "invalid_token"],
+  ])("%s: with where clients get a token, and whether theirs was wrong", async (_, authorization, error) => {
     const headers: Record<string, string> = authorization === undefined ? {} : { authorization };
     const answer = await one.call("GET", "/me", undefined, { token: "", headers });
     expect(refusalOf(answer)).toBe("401 unauthenticated");
-    expect(answer.headers.get("www-authenticate")).toBe("Bearer");
+    const metadata = `${one.origin}/.well-known/oauth-protected-resource/v1`;
+    expect(answer.headers.get("www-authenticate")).toBe(
+      `Bearer resource_metadata="${metadata}", scope="platform:read"${error && `, error="${error}"`}`,
+    );
   });
 
   test("a public route takes no notice of a token", async () => {

@@ -8,10 +8,16 @@ export type Auth = ReturnType<typeof createAuth>;
 /** A request's caller, its bearer token, and the token's key in the cache. */
 export type Credentials = { caller: CachedCaller; token: string; cacheKey: string };
 
+const isBearer = (header: string | undefined) => /^Bearer /i.test(header ?? "");
+
 const BEARER = /^Bearer +([A-Za-z0-9._~+/=-]+) *$/i;
 
-const unauthenticated = () =>
-  problem(401, "unauthenticated", "The request needs the header Authorization: Bearer with a valid token.");
+const NO_TOKEN = "The request needs the header Authorization: Bearer with a valid token.";
+
+const unauthenticated = () => problem(401, "unauthenticated", NO_TOKEN);
+
+/** The refusal of a token that was sent. */
+const invalidToken = () => problem(401, "unauthenticated", NO_TOKEN, { tokenError: "invalid_token" });
 
 /**
  * Authenticates and authorizes requests. Returns a plain value when the cache decides and a promise when identity
@@ -25,13 +31,13 @@ export function createAuth(options: { callers: CallerCache; isToken: (text: stri
     /** Returns the caller whose token an Authorization header carries: 401 for a missing, malformed or unknown one. */
     identify(header: string | undefined): Credentials | Problem | Promise<Credentials | Problem> {
       const token = header === undefined ? undefined : BEARER.exec(header)?.[1];
-      if (token === undefined) return unauthenticated();
+      if (token === undefined) return isBearer(header) ? invalidToken() : unauthenticated();
       const cacheKey = cacheKeyOf(token);
       const toCredentials = ({ caller }: CacheEntry) =>
-        caller ? { caller, token, cacheKey } : unauthenticated();
+        caller ? { caller, token, cacheKey } : invalidToken();
       const entry = callers.cached(cacheKey);
       if (entry) return toCredentials(entry);
-      if (!isToken(token)) return unauthenticated();
+      if (!isToken(token)) return invalidToken();
       return callers.lookup(cacheKey, token).then(toCredentials, identityUnreachable);
     },
 
@@ -51,7 +57,7 @@ export function createAuth(options: { callers: CallerCache; isToken: (text: stri
       if (!refusal) return caller;
       if (caller.asOf >= arrivedAt) return refusal;
       const decide = ({ caller: fresh }: CacheEntry) =>
-        fresh ? (roleRefusal(route, fresh, accountId) ?? fresh) : unauthenticated();
+        fresh ? (roleRefusal(route, fresh, accountId) ?? fresh) : invalidToken();
       return callers.refresh(cacheKey, token).then(decide, identityUnreachable);
     },
 
@@ -79,5 +85,8 @@ function roleRefusal(route: Route, caller: CachedCaller, accountId: string | und
   if (atLeast(role, route.needs)) return undefined;
   if (!role) return problem(403, "forbidden", "The caller is not a member of this account.");
   const message = `This needs the role ${route.needs} in the account.`;
-  return problem(403, "forbidden", message, { context: { requiredRole: route.needs } });
+  const refusal = problem(403, "forbidden", message, { context: { requiredRole: route.needs } });
+  // A new consent can make a machine an editor, but never an owner.
+  const curable = caller.kind === "machine" && route.needs === "editor";
+  return curable ? { ...refusal, tokenError: "insufficient_scope" } : refusal;
 }

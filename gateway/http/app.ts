@@ -9,6 +9,7 @@ import type { Logger } from "../../services/kit/log.ts";
 import { closeConnectionsOnShutdown } from "../../services/kit/process/graceful-close.ts";
 import { metricsText } from "../../services/kit/telemetry.ts";
 import { sendResponse } from "../routing/exchange.ts";
+import { answerPreflight, preflightOf } from "./cors.ts";
 import { errorEnvelope, internal, type Problem, problem } from "./problem.ts";
 import { requestId } from "./request-id.ts";
 import { errorResponse } from "./response.ts";
@@ -33,6 +34,8 @@ export function createApp(options: {
   ready: () => Promise<boolean>;
   /** Whether /metrics answers here too. */
   metrics: boolean;
+  /** Where the metadata of the API as a protected resource is. */
+  resourceMetadata: () => string;
 }): App {
   const { log } = options;
   const app = fastify({
@@ -55,6 +58,7 @@ export function createApp(options: {
   });
   app.decorateRequest("exchange", undefined);
   app.decorate("stopping", false);
+  app.decorate("resourceMetadata", options.resourceMetadata);
   app.addHook("preClose", async () => {
     app.stopping = true;
   });
@@ -64,17 +68,22 @@ export function createApp(options: {
     done(encoding === "identity" ? null : UNSUPPORTED_ENCODING, body);
   });
 
-  const registered: { methods: string[]; path: RegExp }[] = [];
-  app.addHook("onRoute", ({ method, url }) => {
+  const registered: { methods: string[]; path: RegExp; cors: boolean }[] = [];
+  app.addHook("onRoute", ({ method, url, config }) => {
     const pattern = url.replaceAll(".", "\\.").replace("*", ".*").replaceAll(/:\w+/g, "[^/]+");
     const path = new RegExp(`^${pattern}$`);
-    registered.push({ methods: [method].flat(), path });
+    registered.push({ methods: [method].flat(), path, cors: config?.cors === true });
   });
+  const methodsOf = (routes: typeof registered) =>
+    [...new Set(routes.flatMap(({ methods }) => methods))].sort().join(", ");
   app.setNotFoundHandler((request, reply) => {
     const path = request.raw.url!.split("?")[0]!;
-    const methods = registered.filter((route) => route.path.test(path)).flatMap((route) => route.methods);
-    if (methods.length === 0) refuse(request, reply, problem(404, "not_found", "There is no such endpoint."));
-    else methodNotAllowed(request, reply, [...new Set(methods)].sort().join(", "));
+    const here = registered.filter((route) => route.path.test(path));
+    const wanted = preflightOf(request);
+    const forScripts = here.filter(({ methods, cors }) => cors && wanted && methods.includes(wanted));
+    if (forScripts.length > 0) answerPreflight(request, reply, methodsOf(forScripts));
+    else if (here.length > 0) methodNotAllowed(request, reply, methodsOf(here));
+    else refuse(request, reply, problem(404, "not_found", "There is no such endpoint."));
   });
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const refusal = toProblem(error, request.id);

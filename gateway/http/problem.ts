@@ -1,5 +1,9 @@
 import { fromBinary, type JsonObject } from "@bufbuild/protobuf";
-import { ProblemSchema } from "../../proto/gen/berth/options/v1/options_pb.ts";
+import { Code, ConnectError } from "@connectrpc/connect";
+import {
+  ProblemSchema,
+  type Problem as ServiceProblem,
+} from "../../proto/gen/berth/options/v1/options_pb.ts";
 import { type Detail, sentence } from "../../services/kit/rpc/errors.ts";
 
 /** A refusal: its HTTP status, its code (docs/conventions.md#error-codes) and what the error envelope says. */
@@ -14,7 +18,12 @@ export type Problem = {
   retryAfter?: number;
   /** What failed, for the log alone. */
   cause?: string;
+  /** What is wrong with the bearer token, for WWW-Authenticate. */
+  tokenError?: TokenError;
 };
+
+/** What a client can do something about: get a new token, or one that may more (RFC 6750, section 3.1). */
+export type TokenError = "invalid_token" | "insufficient_scope";
 
 export function isProblem(value: object): value is Problem {
   return "code" in value && "message" in value;
@@ -60,6 +69,7 @@ type ConnectErrorJson = {
 
 // A replica that an upgrade has not reached yet answers a new RPC with `unimplemented`.
 const TEMPORARY = new Set(["unavailable", "deadline_exceeded", "canceled", "unimplemented"]);
+const TEMPORARY_CODES = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.Canceled, Code.Unimplemented]);
 
 /** Returns the refusal in a service's Connect error: 500 internal for one that is not meant for the caller. */
 export function fromConnectError(body: Buffer, requestId: string): Problem {
@@ -73,19 +83,28 @@ export function fromConnectError(body: Buffer, requestId: string): Problem {
   const detail = Array.isArray(error.details)
     ? error.details.find((entry) => entry.type === ProblemSchema.typeName)
     : undefined;
-  if (detail?.value) {
-    const found = fromBinary(ProblemSchema, Buffer.from(detail.value, "base64"));
-    return {
-      status: found.status,
-      code: found.code,
-      message: found.message,
-      details: found.details.map(({ path, reason, message }) => ({ path, reason, message })),
-      context: found.context,
-      retryAfter: typeof found.context?.retryAfter === "number" ? found.context.retryAfter : undefined,
-    };
-  }
+  if (detail?.value) return fromService(fromBinary(ProblemSchema, Buffer.from(detail.value, "base64")));
   if (TEMPORARY.has(String(error.code))) return unavailable();
   return fromDecodeError(String(error.code), String(error.message)) ?? internal(requestId);
+}
+
+/** Returns the refusal in what a typed client of a service threw: 503 when the service did not answer. */
+export function fromClientError(service: string, error: unknown, requestId: string): Problem {
+  if (!(error instanceof ConnectError)) return unreachable(service, error);
+  const [found] = error.findDetails(ProblemSchema);
+  if (found) return fromService(found);
+  return TEMPORARY_CODES.has(error.code) ? unreachable(service, error) : internal(requestId);
+}
+
+function fromService({ status, code, message, details, context }: ServiceProblem): Problem {
+  return {
+    status,
+    code,
+    message,
+    details: details.map(({ path, reason, message }) => ({ path, reason, message })),
+    context,
+    retryAfter: typeof context?.retryAfter === "number" ? context.retryAfter : undefined,
+  };
 }
 
 // The gateway checks shapes itself (json-shape.ts), so that a service hardly ever fails to decode. Its message

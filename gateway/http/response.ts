@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { RateLimitState } from "../limits/rate-limiter.ts";
-import { errorEnvelope, type Problem } from "./problem.ts";
+import { errorEnvelope, type Problem, type TokenError } from "./problem.ts";
+
+const JSON_TYPE = "application/json; charset=utf-8";
 
 /** A response before it is written. */
 export type GatewayResponse = {
@@ -15,6 +17,16 @@ export type GatewayResponse = {
   /** Whether the connection is closed after it. */
   close?: boolean;
   allow?: string;
+  /** The content type of the body; JSON unless given. */
+  type?: string;
+  /** Cache-Control, where it is neither `no-store` nor that of `revalidate`. */
+  cache?: string;
+  /** Further headers: names and values in turn. */
+  more?: string[];
+  /** What is wrong with the bearer token. */
+  tokenError?: TokenError | undefined;
+  /** What WWW-Authenticate says, if it is not about a bearer token; "" for nothing. */
+  challenge?: string;
   /** The code of an error, and what failed if that is known: for the log. */
   code?: string;
   cause?: string | undefined;
@@ -29,6 +41,7 @@ export function errorResponse(refusal: Problem, requestId: string): GatewayRespo
     retryAfter: refusal.retryAfter ?? (temporary ? 1 : undefined),
     code: refusal.code,
     cause: refusal.cause,
+    tokenError: refusal.tokenError,
   };
 }
 
@@ -39,24 +52,26 @@ export function writeResponse(
   response: GatewayResponse,
   rate: RateLimitState | undefined,
 ): void {
-  const { status, body } = response;
+  const { status, body, cache = response.revalidate ? "private, no-cache" : "no-store" } = response;
   const headers: (string | number)[] = [
     "x-request-id",
     requestId,
     "cache-control",
-    response.revalidate ? "private, no-cache" : "no-store",
+    cache,
     "x-content-type-options",
     "nosniff",
   ];
-  if (body) headers.push("content-type", "application/json; charset=utf-8", "content-length", body.length);
+  if (body) headers.push("content-type", response.type ?? JSON_TYPE, "content-length", body.length);
   else if (status !== 204 && status !== 304) headers.push("content-length", 0);
   if (rate) headers.push(...Object.entries(rateLimitHeaders(rate)).flat());
   if (response.etag !== undefined) headers.push("etag", response.etag);
   if (response.retryAfter !== undefined) headers.push("retry-after", response.retryAfter);
   if (response.replayed) headers.push("idempotent-replayed", "true");
-  if (status === 401) headers.push("www-authenticate", "Bearer");
+  const challenge = response.challenge ?? (status === 401 ? "Bearer" : "");
+  if (challenge !== "") headers.push("www-authenticate", challenge);
   if (response.allow !== undefined) headers.push("allow", response.allow);
   if (response.close) headers.push("connection", "close");
+  if (response.more) headers.push(...response.more);
   res.writeHead(status, headers as string[]);
   res.end(body);
 }

@@ -1,9 +1,37 @@
-const SCOPES = ["platform:read", "platform:write", "offline_access"];
+/** Where an installation is, and who its authorization server is. */
+export type Place = {
+  /** The public origin, which is the issuer too. */
+  origin: string;
+  /** The path before all routes of the API. */
+  prefix: string;
+  /** What access tokens are for. */
+  resource: string;
+  /** Whether the provider is the one in identity, rather than one of the operator's. */
+  embedded: boolean;
+};
 
-/** Where an installation is: its public origin, and the prefix of the API. */
-export type Place = { origin: string; prefix: string; embedded: boolean };
+export const RESOURCE_METADATA = "/.well-known/oauth-protected-resource";
 
-/** The metadata of the authorization server (RFC 8414). */
+const SCOPES = ["platform:read", "platform:write"];
+
+/** Returns where the metadata of a resource is: the well-known path comes before the resource's own. */
+export function resourceMetadataUrl({ resource }: Place): string {
+  const { origin, pathname } = new URL(resource);
+  return origin + RESOURCE_METADATA + (pathname === "/" ? "" : pathname);
+}
+
+/** Returns the metadata of the API as a protected resource (RFC 9728). */
+export function resourceMetadata({ origin, resource }: Place) {
+  return {
+    resource,
+    authorization_servers: [origin],
+    bearer_methods_supported: ["header"],
+    scopes_supported: SCOPES,
+    resource_name: "Berth",
+  };
+}
+
+/** Returns the metadata of the authorization server (RFC 8414). */
 export function serverMetadata({ origin, prefix, embedded }: Place) {
   return {
     issuer: origin,
@@ -12,24 +40,29 @@ export function serverMetadata({ origin, prefix, embedded }: Place) {
     revocation_endpoint: `${origin}/oauth2/revoke`,
     jwks_uri: `${origin}/.well-known/jwks.json`,
     registration_endpoint: `${origin}${prefix}/oauth/register`,
-    scopes_supported: SCOPES,
+    scopes_supported: [...SCOPES, "offline_access"],
     response_types_supported: ["code"],
     response_modes_supported: ["query"],
     grant_types_supported: ["authorization_code", "refresh_token"],
     code_challenge_methods_supported: ["S256"],
+    // Every client is public.
     token_endpoint_auth_methods_supported: ["none"],
     revocation_endpoint_auth_methods_supported: ["none"],
+    // Ory Hydra sends no `iss` along with its answers.
     ...(embedded && { authorization_response_iss_parameter_supported: true }),
   };
 }
 
-/** The metadata of the API as a protected resource (RFC 9728). */
-export function resourceMetadata({ origin, prefix }: Place) {
+/**
+ * Returns the same as `serverMetadata`, and what OpenID Connect Discovery requires besides, for clients that look for
+ * it there. No client has the scope `openid`: Berth tells applications nothing about people.
+ */
+export function openidConfiguration(place: Place) {
   return {
-    resource: origin + prefix,
-    authorization_servers: [origin],
-    bearer_methods_supported: ["header"],
-    scopes_supported: SCOPES.slice(0, 2),
-    resource_name: "Berth",
+    ...serverMetadata(place),
+    subject_types_supported: ["public"],
+    id_token_signing_alg_values_supported: [place.embedded ? "ES256" : "RS256"],
+    // Where it is left out, it counts as true.
+    request_uri_parameter_supported: false,
   };
 }

@@ -1,21 +1,27 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Credentials } from "../auth/authorize.ts";
+import { bearerChallenge } from "../http/challenge.ts";
+import { corsLines } from "../http/cors.ts";
 import type { Observed, Observer } from "../http/request-metrics.ts";
 import { drainBody, type GatewayResponse, writeResponse } from "../http/response.ts";
 import type { RateLimitState } from "../limits/rate-limiter.ts";
 import type { Route } from "./routes.ts";
 
-/** What is known of one request while it is answered. */
-export type Exchange = {
-  route: Route;
+/** What is recorded of a request while it is answered. */
+export type Measured = {
   observer: Observer;
   observed: Observed;
+  rate: RateLimitState | undefined;
+};
+
+/** What is known of one request of the API while it is answered. */
+export type Exchange = Measured & {
+  route: Route;
   arrivedAt: number;
   /** The caller, on a route that needs a token; set once the token is identified. */
   credentials: Credentials | undefined;
   /** The signed caller for the service; set once the request is admitted. */
   callerHeader: string;
-  rate: RateLimitState | undefined;
 };
 
 declare module "fastify" {
@@ -23,12 +29,19 @@ declare module "fastify" {
   interface FastifyInstance {
     /** Whether the gateway is being stopped: connections end with their next response. */
     stopping: boolean;
+    /** Where the metadata of the API as a protected resource is. */
+    resourceMetadata: () => string;
   }
   // biome-ignore lint/style/useConsistentTypeDefinitions: an interface is merged with the library's own.
   interface FastifyRequest {
-    /** Undefined where no route was found. */
-    exchange: Exchange | undefined;
+    /** Undefined where no route was found; an `Exchange` on the routes of the API. */
+    exchange: Measured | undefined;
   }
+}
+
+export function beginMeasured(request: FastifyRequest, measure: Observer): Measured {
+  const observed = measure.begin(request.headers.traceparent as string | undefined);
+  return { observer: measure, observed, rate: undefined };
 }
 
 export function beginExchange(request: FastifyRequest, route: Route, measure: Observer): Exchange {
@@ -45,9 +58,13 @@ export function beginExchange(request: FastifyRequest, route: Route, measure: Ob
 
 /** Ends a request: writes its response and records it. */
 export function sendResponse(request: FastifyRequest, reply: FastifyReply, response: GatewayResponse): void {
-  const { exchange } = request;
+  const { exchange, server } = request;
   reply.hijack();
-  if (request.server.stopping) response.close = true;
+  if (server.stopping) response.close = true;
+  if (response.status === 401 || response.tokenError)
+    response.challenge ??= bearerChallenge(server.resourceMetadata(), response.tokenError);
+  const cors = corsLines(request);
+  if (cors) response.more = response.more ? [...response.more, ...cors] : cors;
   if (!reply.raw.headersSent) writeResponse(reply.raw, request.id, response, exchange?.rate);
   if (request.body === undefined && hasBody(request)) drainBody(request.raw);
   exchange?.observer.end(exchange.observed, response, request.id);

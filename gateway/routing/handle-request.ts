@@ -5,11 +5,11 @@ import { signCaller } from "../../services/kit/rpc/caller-token.ts";
 import type { Auth } from "../auth/authorize.ts";
 import type { CallerCache } from "../auth/caller-cache.ts";
 import { clientAddress } from "../http/client-address.ts";
-import { isProblem, type Problem, problem } from "../http/problem.ts";
+import { isProblem, type Problem } from "../http/problem.ts";
 import { observer } from "../http/request-metrics.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import type { Idempotency } from "../limits/idempotency.ts";
-import type { RateLimiter } from "../limits/rate-limiter.ts";
+import { type RateLimiter, tooManyRequests } from "../limits/rate-limiter.ts";
 import type { Streams } from "../streams/sse-bridge.ts";
 import { RESUME_MEMBER, wantsEvents } from "../streams/sse-format.ts";
 import type { createForward, Outbound } from "../upstream/forward.ts";
@@ -49,6 +49,8 @@ export function registerRoutes(
       method: first.method,
       url: prefix + first.pattern,
       bodyLimit: first.maxBody,
+      // A script that was given a token may use it; what needs none is for Berth's own pages.
+      config: { cors: !first.isPublic },
       onRequest: async (request, reply) => {
         const route = events && wantsEvents(request.headers.accept) ? events : first;
         const exchange = beginExchange(request, route, measure);
@@ -57,7 +59,7 @@ export function registerRoutes(
         if (refusal) sendResponse(request, reply, errorResponse(refusal, request.id));
       },
       handler: async (request, reply) => {
-        const response = await respond(request, reply, request.exchange!, deps);
+        const response = await respond(request, reply, request.exchange as Exchange, deps);
         if (response) sendResponse(request, reply, response);
       },
     });
@@ -83,7 +85,8 @@ async function admit(
   const credentials = await deps.auth.identify(request.headers.authorization);
   if (isProblem(credentials)) return credentials;
   exchange.credentials = credentials;
-  const refusal = await limit(exchange, credentials.caller.tokenId, deps);
+  const { userId, tokenId } = credentials.caller;
+  const refusal = await limit(exchange, route.bucket === "decisions" ? userId : tokenId, deps);
   if (refusal) return refusal;
   const accountId = route.needs && (request.params as Params).accountId;
   const caller = await deps.auth.authorize(route, credentials, accountId, exchange.arrivedAt);
@@ -93,11 +96,8 @@ async function admit(
 }
 
 async function limit(exchange: Exchange, subject: string, deps: RequestDeps): Promise<Problem | undefined> {
-  const rate = await deps.limiter.consume(exchange.route.bucket, subject);
-  exchange.rate = rate;
-  if (!rate || rate.allowed) return undefined;
-  const message = `Too many requests: ${rate.limit} a minute are allowed. Try again in ${rate.resetSeconds} s.`;
-  return problem(429, "rate_limited", message, { retryAfter: rate.resetSeconds });
+  exchange.rate = await deps.limiter.consume(exchange.route.bucket, subject);
+  return tooManyRequests(exchange.rate);
 }
 
 /** Returns the response to an admitted request; undefined when a stream was the response. */

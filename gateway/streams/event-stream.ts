@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Gauge } from "prom-client";
 import type { Logger } from "../../services/kit/log.ts";
+import { CORS_HEADERS, corsLines } from "../http/cors.ts";
 import { fromConnectError, type Problem, unreachable } from "../http/problem.ts";
 import { CLIENT_LEFT } from "../http/request-metrics.ts";
 import { errorResponse, type GatewayResponse, rateLimitHeaders } from "../http/response.ts";
@@ -160,6 +161,7 @@ function writeHead(request: FastifyRequest, reply: FastifyReply, { rate }: Excha
     "x-content-type-options": "nosniff",
     "x-accel-buffering": "no",
     ...(rate && rateLimitHeaders(rate)),
+    ...(corsLines(request) && CORS_HEADERS),
   });
   reply.raw.flushHeaders();
 }

@@ -7,6 +7,7 @@ import {
   checked,
   choice,
   integer,
+  oauthResource,
   optionalUrl,
   serviceFields,
 } from "../kit/process/config.ts";
@@ -39,8 +40,7 @@ export const fields = {
   identityProvider: choice("IDENTITY_PROVIDER", ["embedded", "hydra"] as const, "embedded"),
   /** The admin API of Ory Hydra, which is never reachable from outside. */
   hydraAdminUrl: optionalUrl("HYDRA_ADMIN_URL", ["http", "https"]),
-  /** What tokens of OAuth clients are for; the base URL of the API unless set. */
-  oauthResource: optionalUrl("OAUTH_RESOURCE", ["http", "https"]),
+  oauthResource,
   /** How long an access token of the embedded provider is valid. */
   accessTokenSeconds: integer("OAUTH_ACCESS_TOKEN_SECONDS", { fallback: 900, min: 60, max: 3600 }),
 };

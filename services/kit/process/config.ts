@@ -188,6 +188,9 @@ export function isTexts(value: unknown): value is Record<string, string> {
   return isObject(value) && Object.values(value).every((one) => typeof one === "string");
 }
 
+/** What access tokens of OAuth clients are for: the base URL of the API unless set. */
+export const oauthResource = optionalUrl("OAUTH_RESOURCE", ["http", "https"]);
+
 /** The path before all REST routes: "/v1" unless set, "" for "/". */
 export const apiPrefix: Field<string> = {
   name: "API_PREFIX",

@@ -1,0 +1,99 @@
+import * as client from "@modelcontextprotocol/client";
+import * as sdk from "@modelcontextprotocol/sdk/client/auth.js";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createPool } from "../../services/kit/postgres/db.ts";
+import { freePort } from "../../services/kit/process/free-port.ts";
+import { connectApp } from "../../test/support/oauth.ts";
+import { refusalOf } from "../testing/api-client.ts";
+import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
+
+let platform: TestPlatform;
+let origin: string;
+let gateway: Awaited<ReturnType<TestPlatform["gateway"]>>;
+let accountId: string;
+const log: string[] = [];
+
+beforeAll(async () => {
+  const port = await freePort();
+  origin = `http://127.0.0.1:${port}`;
+  platform = await testPlatform({ catalog: { createProject: () => ({}) } }, origin);
+  gateway = await platform.gateway({ PORT: String(port), PUBLIC_ORIGIN: origin }, log);
+  const accounts = await gateway.call("GET", "/accounts");
+  accountId = (accounts.body.data as { id: string }[])[0]!.id;
+});
+
+afterAll(() => platform.stop());
+
+const connect = (role: "reader" | "editor") =>
+  connectApp({ origin, call: gateway.call }, { accountId, role });
+
+test("a machine whose role is too low is told by 403 that an editor's consent would help", async () => {
+  const { accessToken: token } = await connect("reader");
+  const send = (method: string, path: string, body?: object) =>
+    fetch(`${origin}/v1${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+  const refused = await send("POST", `/accounts/${accountId}/projects`, { name: "x" });
+  expect(refused.status).toBe(403);
+  for (const { extractWWWAuthenticateParams: read } of [sdk, client])
+    expect(read(refused)).toMatchObject({
+      error: "insufficient_scope",
+      scope: "platform:write",
+      resourceMetadataUrl: new URL(`${origin}/.well-known/oauth-protected-resource/v1`),
+    });
+  // No consent reaches so far: a client that asked for one would ask for ever.
+  const beyond = [
+    await send("GET", `/accounts/${accountId}/members`),
+    await send("GET", "/accounts/acc_other/projects"),
+    await send("GET", "/me/mcp-grants"),
+  ];
+  expect(beyond.map(({ status }) => status)).toEqual([403, 403, 403]);
+  expect(beyond.map(({ headers }) => headers.has("www-authenticate"))).toEqual([false, false, false]);
+});
+
+test("a user's token with a low role is a plain 403", async () => {
+  const made = await gateway.call("POST", "/me/tokens", { name: "t", roleCap: "reader" });
+  const options = { token: String(made.body.token) };
+  const refused = await gateway.call("POST", `/accounts/${accountId}/projects`, { name: "x" }, options);
+  expect(refusalOf(refused)).toBe("403 forbidden");
+  expect(refused.headers.has("www-authenticate")).toBe(false);
+});
+
+test("grants to a client whose id is a URL are listed as an array, and revoked by the encoded id", async () => {
+  const app = await connect("editor");
+  const clientId = "https://app.example.com:8443/oauth/client.json?v=1&x=ä%2F";
+  const pool = createPool(platform.database.url("identity"));
+  const listed = async () => {
+    const { status, body } = await gateway.call("GET", "/me/mcp-grants");
+    return [status, body] as unknown as [number, { clientId: string }[]];
+  };
+  await pool.query("update oauth_grants set client_id = $1 where client_id = $2", [clientId, app.clientId]);
+  await pool.end();
+  const [status, before] = await listed();
+  expect(status).toBe(200);
+  expect(before.map((grant) => grant.clientId)).toContain(clientId);
+  const path = `/me/mcp-grants/${encodeURIComponent(clientId)}`;
+  expect((await gateway.call("DELETE", path)).status).toBe(204);
+  const [, after] = await listed();
+  expect(after.map((grant) => grant.clientId)).not.toContain(clientId);
+  expect((await gateway.call("DELETE", path)).status).toBe(204);
+});
+
+test("a user without grants has an empty array", async () => {
+  const { body } = await gateway.call("GET", "/me/mcp-grants");
+  for (const { clientId } of body as unknown as { clientId: string }[])
+    await gateway.call("DELETE", `/me/mcp-grants/${encodeURIComponent(clientId)}`);
+  const empty = await gateway.call("GET", "/me/mcp-grants");
+  expect([empty.status, empty.text]).toEqual([200, "[]"]);
+});
+
+test("no line of the log holds a challenge, a code, a verifier or a token", async () => {
+  const app = await connect("reader");
+  await app.refresh();
+  const lines = log.join("");
+  expect(log.length).toBeGreaterThan(10);
+  for (const secret of [app.accessToken, app.refreshToken]) expect(lines).not.toContain(secret);
+  expect(lines).not.toMatch(/verifier|challenge=|code=|state=/);
+});

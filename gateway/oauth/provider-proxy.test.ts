@@ -1,0 +1,209 @@
+import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
+import { connect } from "node:net";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { freePort } from "../../services/kit/process/free-port.ts";
+import { listen } from "../../services/kit/process/server.ts";
+import { refusalOf } from "../testing/api-client.ts";
+import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
+
+const ORIGIN = "https://berth.example.com";
+
+type Asked = { url: string; headers: IncomingMessage["headers"]; body: string };
+
+let platform: TestPlatform;
+let gateway: Awaited<ReturnType<TestPlatform["gateway"]>>;
+/** An OAuth provider of the operator's own. */
+let provider: ReturnType<typeof createServer>;
+let answer: (req: IncomingMessage, res: ServerResponse) => void;
+let asked: Asked[] = [];
+const log: string[] = [];
+
+beforeAll(async () => {
+  platform = await testPlatform();
+  provider = createServer(async (req, res) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of req) chunks.push(chunk);
+    asked.push({ url: req.url!, headers: req.headers, body: Buffer.concat(chunks).toString() });
+    answer(req, res);
+  });
+  const port = await listen(provider, 0, "127.0.0.1");
+  const env = { OAUTH_URL: `http://127.0.0.1:${port}`, PUBLIC_ORIGIN: ORIGIN, TRUST_PROXY: "loopback" };
+  gateway = await platform.gateway(env, log);
+});
+
+afterAll(async () => {
+  await platform.stop();
+  provider.closeAllConnections();
+  provider.close();
+});
+
+const send = (path: string, init: RequestInit = {}) => {
+  asked = [];
+  return fetch(`http://127.0.0.1:${gateway.port}${path}`, { redirect: "manual", ...init });
+};
+
+const form = (fields: Record<string, string>) => ({ method: "POST", body: new URLSearchParams(fields) });
+
+async function refusal(response: Response) {
+  const body = (await response.json()) as { error: { code: string; requestId: string } };
+  expect(body.error.requestId).toBe(response.headers.get("x-request-id"));
+  return `${response.status} ${body.error.code}`;
+}
+
+test("what a client says of host, scheme and address does not reach the provider, nor do the pages' cookies", async () => {
+  answer = (_req, res) =>
+    void res.writeHead(303, { location: "https://berth.example.com/oauth/login" }).end();
+  const headers = [
+    ...["host", "evil.example", "x-forwarded-host", "evil.example", "x-forwarded-proto", "http"],
+    ...["x-forwarded-for", "203.0.113.9", "forwarded", "host=evil.example", "origin", "https://evil.example"],
+    ...["cookie", "berth_session=s1; hydra=1; __Host-berth_session=s2; __Host-berth_form=f"],
+  ];
+  asked = [];
+  const status = await new Promise<number>((resolve) => {
+    const options = { port: gateway.port, path: "http://evil.example/oauth2/auth?client_id=c", headers };
+    httpRequest(options, (res) => resolve(res.resume().statusCode!)).end();
+  });
+  expect(status).toBe(303);
+  const [{ url, headers: got }] = asked as [Asked];
+  expect(url).toBe("/oauth2/auth?client_id=c");
+  expect(got).toMatchObject({
+    host: "berth.example.com",
+    "x-forwarded-host": "berth.example.com",
+    "x-forwarded-proto": "https",
+    "x-forwarded-for": "203.0.113.9",
+    cookie: "hydra=1",
+  });
+  expect(got).not.toHaveProperty("forwarded");
+  expect(got).not.toHaveProperty("origin");
+});
+
+test("redirects and all cookies of the provider pass, and nothing of it is stored", async () => {
+  answer = (_req, res) => {
+    const location = "http://127.0.0.1:3000/callback?code=c&state=s";
+    const headers = {
+      location,
+      "set-cookie": ["a=1; Secure", "b=2"],
+      "cache-control": "public",
+      server: "x",
+    };
+    res.writeHead(302, headers).end();
+  };
+  const back = await send("/oauth2/auth/a%2Fb?verifier=v");
+  expect(asked[0]?.url).toBe("/oauth2/auth/a%2Fb?verifier=v");
+  expect([back.status, back.headers.get("location")]).toEqual([
+    302,
+    "http://127.0.0.1:3000/callback?code=c&state=s",
+  ]);
+  expect(back.headers.getSetCookie()).toEqual(["a=1; Secure", "b=2"]);
+  expect(back.headers.get("cache-control")).toBe("no-store");
+  expect(back.headers.get("referrer-policy")).toBe("no-referrer");
+  expect(back.headers.has("server")).toBe(false);
+  expect(back.headers.get("x-request-id")).toMatch(/^req_/);
+});
+
+test("forms pass as they are, with the client's authentication, and tokens are never stored", async () => {
+  answer = (_req, res) => {
+    const wrong = { "content-type": "application/json", "www-authenticate": "Basic" };
+    res.writeHead(401, { ...wrong, "cache-control": "private" }).end('{"error":"invalid_client"}');
+  };
+  for (const path of ["/oauth2/token", "/oauth2/revoke"]) {
+    const { body } = form({ token: "ä b" });
+    const response = await send(path, { method: "POST", body, headers: { authorization: "Basic YTpi" } });
+    expect(asked[0]?.body).toBe("token=%C3%A4+b");
+    expect(asked[0]?.headers.authorization).toBe("Basic YTpi");
+    expect(asked[0]?.headers["content-type"]).toMatch("application/x-www-form-urlencoded");
+    expect([response.status, await response.json()]).toEqual([401, { error: "invalid_client" }]);
+    expect(response.headers.get("www-authenticate")).toBe("Basic");
+    expect(response.headers.get("cache-control")).toBe("no-store");
+  }
+});
+
+test("a form that is too large, compressed, or sent where only browsers go is refused before the provider", async () => {
+  const large = await send("/oauth2/token", form({ x: "x".repeat(65_536) }));
+  expect(await refusal(large)).toBe("413 payload_too_large");
+  const zipped = { ...form({ x: "x" }), headers: { "content-encoding": "gzip" } };
+  expect(await refusal(await send("/oauth2/token", zipped))).toBe("415 unsupported_media_type");
+  const posted = await send("/oauth2/auth", form({ client_id: "c" }));
+  expect(await refusal(posted)).toBe("405 method_not_allowed");
+  expect(posted.headers.get("allow")).toBe("GET");
+  expect(await refusal(await send("/oauth2/token"))).toBe("405 method_not_allowed");
+  expect(asked).toEqual([]);
+});
+
+test("a form that never arrives whole is 408, and the connection is closed", async () => {
+  const text = await new Promise<string>((resolve) => {
+    let got = "";
+    const socket = connect(gateway.port, "127.0.0.1", () =>
+      socket.write("POST /oauth2/token HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\ngrant"),
+    );
+    socket.on("data", (chunk) => {
+      got += chunk;
+    });
+    socket.on("close", () => resolve(got));
+  });
+  expect(text).toMatch(/^HTTP\/1\.1 408 [\s\S]*"malformed_request"/);
+});
+
+test.each([
+  ["fails", (res: ServerResponse) => void res.writeHead(500).end("a secret sentence"), "it answered 500"],
+  [
+    "breaks off",
+    (res: ServerResponse) => void res.writeHead(200).write("x", () => res.destroy()),
+    "other side closed",
+  ],
+  ["never answers", () => {}, "timeout"],
+  ["never ends its answer", (res: ServerResponse) => void res.writeHead(200).write("x"), "timeout"],
+  ["answers without end", (res: ServerResponse) => void res.end("x".repeat(300_000)), "larger than"],
+])("a provider that %s is 502, with the cause in the log alone", async (_, respond, cause) => {
+  answer = (_req, res) => respond(res);
+  const id = `r-${Math.random()}`;
+  const response = await send("/oauth2/token", { ...form({}), headers: { "x-request-id": id } });
+  const text = await response.clone().text();
+  expect(await refusal(response)).toBe("502 identity_provider_unavailable");
+  expect(text).not.toMatch(/secret|larger|timeout|closed/);
+  const lines = log.filter((line) => line.includes(id)).map((line) => JSON.parse(line));
+  expect(lines).toMatchObject([
+    {
+      level: "warn",
+      method: "POST",
+      route: "/oauth2/token",
+      status: 502,
+      cause: expect.stringContaining(cause),
+    },
+  ]);
+});
+
+test("a provider that is away is 502 at once, here and where identity asks it", async () => {
+  const nowhere = `http://127.0.0.1:${await freePort()}`;
+  const lonely = await platform.gateway({ OAUTH_URL: nowhere }, log);
+  const id = `r-${Math.random()}`;
+  const headers = { "x-request-id": id };
+  const { method, body } = form({});
+  const response = await fetch(`${lonely.origin}/oauth2/token`, { method, body, headers });
+  expect(await refusal(response)).toBe("502 identity_provider_unavailable");
+  expect(log.find((line) => line.includes(id))).toMatch(/"identity provider: [^"]*ECONNREFUSED/);
+  const without = await platform.gateway({ IDENTITY_URL: nowhere });
+  const registering = await without.call("POST", "/oauth/register", {}, { token: "" });
+  expect(refusalOf(registering)).toBe("503 unavailable");
+});
+
+test("metrics count by route; no log line holds a query, a form, a cookie or what came back", async () => {
+  answer = (_req, res) =>
+    void res.writeHead(200, { "set-cookie": "c=marker" }).end('{"access_token":"marker"}');
+  await send("/oauth2/auth?code_challenge=marker&login_verifier=marker", { headers: { cookie: "a=marker" } });
+  await send("/oauth2/auth/marker?verifier=marker");
+  await send("/oauth2/token", form({ code: "marker", code_verifier: "marker" }));
+  await send("/oauth2/revoke", form({ token: "marker" }));
+  answer = (_req, res) => void res.writeHead(503).end();
+  await send("/oauth2/auth?code_challenge=marker");
+  const metrics = await (await send("/metrics")).text();
+  for (const route of ["/oauth2/auth", "/oauth2/auth/:uid", "/oauth2/token", "/oauth2/revoke"])
+    expect(metrics).toContain(`route="${route}",status="200"`);
+  expect(log.filter((line) => line.includes("/oauth2/")).length).toBeGreaterThan(5);
+  expect(log.join("")).not.toContain("marker");
+});
+
+test("a gateway refuses to start with a provider below a path", async () => {
+  const below = platform.gateway({ OAUTH_URL: "http://hydra:4444/oauth" });
+  await expect(below).rejects.toThrow(/OAUTH_URL must be an origin/);
+});

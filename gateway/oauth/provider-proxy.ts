@@ -1,0 +1,176 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { type Dispatcher, Pool } from "undici";
+import { clientNetwork } from "../../services/kit/client-network.ts";
+import { limitBodyTime } from "../http/body-deadline.ts";
+import { clientAddress } from "../http/client-address.ts";
+import { type Problem, problem, unavailable, unreachable } from "../http/problem.ts";
+import { CLIENT_LEFT, observer } from "../http/request-metrics.ts";
+import { errorResponse, type GatewayResponse } from "../http/response.ts";
+import { tooManyRequests } from "../limits/rate-limiter.ts";
+import { beginMeasured, sendResponse } from "../routing/exchange.ts";
+import type { BucketName } from "../routing/routes.ts";
+import type { OauthDeps } from "./oauth-routes.ts";
+
+const MAX_FORM = 64 * 1024;
+const MAX_ANSWER = 256 * 1024;
+/** From the whole request to the whole answer; includes waiting for a connection. */
+const DEADLINE_MS = 10_000;
+const CONNECTIONS = 32;
+
+type Endpoint = { method: "GET" | "POST"; path: string; bucket?: BucketName; cors?: true };
+
+/** What is the provider's on the origin. Pages are the only callers of the first two: no script reads them. */
+const ENDPOINTS: Endpoint[] = [
+  { method: "GET", path: "/oauth2/auth", bucket: "public" },
+  { method: "GET", path: "/oauth2/auth/:uid", bucket: "public" },
+  { method: "POST", path: "/oauth2/token", bucket: "tokens", cors: true },
+  { method: "POST", path: "/oauth2/revoke", bucket: "tokens", cors: true },
+  { method: "GET", path: "/.well-known/jwks.json", cors: true },
+];
+
+// All that passes. Not Origin: a provider would decide about scripts, and here all may (http/cors.ts).
+const REQUEST_HEADERS = ["accept", "authorization", "content-type", "user-agent"];
+const PAGE_COOKIES = /^(__Host-)?berth_(session|form)=/;
+const ANSWER_HEADERS = ["location", "set-cookie", "content-security-policy"];
+
+/**
+ * Registers the endpoints of the OAuth provider. What a client says of its address, or of the host that it called,
+ * does not reach the provider: it makes URLs of these.
+ */
+export function registerProviderProxy(app: FastifyInstance, deps: OauthDeps): { close: () => Promise<void> } {
+  const { limiter, place } = deps;
+  const pool = new Pool(deps.providerUrl, { connections: CONNECTIONS });
+  app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    const form = { parseAs: "buffer", bodyLimit: MAX_FORM } as const;
+    scope.addContentTypeParser("*", form, (_request, body, done) => done(null, body));
+    for (const { method, path, bucket, cors = false } of ENDPOINTS) {
+      const measure = observer(method, path, deps);
+      scope.route({
+        method,
+        url: path,
+        exposeHeadRoute: false,
+        config: { cors },
+        onRequest: async (request, reply) => {
+          const exchange = beginMeasured(request, measure);
+          request.exchange = exchange;
+          if (bucket) exchange.rate = await limiter.consume(bucket, clientNetwork(clientAddress(request)));
+          const refusal = tooManyRequests(exchange.rate) ?? compressed(request);
+          if (refusal) sendResponse(request, reply, errorResponse(refusal, request.id));
+          else if (method === "POST") limitBodyTime(request, reply);
+        },
+        handler: (request, reply) => answer(request, reply, path),
+      });
+    }
+  });
+
+  async function answer(request: FastifyRequest, reply: FastifyReply, path: string): Promise<void> {
+    reply.hijack();
+    const left = new AbortController();
+    const onClose = () => left.abort();
+    reply.raw.once("close", onClose);
+    const response = await ask(request, path, left.signal).catch((error: unknown) =>
+      errorResponse(away(unreachable("identity provider", error).cause), request.id),
+    );
+    reply.raw.off("close", onClose);
+    const { exchange } = request;
+    if (left.signal.aborted) exchange?.observer.end(exchange.observed, CLIENT_LEFT, request.id);
+    else sendResponse(request, reply, response);
+  }
+
+  async function ask(request: FastifyRequest, path: string, left: AbortSignal): Promise<GatewayResponse> {
+    const { method, body } = request;
+    const answered = await pool.request({
+      method: method as "GET" | "POST",
+      path: pathOf(request, path),
+      headers: headersOf(request),
+      body: (body as Buffer | undefined) ?? null,
+      signal: AbortSignal.any([left, AbortSignal.timeout(DEADLINE_MS)]),
+    });
+    const { statusCode: status } = answered;
+    const bytes = await readBounded(answered.body);
+    if (status >= 500) return errorResponse(away(`identity provider: it answered ${status}`), request.id);
+    if (status === 404 && place().embedded) return errorResponse(outdated(), request.id);
+    return toResponse(status, answered.headers, bytes, path);
+  }
+
+  function headersOf(request: FastifyRequest): Record<string, string | string[]> {
+    const { host, protocol } = new URL(place().origin);
+    const headers: Record<string, string | string[]> = {
+      host,
+      "x-forwarded-host": host,
+      "x-forwarded-proto": protocol.slice(0, -1),
+      "x-forwarded-for": clientAddress(request),
+      "x-request-id": request.id,
+    };
+    const traceparent = request.exchange?.observed.traceparent;
+    if (traceparent !== undefined) headers.traceparent = traceparent;
+    for (const name of REQUEST_HEADERS) {
+      const value = request.headers[name];
+      if (value !== undefined) headers[name] = value;
+    }
+    const cookie = cookiesFor(request);
+    if (cookie) headers.cookie = cookie;
+    return headers;
+  }
+
+  return { close: () => pool.close() };
+}
+
+/** Returns the path at the provider: made anew, as a request line may name another host before it. */
+function pathOf({ raw, params }: FastifyRequest, path: string): string {
+  const query = /\?.*$/s.exec(raw.url!)?.[0] ?? "";
+  return path.replace(":uid", () => encodeURIComponent((params as { uid: string }).uid)) + query;
+}
+
+/** Returns the browser's cookies but those of Berth's pages: who holds them is signed in. */
+function cookiesFor({ headers }: FastifyRequest): string | undefined {
+  return headers.cookie
+    ?.split("; ")
+    .filter((cookie) => !PAGE_COOKIES.test(cookie))
+    .join("; ");
+}
+
+async function readBounded(body: Dispatcher.ResponseData["body"]): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    // Leaving the loop destroys the stream, and with it the connection.
+    if (size > MAX_ANSWER) throw new Error(`its answer is larger than ${MAX_ANSWER} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function toResponse(
+  status: number,
+  headers: Dispatcher.ResponseData["headers"],
+  bytes: Buffer,
+  path: string,
+): GatewayResponse {
+  const passed = ANSWER_HEADERS.flatMap((name) => [headers[name] ?? []].flat().flatMap((one) => [name, one]));
+  const isKeys = path.endsWith("/jwks.json");
+  return {
+    status,
+    body: bytes.length > 0 ? bytes : undefined,
+    type: String(headers["content-type"] ?? "text/plain; charset=utf-8"),
+    // Everything else carries codes, tokens, or what leads to them.
+    cache: isKeys ? String(headers["cache-control"] ?? "no-cache") : "no-store",
+    challenge: [headers["www-authenticate"] ?? []].flat().join(", "),
+    more: ["referrer-policy", "no-referrer", ...passed],
+  };
+}
+
+const compressed = ({ headers }: FastifyRequest): Problem | undefined =>
+  (headers["content-encoding"] ?? "identity") === "identity"
+    ? undefined
+    : problem(415, "unsupported_media_type", "The body must be a form that is not compressed.");
+
+/** A replica of identity that an upgrade has not reached yet does not know these paths. */
+const outdated = (): Problem => ({ ...unavailable(), cause: "identity: it does not answer OAuth yet" });
+
+const away = (cause: string | undefined): Problem =>
+  problem(502, "identity_provider_unavailable", "The identity provider does not answer. Try again.", {
+    cause,
+  });
