@@ -91,6 +91,7 @@ export async function start(config: GatewayConfig, log: Logger) {
     ...{ tracing, log },
   });
   const metrics = await startMetrics(config);
+  await pageRoutes(app, { prefix: config.apiPrefix, keys, origin: () => origin, log });
   const address = await listen(app, config);
   origin = address.origin;
   log.info({ baseUrl: address.baseUrl, port: address.port }, "listening");
@@ -153,7 +154,6 @@ function limitsOf(config: GatewayConfig): Limits {
 
 async function listen(app: App, config: GatewayConfig) {
   let origin = config.publicOrigin ?? "";
-  await pageRoutes(app, config.apiPrefix);
   await docsRoutes(app, () => origin + config.apiPrefix, config.apiPrefix);
   await app.listen({ host: config.host, port: config.port });
   const { port } = app.server.address() as AddressInfo;

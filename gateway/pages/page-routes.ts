@@ -1,20 +1,44 @@
+import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { serveFiles } from "../http/static-text.ts";
+import { type PagesDeps, servePages } from "./kit/serve-pages.ts";
+import { consentPages } from "./oauth/consent.ts";
+import { loginPages } from "./oauth/login.ts";
+import { oauthErrorPages } from "./oauth/oauth-error.ts";
+import { connectedApplicationsPages } from "./profile/connected-applications.ts";
+import { invitationsPages } from "./profile/invitations.ts";
+import { passwordPages } from "./profile/password.ts";
+import { profilePages } from "./profile/profile.ts";
+import { sessionsPages } from "./profile/sessions.ts";
+import { signInPages } from "./sign-in/sign-in.ts";
 
-/** Paths on the bare origin, and the files of this folder that they serve. */
-const FILES: Record<string, string> = {
+const PAGES = [
+  ...signInPages,
+  ...loginPages,
+  ...consentPages,
+  ...oauthErrorPages,
+  ...connectedApplicationsPages,
+  ...profilePages,
+  ...passwordPages,
+  ...sessionsPages,
+  ...invitationsPages,
+];
+
+/** Paths on the bare origin, and the files of `links/` that they serve. */
+const LINK_FILES: Record<string, string> = {
   "/invitation": "invitation.html",
   "/password-reset": "password-reset.html",
   "/pages/invitation.js": "invitation.js",
   "/pages/password-reset.js": "password-reset.js",
   "/pages/link.js": "link.js",
-  "/pages/link.css": "link.css",
 };
 
 /**
- * Registers the pages of one-time links. A link's token is in its fragment and so reaches no server
- * (docs/identity.md#invitations).
+ * Registers the pages: those of a browser's session, and those of one-time links, whose token is in the fragment and so
+ * reaches no server (docs/identity.md#invitations).
  */
-export function pageRoutes(app: FastifyInstance, prefix: string): Promise<void> {
-  return serveFiles(app, import.meta.dirname, FILES, prefix);
+export async function pageRoutes(app: FastifyInstance, deps: PagesDeps): Promise<void> {
+  servePages(app, PAGES, deps);
+  await serveFiles(app, join(import.meta.dirname, "links"), LINK_FILES, deps.prefix);
+  await serveFiles(app, import.meta.dirname, { "/pages/pages.css": "pages.css" }, deps.prefix);
 }

@@ -1,6 +1,6 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { accessibilityFaults, chromiumProgram, openBrowser } from "../support/browser.ts";
+import { accessibilityFaults, chromiumProgram, complaintsOf, openBrowser } from "../support/browser.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 if (!chromiumProgram) console.log("Skipped: the reference page in a browser. No Chromium on the PATH.");
@@ -20,13 +20,7 @@ describe.skipIf(!chromiumProgram)("the reference page in a browser", () => {
   async function open(options: { bypassCSP?: boolean; colorScheme?: "dark" | "light" } = {}) {
     const context = await browser.newContext({ ...options, viewport: { width: 1400, height: 1000 } });
     const page = await context.newPage();
-    const complaints: string[] = [];
-    page.on("pageerror", (error) => complaints.push(String(error)));
-    page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
-    page.on("request", (request) => {
-      if (!request.url().startsWith(`${world.origin}/`) && !request.url().startsWith("data:"))
-        complaints.push(request.url());
-    });
+    const complaints = complaintsOf(page, world.origin);
     await page.goto(`${world.origin}/docs`);
     await page.getByRole("heading", { name: "List accounts" }).waitFor();
     return { page, complaints };

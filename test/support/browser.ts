@@ -19,6 +19,18 @@ export const chromiumProgram = (process.env.PATH ?? "")
 export const openBrowser = (): Promise<Browser> =>
   chromium.launch({ executablePath: chromiumProgram!, args: ["--no-sandbox"], timeout: 120_000 });
 
+/** Returns what a page complains about, and what it asks of other hosts, as that happens. */
+export function complaintsOf(page: Page, origin: string): string[] {
+  const complaints: string[] = [];
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(`${origin}/`) && !request.url().startsWith("data:"))
+      complaints.push(request.url());
+  });
+  return complaints;
+}
+
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** Returns axe's violations on a page, as `rule: element`. The page's context needs `bypassCSP`. */

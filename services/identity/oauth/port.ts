@@ -6,8 +6,16 @@ export type ClientView = {
   clientName: string;
   clientUri: string;
   logoUri: string;
+  /** Where the answer goes: the host of http(s), or an application's own scheme, such as `cursor:`. */
   redirectHost: string;
 };
+
+/** Returns the `redirectHost` of a redirect URI, "" for none. What follows another scheme looks like a host, and is none. */
+export function redirectHostOf(uri: string): string {
+  if (!URL.canParse(uri)) return "";
+  const { protocol, host } = new URL(uri);
+  return protocol === "https:" || protocol === "http:" ? host : protocol;
+}
 
 /** A login or consent that a browser waits for. */
 export type AuthorizationRequest = {

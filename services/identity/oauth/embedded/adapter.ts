@@ -2,7 +2,12 @@ import type http from "node:http";
 import { createLocalJWKSet, decodeJwt, type JSONWebKeySet, jwtVerify } from "jose";
 import type Provider from "oidc-provider";
 import type { Interaction } from "oidc-provider";
-import type { AuthorizationRequest, ClientView, IdentityProvider } from "../port.ts";
+import {
+  type AuthorizationRequest,
+  type ClientView,
+  type IdentityProvider,
+  redirectHostOf,
+} from "../port.ts";
 import { scopesOf, WRITE } from "../scopes.ts";
 import { deleteArtifactsOf } from "./artifacts.ts";
 import { loadKeys, type SigningKey } from "./keys.ts";
@@ -132,6 +137,6 @@ async function clientView(provider: Provider, { params }: Interaction): Promise<
   const client = await provider.Client.find(String(params.client_id));
   if (!client) return undefined;
   const { clientId, clientName = clientId, clientUri = "", logoUri = "" } = client;
-  const redirectHost = new URL(String(params.redirect_uri)).host;
+  const redirectHost = redirectHostOf(String(params.redirect_uri));
   return { clientId, clientName, clientUri, logoUri, redirectHost };
 }

@@ -197,7 +197,7 @@ test("a client is shown with pages only, and by its id where it has no name", as
   const client = { client_id: "app", client_name: null, client_uri: "javascript:alert(1)", logo_uri: 7 };
   knows({ client, request_url: `${origin}/oauth2/auth?redirect_uri=cursor://cursor.mcp/callback` });
   expect((await provider.findLogin(CHALLENGE))!.client).toEqual({
-    ...{ clientId: "app", clientName: "app", clientUri: "", logoUri: "", redirectHost: "cursor.mcp" },
+    ...{ clientId: "app", clientName: "app", clientUri: "", logoUri: "", redirectHost: "cursor:" },
   });
 });
 

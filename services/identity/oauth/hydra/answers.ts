@@ -1,5 +1,11 @@
 import { isObject } from "../../../kit/process/config.ts";
-import type { AccessToken, AuthorizationRequest, ClientView, RegistrationRefusal } from "../port.ts";
+import {
+  type AccessToken,
+  type AuthorizationRequest,
+  type ClientView,
+  type RegistrationRefusal,
+  redirectHostOf,
+} from "../port.ts";
 import { sameResource } from "../scopes.ts";
 
 type Body = Record<string, unknown>;
@@ -33,7 +39,7 @@ function toClient(client: unknown, redirectUri: string | null): ClientView {
     clientName: text(said.client_name) || clientId,
     clientUri: webPage(said.client_uri),
     logoUri: webPage(said.logo_uri),
-    redirectHost: parsed(redirectUri ?? texts(said.redirect_uris)[0] ?? "")?.host ?? "",
+    redirectHost: redirectHostOf(redirectUri ?? texts(said.redirect_uris)[0] ?? ""),
   };
 }
 

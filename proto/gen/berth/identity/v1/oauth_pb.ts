@@ -44,7 +44,7 @@ export type OauthClient = Message<"berth.identity.v1.OauthClient"> & {
   logoUri: string;
 
   /**
-   * The host that the browser is sent to with the answer.
+   * The host that the browser is sent to with the answer; of an application's own scheme the scheme, such as `cursor:`.
    *
    * @generated from field: string redirect_host = 5;
    */

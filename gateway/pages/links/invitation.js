@@ -60,7 +60,12 @@ function done() {
   link.href = "/docs";
   link.textContent = "What the API can do";
   docs.append(link);
-  at("done").replaceChildren(how, command, docs);
+  const profile = document.createElement("p");
+  const own = document.createElement("a");
+  own.href = "/profile";
+  own.textContent = "Your profile";
+  profile.append(own);
+  at("done").replaceChildren(profile, how, command, docs);
   at("done").hidden = false;
 }
 

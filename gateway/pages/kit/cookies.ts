@@ -1,0 +1,53 @@
+import { randomBytes } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import { parseToken } from "../../../services/kit/bearer-token.ts";
+
+export type Cookies = ReturnType<typeof cookiesOf>;
+
+/** As long as a request of an application is open. */
+const LOGIN_SECONDS = 600;
+
+const SECRET = /^[A-Za-z0-9_-]{22}$/;
+
+/**
+ * The cookies of the pages: the session's token, before there is one a random secret, and the e-mail of who signed in
+ * to an application last. Over https their names bind
+ * them to this host, and to connections that are encrypted. They mean nothing to the API, whose only transport is Bearer.
+ */
+export function cookiesOf(origin: string) {
+  const secure = origin.startsWith("https:");
+  const prefix = secure ? "__Host-" : "";
+  const attributes = `Path=/; HttpOnly; SameSite=Lax${secure ? "; Secure" : ""}`;
+  const session = `${prefix}berth_session`;
+  const form = `${prefix}berth_form`;
+  const login = `${prefix}berth_login`;
+  return {
+    /** Returns the token of the session's cookie, if it has the shape of one. */
+    session(headers: IncomingHttpHeaders): string | undefined {
+      const token = read(headers, session);
+      return token !== undefined && parseToken(token) === "ses" ? token : undefined;
+    },
+    secret(headers: IncomingHttpHeaders): string | undefined {
+      const secret = read(headers, form);
+      return secret !== undefined && SECRET.test(secret) ? secret : undefined;
+    },
+    newSecret: () => randomBytes(16).toString("base64url"),
+    keepSession(token: string, expiresAt: string): string {
+      const seconds = Math.max(0, Math.floor((Date.parse(expiresAt) - Date.now()) / 1000));
+      return `${session}=${token}; ${attributes}; Max-Age=${seconds}`;
+    },
+    keepSecret: (secret: string) => `${form}=${secret}; ${attributes}`,
+    login(headers: IncomingHttpHeaders): string | undefined {
+      const email = read(headers, login);
+      return email && Buffer.from(email, "base64url").toString();
+    },
+    keepLogin: (email: string) =>
+      `${login}=${Buffer.from(email).toString("base64url")}; ${attributes}; Max-Age=${LOGIN_SECONDS}`,
+    forgetSession: () => `${session}=; ${attributes}; Max-Age=0`,
+  };
+}
+
+function read(headers: IncomingHttpHeaders, name: string): string | undefined {
+  const pair = headers.cookie?.split("; ").find((cookie) => cookie.startsWith(`${name}=`));
+  return pair?.slice(name.length + 1);
+}

@@ -1,0 +1,76 @@
+import { type Html, html } from "../html.ts";
+
+/** What a page shows. */
+export type Page = {
+  title: string;
+  content: Html;
+  /** Whether it is one of the signed-in user's own pages, which lead to each other. */
+  own?: boolean;
+  /** Where the browser goes on by itself. */
+  goesTo?: string;
+};
+
+const OWN_PAGES = {
+  "/profile": "Profile",
+  "/connected-applications": "Applications",
+  "/profile/invitations": "Invitations",
+  "/profile/sessions": "Sessions",
+  "/profile/password": "Password",
+};
+
+/** Returns a whole document; `mark` makes the hidden field that every form carries. */
+export function toDocument(page: Page, path: string, mark?: () => Html): Html {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+${page.goesTo !== undefined && html`<meta http-equiv="refresh" content="0;url=${page.goesTo}">`}
+<title>${page.title} – Berth</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/pages/pages.css">
+</head>
+<body>
+${page.own === true && ownHeader(path, mark?.())}
+<main${page.own === true && html` class="wide"`}>
+${page.own !== true && html`<p class="brand">Berth</p>`}
+<h1>${page.title}</h1>
+${page.content}
+</main>
+</body>
+</html>
+`;
+}
+
+function ownHeader(path: string, hidden: Html | undefined): Html {
+  const link = ([to, name]: [string, string]) =>
+    html`<a href="${to}"${to === path && html` aria-current="page"`}>${name}</a>`;
+  return html`<header>
+<a class="brand" href="/profile">Berth</a>
+<nav aria-label="Your pages">${Object.entries(OWN_PAGES).map(link)}</nav>
+<form method="post" action="/signout">${hidden}<button class="quiet">Sign out</button></form>
+</header>`;
+}
+
+/** Returns an error sentence that assistive technology reads out. */
+export function alert(sentence: string | undefined): Html | undefined {
+  return sentence === undefined ? undefined : html`<p class="error" role="alert">${sentence}</p>`;
+}
+
+/** Returns a sentence that says what was done. */
+export function done(sentence: string | undefined): Html | undefined {
+  return sentence === undefined ? undefined : html`<p class="done" role="status">${sentence}</p>`;
+}
+
+const DAY = new Intl.DateTimeFormat("en-GB", { dateStyle: "long", timeZone: "UTC" });
+const MINUTE = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" });
+
+/** Returns the day of an RFC 3339 time. */
+export function day(time: string): Html {
+  return html`<time datetime="${time}">${DAY.format(new Date(time))}</time>`;
+}
+
+/** Returns an RFC 3339 time to the minute. */
+export function minute(time: string): Html {
+  return html`<time datetime="${time}">${MINUTE.format(new Date(time))} UTC</time>`;
+}

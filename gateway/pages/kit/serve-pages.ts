@@ -1,0 +1,95 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Logger } from "../../../services/kit/log.ts";
+import { internal } from "../../http/problem.ts";
+import { html } from "../html.ts";
+import { ApiRefusal, createApi } from "./api.ts";
+import { createFormMarks } from "./form-mark.ts";
+import { toDocument } from "./layout.ts";
+import { type Opened, openVisit } from "./open-visit.ts";
+import { returnPath, signInAt } from "./return-path.ts";
+import type { Answer, PageRoute } from "./visit.ts";
+
+const MAX_FORM = 64 * 1024;
+
+const HEADERS = {
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy":
+    "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+  "x-frame-options": "DENY",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "cache-control": "no-store",
+};
+
+export type PagesDeps = { prefix: string; keys: Buffer[]; origin: () => string; log: Logger };
+
+/** Registers pages. They are a client of the API, with the session of the browser's cookie (docs/oauth.md#pages). */
+export function servePages(app: FastifyInstance, routes: PageRoute[], deps: PagesDeps): void {
+  const api = createApi(app, deps.prefix);
+  const marks = createFormMarks(deps.keys);
+
+  async function answer(route: PageRoute, { visit, isOwnForm }: Opened, url: string): Promise<Answer> {
+    const back = () => (route.formOn ? route.formOn(visit.fields) : returnPath(url));
+    if (route.needsSession && !visit.signedIn) return { seeOther: signInAt(back()) };
+    if (route.method === "POST" && !isOwnForm(route.needsSession)) return outdatedForm(back());
+    return route.handle(visit).catch((error: unknown) => {
+      if (!(error instanceof ApiRefusal)) throw error;
+      if (error.status !== 401) return refusalPage(error);
+      visit.endSession();
+      return { seeOther: signInAt(back()) };
+    });
+  }
+
+  void app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    const form = "application/x-www-form-urlencoded";
+    scope.addContentTypeParser(form, { parseAs: "buffer", bodyLimit: MAX_FORM }, (_request, body, done) =>
+      done(null, body),
+    );
+    scope.setErrorHandler((error: { statusCode?: number }, request, reply) => {
+      const status = error.statusCode ?? 500;
+      if (status >= 500) deps.log.error({ err: error, requestId: request.id }, "a page failed");
+      const sentence =
+        status >= 500 ? internal(request.id).message : "The form could not be read. Go back and try again.";
+      const page = { title: "Something went wrong", content: html`<p>${sentence}</p>` };
+      void send(request, reply, { page, status });
+    });
+    for (const route of routes)
+      scope.route({
+        method: route.method,
+        url: route.path,
+        handler: async (request, reply) => {
+          const opened = openVisit(request, { api, marks, origin: deps.origin() });
+          return send(request, reply, await answer(route, opened, request.raw.url!), opened);
+        },
+      });
+  });
+}
+
+function send(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  answer: Answer,
+  opened?: Pick<Opened, "visit" | "cookies">,
+): FastifyReply {
+  void reply.headers({ ...HEADERS, "x-request-id": request.id });
+  const path = request.raw.url!.split("?")[0]!;
+  const text = "page" in answer ? toDocument(answer.page, path, opened?.visit.mark).text : "";
+  // Making the page may have needed one more cookie.
+  if (opened && opened.cookies.length > 0) void reply.header("set-cookie", opened.cookies);
+  if ("seeOther" in answer) return reply.code(303).header("location", answer.seeOther).send(text);
+  const { status = 200, retryAfter } = answer;
+  if (retryAfter !== undefined) void reply.header("retry-after", retryAfter);
+  return reply.code(status).send(text);
+}
+
+function outdatedForm(back: string): Answer {
+  const content = html`<p>The form was opened before you signed in or out, or did not come from this site. Nothing was changed.</p>
+<p><a class="button" href="${back}">Open the page again</a></p>`;
+  return { page: { title: "This form is out of date", content }, status: 403 };
+}
+
+function refusalPage({ status, message, retryAfter }: ApiRefusal): Answer {
+  const content = html`<p>${message}</p>`;
+  return { page: { title: "This did not work", content }, status, retryAfter };
+}

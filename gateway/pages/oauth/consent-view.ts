@@ -1,0 +1,87 @@
+import { type Html, html } from "../html.ts";
+import { alert } from "../kit/layout.ts";
+import { type Client, clientCard } from "./client-card.ts";
+
+type Account = { id: string; handle: string; displayName: string; myRole: string; grantableRoles: string[] };
+
+export type ConsentRequest = { client: Client; requestedScope: string[]; accounts: Account[] };
+
+type Consent = {
+  request: ConsentRequest;
+  challenge: string;
+  email: string;
+  /** What the form had, when it is shown again. */
+  chosen: { accountId: string; role: string };
+  sentence: string | undefined;
+  mark: Html;
+};
+
+/** More accounts than this are a list to open. */
+const MAX_RADIOS = 6;
+
+const ROLES: Record<string, { name: string; may: string }> = {
+  reader: {
+    name: "Reader",
+    may: "Sees everything in the account, logs and the values of variables included. Changes nothing.",
+  },
+  editor: {
+    name: "Editor",
+    may: "Also deploys, and creates, changes and deletes projects, services and variables.",
+  },
+};
+
+/** Returns the form with which a user gives a client access, or denies it. */
+export function consentView({ request, challenge, email, chosen, sentence, mark }: Consent): Html {
+  const { client, requestedScope, accounts } = request;
+  const hidden = html`${mark}<input type="hidden" name="consent_challenge" value="${challenge}">`;
+  return html`${clientCard(client, requestedScope)}
+<form method="post" action="/oauth/consent" class="consent">
+${hidden}
+${accounts.length === 0 ? noAccounts : choices(accounts, chosen, sentence)}
+<button name="decision" value="deny" class="secondary" formnovalidate>Deny</button>
+</form>
+<p class="hint">You are signed in as <strong>${email}</strong>. Not you? Deny, <a href="/signin">sign in as yourself</a>, and begin again in the application.</p>`;
+}
+
+const noAccounts = html`<p>You are not a member of any account, so there is nothing to give access to. See whether there is an <a href="/profile/invitations">invitation</a> for you.</p>`;
+
+function choices(accounts: Account[], chosen: Consent["chosen"], sentence: string | undefined): Html {
+  const accountId = accounts.length === 1 ? accounts[0]!.id : chosen.accountId;
+  const grantable = Object.keys(ROLES).filter((role) =>
+    accounts.some(({ grantableRoles }) => grantableRoles.includes(role)),
+  );
+  const role = grantable.includes(chosen.role) ? chosen.role : "reader";
+  return html`${alert(sentence)}
+<fieldset><legend>To which account?</legend>
+${accounts.length > MAX_RADIOS ? accountList(accounts, accountId) : accounts.map((account) => accountRadio(account, accountId))}
+</fieldset>
+<fieldset><legend>As what?</legend>
+${grantable.map((one) => roleRadio(one, role))}
+<p class="hint only-reader">You are a reader of this account, so that is what you can give.</p>
+</fieldset>
+<p class="hint">Members, tokens and billing are out of its reach. You end its access at any time under Connected applications.</p>
+<button name="decision" value="allow">Allow access</button>`;
+}
+
+function accountRadio(account: Account, chosen: string): Html {
+  const { id, handle, displayName, myRole } = account;
+  return html`<label class="choice"><input type="radio" name="account_id" value="${id}" required${onlyReader(account)}${id === chosen && html` checked`}>
+<span><strong>${handle}</strong>${displayName !== handle && html` <bdi class="hint">${displayName}</bdi>`}<small>Your role: ${myRole}</small></span></label>`;
+}
+
+function accountList(accounts: Account[], chosen: string): Html {
+  const option = (account: Account) =>
+    html`<option value="${account.id}"${onlyReader(account)}${account.id === chosen && html` selected`}>${account.handle} (your role: ${account.myRole})</option>`;
+  return html`<label>Account <select name="account_id" required><option value="">Choose one of ${accounts.length}</option>${accounts.map(option)}</select></label>`;
+}
+
+// The style sheet hides the other role while such an account is chosen.
+function onlyReader({ grantableRoles }: Account): Html | false {
+  return !grantableRoles.includes("editor") && html` data-only="reader"`;
+}
+
+function roleRadio(role: string, chosen: string): Html {
+  const { name, may } = ROLES[role]!;
+  return html`<label class="choice ${role}"><input type="radio" name="role" value="${role}" required${role === chosen && html` checked`}>
+<span><strong>${name}</strong><small>${may}</small></span></label>`;
+}

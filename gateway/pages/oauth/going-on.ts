@@ -1,0 +1,34 @@
+import { html } from "../html.ts";
+import { ApiRefusal } from "../kit/api.ts";
+import { signInAt } from "../kit/return-path.ts";
+import { type Answer, type Visit, withRefusal } from "../kit/visit.ts";
+import { signedInUser } from "../sign-in/sign-in.ts";
+
+/**
+ * Returns the page that leads back to the provider. It is no redirect: Chromium holds those that follow a form against
+ * `form-action`, and the application's own address at the end of them is not of this origin.
+ */
+export function goOn(redirectTo: string, title = "One moment"): Answer {
+  const content = html`<p>If nothing happens, <a href="${redirectTo}">go on yourself</a>. When your application has opened, you can close this page.</p>`;
+  return { page: { title, content, goesTo: redirectTo } };
+}
+
+/** Returns the page for a challenge that cannot be answered, here or by this user. Rethrows any other error. */
+export async function challengeRefused(visit: Visit, error: unknown, here: string): Promise<Answer> {
+  if (!(error instanceof ApiRefusal)) throw error;
+  if (error.code === "subject_mismatch") return otherUser(visit, error, here);
+  if (!error.reasons.includes("challenge_expired") && !error.reasons.includes("required")) throw error;
+  const content = html`<p>It was answered already, or it was open for more than ten minutes. Nothing more happens here.</p>
+<p>To connect an application, begin again there.</p>
+<p><a href="/connected-applications">See connected applications</a></p>`;
+  return withRefusal({ title: "This request is over", content }, error);
+}
+
+async function otherUser(visit: Visit, error: ApiRefusal, here: string): Promise<Answer> {
+  const me = await signedInUser(visit);
+  const other = visit.lastLogin === me?.email ? undefined : visit.lastLogin;
+  const content = html`<p>You are signed in as <strong>${me?.email}</strong>. Another user of this browser began to connect the application${other !== undefined && html`, <strong>${other}</strong>`}, and only that user can finish.</p>
+<p><a class="button" href="${signInAt(here)}">Sign in as ${other ?? "the other user"}</a></p>
+<p>To connect it as ${me?.email ?? "yourself"}, begin again in the application.</p>`;
+  return withRefusal({ title: "This request is for another user", content }, error);
+}

@@ -1,0 +1,35 @@
+import { html } from "../html.ts";
+import type { PageRoute } from "../kit/visit.ts";
+
+const SENTENCES: Record<string, string> = {
+  access_denied: "Access was denied.",
+  invalid_client: "The application is not known here. It has to register again.",
+  invalid_redirect_uri: "The application did not register the address that it wants you sent to.",
+  invalid_request: "The request of the application is incomplete, not valid, or over.",
+  invalid_scope: "The application asked for something that Berth does not have.",
+  invalid_target: "The application asked for access to something that is not this Berth.",
+  server_error: "Something went wrong on our side.",
+  temporarily_unavailable: "Berth cannot do this right now.",
+  unsupported_response_type: "The application asks in a way that Berth does not support.",
+};
+
+const CODE = /^[a-z_]{1,40}$/;
+const MAX_TEXT = 300;
+
+/** The provider's errors that an application cannot be told. Anybody can make a link to this page: it repeats little. */
+export const oauthErrorPages: PageRoute[] = [
+  {
+    method: "GET",
+    path: "/oauth/error",
+    needsSession: false,
+    async handle({ query }) {
+      const error = query.get("error") ?? "";
+      const code = CODE.test(error) ? error : "unknown";
+      const said = (query.get("error_description") ?? "").slice(0, MAX_TEXT);
+      const content = html`<p>${SENTENCES[code] ?? "The application cannot be connected like this."}</p>
+<p>Go back to the application. If it is not connected, begin again there; if this happens again, tell those who make it.</p>
+<details><summary>For those who make it</summary><dl><dt>Error</dt><dd><code>${code}</code></dd>${said !== "" && html`<dt>Description</dt><dd><code>${said}</code></dd>`}</dl></details>`;
+      return { page: { title: "This did not work", content }, status: 400 };
+    },
+  },
+];

@@ -1,0 +1,227 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { bringIn } from "../../test/support/door.ts";
+import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
+
+let platform: TestPlatform;
+let gateway: Awaited<ReturnType<TestPlatform["gateway"]>>;
+let user: Awaited<ReturnType<typeof bringIn>>;
+
+beforeAll(async () => {
+  platform = await testPlatform();
+  gateway = await platform.gateway();
+  const { body } = await gateway.call("GET", "/accounts");
+  user = await bringIn(gateway.call, `/accounts/${(body.data as { id: string }[])[0]!.id}`, "reader");
+});
+afterAll(() => platform.stop());
+
+type Sent = { fields?: Record<string, string>; headers?: Record<string, string>; at?: string };
+
+/** A browser without a screen: it keeps cookies and sends the form of the page it saw last. */
+function visitor() {
+  const cookies = new Map<string, string>();
+  let mark = "";
+  const go = async (
+    method: "GET" | "POST",
+    path: string,
+    { fields, headers, at = gateway.origin }: Sent = {},
+  ) => {
+    const cookie = [...cookies].map((pair) => pair.join("=")).join("; ");
+    const response = await fetch(at + path, {
+      method,
+      redirect: "manual",
+      headers: { ...(cookie && { cookie }), ...headers },
+      body: method === "POST" ? new URLSearchParams({ form_mark: mark, ...fields }) : null,
+    });
+    for (const set of response.headers.getSetCookie()) {
+      const [, name, value] = /^([^=]+)=([^;]*)/.exec(set)!;
+      if (value) cookies.set(name!, value);
+      else cookies.delete(name!);
+    }
+    const text = await response.text();
+    mark = /name="form_mark" value="([^"]+)"/.exec(text)?.[1] ?? mark;
+    const { status } = response;
+    return { status, text, headers: response.headers, location: response.headers.get("location") };
+  };
+  const signIn = async (more: Sent = {}) => {
+    await go("GET", "/signin", { at: more.at! });
+    const fields = { email: user.email, password: user.password, ...more.fields };
+    return go("POST", "/signin", { ...more, fields });
+  };
+  return { cookies, go, signIn, mark: () => mark };
+}
+
+test("every page forbids to be stored, framed, scripted, and to name itself to other sites", async () => {
+  const { go, signIn } = visitor();
+  await signIn();
+  const paths = ["/signin", "/oauth/error?error=invalid_request", "/oauth/login?login_challenge=x"];
+  const own = [
+    "/profile",
+    "/profile/password",
+    "/profile/sessions",
+    "/profile/invitations",
+    "/connected-applications",
+  ];
+  for (const path of [...paths, ...own, "/oauth/consent?consent_challenge=x"]) {
+    const { headers, text } = await go("GET", path);
+    expect(headers.get("content-type")).toBe("text/html; charset=utf-8");
+    expect(headers.get("content-security-policy")).toBe(
+      "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    );
+    expect(headers.get("cache-control")).toBe("no-store");
+    expect(headers.get("referrer-policy")).toBe("no-referrer");
+    expect(headers.get("x-frame-options")).toBe("DENY");
+    expect(headers.get("x-request-id")).toMatch(/./);
+    expect(text).not.toMatch(/<script|<style| style=| on\w+=|https?:/);
+  }
+});
+
+test("who is not signed in signs in first, comes back, and never goes to another origin", async () => {
+  const { go, signIn } = visitor();
+  const sent = await go("GET", "/profile/sessions?cursor=x");
+  expect([sent.status, sent.location]).toEqual([303, "/signin?return_to=%2Fprofile%2Fsessions%3Fcursor%3Dx"]);
+  for (const [given, location] of [
+    ["/profile/sessions?cursor=x", "/profile/sessions?cursor=x"],
+    ["//evil.example", "/profile"],
+    ["https://evil.example", "/profile"],
+  ]) {
+    const signedIn = await signIn({ fields: { return_to: given! } });
+    expect([signedIn.status, signedIn.location]).toEqual([303, location]);
+  }
+});
+
+test("a wrong password is a sentence, and the e-mail stays filled in", async () => {
+  const { cookies, signIn } = visitor();
+  const refused = await signIn({ fields: { password: "not-the-password" } });
+  expect(refused.status).toBe(422);
+  expect(refused.text).toContain("The e-mail or the password is wrong.");
+  expect(refused.text).toContain(`value="${user.email}"`);
+  expect(refused.text).not.toContain("not-the-password");
+  expect([...cookies.keys()]).toEqual(["berth_form"]);
+});
+
+test("the cookie is for pages alone: the API does not accept it", async () => {
+  const { cookies, signIn } = visitor();
+  await signIn();
+  const cookie = `berth_session=${cookies.get("berth_session")}`;
+  for (const method of ["GET", "PUT", "DELETE"] as const) {
+    const path = { GET: "/me", PUT: "/me/password", DELETE: "/sessions" }[method];
+    const answer = await gateway.call(method, path, undefined, { token: "", headers: { cookie } });
+    expect(answer.status).toBe(401);
+  }
+});
+
+test("nobody else can send a form: not without its mark, nor with another browser's, nor from another site", async () => {
+  const victim = visitor();
+  await victim.signIn();
+  const attacker = visitor();
+  await attacker.signIn();
+  await attacker.go("GET", "/profile/password");
+  await victim.go("GET", "/profile/password");
+  const change = { current: user.password, new: "somebody-elses-choice" };
+  const forged: Sent[] = [
+    { fields: { ...change, form_mark: "" } },
+    { fields: { ...change, form_mark: attacker.mark() } },
+    { fields: change, headers: { "sec-fetch-site": "cross-site", origin: "https://evil.example" } },
+    { fields: change, headers: { "sec-fetch-site": "same-site" } },
+    { fields: change, headers: { origin: "https://evil.example" } },
+  ];
+  const right = victim.mark();
+  for (const each of forged) {
+    const fields = { form_mark: right, ...each.fields };
+    const answer = await victim.go("POST", "/profile/password", { ...each, fields });
+    expect([answer.status, answer.text.includes("This form is out of date")]).toEqual([403, true]);
+  }
+  const still = await gateway.call(
+    "POST",
+    "/sessions",
+    { email: user.email, password: user.password },
+    { token: "" },
+  );
+  expect(still.status).toBe(201);
+});
+
+test("nobody signs a browser in as somebody else: the sign-in form is protected as well", async () => {
+  const { cookies, go } = visitor();
+  const fields = { email: user.email, password: user.password };
+  expect((await go("POST", "/signin", { fields })).status).toBe(403);
+  const attacker = visitor();
+  await attacker.go("GET", "/signin");
+  await go("GET", "/signin");
+  const planted = await go("POST", "/signin", { fields: { ...fields, form_mark: attacker.mark() } });
+  expect([planted.status, cookies.has("berth_session")]).toEqual([403, false]);
+});
+
+test("signing out ends the session and forgets the cookie; signing in as another ends the one before", async () => {
+  const { cookies, go, signIn } = visitor();
+  await signIn();
+  const first = cookies.get("berth_session")!;
+  await signIn();
+  const second = cookies.get("berth_session")!;
+  const status = async (token: string) => (await gateway.call("GET", "/me", undefined, { token })).status;
+  expect([await status(first), await status(second)]).toEqual([401, 200]);
+  await go("GET", "/profile");
+  const out = await go("POST", "/signout");
+  expect([out.status, out.location]).toEqual([303, "/signin?done=signed-out"]);
+  expect([await status(second), cookies.has("berth_session")]).toEqual([401, false]);
+  expect((await go("GET", "/profile")).status).toBe(303);
+});
+
+test("over https the cookies are bound to the host and to encrypted connections", async () => {
+  const secure = await platform.gateway({ PUBLIC_ORIGIN: "https://berth.example.com" });
+  const { signIn, cookies } = visitor();
+  const signedIn = await signIn({ at: `http://127.0.0.1:${secure.port}` });
+  const [set] = signedIn.headers.getSetCookie();
+  expect(set).toMatch(
+    /^__Host-berth_session=berth_ses_\w{36}; Path=\/; HttpOnly; SameSite=Lax; Secure; Max-Age=60\d{4}$/,
+  );
+  expect([...cookies.keys()]).toEqual(["__Host-berth_form", "__Host-berth_session"]);
+});
+
+test("the limits of the API are those of the pages, by the browser's address", async () => {
+  const limited = await platform.gateway({
+    RATE_LIMITS: "on",
+    RATE_LIMIT_PUBLIC: "3",
+    TRUST_PROXY: "loopback",
+  });
+  const at = `http://127.0.0.1:${limited.port}`;
+  const from = (ip: string) => ({ at, headers: { "x-forwarded-for": ip } });
+  const { signIn } = visitor();
+  const statuses: number[] = [];
+  for (let i = 0; i < 5; i++) statuses.push((await signIn(from("203.0.113.1"))).status);
+  expect(statuses).toEqual([303, 303, 303, 429, 429]);
+  const refused = await signIn(from("203.0.113.1"));
+  expect(refused.headers.get("retry-after")).toMatch(/^\d+$/);
+  expect(refused.text).toContain("Too many requests");
+  expect((await signIn(from("203.0.113.2"))).status).toBe(303);
+});
+
+test("what cannot be read, and what is too long, is refused with a page", async () => {
+  const { go } = visitor();
+  const json = await fetch(`${gateway.origin}/signin`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: "{}",
+  });
+  expect([json.status, json.headers.get("content-type")]).toEqual([415, "text/html; charset=utf-8"]);
+  const long = await go("POST", "/signin", { fields: { email: "x".repeat(70_000) } });
+  expect([long.status, long.text.includes("could not be read")]).toEqual([413, true]);
+});
+
+test("the error page repeats a link's text as text, and only a little of it", async () => {
+  const { go } = visitor();
+  const query = new URLSearchParams({ error: "<b>", error_description: `<script>${"x".repeat(1_000)}` });
+  const { status, text } = await go("GET", `/oauth/error?${query}`);
+  expect(status).toBe(400);
+  expect(text).toContain("<code>unknown</code>");
+  expect(text).toContain("&lt;script&gt;");
+  expect(text.length).toBeLessThan(2_000);
+});
+
+test("while identity is away the pages say so", async () => {
+  const away = await platform.gateway({ IDENTITY_URL: "http://127.0.0.1:1" });
+  const { go, signIn, cookies } = visitor();
+  await signIn();
+  const page = await go("GET", "/profile", { at: `http://127.0.0.1:${away.port}` });
+  expect([page.status, page.text.includes("not available right now")]).toEqual([503, true]);
+  expect(cookies.has("berth_session")).toBe(true);
+});

@@ -1,0 +1,44 @@
+import { html } from "../html.ts";
+import { refusalOf } from "../kit/api.ts";
+import { done, minute } from "../kit/layout.ts";
+import type { PageRoute, Visit } from "../kit/visit.ts";
+import { type List, older } from "./older.ts";
+
+type Session = { id: string; current: boolean; ip?: string; createdAt: string; lastUsedAt: string };
+
+async function sessionsPage(visit: Visit) {
+  const { query } = visit;
+  const { data, page } = await visit.call<List<Session>>("GET", `/me/sessions${older.queryOf(query)}`);
+  const content = html`${done(query.get("done") === "ended" ? "The session has ended." : undefined)}
+<p>Wherever you are signed in. A session that you do not know: end it, and <a href="/profile/password">change your password</a>.</p>
+<ul class="list">${data.map((session) => sessionItem(visit, session))}</ul>
+${older.link("/profile/sessions", page)}`;
+  return { title: "Your sessions", content, own: true };
+}
+
+function sessionItem(visit: Visit, { id, current, ip, createdAt, lastUsedAt }: Session) {
+  const end = html`<form method="post" action="/profile/sessions">${visit.mark()}<input type="hidden" name="session_id" value="${id}"><button class="secondary" aria-label="End the session from ${ip ?? "an unknown address"}">End</button></form>`;
+  return html`<li class="item"><span><strong>${ip ?? "Unknown address"}</strong>${current && html` <span class="badge">this one</span>`}
+<small>Signed in ${minute(createdAt)}, last used ${minute(lastUsedAt)}</small></span>${!current && end}</li>`;
+}
+
+export const sessionsPages: PageRoute[] = [
+  {
+    method: "GET",
+    path: "/profile/sessions",
+    needsSession: true,
+    handle: async (visit) => ({ page: await sessionsPage(visit) }),
+  },
+  {
+    method: "POST",
+    path: "/profile/sessions",
+    needsSession: true,
+    formOn: () => "/profile/sessions",
+    async handle(visit) {
+      const id = visit.fields.get("session_id") ?? "";
+      // One that is not there has ended, which is what was asked for.
+      await refusalOf(visit.call("DELETE", `/me/sessions/${encodeURIComponent(id)}`), "not_found");
+      return { seeOther: "/profile/sessions?done=ended" };
+    },
+  },
+];
