@@ -7,7 +7,7 @@ import { application, listeningProgram } from "./application.ts";
 
 if (!chromiumProgram) console.log("Skipped: the looks of the pages. No Chromium on the PATH.");
 
-/** A folder for pictures of all pages, such as those of docs/oauth.md; none are taken without it. */
+/** A folder for pictures of all pages, such as those of docs/oauth.md#pages; none are taken without it. */
 const PICTURES = process.env.PICTURES;
 
 describe.skipIf(!chromiumProgram)("the looks of the pages", () => {
