@@ -8,6 +8,7 @@ Every process of the platform. A new service is one more entry:
 */}}
 {{- define "berth.processes" -}}
 {{- $v := .Values -}}
+{{- if not $v.oauth }}{{ fail "\n\nThese are the values of an older version, without oauth: upgrade with your values file, or with --reset-then-reuse-values instead of --reuse-values.\n" }}{{ end -}}
 {{- $hydra := eq $v.oauth.provider "hydra" -}}
 - name: gateway
   calls: [identity, variables, deployer]

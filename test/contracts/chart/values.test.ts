@@ -112,6 +112,7 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
       "begin with publicUrl",
     ],
     ["a redirect host beside none", { "oauth.redirectHosts": '["none","a.example"]' }, "none stands alone"],
+    ["what an upgrade has kept of an older version", { oauth: "null" }, "--reset-then-reuse-values"],
     ["a Hydra without address", { "oauth.provider": '"hydra"' }, "oauth.hydra.adminUrl: name the admin API"],
     [
       "a Hydra that nobody asks",
