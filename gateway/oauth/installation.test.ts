@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { createLog } from "../../services/kit/log.ts";
+import { serve } from "../../services/kit/process/server.ts";
+import { testKeys } from "../../services/kit/testing/testing.ts";
 import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
 
 const origin = "https://berth.example.com";
@@ -40,4 +43,31 @@ test("behind an ingress that ends TLS, every address is https and every cookie S
   const cookies = begun.headers.getSetCookie();
   expect(cookies.length).toBeGreaterThan(0);
   for (const cookie of cookies) expect(cookie).toMatch(/; secure/i);
+});
+
+test("what a replica of identity that an upgrade has not reached does not know is 503, to be tried again", async () => {
+  const old = await serve({
+    ...{ host: "127.0.0.1", port: 0, grpcPort: 0, keys: testKeys, log: createLog("test", "silent") },
+    ready: async () => true,
+    routes: () => {},
+  });
+  const before = await platform.gateway({ IDENTITY_URL: `http://127.0.0.1:${old.port}` });
+  const asked = (path: string, init?: RequestInit) =>
+    fetch(`http://127.0.0.1:${before.port}${path}`, { redirect: "manual", ...init });
+  const json = { "content-type": "application/json" };
+  const answers = await Promise.all([
+    asked("/v1/oauth/login-request?challenge=c"),
+    asked("/v1/oauth/register", {
+      method: "POST",
+      headers: json,
+      body: '{"redirect_uris":["http://localhost"]}',
+    }),
+    asked("/oauth2/auth?client_id=c"),
+    asked("/oauth2/token", { method: "POST", body: new URLSearchParams({ grant_type: "refresh_token" }) }),
+    asked("/.well-known/jwks.json"),
+  ]);
+  const retryAfter = (answer: Response) => answer.headers.get("retry-after");
+  expect(answers.map((answer) => [answer.status, retryAfter(answer)])).toEqual(answers.map(() => [503, "1"]));
+  await before.stop();
+  await old.stop();
 });
