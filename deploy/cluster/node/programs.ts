@@ -27,8 +27,12 @@ const helmStamps = [
   "helm.sh/helm/v3/internal/version.version=v3.21.4",
 ];
 
-/** Programs by the folder of their module under `go/`, the slowest to build first; `tool`: one that the module names. */
+/**
+ * Programs by the folder of their module under `go/`, the slowest to build first, after the one that `npm test` waits
+ * for; `tool`: one that the module names.
+ */
 const modules = {
+  hydra: { tool: true },
   kubernetes: { stamps: kubernetesStamps },
   helm: { stamps: helmStamps, tool: true },
   versitygw: { tool: true },
@@ -56,17 +60,21 @@ export async function programPath(name: Program): Promise<string> {
   return join(folders.programs, `${name}-${hash.digest("hex").slice(0, 16)}`);
 }
 
-/** Builds the missing programs one after another: each build uses all cores. */
-export async function buildPrograms(names: readonly Program[] = programs): Promise<void> {
-  await withLock(folders.programs, async () => {
-    for (const name of names) {
-      const path = await programPath(name);
-      if (!existsSync(path)) await timed(`Built ${name}`, () => build(name, path));
-    }
-  });
+/** Builds the missing programs one after another: each build uses all cores. Another process may build others. */
+export async function buildPrograms(
+  names: readonly Program[] = programs,
+  options: { signal?: AbortSignal } = {},
+): Promise<void> {
+  for (const name of names) {
+    const path = await programPath(name);
+    if (existsSync(path)) continue;
+    await withLock(join(folders.programs, "locks", name), async () => {
+      if (!existsSync(path)) await timed(`Built ${name}`, () => build(name, path, options));
+    });
+  }
 }
 
-async function build(name: Program, path: string): Promise<void> {
+async function build(name: Program, path: string, options: { signal?: AbortSignal }): Promise<void> {
   const module: Module = modules[name];
   const unfinished = `${path}.${process.pid}`;
   // The tool itself names its file, so it is built into a folder.
@@ -74,10 +82,9 @@ async function build(name: Program, path: string): Promise<void> {
   const env = { ...process.env, CGO_ENABLED: "0", GOFLAGS: "", GOTOOLCHAIN: "local", GOWORK: "off" };
   try {
     const target = module.tool ? "tool" : ".";
-    await run("go", ["build", ...flags, "-ldflags", linked(module), "-o", output, target], {
-      cwd: join(sources, name),
-      env,
-    });
+    // Whatever else runs meanwhile goes first.
+    const command = ["-n", "15", "go", "build", ...flags, "-ldflags", linked(module), "-o", output, target];
+    await run("nice", command, { cwd: join(sources, name), env, ...options });
     const built = module.tool ? join(unfinished, (await readdir(unfinished))[0]!) : unfinished;
     await rename(built, path);
   } finally {

@@ -1,8 +1,8 @@
 import type { Logger } from "../../../kit/log.ts";
-import type { AuthorizationRequest, ClientDocument, IdentityProvider } from "../port.ts";
-import { OFFLINE, READ, sameResource, scopesOf, WRITE } from "../scopes.ts";
-import { createAdminApi } from "./admin-api.ts";
-import { toAccessToken, toRedirect, toRefusal, toRequest } from "./answers.ts";
+import type { ClientDocument, IdentityProvider } from "../port.ts";
+import { OFFLINE, READ, scopesOf, WRITE } from "../scopes.ts";
+import { type Answer, createAdminApi } from "./admin-api.ts";
+import { faultOf, toAccessToken, toRedirect, toRefusal, toRequest } from "./answers.ts";
 
 export type HydraOptions = {
   log: Logger;
@@ -28,8 +28,10 @@ export function createHydra(options: HydraOptions): IdentityProvider {
   const { origin, resource, now } = options;
   const admin = createAdminApi({ url: options.adminUrl, log: options.log });
   const settings = () => ({ resource, now: now() });
+  const request = (body: Answer["body"]) => toRequest(body, settings());
 
-  async function find(kind: Kind, challenge: string): Promise<AuthorizationRequest | undefined> {
+  /** Returns what is read of the request that a challenge is for; undefined when the challenge is over. */
+  async function find<T>(kind: Kind, challenge: string, read: (body: Answer["body"]) => T) {
     const call = {
       method: "GET" as const,
       path: `/oauth2/auth/requests/${kind}`,
@@ -37,7 +39,7 @@ export function createHydra(options: HydraOptions): IdentityProvider {
       // Of this request only the challenge can be bad.
       expect: [200, 400, ...ENDED],
     };
-    return admin(call, ({ status, body }) => (status === 200 ? toRequest(body, settings()) : undefined));
+    return admin(call, ({ status, body }) => (status === 200 ? read(body) : undefined));
   }
 
   async function answer(kind: Kind, verdict: "accept" | "reject", challenge: string, json: object) {
@@ -52,23 +54,20 @@ export function createHydra(options: HydraOptions): IdentityProvider {
   }
 
   return {
-    findLogin: (challenge) => find("login", challenge),
+    findLogin: (challenge) => find("login", challenge, request),
     async acceptLogin(challenge, { userId }) {
-      const found = await find("login", challenge);
+      const found = await find("login", challenge, (body) => ({
+        ...request(body),
+        fault: faultOf(body, resource),
+      }));
       // For another user than the one it expects, Hydra would begin anew without a word.
       if (!found || (found.subject !== undefined && found.subject !== userId)) return undefined;
-      // Hydra lets every `resource` pass (RFC 8707, section 2).
-      if (!found.requestedAudience.every((one) => sameResource(one, resource))) {
-        const error_description = `The resource has to be ${resource}`;
-        return answer("login", "reject", challenge, {
-          ...{ error: "invalid_target", error_description, status_code: 400 },
-        });
-      }
+      if (found.fault) return answer("login", "reject", challenge, { ...found.fault, status_code: 400 });
       return answer("login", "accept", challenge, { subject: userId, remember: false });
     },
-    findConsent: (challenge) => find("consent", challenge),
+    findConsent: (challenge) => find("consent", challenge, request),
     async acceptConsent(challenge, { grant }) {
-      const found = await find("consent", challenge);
+      const found = await find("consent", challenge, request);
       if (!found || found.subject !== grant.userId) return undefined;
       const { id: grant_id, accountId: account_id, role } = grant;
       const scopes = scopesOf(role).filter((one) => one === READ || found.requestedScope.includes(one));

@@ -18,9 +18,7 @@ const CHALLENGE_MS = 24 * 3600_000;
  * the URL of the request. Throws when the answer is not one of Hydra's.
  */
 export function toRequest(body: Body, given: { resource: string; now: number }): AuthorizationRequest {
-  const url = parsed(text(body.request_url));
-  if (!url) throw new Error("a request without its URL");
-  const audience = [...url.searchParams.getAll("resource"), ...texts(body.requested_access_token_audience)];
+  const { url, audience } = askedBy(body);
   return {
     client: toClient(body.client, url.searchParams.get("redirect_uri")),
     requestedScope: texts(body.requested_scope),
@@ -28,6 +26,31 @@ export function toRequest(body: Body, given: { resource: string; now: number }):
     subject: text(body.subject) || undefined,
     expiresAt: new Date(given.now + CHALLENGE_MS),
   };
+}
+
+/**
+ * Returns the error of a request that Hydra lets pass: for another resource than `resource` (RFC 8707, section 2), or
+ * without PKCE, which Hydra looks for after the consent, if it is set to.
+ */
+export function faultOf(
+  body: Body,
+  resource: string,
+): { error: string; error_description: string } | undefined {
+  const { url, audience } = askedBy(body);
+  if (!audience.every((one) => sameResource(one, resource)))
+    return { error: "invalid_target", error_description: `The resource has to be ${resource}` };
+  const { code_challenge: challenge, code_challenge_method: method } = Object.fromEntries(url.searchParams);
+  if (!challenge || method !== "S256")
+    return { error: "invalid_request", error_description: "PKCE is required, with the method S256" };
+  return undefined;
+}
+
+/** The URL of an authorization request, and the resources it is for. */
+function askedBy(body: Body) {
+  const url = parsed(text(body.request_url));
+  if (!url) throw new Error("a request without its URL");
+  const audience = [...url.searchParams.getAll("resource"), ...texts(body.requested_access_token_audience)];
+  return { url, audience };
 }
 
 function toClient(client: unknown, redirectUri: string | null): ClientView {

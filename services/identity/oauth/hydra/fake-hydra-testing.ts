@@ -47,6 +47,8 @@ export function hydraRequest(origin: string, more: Record<string, unknown> = {})
     client_id: "app",
     redirect_uri: "http://127.0.0.1:3000/callback",
     resource: `${origin}/v1`,
+    code_challenge: "c",
+    code_challenge_method: "S256",
   };
   return {
     challenge: "the-challenge",
