@@ -56,7 +56,7 @@ test("what a client says of host, scheme and address does not reach the provider
   const headers = [
     ...["host", "evil.example", "x-forwarded-host", "evil.example", "x-forwarded-proto", "http"],
     ...["x-forwarded-for", "203.0.113.9", "forwarded", "host=evil.example", "origin", "https://evil.example"],
-    ...["cookie", "berth_session=s1; hydra=1; __Host-berth_session=s2; __Host-berth_form=f"],
+    ...["cookie", "berth_session=s1; hydra=1; __Host-berth_session=s2; __Host-berth_form=f; berth_login=e"],
   ];
   asked = [];
   const status = await new Promise<number>((resolve) => {

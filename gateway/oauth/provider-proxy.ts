@@ -30,7 +30,7 @@ const ENDPOINTS: Endpoint[] = [
 
 // All that passes. Not Origin: a provider would decide about scripts, and here all may (http/cors.ts).
 const REQUEST_HEADERS = ["accept", "authorization", "content-type", "user-agent"];
-const PAGE_COOKIES = /^(__Host-)?berth_(session|form)=/;
+const PAGE_COOKIES = /^(__Host-)?berth_(session|form|login)=/;
 const ANSWER_HEADERS = ["location", "set-cookie", "content-security-policy"];
 
 /**
