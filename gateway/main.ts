@@ -132,9 +132,11 @@ function findCallerAt(client: ConnectClient, identityUrl: string) {
   };
 }
 
-function placeOf({ apiPrefix, oauthResource, oauthUrl }: GatewayConfig, origin: string): Place {
-  const resource = oauthResource ?? origin + apiPrefix;
-  return { origin, prefix: apiPrefix, resource, embedded: oauthUrl === undefined };
+function placeOf(config: GatewayConfig, origin: string): Place {
+  const { apiPrefix: prefix, oauthResource, oauthUrl, clientIdMetadata } = config;
+  const embedded = oauthUrl === undefined;
+  const documents = embedded && clientIdMetadata === "on";
+  return { origin, prefix, resource: oauthResource ?? origin + prefix, embedded, documents };
 }
 
 function limitsOf(config: GatewayConfig): Limits {

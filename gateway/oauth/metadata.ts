@@ -8,6 +8,8 @@ export type Place = {
   resource: string;
   /** Whether the provider is the one in identity, rather than one of the operator's. */
   embedded: boolean;
+  /** Whether the provider knows clients by documents that describe them. */
+  documents: boolean;
 };
 
 export const RESOURCE_METADATA = "/.well-known/oauth-protected-resource";
@@ -32,7 +34,7 @@ export function resourceMetadata({ origin, resource }: Place) {
 }
 
 /** Returns the metadata of the authorization server (RFC 8414). */
-export function serverMetadata({ origin, prefix, embedded }: Place) {
+export function serverMetadata({ origin, prefix, embedded, documents }: Place) {
   return {
     issuer: origin,
     authorization_endpoint: `${origin}/oauth2/auth`,
@@ -50,6 +52,7 @@ export function serverMetadata({ origin, prefix, embedded }: Place) {
     revocation_endpoint_auth_methods_supported: ["none"],
     // Ory Hydra sends no `iss` along with its answers.
     ...(embedded && { authorization_response_iss_parameter_supported: true }),
+    ...(documents && { client_id_metadata_document_supported: true }),
   };
 }
 

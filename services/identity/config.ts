@@ -6,15 +6,29 @@ import {
   type ConfigOf,
   checked,
   choice,
+  type Field,
   integer,
   oauthResource,
   optionalUrl,
   serviceFields,
 } from "../kit/process/config.ts";
+import { isHostName } from "./oauth/registration/host-names.ts";
 import { isWeak } from "./passwords/passwords.ts";
 
 /** The first owner of the installation, as configured. */
 export type FirstOwner = { email: string; password?: string | undefined; token?: string | undefined };
+
+/** The hosts to which redirect URIs of https may lead, `*.` for all below one; any host unless set, none by `none`. */
+const redirectHosts: Field<string[] | undefined> = {
+  name: "OAUTH_REDIRECT_HOSTS",
+  parse: (value) => {
+    if (value === undefined || value === "none") return value && [];
+    const hosts = value.split(",").map((host) => host.trim());
+    if (!hosts.every((host) => isHostName(host.replace(/^\*\./, ""))))
+      throw new Error("must be none, or host names such as app.example.com,*.example.com");
+    return hosts;
+  },
+};
 
 export const fields = {
   ...serviceFields,
@@ -43,6 +57,11 @@ export const fields = {
   oauthResource,
   /** How long an access token of the embedded provider is valid. */
   accessTokenSeconds: integer("OAUTH_ACCESS_TOKEN_SECONDS", { fallback: 900, min: 60, max: 3600 }),
+  /** Whether clients may register redirect URIs of a scheme of their own, such as cursor:. */
+  customSchemes: choice("OAUTH_ALLOW_CUSTOM_SCHEMES", ["on", "off"] as const, "on"),
+  redirectHosts,
+  /** Whether a client may be known by the URL of a document that describes it. */
+  clientIdMetadata: choice("OAUTH_CLIENT_ID_METADATA", ["on", "off"] as const, "on"),
 };
 
 export type Config = ConfigOf<typeof fields>;
@@ -77,6 +96,11 @@ export function oauthSettings(config: Config) {
     );
   const resource = config.oauthResource ?? origin + config.apiPrefix;
   return { origin, resource, accessTokenSeconds, adminUrl };
+}
+
+/** Returns what clients may register. */
+export function redirectRules(config: Config) {
+  return { customSchemes: config.customSchemes === "on", hosts: config.redirectHosts };
 }
 
 /** Returns where links lead, and how mail is sent if it is. Throws ConfigError when links in mails would lead nowhere. */

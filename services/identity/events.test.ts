@@ -3,6 +3,7 @@ import { AckPolicy, DeliverPolicy } from "@nats-io/jetstream";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   AccountCreatedSchema,
+  ClientRegisteredSchema,
   MemberAddedSchema,
   MemberRemovedSchema,
   MemberRoleChangedSchema,
@@ -17,6 +18,7 @@ import { startIdentity, type TestIdentity } from "./testing.ts";
 
 const schemas: DescMessage[] = [
   AccountCreatedSchema,
+  ClientRegisteredSchema,
   MemberAddedSchema,
   MemberRemovedSchema,
   MemberRoleChangedSchema,
@@ -108,5 +110,14 @@ test("a token that is revoked and a session that ends tell the gateways to forge
   ]);
   expect(await about(caller.tokenId!, 1)).toEqual([
     { subject: "TokenRevoked.none", event: { userId, tokenId: caller.tokenId } },
+  ]);
+});
+
+test("an OAuth client that registers is announced, in no account", async () => {
+  const metadata = Buffer.from('{"client_name": "An app", "redirect_uris": ["http://localhost/"]}');
+  const { result } = await it.gateway.registerClient({ metadata, ip: "203.0.113.7" });
+  const { client_id: clientId } = JSON.parse(result.value as string);
+  expect(await about(clientId, 1)).toEqual([
+    { subject: "ClientRegistered.none", event: { clientId, clientName: "An app" } },
   ]);
 });

@@ -11,7 +11,7 @@ import { startService } from "../kit/process/service.ts";
 import { accountService } from "./accounts/account-service.ts";
 import { auditHandlers } from "./audit/audit-handlers.ts";
 import { bootstrap } from "./bootstrap/bootstrap.ts";
-import { type Config, fields, firstOwnerOf, linkSettings, oauthSettings } from "./config.ts";
+import { type Config, fields, firstOwnerOf, linkSettings, oauthSettings, redirectRules } from "./config.ts";
 import { invitationService } from "./invitations/invitation-service.ts";
 import { createLinks } from "./mail/links.ts";
 import { createMailContents } from "./mail/mail-contents.ts";
@@ -20,7 +20,11 @@ import { revokedAtProvider } from "./oauth/grants.ts";
 import { guarded } from "./oauth/guarded.ts";
 import { createHydra } from "./oauth/hydra/adapter.ts";
 import { oauthService } from "./oauth/oauth-service.ts";
+import { MAX_METADATA } from "./oauth/registration/client-metadata.ts";
+import { clientDocuments } from "./oauth/registration/documents/client-documents.ts";
+import { documentFetcher } from "./oauth/registration/documents/fetch-document.ts";
 import { clientRegistration } from "./oauth/registration/register.ts";
+import { sweepClients } from "./oauth/registration/sweep-clients.ts";
 import { passwordService } from "./passwords/password-service.ts";
 import { createPasswordCheck } from "./passwords/passwords.ts";
 import { sessionService } from "./sign-in/session-service.ts";
@@ -32,9 +36,14 @@ const RENEW_KEYS_MS = 60_000;
 
 /**
  * Starts identity: database first (tried for a minute), then the first owner, then the server. `now`
- * is the clock of expiry, in milliseconds.
+ * is the clock of expiry, in milliseconds, and `fetchDocument` reads client id metadata documents.
  */
-export async function start(config: Config, log: Logger, now: () => number = Date.now) {
+export async function start(
+  config: Config,
+  log: Logger,
+  now: () => number = Date.now,
+  fetchDocument = documentFetcher({ maxBytes: MAX_METADATA }),
+) {
   const owner = firstOwnerOf(config);
   const { mail, origin } = linkSettings(config);
   const { adminUrl, ...settings } = oauthSettings(config);
@@ -45,11 +54,16 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
     const links = createLinks(config.internalKeys, origin);
     const mails = mail !== undefined;
     const oauth = { ...settings, pool, log, now };
+    const rules = redirectRules(config);
+    const documents =
+      config.clientIdMetadata === "on" ? clientDocuments({ pool, rules, now, fetchDocument }) : undefined;
     const grantEnded = revokedAtProvider({ pool, now });
     const secrets = config.internalKeys;
-    const embedded = adminUrl ? undefined : await createEmbedded({ ...oauth, secrets, grantEnded });
+    const embedded = adminUrl
+      ? undefined
+      : await createEmbedded({ ...oauth, secrets, documents, grantEnded });
     const provider = guarded(embedded ?? createHydra({ ...oauth, adminUrl: adminUrl! }));
-    const register = clientRegistration({ pool, provider, now });
+    const register = clientRegistration({ pool, provider, rules, now });
     return {
       routes(router) {
         router.service(AccountService, accountService({ pool, cursors, now }));
@@ -62,9 +76,13 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       ...(embedded && { other: embedded.handle }),
       consumers: [{ name: "identity-audit", from: "*", handlers: auditHandlers }],
       background() {
+        const sweepAll = async (at: Date) => {
+          await sweep(pool, at);
+          await sweepClients({ pool, provider }, at);
+        };
         const compose = createMailContents({ pool, links, now });
         const mailer = mail && startMailer({ pool, log, settings: mail, compose });
-        const sweeps = every(SWEEP_MS, () => sweep(pool, new Date(now())), {
+        const sweeps = every(SWEEP_MS, () => sweepAll(new Date(now())), {
           failed: (error) => log.warn({ err: error }, "sweep failed"),
         });
         const renewal = every(RENEW_KEYS_MS, async () => embedded?.renewKeys(), {

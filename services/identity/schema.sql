@@ -125,9 +125,11 @@ table oauth_clients
   registered_at timestamp with time zone not null
   authorized_at timestamp with time zone
   last_used_at timestamp with time zone not null
+  deleted_at timestamp with time zone
   constraint oauth_clients_pkey PRIMARY KEY (id)
-  CREATE INDEX oauth_clients_idle ON oauth_clients USING btree (last_used_at) WHERE (authorized_at IS NOT NULL)
-  CREATE INDEX oauth_clients_unauthorized ON oauth_clients USING btree (registered_at) WHERE (authorized_at IS NULL)
+  CREATE INDEX oauth_clients_deleted ON oauth_clients USING btree (deleted_at) WHERE (deleted_at IS NOT NULL)
+  CREATE INDEX oauth_clients_idle ON oauth_clients USING btree (last_used_at) WHERE ((authorized_at IS NOT NULL) AND (deleted_at IS NULL))
+  CREATE INDEX oauth_clients_unauthorized ON oauth_clients USING btree (registered_at, id) WHERE ((authorized_at IS NULL) AND (deleted_at IS NULL))
 table oauth_grants
   id text not null
   user_id text not null

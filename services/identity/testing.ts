@@ -12,6 +12,7 @@ import { type Caller, capped, type RoleName } from "../kit/rpc/caller-token.ts";
 import { clientAs, testDatabase, testKeys } from "../kit/testing/testing.ts";
 import { fields } from "./config.ts";
 import { start } from "./main.ts";
+import type { FetchDocument } from "./oauth/registration/documents/fetch-document.ts";
 
 export const OWNER_PASSWORD = "the-owner's-password";
 
@@ -27,10 +28,10 @@ export function testEnv(databaseUrl: string, natsUrl: string, more: Record<strin
 }
 
 /**
- * Identity on a database and a NATS of its own, with a first owner, and a clock that tests set. Callers are
+ * Identity on a database and a NATS of its own, with a first owner, and a clock that tests set; `fetchDocument` is the web that clients' documents are on. Callers are
  * made as a gateway makes them: from what identity says about their token.
  */
-export async function startIdentity(more: Record<string, string> = {}) {
+export async function startIdentity(more: Record<string, string> = {}, fetchDocument?: FetchDocument) {
   const [database, nats] = await Promise.all([testDatabase(["identity"]), testNats()]);
   const clock = { ms: Date.now() };
   const ownerToken = makeToken("pat");
@@ -41,7 +42,7 @@ export async function startIdentity(more: Record<string, string> = {}) {
     ...more,
   });
   const log = createLog("identity", "silent");
-  const running = await start(readConfig(env, fields), log, () => clock.ms);
+  const running = await start(readConfig(env, fields), log, () => clock.ms, fetchDocument);
   const pool = createPool(database.url("identity"));
   const gateway = clientAs(InternalService, running.port, { kind: "service", id: "gateway" });
 
@@ -111,6 +112,7 @@ export async function startIdentity(more: Record<string, string> = {}) {
     pool,
     clock,
     ownerToken,
+    gateway,
     ownerId: owner.caller.id!,
     accountId,
     lookup,

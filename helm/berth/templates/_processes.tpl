@@ -21,6 +21,7 @@ Every process of the platform. A new service is one more entry:
     {{- with $v.oauth.resource }}
     OAUTH_RESOURCE: {{ . | quote }}
     {{- end }}
+    OAUTH_CLIENT_ID_METADATA: {{ ternary "on" "off" $v.oauth.clientIdMetadata | quote }}
     METRICS_PORT: "9090"
     TRUST_PROXY: {{ join "," $v.trustProxy | quote }}
     RATE_LIMITS: {{ ternary "on" "off" $v.rateLimits.enabled | quote }}

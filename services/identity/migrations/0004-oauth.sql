@@ -1,14 +1,18 @@
--- OAuth clients that registered themselves (RFC 7591).
+-- OAuth clients that registered themselves (RFC 7591), and those let in by whose document on the web describes them.
 create table oauth_clients (
   id text primary key,
   metadata jsonb not null,
   registered_at timestamptz not null,
   -- Null until a user let it in.
   authorized_at timestamptz,
-  last_used_at timestamptz not null
+  last_used_at timestamptz not null,
+  -- Set when it is about to be deleted, at the provider too.
+  deleted_at timestamptz
 );
-create index oauth_clients_unauthorized on oauth_clients (registered_at) where authorized_at is null;
-create index oauth_clients_idle on oauth_clients (last_used_at) where authorized_at is not null;
+create index oauth_clients_unauthorized on oauth_clients (registered_at, id)
+  where authorized_at is null and deleted_at is null;
+create index oauth_clients_idle on oauth_clients (last_used_at) where authorized_at is not null and deleted_at is null;
+create index oauth_clients_deleted on oauth_clients (deleted_at) where deleted_at is not null;
 
 -- Challenges of login and consent that were answered: each works once. Of the challenge and of the verifier, which
 -- only the browser that answered gets, the SHA-256.

@@ -16,6 +16,7 @@ import { authenticateUnlimited } from "../tokens/authenticate.ts";
 import { GRANT_SECONDS, recordRevoked } from "./grants.ts";
 import { consents } from "./metrics.ts";
 import type { AuthorizationRequest, Grant, IdentityProvider } from "./port.ts";
+import { authorizeClient } from "./registration/sql.ts";
 import * as sql from "./sql.ts";
 
 export type OauthDeps = { pool: Pool; now: () => number; provider: IdentityProvider };
@@ -133,7 +134,7 @@ export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> 
           await sql.insertGrant(tx, { ...grant, clientName, membershipId, grantedAt: at, expiresAt });
           for (const older of await sql.revokeGrants(tx, { userId, clientId, keep: MAX_GRANTS }, at))
             await recordRevoked(tx, who(ctx), older, "newer");
-          await sql.touchClient(tx, clientId, at);
+          await authorizeClient(tx, clientId, at);
           const { id: grantId } = grant;
           await emit(tx, GrantCreatedSchema, accountId, {
             grantId,

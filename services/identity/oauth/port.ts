@@ -8,6 +8,8 @@ export type ClientView = {
   logoUri: string;
   /** Where the answer goes: the host of http(s), or an application's own scheme, such as `cursor:`. */
   redirectHost: string;
+  /** The host that vouches for all this, when the client's id is the URL of a document. */
+  documentHost?: string;
 };
 
 /** Returns the `redirectHost` of a redirect URI, "" for none. What follows another scheme looks like a host, and is none. */

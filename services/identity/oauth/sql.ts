@@ -1,8 +1,8 @@
-// Statements on challenges, grants and clients.
+// Statements on challenges and grants.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
-import type { ClientDocument, Grant } from "./port.ts";
+import type { Grant } from "./port.ts";
 
 /** Returns whether the challenge was not answered before. */
 export async function claimChallenge(
@@ -105,28 +105,6 @@ export function findLiveGrant(db: Db, id: string, now: Date) {
      where g.id = $1 and g.revoked_at is null and g.expires_at > $2`,
     [id, now],
   );
-}
-
-export function insertClient(db: Db, client: ClientDocument, now: Date) {
-  const text =
-    "insert into oauth_clients (id, metadata, registered_at, last_used_at) values ($1, $2, $3, $3)";
-  return execute(db, "oauth_client_insert", text, [client.client_id, client, now]);
-}
-
-export function deleteClient(db: Db, id: string) {
-  return execute(db, "oauth_client_delete", "delete from oauth_clients where id = $1", [id]);
-}
-
-export async function findClient(db: Db, id: string): Promise<ClientDocument | undefined> {
-  const text = "select metadata from oauth_clients where id = $1";
-  return (await one<{ metadata: ClientDocument }>(db, "oauth_client_find", text, [id]))?.metadata;
-}
-
-/** Notes that a user let the client in. */
-export function touchClient(db: Db, id: string, now: Date) {
-  const text = `update oauth_clients set authorized_at = coalesce(authorized_at, $2), last_used_at = $2
-    where id = $1`;
-  return execute(db, "oauth_client_touch", text, [id, now]);
 }
 
 const SWEEP_BATCH = 1_000;

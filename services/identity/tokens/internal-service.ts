@@ -3,6 +3,7 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import type { InternalService } from "../../../proto/gen/berth/identity/v1/internal_pb.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/errors.ts";
+import { who } from "../../kit/rpc/interceptor.ts";
 import { registrations } from "../oauth/metrics.ts";
 import type { IdentityProvider } from "../oauth/port.ts";
 import type { clientRegistration } from "../oauth/registration/register.ts";
@@ -43,8 +44,9 @@ export function internalService(deps: {
       };
     },
 
-    async registerClient(req) {
-      const answer = await deps.register(Buffer.from(req.metadata), req.ip);
+    async registerClient({ metadata, ip }, ctx) {
+      const by = { ...who(ctx), caller: { kind: "anonymous" as const, id: "", ip } };
+      const answer = await deps.register(metadata, by);
       const { result } = answer;
       registrations.inc({ result: result.case === "client" ? "registered" : result.value.error });
       return answer;

@@ -1,13 +1,14 @@
 import type http from "node:http";
 import { createLocalJWKSet, decodeJwt, type JSONWebKeySet, jwtVerify } from "jose";
 import type Provider from "oidc-provider";
-import type { Interaction } from "oidc-provider";
+import { errors, type Interaction } from "oidc-provider";
 import {
   type AuthorizationRequest,
   type ClientView,
   type IdentityProvider,
   redirectHostOf,
 } from "../port.ts";
+import { isDocumentUrl } from "../registration/documents/client-documents.ts";
 import { scopesOf, WRITE } from "../scopes.ts";
 import { deleteArtifactsOf } from "./artifacts.ts";
 import { loadKeys, type SigningKey } from "./keys.ts";
@@ -24,7 +25,7 @@ export type EmbeddedProvider = IdentityProvider & {
 
 /** Starts the embedded provider on identity's database (docs/oauth.md#providers). */
 export async function createEmbedded(options: EmbeddedOptions): Promise<EmbeddedProvider> {
-  const { pool, secrets, origin, resource, now } = options;
+  const { pool, secrets, origin, resource, documents, now } = options;
   let keys: SigningKey[] = await loadKeys(pool, secrets, now());
   let provider = createProvider(options, keys);
   let answerRequest = provider.callback();
@@ -69,6 +70,7 @@ export async function createEmbedded(options: EmbeddedOptions): Promise<Embedded
     async acceptConsent(challenge, { grant, verifier }) {
       const found = await find("consent", challenge);
       if (!found) return undefined;
+      if (isDocumentUrl(grant.clientId)) await documents?.keep(grant.clientId);
       const granted = new provider.Grant({ accountId: grant.userId, clientId: grant.clientId });
       granted.jti = grant.id;
       const oidc = (found.prompt.details.missingOIDCScope ?? []) as string[];
@@ -134,9 +136,15 @@ function expectedUser({ session, params }: Interaction): string | undefined {
 }
 
 async function clientView(provider: Provider, { params }: Interaction): Promise<ClientView | undefined> {
-  const client = await provider.Client.find(String(params.client_id));
+  const client = await provider.Client.find(String(params.client_id)).catch(ifRefused);
   if (!client) return undefined;
   const { clientId, clientName = clientId, clientUri = "", logoUri = "" } = client;
   const redirectHost = redirectHostOf(String(params.redirect_uri));
-  return { clientId, clientName, clientUri, logoUri, redirectHost };
+  const view = { clientId, clientName, clientUri, logoUri, redirectHost };
+  return isDocumentUrl(clientId) ? { ...view, documentHost: new URL(clientId).host } : view;
+}
+
+/** The document that describes a client may be gone since. */
+function ifRefused(error: unknown): undefined {
+  if (!(error instanceof errors.OIDCProviderError)) throw error;
 }

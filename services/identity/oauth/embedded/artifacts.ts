@@ -3,7 +3,12 @@ import Provider, { type Adapter, type AdapterPayload, errors } from "oidc-provid
 import { open, seal } from "../../../kit/aead.ts";
 import { execute, one, type Pool } from "../../../kit/postgres/db.ts";
 import { GRANT_SECONDS, type GrantEnd } from "../grants.ts";
-import { findClient } from "../sql.ts";
+import {
+  type ClientDocuments,
+  DocumentRefused,
+  isDocumentUrl,
+} from "../registration/documents/client-documents.ts";
+import { findClient } from "../registration/sql.ts";
 
 /** For how long a refresh token that was exchanged works again: clients refresh from several processes at once. */
 const REFRESH_GRACE_MS = 30_000;
@@ -13,6 +18,8 @@ export type ArtifactOptions = {
   now: () => number;
   /** Records that the provider ended a grant. */
   grantEnded: (grantId: string, end: GrantEnd) => Promise<void>;
+  /** Clients that documents describe, if they are let in. */
+  documents?: ClientDocuments | undefined;
 };
 
 type Row = { sealed: Buffer; consumedAtMs: number | null };
@@ -20,7 +27,7 @@ type Row = { sealed: Buffer; consumedAtMs: number | null };
 /** The storage of one of the provider's models, in the table oauth_artifacts; clients have their own table. */
 export function artifacts(options: ArtifactOptions, model: string): Adapter {
   const { pool, now, grantEnded } = options;
-  if (model === "Client") return clients(pool);
+  if (model === "Client") return clients(options);
   const hashOf = (id: string) => createHash("sha256").update(`${model}|${id}`).digest();
   const keyOf = (id: string) => createHash("sha256").update(`seal|${model}|${id}`).digest();
 
@@ -105,17 +112,20 @@ function endOf(by?: GrantEnd["by"]): GrantEnd {
   };
 }
 
-function clients(pool: Pool): Adapter {
+function clients({ pool, documents }: ArtifactOptions): Adapter {
   const never = async () => {
     throw new Error("The provider does not write clients");
   };
   return {
     async find(id) {
-      const client = await findClient(pool, id);
-      if (!client) return undefined;
-      // Scopes are those of the resource, which the provider does not look for in a client.
-      const { scope: _, ...metadata } = client;
-      return metadata as AdapterPayload;
+      const client = isDocumentUrl(id)
+        ? await documents?.find(id).catch(asInvalidClient)
+        : await findClient(pool, id);
+      // The rest is not the provider's: scopes are those of the resource, contacts may be anything.
+      return (
+        client &&
+        Object.fromEntries(KNOWN.filter((name) => name in client).map((name) => [name, client[name]]))
+      );
     },
     upsert: never,
     consume: never,
@@ -124,4 +134,15 @@ function clients(pool: Pool): Adapter {
     findByUid: async () => undefined,
     findByUserCode: async () => undefined,
   };
+}
+
+/** What the provider knows of a client. */
+const KNOWN = [
+  ...["client_id", "client_id_issued_at", "client_name", "client_uri", "logo_uri", "redirect_uris"],
+  ...["grant_types", "response_types", "token_endpoint_auth_method", "application_type"],
+];
+
+function asInvalidClient(error: unknown): never {
+  if (!(error instanceof DocumentRefused)) throw error;
+  throw new errors.CustomOIDCProviderError("invalid_client", error.message);
 }

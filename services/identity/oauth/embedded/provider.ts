@@ -2,7 +2,8 @@ import Provider, { type Configuration, errors, interactionPolicy } from "oidc-pr
 import type { Logger } from "../../../kit/log.ts";
 import { GRANT_SECONDS } from "../grants.ts";
 import { countTokenRequests } from "../metrics.ts";
-import { READ, sameResource, WRITE } from "../scopes.ts";
+import { touchClient } from "../registration/sql.ts";
+import { OFFLINE, READ, sameResource, WRITE } from "../scopes.ts";
 import { findLiveGrant } from "../sql.ts";
 import { type ArtifactOptions, artifacts } from "./artifacts.ts";
 import { cookieKeys, type SigningKey } from "./keys.ts";
@@ -51,7 +52,7 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
         revocation: "/oauth2/revoke",
         jwks: "/.well-known/jwks.json",
       },
-      scopes: ["offline_access"],
+      scopes: [OFFLINE],
       responseTypes: ["code"],
       clientDefaults: {
         grant_types: ["authorization_code", "refresh_token"],
@@ -115,6 +116,7 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
         const id = "grantId" in token ? token.grantId : undefined;
         const grant = id === undefined ? undefined : await findLiveGrant(pool, id, new Date(now()));
         if (!grant?.membership) throw new errors.InvalidGrant("the grant was revoked");
+        await touchClient(pool, grant.clientId, new Date(now()));
         return { account_id: grant.accountId, role: grant.role, grant_id: grant.id };
       },
     };

@@ -1,7 +1,8 @@
 import { createHash, randomBytes } from "node:crypto";
 import { findMember } from "../../../../services/identity/accounts/sql.ts";
 import type { ClientDocument, Grant, IdentityProvider } from "../../../../services/identity/oauth/port.ts";
-import { claimChallenge, insertClient, insertGrant } from "../../../../services/identity/oauth/sql.ts";
+import { insertClient } from "../../../../services/identity/oauth/registration/sql.ts";
+import { claimChallenge, insertGrant } from "../../../../services/identity/oauth/sql.ts";
 import type { TestIdentity } from "../../../../services/identity/testing.ts";
 import { hashToken } from "../../../../services/kit/bearer-token.ts";
 import { newId } from "../../../../services/kit/ids.ts";

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/identity/v1/events.proto.
  */
 export const file_berth_identity_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch5iZXJ0aC9pZGVudGl0eS92MS9ldmVudHMucHJvdG8SEWJlcnRoLmlkZW50aXR5LnYxIrgCCg1BdWRpdFJlY29yZGVkEgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEiwKBWFjdG9yGAQgASgLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRBY3RvchIOCgZ0YXJnZXQYBSABKAkSQAoIbWV0YWRhdGEYBiADKAsyLi5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdFJlY29yZGVkLk1ldGFkYXRhRW50cnkSEgoKcmVxdWVzdF9pZBgHIAEoCRIKCgJpcBgIIAEoCRImCgJhdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIksKDkFjY291bnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhUKDW93bmVyX3VzZXJfaWQYAyABKAkiQAoLTWVtYmVyQWRkZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkiXQoRTWVtYmVyUm9sZUNoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkSFQoNcHJldmlvdXNfcm9sZRgEIAEoCSI0Cg1NZW1iZXJSZW1vdmVkEhIKCmFjY291bnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCSI/CgxUb2tlbkNyZWF0ZWQSDwoHdXNlcl9pZBgBIAEoCRIQCgh0b2tlbl9pZBgCIAEoCRIMCgRuYW1lGAMgASgJIjEKDFRva2VuUmV2b2tlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJIisKDFVzZXJTaWduZWRJbhIPCgd1c2VyX2lkGAEgASgJEgoKAmlwGAIgASgJInsKDEdyYW50Q3JlYXRlZBIQCghncmFudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEhEKCWNsaWVudF9pZBgDIAEoCRITCgtjbGllbnRfbmFtZRgEIAEoCRISCgphY2NvdW50X2lkGAUgASgJEgwKBHJvbGUYBiABKAkiRAoMR3JhbnRSZXZva2VkEg8KB3VzZXJfaWQYASABKAkSEQoJY2xpZW50X2lkGAIgASgJEhAKCGdyYW50X2lkGAMgASgJYgZwcm90bzM", [file_berth_identity_v1_identity, file_google_protobuf_timestamp]);
+  fileDesc("Ch5iZXJ0aC9pZGVudGl0eS92MS9ldmVudHMucHJvdG8SEWJlcnRoLmlkZW50aXR5LnYxIrgCCg1BdWRpdFJlY29yZGVkEgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEiwKBWFjdG9yGAQgASgLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRBY3RvchIOCgZ0YXJnZXQYBSABKAkSQAoIbWV0YWRhdGEYBiADKAsyLi5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdFJlY29yZGVkLk1ldGFkYXRhRW50cnkSEgoKcmVxdWVzdF9pZBgHIAEoCRIKCgJpcBgIIAEoCRImCgJhdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIksKDkFjY291bnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhUKDW93bmVyX3VzZXJfaWQYAyABKAkiQAoLTWVtYmVyQWRkZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkiXQoRTWVtYmVyUm9sZUNoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkSFQoNcHJldmlvdXNfcm9sZRgEIAEoCSI0Cg1NZW1iZXJSZW1vdmVkEhIKCmFjY291bnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCSI/CgxUb2tlbkNyZWF0ZWQSDwoHdXNlcl9pZBgBIAEoCRIQCgh0b2tlbl9pZBgCIAEoCRIMCgRuYW1lGAMgASgJIjEKDFRva2VuUmV2b2tlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJIisKDFVzZXJTaWduZWRJbhIPCgd1c2VyX2lkGAEgASgJEgoKAmlwGAIgASgJIjoKEENsaWVudFJlZ2lzdGVyZWQSEQoJY2xpZW50X2lkGAEgASgJEhMKC2NsaWVudF9uYW1lGAIgASgJInsKDEdyYW50Q3JlYXRlZBIQCghncmFudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEhEKCWNsaWVudF9pZBgDIAEoCRITCgtjbGllbnRfbmFtZRgEIAEoCRISCgphY2NvdW50X2lkGAUgASgJEgwKBHJvbGUYBiABKAkiRAoMR3JhbnRSZXZva2VkEg8KB3VzZXJfaWQYASABKAkSEQoJY2xpZW50X2lkGAIgASgJEhAKCGdyYW50X2lkGAMgASgJYgZwcm90bzM", [file_berth_identity_v1_identity, file_google_protobuf_timestamp]);
 
 /**
  * A record for the audit log. Every service sends its own, in the transaction of the change.
@@ -259,6 +259,30 @@ export const UserSignedInSchema: GenMessage<UserSignedIn> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_events, 7);
 
 /**
+ * An OAuth client registered itself.
+ *
+ * @generated from message berth.identity.v1.ClientRegistered
+ */
+export type ClientRegistered = Message<"berth.identity.v1.ClientRegistered"> & {
+  /**
+   * @generated from field: string client_id = 1;
+   */
+  clientId: string;
+
+  /**
+   * @generated from field: string client_name = 2;
+   */
+  clientName: string;
+};
+
+/**
+ * Describes the message berth.identity.v1.ClientRegistered.
+ * Use `create(ClientRegisteredSchema)` to create a new message.
+ */
+export const ClientRegisteredSchema: GenMessage<ClientRegistered> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_events, 8);
+
+/**
  * A user gave an OAuth client access to one account.
  *
  * @generated from message berth.identity.v1.GrantCreated
@@ -300,7 +324,7 @@ export type GrantCreated = Message<"berth.identity.v1.GrantCreated"> & {
  * Use `create(GrantCreatedSchema)` to create a new message.
  */
 export const GrantCreatedSchema: GenMessage<GrantCreated> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 8);
+  messageDesc(file_berth_identity_v1_events, 9);
 
 /**
  * The access of an OAuth client ended: gateways forget its tokens.
@@ -331,5 +355,5 @@ export type GrantRevoked = Message<"berth.identity.v1.GrantRevoked"> & {
  * Use `create(GrantRevokedSchema)` to create a new message.
  */
 export const GrantRevokedSchema: GenMessage<GrantRevoked> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 9);
+  messageDesc(file_berth_identity_v1_events, 10);
 

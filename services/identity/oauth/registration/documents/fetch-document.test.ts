@@ -1,0 +1,134 @@
+import { execFileSync } from "node:child_process";
+import type { lookup } from "node:dns";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:https";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { isPublicName } from "../host-names.ts";
+import { DocumentTooLarge, documentFetcher, isPublicAddress } from "./fetch-document.ts";
+
+const NAME = "client.berth-tests.dev";
+let server: Server;
+let ca: string;
+let base: string;
+const asked: string[] = [];
+
+beforeAll(async () => {
+  const dir = mkdtempSync(join(tmpdir(), "berth-tls-"));
+  const [key, cert] = [join(dir, "key"), join(dir, "cert")];
+  execFileSync(
+    "openssl",
+    [
+      ...[
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+      ],
+      ...["-subj", `/CN=${NAME}`, "-addext", `subjectAltName=DNS:${NAME}`, "-keyout", key, "-out", cert],
+    ],
+    { stdio: "pipe" },
+  );
+  ca = readFileSync(cert, "utf8");
+  server = createServer({ key: readFileSync(key), cert: ca }, (req, res) => {
+    asked.push(req.url!);
+    if (req.url === "/moved") return res.writeHead(302, { location: "/client.json" }).end();
+    if (req.url === "/silent") return;
+    if (req.url === "/endless") return void setInterval(() => res.write("a".repeat(1024)), 1).unref();
+    if (req.url === "/gone") return res.writeHead(404).end();
+    res.writeHead(200, { "cache-control": "public, max-age=120" }).end('{"client_id":"x"}');
+  });
+  rmSync(dir, { recursive: true });
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  base = `https://${NAME}:${(server.address() as AddressInfo).port}`;
+});
+afterAll(() => {
+  server.closeAllConnections();
+  server.close();
+});
+
+/** Every name is this computer. */
+const loopback = ((_name: string, _options: object, done: (error: null, found: object[]) => void) =>
+  done(null, [{ address: "127.0.0.1", family: 4 }])) as unknown as typeof lookup;
+
+/** Reads a document, from this computer too if the options allow it. */
+const read = (path: string, more: { isAllowed?: () => boolean; ca?: string } = { isAllowed: () => true }) =>
+  documentFetcher({ maxBytes: 2048, ca, resolve: loopback, ...more })(new URL(path, base));
+
+test("a document is read over https, with the time for which it may be kept", async () => {
+  const { status, body, maxAgeSeconds } = await read("/client.json");
+  expect([status, body.toString(), maxAgeSeconds]).toEqual([200, '{"client_id":"x"}', 120]);
+  expect(await read("/gone")).toMatchObject({ status: 404, maxAgeSeconds: undefined });
+});
+
+test("a redirect is not followed", async () => {
+  asked.length = 0;
+  expect((await read("/moved")).status).toBe(302);
+  expect(asked).toEqual(["/moved"]);
+});
+
+test("a name that leads to this computer or a private network is never connected to", async () => {
+  asked.length = 0;
+  await expect(read("/client.json", {})).rejects.toThrow("no public address");
+  expect(asked).toEqual([]);
+});
+
+test("an address is no name", async () => {
+  for (const host of ["127.0.0.1", "[::1]", "8.8.8.8"])
+    await expect(read(`https://${host}/client.json`)).rejects.toThrow("An address is no name");
+});
+
+test("a certificate that nobody vouches for is refused", async () => {
+  await expect(read("/client.json", { isAllowed: () => true, ca: "" })).rejects.toThrow(
+    /self-signed|self signed/,
+  );
+});
+test("a document that does not end, or does not begin, is given up", async () => {
+  await expect(read("/endless")).rejects.toThrow(DocumentTooLarge);
+  await expect(read("/silent")).rejects.toThrow(/abort/i);
+});
+
+test.each([
+  ...["0.0.0.0", "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.255.255.254", "169.254.169.254", "172.16.0.1"],
+  ...[
+    "172.31.255.255",
+    "192.0.0.8",
+    "192.168.1.1",
+    "198.18.0.1",
+    "224.0.0.1",
+    "240.0.0.1",
+    "255.255.255.255",
+  ],
+  ...["::", "::1", "::ffff:127.0.0.1", "::ffff:8.8.8.8", "64:ff9b::7f00:1", "fc00::1", "fd12::1", "fe80::1"],
+  ...["ff02::1", "2001::1", "2001:db8::1", "2002:7f00:1::", "3fff::1", "no address", ""],
+])("%s is no address of the public internet", (address) => {
+  expect(isPublicAddress(address)).toBe(false);
+});
+
+test.each(["8.8.8.8", "93.184.215.14", "172.15.0.1", "172.32.0.1", "2606:4700::1111", "2a00:1450:4001::1"])(
+  "%s is one",
+  (address) => {
+    expect(isPublicAddress(address)).toBe(true);
+  },
+);
+
+test("names of private networks are not public", () => {
+  for (const name of [
+    "localhost",
+    "intranet",
+    "db.internal",
+    "nas.local",
+    "x.home.arpa",
+    "a.svc.cluster.local",
+  ])
+    expect(isPublicName(name)).toBe(false);
+  for (const name of ["example.com", "a.b-c.example.dev", "xn--mnchen-3ya.de"])
+    expect(isPublicName(name)).toBe(true);
+});

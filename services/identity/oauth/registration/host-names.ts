@@ -1,0 +1,22 @@
+/** Top-level names that are somebody's own network, or nobody's. */
+const PRIVATE = [
+  ...["local", "localhost", "localdomain", "internal", "intranet", "private", "corp", "home", "lan", "arpa"],
+  ...["test", "invalid", "example", "onion", "alt"],
+];
+
+/** Whether this is the name of a host, as `URL.hostname` has it: no address, not this computer. */
+export function isHostName(hostname: string): boolean {
+  const labels = hostname.split(".");
+  return (
+    labels.length > 1 &&
+    hostname.length <= 253 &&
+    labels.every((label) => /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/.test(label)) &&
+    /^[a-z]/.test(labels.at(-1)!) &&
+    labels.at(-1) !== "localhost"
+  );
+}
+
+/** Whether this can be the name of a host of the public internet. */
+export function isPublicName(hostname: string): boolean {
+  return isHostName(hostname) && !PRIVATE.includes(hostname.split(".").at(-1)!);
+}

@@ -1,0 +1,77 @@
+import { isHostName } from "./host-names.ts";
+
+/** What an operator lets clients register. */
+export type RedirectRules = {
+  /** Whether apps may be called by a scheme of their own, such as `cursor:`. */
+  customSchemes: boolean;
+  /** The hosts to which https may lead, `*.` for all below one; undefined for any, empty for none. */
+  hosts: string[] | undefined;
+};
+
+/** A redirect URI that may be registered, or what is wrong with it, in words that follow its name. */
+export type RedirectUri = { kind: "loopback" | "web" | "custom" } | { mistake: string };
+
+const MAX_LENGTH = 1024;
+const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
+
+/** Schemes that run code, show or fetch something, or open what is no application of OAuth. */
+const DENIED = new Set([
+  ...["about", "blob", "content", "data", "file", "filesystem", "jar", "javascript", "livescript", "mocha"],
+  ...["resource", "shell", "vbscript", "view-source", "wyciwyg"],
+  ...["ftp", "ftps", "gopher", "imap", "ldap", "ldaps", "nfs", "pop", "rtsp", "sftp", "smb", "ssh", "telnet"],
+  ...["ws", "wss", "mailto", "sms", "smsto", "tel", "tag", "urn", "intent", "android-app", "search-ms"],
+]);
+const DENIED_BEGINNINGS = ["chrome", "moz-", "ms-"];
+
+/**
+ * Tells loopback, web and custom redirect URIs apart, and why one cannot be registered (docs/oauth.md#redirect-uris).
+ * What is accepted means the same host to every reader of the URI.
+ */
+export function readRedirectUri(uri: unknown, rules: RedirectRules): RedirectUri {
+  if (typeof uri !== "string" || uri === "") return { mistake: "has to be a text that is not empty" };
+  if (uri.length > MAX_LENGTH) return { mistake: `has more than ${MAX_LENGTH} characters` };
+  if (uri.includes("#")) return { mistake: "must not have a fragment" };
+  if (uri.includes("*")) return { mistake: "must not have a wildcard" };
+  if (!/^[\w.~:/?[\]@!$&'()+,;=%-]+$/.test(uri))
+    return { mistake: "has a character that RFC 3986 does not allow; encode it, and hosts as xn--" };
+  if (!URL.canParse(uri)) return { mistake: "is not an absolute URI" };
+  const url = new URL(uri);
+  const scheme = url.protocol.slice(0, -1);
+  if (scheme === "http" || scheme === "https") return readWeb(uri, url, scheme, rules);
+  return readCustom(uri, url, scheme, rules);
+}
+
+function readWeb(uri: string, url: URL, scheme: "http" | "https", { hosts }: RedirectRules): RedirectUri {
+  const authority = uri
+    .slice(scheme.length + "://".length)
+    .split(/[/?]/)[0]!
+    .toLowerCase();
+  if (authority.includes("@")) return { mistake: "must not have a user or password" };
+  const { host, hostname } = url;
+  // Not `https:host`, `127.1` or `exa%6dple.com`, which only some readers take for what this one does.
+  if (authority !== host && authority !== `${hostname}:${scheme === "http" ? 80 : 443}`)
+    return { mistake: `has to begin with ${scheme}:// and the host in its ordinary form` };
+  if (scheme === "http") {
+    if (LOOPBACK.includes(hostname)) return { kind: "loopback" };
+    return { mistake: `may use http only with ${LOOPBACK.join(", ")}; use https` };
+  }
+  if (!isHostName(hostname)) return { mistake: "has to name a host such as app.example.com after https" };
+  if (hosts && !hosts.some((allowed) => covers(allowed, hostname)))
+    return { mistake: "names a host that this installation does not allow" };
+  return { kind: "web" };
+}
+
+function readCustom(uri: string, url: URL, scheme: string, { customSchemes }: RedirectRules): RedirectUri {
+  if (!/^[a-z][a-z0-9+.-]{2,39}:./.test(uri))
+    return { mistake: "has to begin with a scheme of 3 to 40 lower-case letters, digits, +, . and -" };
+  if (DENIED.has(scheme) || DENIED_BEGINNINGS.some((beginning) => scheme.startsWith(beginning)))
+    return { mistake: "has a scheme that is not an application's own" };
+  if (!customSchemes) return { mistake: "has to begin with https:// or http:// on this installation" };
+  if (url.username !== "" || url.password !== "" || /^[^:]+:\/\/[^/?]*@/.test(uri))
+    return { mistake: "must not have a user or password" };
+  return { kind: "custom" };
+}
+
+function covers(allowed: string, hostname: string): boolean {
+  return allowed.startsWith("*.") ? hostname.endsWith(allowed.slice(1)) : hostname === allowed;
+}
