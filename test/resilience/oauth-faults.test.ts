@@ -103,6 +103,7 @@ test("while the database is away nothing is granted and everybody is told to try
   expect(refused.location).toContain("/oauth/error?error=temporarily_unavailable");
   const token = await it.redeem(other, back, {}, there.origin);
   expect([token.status, token.body.error]).toEqual([503, "temporarily_unavailable"]);
+  expect(token.headers.get("retry-after")).toBe("1");
   expect(of(clientId, await it.grants())).toEqual(before);
   await proxy.open();
   const accepted = await eventually("the database is back", async () => {
@@ -265,6 +266,20 @@ test("tokens that were signed before a key was replaced work after, and new ones
   for (const token of [before.token, refreshed.body.access_token!])
     for (const door of [announcing, replaced])
       expect((await door.call("GET", it.A, undefined, { token })).status).toBe(200);
+});
+
+test("a flow that is under way goes on at a replica with a new first key, and its tokens work at one with the old", async () => {
+  const [old, next] = [env().INTERNAL_KEYS, randomBytes(32).toString("base64")];
+  const clientId = await it.register();
+  const begun = await it.begin(clientId);
+  const changed = await replica({ INTERNAL_KEYS: `${next},${old}` });
+  const back = await it.allow(begun, { origin: changed.origin });
+  const { body } = await it.redeem(begun, back, {}, changed.origin);
+  for (const door of [it, changed])
+    expect((await door.call("GET", it.A, undefined, { token: body.access_token! })).status).toBe(200);
+  const restored = await replica({ INTERNAL_KEYS: `${old},${next}` });
+  const read = await restored.call("GET", it.A, undefined, { token: body.access_token! });
+  expect(read.status).toBe(200);
 });
 
 test("identity does not start with keys that do not open what signs tokens, and says in one sentence why", async () => {

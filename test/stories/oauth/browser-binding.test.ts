@@ -16,8 +16,11 @@ test("what a user approved is not handed to the browser of an attacker who began
   const { loginChallenge } = attacker;
   const victim = await it.complete("login", { loginChallenge });
   const resume = victim.body.redirectTo.split("?")[0]!;
-  for (const guess of ["", "?verifier=", "?verifier=guess", "?verifier=a&verifier=b", "/", "/?verifier="])
-    expect((await attacker.go(resume + guess)).location ?? "").not.toContain("consent_challenge");
+  const direct = resume.replace(it.origin, `http://127.0.0.1:${it.platform.identityPort}`);
+  const shouted = direct.replace("/oauth2/auth/", "/OAUTH2/AUTH/");
+  for (const url of [resume, `${resume}/`, direct, `${direct}/`, shouted])
+    for (const guess of ["", "?verifier=", "?verifier=guess", "?verifier=a&verifier=b"])
+      expect((await attacker.go(url + guess)).location ?? "").not.toContain("consent_challenge");
   expect((await attacker.go(resume)).location).toMatch(ERROR_PAGE);
   // The victim's own browser did not begin it either.
   expect((await browser()(victim.body.redirectTo)).location).toMatch(ERROR_PAGE);
@@ -88,8 +91,10 @@ test("a forged Host is nowhere in what the provider says", async () => {
     const request = http.get(url, { port, headers, agent: false });
     const [answer] = (await once(request, "response")) as [http.IncomingMessage];
     answer.resume();
-    expect(challengeOf(answer.headers.location!, "login")).toBeTruthy();
     expect(JSON.stringify(answer.headers)).not.toContain("evil");
+    const loginChallenge = challengeOf(answer.headers.location!, "login");
+    const { redirectTo } = (await it.complete("login", { loginChallenge })).body;
+    expect(new URL(redirectTo).origin).toBe(it.origin);
     expect(answer.headers.location).toContain(it.origin);
     expect(JSON.stringify(answer.headers["set-cookie"])).not.toMatch(/secure/i);
   }

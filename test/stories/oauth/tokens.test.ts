@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { holdCommits } from "../../../services/deployer/testing/testing-process.ts";
 import { eventually } from "../../../services/kit/testing/testing.ts";
 import { type OauthPlatform, oauthPlatform } from "../../support/oauth-steps.ts";
 
@@ -43,8 +44,18 @@ test("a code that is used twice at once gives at most one set of tokens, which d
   const clientId = await it.register();
   const begun = await it.begin(clientId);
   const back = await it.allow(begun);
-  const answers = await Promise.all([1, 2, 3].map(() => it.redeem(begun, back)));
-  const issued = answers.filter(({ status }) => status === 200);
+  // The first use is not committed yet when the second finds the code unused.
+  const held = await holdCommits(it, "update", "oauth_artifacts", "new.consumed_at is not null");
+  const first = it.redeem(begun, back);
+  await held.reached();
+  const second = it.redeem(begun, back);
+  await eventually("the second waits for the first", async () => {
+    const waiting =
+      "select from pg_stat_activity where wait_event = 'transactionid' and datname = current_database()";
+    return ((await it.pool.query(waiting)).rowCount ?? 0) > 0;
+  });
+  await held.release("kept");
+  const issued = (await Promise.all([first, second])).filter(({ status }) => status === 200);
   expect(issued.length).toBeLessThanOrEqual(1);
   for (const { body } of issued)
     await expectOver({ clientId, token: body.access_token!, refreshToken: body.refresh_token! });
@@ -101,6 +112,8 @@ test("an application that revokes its refresh token loses its access at once", a
   expect(await lastRevoked(clientId)).toMatchObject({
     actor: { kind: "machine", id: userId, tokenId: grantId },
     target: grantId,
+    ip: "127.0.0.1",
+    requestId: answer.headers.get("x-request-id"),
     metadata: { reason: "client" },
   });
   // Again, and of something that never was: the same answer.

@@ -37,6 +37,7 @@ export function aroundRequests(
   provider.use(async (ctx, next) => {
     // URLs are made from these headers, which clients choose.
     ctx.req.headers.host = host;
+    ctx.req.headers["x-forwarded-host"] = host;
     ctx.req.headers["x-forwarded-proto"] = protocol.slice(0, -1);
     try {
       await answer(ctx, next);
