@@ -10,7 +10,7 @@ import { type ConnectClient, connectBackends } from "../services/kit/process/ser
 import { createAuth } from "./auth/authorize.ts";
 import { createCallerCache } from "./auth/caller-cache.ts";
 import { invalidateOnEvents } from "./auth/invalidate-on-events.ts";
-import { isMachineToken, isToken } from "./auth/token-shapes.ts";
+import { isMachineToken, tokenShapes } from "./auth/token-shapes.ts";
 import { fields, type GatewayConfig } from "./config.ts";
 import { docsRoutes } from "./docs/docs-routes.ts";
 import { type App, closeApp, createApp } from "./http/app.ts";
@@ -49,6 +49,9 @@ export async function start(config: GatewayConfig, log: Logger) {
   });
   const unaryClients = forEachUpstream(config, createUnaryClient);
   const streamClients = forEachUpstream(config, createStreamClient);
+  let origin = config.publicOrigin ?? "";
+  const place = () => placeOf(config, origin);
+  const isToken = tokenShapes({ issuer: () => (place().embedded ? origin : undefined) });
   const auth = createAuth({ callers, isToken });
   const limit = config.rateLimits === "on" ? config.streamsPerCaller : 0;
   const slots = createStreamSlots({ limit, pool, log });
@@ -61,8 +64,6 @@ export async function start(config: GatewayConfig, log: Logger) {
     log,
   });
   const tracing = config.otlpUrl !== undefined;
-  let origin = config.publicOrigin ?? "";
-  const place = () => placeOf(config, origin);
   const app = createApp({
     log,
     trustProxy: config.trustProxy,

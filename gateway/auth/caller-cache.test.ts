@@ -75,6 +75,13 @@ describe("the cache of callers", () => {
     await asking;
     expect(callers.cached(key)).toEqual({ caller: undefined, until: 1_005_000 });
   });
+
+  test("guessed tokens displace no caller", async () => {
+    const findCaller = async (token: string) => (token === "known" ? record() : undefined);
+    const callers = createCallerCache({ findCaller, keys: [Buffer.alloc(32)], max: 2 });
+    for (const token of ["known", "a", "b", "c"]) await callers.lookup(cacheKeyOf(token), token);
+    expect(callers.cached(cacheKeyOf("known"))?.caller).toBeDefined();
+  });
 });
 
 describe("events", () => {

@@ -7,6 +7,7 @@ import { capped, type RoleName, signCaller } from "../../services/kit/rpc/caller
 export type CachedCaller = {
   kind: "user" | "machine";
   userId: string;
+  /** The session, the personal token, or the grant that a machine's token is of: it outlives each access token. */
   tokenId: string;
   /** The role in each account, as far as the token reaches. */
   roles: Map<string, RoleName>;
@@ -41,11 +42,12 @@ const MAX_SIGNED_HEADERS = 1_000;
 
 /**
  * Caches callers by the hash of their token: for 5 s, and never longer than the token is valid. Unknown tokens are
- * cached as well, so that guessing tokens costs identity little.
+ * cached as well, so that guessing tokens costs identity little; apart from the callers, whom guesses must not displace.
  */
 export function createCallerCache(options: Options) {
   const { findCaller, keys, ttlMs = 5_000, max = 10_000, now = Date.now } = options;
   const cache = new LRUCache<string, CacheEntry>({ max });
+  const unknown = new LRUCache<string, CacheEntry>({ max });
   const inFlight = new Map<string, { result: Promise<CacheEntry>; epoch: number }>();
   const listeners = new Set<(userId: string | undefined) => void>();
   // Grows with every invalidation: the result of a lookup that began before one may be outdated.
@@ -58,8 +60,14 @@ export function createCallerCache(options: Options) {
     const expires = record?.expiresAt ? Number(record.expiresAt.seconds) * 1000 : Number.POSITIVE_INFINITY;
     const caller = record && expires > now() ? toCaller(record, asOf) : undefined;
     const entry = { caller, until: Math.min(asOf + ttlMs, caller ? expires : asOf + ttlMs) };
-    if (startedIn === epoch) cache.set(key, entry);
+    if (startedIn === epoch) keep(key, entry);
     return entry;
+  }
+
+  function keep(key: string, entry: CacheEntry): void {
+    const [into, from] = entry.caller ? [cache, unknown] : [unknown, cache];
+    from.delete(key);
+    into.set(key, entry);
   }
 
   function coalescedLookup(key: string, token: string): Promise<CacheEntry> {
@@ -79,7 +87,7 @@ export function createCallerCache(options: Options) {
   return {
     /** Returns the entry of a token, or undefined when identity has to be asked. */
     cached(key: string): CacheEntry | undefined {
-      const entry = cache.get(key);
+      const entry = cache.get(key) ?? unknown.get(key);
       return entry && entry.until > now() ? entry : undefined;
     },
     /** Asks identity; concurrent lookups of one token share one call. Rejects when identity is unreachable. */
@@ -98,6 +106,7 @@ export function createCallerCache(options: Options) {
     invalidateAll(): void {
       epoch++;
       cache.clear();
+      unknown.clear();
       notify(undefined);
     },
     /** Calls `listener` with each invalidated user, or with undefined when all are. */

@@ -38,8 +38,8 @@ export type Idempotency = ReturnType<typeof createIdempotency>;
  * Binds a caller's key to one request for 24 hours and replays its response (docs/conventions.md#idempotency). The
  * service that owns the route stores the key with what it changes. So while the outcome is unknown, the same
  * request is forwarded again and the service decides, and another request is refused. A refusal releases the key.
- * Responses are sealed under a key derived from the installation's key and the caller's token, requests are MACs
- * under another: the database alone reveals neither responses nor bodies.
+ * Responses are sealed under a key derived from the installation's key and the caller's token, or a machine's grant;
+ * requests are MACs under another. The database alone reveals neither responses nor bodies.
  */
 export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Logger; leaseMs?: number }) {
   const { pool, keys, log, leaseMs = LEASE_MS } = options;
@@ -77,7 +77,7 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
     ): Promise<GatewayResponse | Problem> {
       if (!KEY.test(request.key)) return invalidKey();
       const id = idOf(request);
-      const secrets = keys.map((key) => secretOf(key, request.credentials.token));
+      const secrets = keys.map((key) => secretOf(key, secretTextOf(request.credentials)));
       const [current] = secrets as [Secret];
       const prints = secrets.map((secret) => fingerprintsOf(secret, request));
       const header = idempotencyHeader(
@@ -129,8 +129,13 @@ const inProgress = () =>
 /** `seal` and `mac` stay in the gateway; the service seals its response with `effect`. */
 type Secret = { seal: Buffer; mac: Buffer; effect: Buffer };
 
-function secretOf(key: Buffer, token: string): Secret {
-  const derive = (use: string, bytes: number) => Buffer.from(hkdfSync("sha256", key, token, use, bytes));
+/** A machine repeats its request with another access token when the first expired: its grant stays the same. */
+function secretTextOf({ caller, token }: Credentials): string {
+  return caller.kind === "machine" ? `grant ${caller.tokenId}` : token;
+}
+
+function secretOf(key: Buffer, text: string): Secret {
+  const derive = (use: string, bytes: number) => Buffer.from(hkdfSync("sha256", key, text, use, bytes));
   const own = derive("berth idempotent requests", 64);
   return { seal: own.subarray(0, 32), mac: own.subarray(32), effect: derive("berth idempotent effects", 32) };
 }

@@ -1,4 +1,5 @@
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -8,6 +9,7 @@ import { eventually } from "../../services/kit/testing/testing.ts";
 import { open } from "../support/apps.ts";
 import { exampleFiles } from "../support/archives.ts";
 import { type Launched, launch } from "../support/launched.ts";
+import { consent } from "../support/oauth.ts";
 import { type GitServer, startGitServer } from "../support/servers/git-server.ts";
 
 const root = resolve(import.meta.dirname, "../..");
@@ -82,4 +84,27 @@ test("the three commands that the start prints deploy the example app", async ()
   const output = await paste(commands);
   expect(output).toMatch(/"version":1,.*"status":"queued"/);
   await eventually("the app answers", async () => (await open(url)).body.includes("I received"));
+});
+
+test("the README's MCP client gets access to the account and the role that its user chooses", async () => {
+  const text = await readFile(join(root, "README.md"), "utf8");
+  const [, section = ""] = text.split("## Connect an MCP client\n");
+  const [, command = ""] = /^```\n(.*?)^```$/ms.exec(section) ?? [];
+  const { accountId, baseUrl } = platform;
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, BASE: baseUrl };
+  const client = spawn("bash", ["-euo", "pipefail", "-c", command], { cwd: root, env });
+  let output = "";
+  for (const stream of [client.stdout, client.stderr])
+    stream.on("data", (chunk) => {
+      output += chunk;
+    });
+  const ended = once(client, "close");
+  const [, url] = await eventually("the client opens the browser", async () => {
+    if (client.exitCode !== null) throw new Error(output);
+    return /^Open in a browser: (\S+)\n/m.exec(output);
+  });
+  const back = await consent(platform.request, url!, { accountId, role: "reader" });
+  expect(await (await fetch(back)).text()).toBe("You can close this window.\n");
+  expect(await ended).toEqual([0, null]);
+  expect(output).toMatch(/^Access as reader to the account \S+$/m);
 });

@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
+import { browser } from "./oauth-browser.ts";
 
 type Call = (
   method: string,
@@ -10,22 +11,6 @@ type Call = (
 /** Who lets an application in (the owner, unless `token` is another user's), and to what. */
 export type Consent = { token?: string; accountId: string; role: "reader" | "editor" };
 
-/** A browser that shows no pages: it keeps cookies, and says where it is sent. */
-export function browser() {
-  const cookies = new Map<string, string>();
-  return async (url: string) => {
-    const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
-    const response = await fetch(url, { redirect: "manual", headers: cookie ? { cookie } : {} });
-    for (const set of response.headers.getSetCookie()) {
-      const [, name, value] = /^([^=]+)=([^;]*)/.exec(set)!;
-      if (value) cookies.set(name!, value);
-      else cookies.delete(name!);
-    }
-    const location = response.headers.get("location");
-    return { status: response.status, location, text: await response.text() };
-  };
-}
-
 /**
  * Opens an application's authorization URL as a user who signs in and consents, and returns where the browser is sent
  * then: back to the application.
@@ -35,7 +20,7 @@ export async function consent(call: Call, authorizationUrl: string, how: Consent
   const go = browser();
   const open = async (url: string): Promise<URL> => {
     const { status, location, text } = await go(url);
-    if (!location) throw new Error(`${url.split("?")[0]}: ${status} ${text.slice(0, 200)}`);
+    if (location === "about:blank") throw new Error(`${url.split("?")[0]}: ${status} ${text.slice(0, 200)}`);
     return new URL(location);
   };
   const complete = async (step: "login" | "consent", body: object): Promise<URL> => {

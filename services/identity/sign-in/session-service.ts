@@ -51,10 +51,10 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
     },
 
     async signOut(_req, ctx) {
-      const current = await authenticate(pool, ctx, now());
-      if (current.kind !== "session")
+      const { kind, ...current } = await authenticate(pool, ctx, now());
+      if (kind !== "session")
         throw conflict("conflict", "The request carries a personal token. Revoke it at /me/tokens.");
-      await transaction(pool, (tx) => revokeToken(tx, who(ctx), { ...current, now: now() }));
+      await transaction(pool, (tx) => revokeToken(tx, who(ctx), { ...current, kind, now: now() }));
       return {};
     },
 
