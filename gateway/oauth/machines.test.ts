@@ -1,8 +1,10 @@
+import { createServer } from "node:http";
 import * as client from "@modelcontextprotocol/client";
 import * as sdk from "@modelcontextprotocol/sdk/client/auth.js";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPool } from "../../services/kit/postgres/db.ts";
 import { freePort } from "../../services/kit/process/free-port.ts";
+import { listen } from "../../services/kit/process/server.ts";
 import { connectApp } from "../../test/support/oauth.ts";
 import { refusalOf } from "../testing/api-client.ts";
 import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
@@ -12,17 +14,28 @@ let origin: string;
 let gateway: Awaited<ReturnType<TestPlatform["gateway"]>>;
 let accountId: string;
 const log: string[] = [];
+/** What a collector of traces received. */
+const spans: string[] = [];
+const collector = createServer(async (req, res) => {
+  for await (const chunk of req) spans.push(String(chunk));
+  res.end("{}");
+});
 
 beforeAll(async () => {
+  const collectorPort = await listen(collector, 0, "127.0.0.1");
   const port = await freePort();
   origin = `http://127.0.0.1:${port}`;
   platform = await testPlatform({ catalog: { createProject: () => ({}) } }, origin);
-  gateway = await platform.gateway({ PORT: String(port), PUBLIC_ORIGIN: origin }, log);
+  const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${collectorPort}` };
+  gateway = await platform.gateway({ PORT: String(port), PUBLIC_ORIGIN: origin, ...traces }, log);
   const accounts = await gateway.call("GET", "/accounts");
   accountId = (accounts.body.data as { id: string }[])[0]!.id;
 });
 
-afterAll(() => platform.stop());
+afterAll(async () => {
+  await platform.stop();
+  collector.close();
+});
 
 const connect = (role: "reader" | "editor") =>
   connectApp({ origin, call: gateway.call }, { accountId, role });
@@ -61,6 +74,18 @@ test("a user's token with a low role is a plain 403", async () => {
   expect(refused.headers.has("www-authenticate")).toBe(false);
 });
 
+test("a token that ended since the gateway asked about it is an invalid one", async () => {
+  const made = await gateway.call("POST", "/me/tokens", { name: "t" });
+  const ask = () => gateway.call("GET", "/me/mcp-grants", undefined, { token: String(made.body.token) });
+  expect((await ask()).status).toBe(200);
+  const pool = createPool(platform.database.url("identity"));
+  await pool.query("update tokens set revoked_at = now() where id = $1", [made.body.id]);
+  await pool.end();
+  const ended = await ask();
+  expect(ended.status).toBe(401);
+  expect(sdk.extractWWWAuthenticateParams(new Response("", ended))).toMatchObject({ error: "invalid_token" });
+});
+
 test("grants to a client whose id is a URL are listed as an array, and revoked by the encoded id", async () => {
   const app = await connect("editor");
   const clientId = "https://app.example.com:8443/oauth/client.json?v=1&x=ä%2F";
@@ -89,11 +114,16 @@ test("a user without grants has an empty array", async () => {
   expect([empty.status, empty.text]).toEqual([200, "[]"]);
 });
 
-test("no line of the log holds a challenge, a code, a verifier or a token", async () => {
+test("no line of the log and no span holds a challenge, a code, a verifier or a token", async () => {
   const app = await connect("reader");
   await app.refresh();
-  const lines = log.join("");
-  expect(log.length).toBeGreaterThan(10);
-  for (const secret of [app.accessToken, app.refreshToken]) expect(lines).not.toContain(secret);
-  expect(lines).not.toMatch(/verifier|challenge=|code=|state=/);
+  await gateway.call("GET", `/accounts/${accountId}`, undefined, { token: app.accessToken });
+  // It sends the last spans.
+  await gateway.stop();
+  for (const said of [log.join(""), spans.join("")]) {
+    for (const route of ["/oauth2/auth", "/oauth2/token", "/oauth/consent/complete"])
+      expect(said).toContain(route);
+    for (const secret of [app.accessToken, app.refreshToken]) expect(said).not.toContain(secret);
+    expect(said).not.toMatch(/verifier|challenge=|code=|state=/);
+  }
 });

@@ -108,6 +108,8 @@ async function respond(
   deps: RequestDeps,
 ): Promise<GatewayResponse | undefined> {
   const response = await callRoute(request, reply, exchange, deps);
+  // It ended since the gateway asked about it.
+  if (response?.status === 401 && exchange.credentials) response.tokenError = "invalid_token";
   if (response?.status !== 400 && response?.status !== 422) return response;
   return (await missingResource(request, exchange, deps)) ?? response;
 }

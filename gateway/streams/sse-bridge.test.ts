@@ -63,6 +63,22 @@ const open = (
   more: { token?: string; lastEventId?: string; method?: string } = {},
 ) => openEvents(`${baseUrl}${S}/${name}/logs`, { token: platform.ownerToken, ...more });
 
+test("a script of another origin may follow one with its token", async () => {
+  const { baseUrl } = await platform.gateway();
+  const left = new AbortController();
+  const headers = {
+    authorization: `Bearer ${platform.ownerToken}`,
+    accept: "text/event-stream",
+    origin: "https://inspector.example",
+  };
+  const response = await fetch(`${baseUrl}${S}/scripted/logs`, { headers, signal: left.signal });
+  expect(response.headers.get("content-type")).toMatch("text/event-stream");
+  expect(response.headers.get("access-control-allow-origin")).toBe("*");
+  await running("scripted");
+  left.abort();
+  await gone("scripted");
+});
+
 test("each message is one event with its position, and Last-Event-ID goes to the service", async () => {
   const { baseUrl } = await platform.gateway();
   const stream = await open(baseUrl, "plain", { lastEventId: "41" });
