@@ -56,7 +56,7 @@ test("what a client says of host, scheme and address does not reach the provider
   const headers = [
     ...["host", "evil.example", "x-forwarded-host", "evil.example", "x-forwarded-proto", "http"],
     ...["x-forwarded-for", "203.0.113.9", "forwarded", "host=evil.example", "origin", "https://evil.example"],
-    ...["cookie", "berth_session=s1; hydra=1; __Host-berth_session=s2; __Host-berth_form=f; berth_login=e"],
+    ...["cookie", "berth_session=s1; hydra=1; __Host-berth_session=s2; berth_form=f; __Host-berth_login=l"],
   ];
   asked = [];
   const status = await new Promise<number>((resolve) => {
@@ -173,7 +173,7 @@ test.each([
   ]);
 });
 
-test("a provider that is away is 502 at once, here and where identity asks it", async () => {
+test("a provider that is away is 502 at once, for people a page, and registration is 503 without identity", async () => {
   const nowhere = `http://127.0.0.1:${await freePort()}`;
   const lonely = await platform.gateway({ OAUTH_URL: nowhere }, log);
   const id = `r-${Math.random()}`;
@@ -182,6 +182,12 @@ test("a provider that is away is 502 at once, here and where identity asks it", 
   const response = await fetch(`${lonely.origin}/oauth2/token`, { method, body, headers });
   expect(await refusal(response)).toBe("502 identity_provider_unavailable");
   expect(log.find((line) => line.includes(id))).toMatch(/"identity provider: [^"]*ECONNREFUSED/);
+  const shown = await fetch(`${lonely.origin}/oauth2/auth?client_id=c`, {
+    headers: { accept: "text/html,application/xhtml+xml" },
+  });
+  expect([shown.status, shown.headers.get("content-type")]).toEqual([502, "text/html; charset=utf-8"]);
+  expect(shown.headers.get("content-security-policy")).toContain("default-src 'none'");
+  expect(await shown.text()).toContain("The identity provider does not answer. Try again.");
   const without = await platform.gateway({ IDENTITY_URL: nowhere });
   const registering = await without.call("POST", "/oauth/register", {}, { token: "" });
   expect(refusalOf(registering)).toBe("503 unavailable");

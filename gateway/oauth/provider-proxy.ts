@@ -7,6 +7,8 @@ import { type Problem, problem, unavailable, unreachable } from "../http/problem
 import { CLIENT_LEFT, observer } from "../http/request-metrics.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import { tooManyRequests } from "../limits/rate-limiter.ts";
+import { isPageCookie } from "../pages/kit/cookies.ts";
+import { errorPage } from "../pages/kit/error-page.ts";
 import { beginMeasured, sendResponse } from "../routing/exchange.ts";
 import type { BucketName } from "../routing/routes.ts";
 import type { OauthDeps } from "./oauth-routes.ts";
@@ -30,7 +32,6 @@ const ENDPOINTS: Endpoint[] = [
 
 // All that passes. Not Origin: a provider would decide about scripts, and here all may (http/cors.ts).
 const REQUEST_HEADERS = ["accept", "authorization", "content-type", "user-agent"];
-const PAGE_COOKIES = /^(__Host-)?berth_(session|form|login)=/;
 const ANSWER_HEADERS = ["location", "set-cookie", "content-security-policy"];
 
 /**
@@ -56,7 +57,7 @@ export function registerProviderProxy(app: FastifyInstance, deps: OauthDeps): { 
           request.exchange = exchange;
           if (bucket) exchange.rate = await limiter.consume(bucket, clientNetwork(clientAddress(request)));
           const refusal = tooManyRequests(exchange.rate) ?? compressed(request);
-          if (refusal) sendResponse(request, reply, errorResponse(refusal, request.id));
+          if (refusal) sendResponse(request, reply, refused(request, refusal));
           else if (method === "POST") limitBodyTime(request, reply);
         },
         handler: (request, reply) => answer(request, reply, path),
@@ -70,7 +71,7 @@ export function registerProviderProxy(app: FastifyInstance, deps: OauthDeps): { 
     const onClose = () => left.abort();
     reply.raw.once("close", onClose);
     const response = await ask(request, path, left.signal).catch((error: unknown) =>
-      errorResponse(away(unreachable("identity provider", error).cause), request.id),
+      refused(request, away(unreachable("identity provider", error).cause)),
     );
     reply.raw.off("close", onClose);
     const { exchange } = request;
@@ -89,8 +90,8 @@ export function registerProviderProxy(app: FastifyInstance, deps: OauthDeps): { 
     });
     const { statusCode: status } = answered;
     const bytes = await readBounded(answered.body);
-    if (status >= 500) return errorResponse(away(`identity provider: it answered ${status}`), request.id);
-    if (status === 404 && place().embedded) return errorResponse(outdated(), request.id);
+    if (status >= 500) return refused(request, away(`identity provider: it answered ${status}`));
+    if (status === 404 && place().embedded) return refused(request, outdated());
     return toResponse(status, answered.headers, bytes, path);
   }
 
@@ -117,6 +118,13 @@ export function registerProviderProxy(app: FastifyInstance, deps: OauthDeps): { 
   return { close: () => pool.close() };
 }
 
+/** Returns a refusal: a page for a browser that shows it to a person, the error envelope for every other client. */
+function refused(request: FastifyRequest, refusal: Problem): GatewayResponse {
+  const response = errorResponse(refusal, request.id);
+  const toPerson = request.method === "GET" && /\btext\/html\b/.test(request.headers.accept ?? "");
+  return toPerson ? { ...response, ...errorPage(refusal.message) } : response;
+}
+
 /** Returns the path at the provider: made anew, as a request line may name another host before it. */
 function pathOf({ raw, params }: FastifyRequest, path: string): string {
   const query = /\?.*$/s.exec(raw.url!)?.[0] ?? "";
@@ -127,7 +135,7 @@ function pathOf({ raw, params }: FastifyRequest, path: string): string {
 function cookiesFor({ headers }: FastifyRequest): string | undefined {
   return headers.cookie
     ?.split("; ")
-    .filter((cookie) => !PAGE_COOKIES.test(cookie))
+    .filter((cookie) => !isPageCookie(cookie))
     .join("; ");
 }
 

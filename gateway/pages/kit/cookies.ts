@@ -9,6 +9,11 @@ const LOGIN_SECONDS = 600;
 
 const SECRET = /^[A-Za-z0-9_-]{22}$/;
 
+/** Whether a cookie is one of the pages': they concern nobody else. */
+export function isPageCookie(cookie: string): boolean {
+  return /^(?:__Host-)?berth_(?:session|form|login)=/.test(cookie);
+}
+
 /**
  * The cookies of the pages: the session's token, before there is one a random secret, and the e-mail of who signed in
  * to an application last. Over https their names bind

@@ -11,15 +11,15 @@ import type { Answer, PageRoute } from "./visit.ts";
 
 const MAX_FORM = 64 * 1024;
 
-const HEADERS = {
+/** Besides them a page is never stored, and never taken for another type. */
+export const PAGE_HEADERS = {
   "content-type": "text/html; charset=utf-8",
   "content-security-policy":
     "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
   "x-frame-options": "DENY",
   "referrer-policy": "no-referrer",
-  "x-content-type-options": "nosniff",
-  "cache-control": "no-store",
 };
+const NEVER_STORED = { "x-content-type-options": "nosniff", "cache-control": "no-store" };
 
 export type PagesDeps = { prefix: string; keys: Buffer[]; origin: () => string; log: Logger };
 
@@ -72,7 +72,7 @@ function send(
   answer: Answer,
   opened?: Pick<Opened, "visit" | "cookies">,
 ): FastifyReply {
-  void reply.headers({ ...HEADERS, "x-request-id": request.id });
+  void reply.headers({ ...PAGE_HEADERS, ...NEVER_STORED, "x-request-id": request.id });
   const path = request.raw.url!.split("?")[0]!;
   const text = "page" in answer ? toDocument(answer.page, path, opened?.visit.mark).text : "";
   // Making the page may have needed one more cookie.
