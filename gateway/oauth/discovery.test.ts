@@ -76,6 +76,7 @@ describe.each([
     });
     // A promise that clients hold the server to: Ory Hydra would break it.
     expect(server!.authorization_response_iss_parameter_supported).toBe(embedded || undefined);
+    expect(server!.client_id_metadata_document_supported).toBe(embedded || undefined);
   });
 });
 
@@ -100,6 +101,11 @@ test("what the request says of the host changes no document", async () => {
     expect(text).toContain(origin);
     expect(text).not.toContain("evil");
   }
+});
+
+test("documents that describe clients are not promised where they are not taken", async () => {
+  const without = await gatewayAt({ OAUTH_CLIENT_ID_METADATA: "off" });
+  expect(await read(without + DOCUMENTS[0]!)).not.toHaveProperty("client_id_metadata_document_supported");
 });
 
 test("a resource of its own is named, and found at its own path", async () => {

@@ -30,6 +30,7 @@ test("a client is registered without a token, and never stored on the way", asyn
 
 test.each([
   ["a body that is not JSON", "redirect_uris=x", {}],
+  ["a body that is no object", "[]", {}],
   ["no body", "", {}],
   ["a form", "redirect_uris=x", { "content-type": "application/x-www-form-urlencoded" }],
   ["JSON that is said to be text", JSON.stringify(app), { "content-type": "text/plain" }],
