@@ -225,3 +225,12 @@ test("while identity is away the pages say so", async () => {
   expect([page.status, page.text.includes("not available right now")]).toEqual([503, true]);
   expect(cookies.has("berth_session")).toBe(true);
 });
+
+test("pages and an API without a prefix share the origin", async () => {
+  const bare = await platform.gateway({ API_PREFIX: "/" });
+  const { go, signIn } = visitor();
+  const at = `http://127.0.0.1:${bare.port}`;
+  expect((await signIn({ at })).location).toBe("/profile");
+  expect((await go("GET", "/profile/sessions", { at })).status).toBe(200);
+  expect((await bare.call("GET", "/me/sessions", undefined, { token: "" })).status).toBe(401);
+});

@@ -4,6 +4,9 @@ import { signInAt } from "../kit/return-path.ts";
 import { type Answer, type Visit, withRefusal } from "../kit/visit.ts";
 import { signedInUser } from "../sign-in/sign-in.ts";
 
+/** A request without its challenge never began. */
+const OVER = ["challenge_expired", "required"];
+
 /**
  * Returns the page that leads back to the provider. It is no redirect: Chromium holds those that follow a form against
  * `form-action`, and the application's own address at the end of them is not of this origin.
@@ -17,7 +20,9 @@ export function goOn(redirectTo: string, title = "One moment"): Answer {
 export async function challengeRefused(visit: Visit, error: unknown, here: string): Promise<Answer> {
   if (!(error instanceof ApiRefusal)) throw error;
   if (error.code === "subject_mismatch") return otherUser(visit, error, here);
-  if (!error.reasons.includes("challenge_expired") && !error.reasons.includes("required")) throw error;
+  // Answered in an earlier session of the same user.
+  const answered = error.code === "idempotency_key_reused";
+  if (!answered && !error.reasons.some((reason) => OVER.includes(reason))) throw error;
   const content = html`<p>It was answered already, or it was open for more than ten minutes. Nothing more happens here.</p>
 <p>To connect an application, begin again there.</p>
 <p><a href="/connected-applications">See connected applications</a></p>`;

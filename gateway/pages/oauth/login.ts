@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { html } from "../html.ts";
 import { type PageRoute, type Visit, withRefusal } from "../kit/visit.ts";
-import { credentialFields, type Me, signedInUser, signIn } from "../sign-in/sign-in.ts";
+import { credentialFields, signedInUser, signIn } from "../sign-in/sign-in.ts";
 import { type Client, clientCard } from "./client-card.ts";
 import { challengeRefused, goOn } from "./going-on.ts";
 
@@ -79,6 +79,7 @@ async function answerLogin(visit: Visit, loginChallenge: string) {
   const path = "/oauth/login/complete";
   const { redirectTo } = await visit.call<Redirect>("POST", path, { loginChallenge }, { once });
   // The consent is for this user: another one of this browser is told so.
-  visit.keepLogin((await visit.call<Me>("GET", "/me")).email);
+  const me = await signedInUser(visit).catch(() => undefined);
+  if (me) visit.keepLogin(me.email);
   return goOn(redirectTo);
 }

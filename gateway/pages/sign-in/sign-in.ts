@@ -30,9 +30,9 @@ export async function signIn(visit: Visit) {
 }
 
 /** Returns the fields and the button of signing in. */
-export function credentialFields(email: string, sentence: string | undefined): Html {
+export function credentialFields(email: string, sentence: string | undefined, focus = false): Html {
   return html`${alert(sentence)}
-<label>E-mail <input name="email" type="email" autocomplete="username" maxlength="254" required value="${email}"></label>
+<label>E-mail <input name="email" type="email" autocomplete="username" maxlength="254" required value="${email}"${focus && html` autofocus`}></label>
 <label>Password <input name="password" type="password" autocomplete="current-password" maxlength="1024" required></label>
 <button>Sign in</button>`;
 }
@@ -51,7 +51,7 @@ ${
 <form method="post" action="/signin">
 ${visit.mark()}
 <input type="hidden" name="return_to" value="${to}">
-${credentialFields(fields.get("email") ?? "", sentence)}
+${credentialFields(fields.get("email") ?? "", sentence, true)}
 </form>
 ${forgotten}`;
   return { title: "Sign in", content };

@@ -37,13 +37,13 @@ describe.skipIf(!chromiumProgram)("the looks of the pages", () => {
       const context = await browser.newContext({ bypassCSP: true, colorScheme, viewport });
       const page = await context.newPage();
       const complaints = complaintsOf(page, world.origin);
-      const check = async (name: string) => {
-        await page.getByRole("heading", { level: 1 }).waitFor();
-        expect([name, await accessibilityFaults(page)]).toEqual([name, []]);
-        const overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+      const check = async (name: string, at = page) => {
+        await at.getByRole("heading", { level: 1 }).waitFor();
+        expect([name, await accessibilityFaults(at)]).toEqual([name, []]);
+        const overflow = await at.evaluate("document.documentElement.scrollWidth - innerWidth");
         expect([name, overflow]).toEqual([name, 0]);
         const file = `${name}-${colorScheme}-${viewport.width}.png`;
-        if (PICTURES) await page.screenshot({ path: join(PICTURES, file), fullPage: true });
+        if (PICTURES) await at.screenshot({ path: join(PICTURES, file), fullPage: true });
       };
       const app = await application(world.origin, {
         client_name: "Field notes",
@@ -75,8 +75,27 @@ describe.skipIf(!chromiumProgram)("the looks of the pages", () => {
       await page.waitForURL((url) => url.href.startsWith(program.redirectUri));
       await page.goto(consent);
       await check("over");
+      const custom = await application(world.origin, { redirect_uris: ["notes://callback"] });
+      await page.goto(custom.authorizeUrl());
+      await page.getByText("Sign in as somebody else").click();
+      await check("login-again");
+      // A tab of its own: the browser's question whether to open the program blocks what follows in it.
+      const tab = await context.newPage();
+      await tab.goto(custom.authorizeUrl());
+      await tab.getByRole("button", { name: "Continue as" }).click();
+      await tab.getByRole("radio", { name: "My own" }).check();
+      const given = tab.waitForResponse(
+        (response) => response.headers().location?.startsWith("notes:") ?? false,
+      );
+      await tab.getByRole("button", { name: "Allow access" }).click();
+      await given;
+      await check("given", tab);
       await page.goto(`${world.origin}/oauth/error?error=invalid_target&error_description=Some+words`);
       await check("error");
+      await page.goto(custom.authorizeUrl());
+      await page.getByRole("button", { name: "Continue as" }).click();
+      await page.getByRole("button", { name: "Allow access" }).waitFor();
+      const asked = page.url();
       const invited = await world.member("reader");
       const account = { handle: `team-${invited.userId.slice(-6)}`, displayName: "A team" };
       const { id } = await world.must<{ id: string }>("POST", "/accounts", account, invited.token);
@@ -93,6 +112,12 @@ describe.skipIf(!chromiumProgram)("the looks of the pages", () => {
         await page.goto(world.origin + path);
         await check(path.split("/").at(-1)!);
       }
+      await page.getByLabel("E-mail").fill(invited.email);
+      await page.getByLabel("Password").fill(invited.password);
+      await page.getByRole("button", { name: "Sign in" }).click();
+      await page.waitForURL(/profile/);
+      await page.goto(asked);
+      await check("other-user");
       // The browser itself complains of pages that are refusals; the program is elsewhere.
       const expected = (complaint: string) =>
         /Failed to load/.test(complaint) || complaint.startsWith(program.redirectUri);
