@@ -16,12 +16,13 @@ export function nameOf(clientName: string): Html {
 
 /** Returns what is known of a client, and that nobody vouches for it. Nothing of it is loaded or linked. */
 export function clientCard(client: Client, requestedScope: string[] = []): Html {
-  const { clientName, clientUri, redirectHost } = client;
+  const { clientId, clientName, clientUri, redirectHost } = client;
   return html`<section class="client" aria-labelledby="client">
 <h2 id="client">${nameOf(clientName)}</h2>
 <p class="warning"><strong>Self-registered, unverified.</strong> It chose this name itself. Nobody checked who it is.</p>
 <dl>
 <dt>Sends you to</dt><dd>${destination(redirectHost)}</dd>
+${isWebsite(clientId) && html`<dt>Described at</dt><dd><bdi>${clip(clientId)}</bdi></dd>`}
 ${isWebsite(clientUri) && html`<dt>Says it is from</dt><dd><bdi>${clip(clientUri)}</bdi></dd>`}
 ${requestedScope.length > 0 && html`<dt>Asks for</dt><dd>${clip(requestedScope.join(", "))}<small>For information: what it gets is the role below.</small></dd>`}
 </dl>

@@ -274,6 +274,7 @@ describe.skipIf(!chromiumProgram)("connecting an application in a browser", () =
     await toConsent(page, app.authorizeUrl());
     const shown = await page.getByRole("heading", { level: 2 }).textContent();
     expect(shown).toBe(`<img src=x onerror=alert(1)>"evil</h2>${"w".repeat(40)}`);
+    expect(await page.getByText("https://bank.example/page").count()).toBe(1);
     expect(await page.locator("main img, main a[href^='http'], main script").count()).toBe(0);
     expect(elsewhere).toEqual([]);
   });
