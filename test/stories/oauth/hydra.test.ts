@@ -18,7 +18,7 @@ describe.skipIf(program === undefined)("with Ory Hydra as the provider", () => {
   beforeAll(async () => {
     const port = await freePort();
     const origin = `http://127.0.0.1:${port}`;
-    hydra = await startHydra(program!, origin);
+    hydra = await startHydra(program!, { origin });
     const env = { IDENTITY_PROVIDER: "hydra", HYDRA_ADMIN_URL: hydra.adminUrl };
     platform = await testPlatform({}, origin, { env });
     await platform.gateway({ PORT: String(port), PUBLIC_ORIGIN: origin, OAUTH_URL: hydra.publicUrl });
@@ -155,5 +155,29 @@ describe.skipIf(program === undefined)("with Ory Hydra as the provider", () => {
     const keys = (await (await fetch(as.jwks_uri!)).json()) as { keys: { d?: string }[] };
     expect(keys.keys.length).toBeGreaterThan(0);
     expect(keys.keys.filter(({ d }) => d !== undefined)).toEqual([]);
+  });
+
+  test("while Hydra does not answer nothing is granted, and each step works once it answers again", async () => {
+    const { loginChallenge, answer } = await begin();
+    const { tokens } = await authorize("reader");
+    hydra.hold();
+    try {
+      const register = { client_name: "An app", redirect_uris: [REDIRECT] };
+      const answers = await Promise.all([
+        door.call("GET", `/oauth/login-request?challenge=${loginChallenge}`),
+        door.call("POST", "/oauth/login/complete", { loginChallenge }),
+        door.call("POST", "/oauth/register", register, { token: "" }),
+        door.call("GET", door.A, undefined, { token: `${tokens.access_token.slice(0, -1)}_` }),
+      ]);
+      expect(answers.map(({ status, body }) => `${status} ${body.error?.code}`)).toEqual([
+        ...Array(3).fill("502 identity_provider_unavailable"),
+        "503 unavailable",
+      ]);
+    } finally {
+      hydra.resume();
+    }
+    const page = await answer("login/complete", { loginChallenge });
+    expect(page.searchParams.get("consent_challenge")).toBeTruthy();
+    expect((await begin()).loginChallenge).toBeTruthy();
   });
 });

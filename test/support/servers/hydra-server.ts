@@ -42,7 +42,10 @@ export type HydraServer = Awaited<ReturnType<typeof startHydra>>;
  * Starts Hydra on a database of its own, configured as operators are told (docs/oauth.md#ory-hydra) for an installation
  * at `origin`. Without one it is reached directly: its public URL is the origin.
  */
-export async function startHydra(program: string, origin?: string) {
+export async function startHydra(
+  program: string,
+  { origin, tokens = "opaque" }: { origin?: string; tokens?: "opaque" | "jwt" } = {},
+) {
   const [publicPort, adminPort] = [await freePort(), await freePort()];
   const publicUrl = `http://127.0.0.1:${publicPort}`;
   const database = await testDatabase([]);
@@ -52,7 +55,10 @@ export async function startHydra(program: string, origin?: string) {
     public: { port: publicPort, host: "127.0.0.1" },
     admin: { port: adminPort, host: "127.0.0.1" },
   };
-  await writeFile(file, `${documentedSettings(origin ?? publicUrl)}\nserve: ${JSON.stringify(ports)}\n`);
+  await writeFile(
+    file,
+    `${documentedSettings(origin ?? publicUrl, tokens)}\nserve: ${JSON.stringify(ports)}\n`,
+  );
   const dsn = new URL(database.url(""));
   dsn.search = "sslmode=disable&max_conns=8";
   const env = {
@@ -81,16 +87,21 @@ export async function startHydra(program: string, origin?: string) {
       () => false,
     );
   });
-  // Otherwise it makes an RSA key when a browser comes, which on a busy machine takes longer than a browser waits.
-  const made = await fetch(`${adminUrl}/admin/keys/hydra.openid.id-token`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ alg: "ES256", use: "sig", kid: "tests" }),
-  });
-  if (made.status !== 201) throw new Error(`Hydra made no key: ${made.status} ${await made.text()}`);
+  // Otherwise it makes RSA keys when a browser comes, which on a busy machine takes longer than a browser waits.
+  for (const set of ["hydra.openid.id-token", "hydra.jwt.access-token"]) {
+    const made = await fetch(`${adminUrl}/admin/keys/${set}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ alg: "ES256", use: "sig", kid: set }),
+    });
+    if (made.status !== 201) throw new Error(`Hydra made no key: ${made.status} ${await made.text()}`);
+  }
   return {
     publicUrl,
     adminUrl,
+    /** Holds it: it takes connections and does not answer. */
+    hold: () => void server.kill("SIGSTOP"),
+    resume: () => void server.kill("SIGCONT"),
     async stop() {
       server.kill("SIGKILL");
       await ended;
@@ -99,9 +110,9 @@ export async function startHydra(program: string, origin?: string) {
   };
 }
 
-/** The settings that operators give Hydra, as the page has them, for another origin. */
-function documentedSettings(origin: string): string {
+/** The settings that operators give Hydra, as the page has them, for another origin and kind of access token. */
+function documentedSettings(origin: string, tokens: "opaque" | "jwt"): string {
   const page = readFileSync(join(import.meta.dirname, "../../../docs/oauth.md"), "utf8");
   const [, settings] = /```yaml\n([^`]+)```/.exec(page)!;
-  return settings!.replaceAll("https://berth.example.com", origin);
+  return settings!.replaceAll("https://berth.example.com", origin).replace("opaque", tokens);
 }

@@ -129,7 +129,7 @@ export function actors({ provider, identity, origin, resource }: ProviderHarness
   return { register, begin, claim, signIn, consent, exchange, refresh, authorize };
 }
 
-/** The parameter of a URL, or "". */
-export function parameter(url: string, name: string): string {
-  return new URL(url, "http://relative.example.com").searchParams.get(name) ?? "";
+/** The parameter of the URL that a browser is sent to, or "". */
+export function parameter(url: string | null, name: string): string {
+  return new URL(url ?? "", "http://relative.example.com").searchParams.get(name) ?? "";
 }
