@@ -21,7 +21,7 @@ Every process of the platform. A new service is one more entry:
     {{- with $v.oauth.resource }}
     OAUTH_RESOURCE: {{ . | quote }}
     {{- end }}
-    OAUTH_CLIENT_ID_METADATA: {{ ternary "on" "off" $v.oauth.clientIdMetadata | quote }}
+    OAUTH_CLIENT_ID_METADATA: {{ include "berth.clientIdMetadata" . | quote }}
     METRICS_PORT: "9090"
     TRUST_PROXY: {{ join "," $v.trustProxy | quote }}
     RATE_LIMITS: {{ ternary "on" "off" $v.rateLimits.enabled | quote }}
@@ -44,7 +44,7 @@ Every process of the platform. A new service is one more entry:
     {{- end }}
     {{- if $hydra }}
     - hydraAdmin
-    {{- else if $v.oauth.clientIdMetadata }}
+    {{- else if eq (include "berth.clientIdMetadata" .) "on" }}
     - clientDocuments
     {{- end }}
   config:
@@ -80,6 +80,10 @@ Every process of the platform. A new service is one more entry:
   {{- end }}
 {{- end -}}
 
+{{- define "berth.clientIdMetadata" -}}
+{{- ternary "on" "off" (and .Values.oauth.clientIdMetadata (ne .Values.oauth.provider "hydra")) -}}
+{{- end -}}
+
 {{- define "berth.oauthConfig" -}}
 {{- $o := .Values.oauth -}}
 IDENTITY_PROVIDER: {{ $o.provider }}
@@ -90,7 +94,7 @@ HYDRA_ADMIN_URL: {{ $o.hydra.adminUrl | quote }}
 OAUTH_RESOURCE: {{ . | quote }}
 {{- end }}
 OAUTH_ACCESS_TOKEN_SECONDS: {{ $o.accessTokenSeconds | quote }}
-OAUTH_CLIENT_ID_METADATA: {{ ternary "on" "off" (and $o.clientIdMetadata (ne $o.provider "hydra")) | quote }}
+OAUTH_CLIENT_ID_METADATA: {{ include "berth.clientIdMetadata" . | quote }}
 OAUTH_REDIRECT_HOSTS: {{ join "," $o.redirectHosts | quote }}
 OAUTH_ALLOW_CUSTOM_SCHEMES: {{ ternary "on" "off" $o.allowCustomSchemes | quote }}
 {{- end -}}

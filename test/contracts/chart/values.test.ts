@@ -67,6 +67,48 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
       }
   });
 
+  test("every setting of OAuth reaches a process that reads it", async () => {
+    const config = async (manifests: Manifest[], name: "gateway" | "identity") => {
+      const { folder } = programs.find((program) => program.name === name)!;
+      const { fields } = await import(join(chartFolder, "../..", folder, "config.ts"));
+      const given = configOf(manifests, `berth-${name}`);
+      const known = new Set(Object.values(fields as Fields).map((field) => field.name));
+      const wanted = Object.entries(given).filter(([key]) =>
+        /OAUTH|HYDRA|IDENTITY_PROVIDER|^API_|^RATE_/.test(key),
+      );
+      expect(wanted.filter(([key]) => !known.has(key))).toEqual([]);
+      const shown = wanted.filter(([key]) => !key.startsWith("RATE_"));
+      return Object.fromEntries([...shown, ["PUBLIC_ORIGIN", given.PUBLIC_ORIGIN]]);
+    };
+    const everywhere = { API_PREFIX: "/v1", PUBLIC_ORIGIN: "https://berth.example.com" };
+    expect(await config(bundled, "gateway")).toEqual({ ...everywhere, OAUTH_CLIENT_ID_METADATA: "on" });
+    expect(await config(bundled, "identity")).toEqual({
+      ...everywhere,
+      IDENTITY_PROVIDER: "embedded",
+      OAUTH_ACCESS_TOKEN_SECONDS: "900",
+      OAUTH_ALLOW_CUSTOM_SCHEMES: "on",
+      OAUTH_CLIENT_ID_METADATA: "on",
+      OAUTH_REDIRECT_HOSTS: "",
+    });
+    const resource = { OAUTH_RESOURCE: "https://berth.example.com/api" };
+    expect(await config(external, "gateway")).toEqual({
+      ...everywhere,
+      ...resource,
+      OAUTH_CLIENT_ID_METADATA: "off",
+      OAUTH_URL: "http://hydra-public.hydra:4444",
+    });
+    expect(await config(external, "identity")).toEqual({
+      ...everywhere,
+      ...resource,
+      IDENTITY_PROVIDER: "hydra",
+      HYDRA_ADMIN_URL: "http://hydra-admin.hydra:4445",
+      OAUTH_ACCESS_TOKEN_SECONDS: "900",
+      OAUTH_ALLOW_CUSTOM_SCHEMES: "off",
+      OAUTH_CLIENT_ID_METADATA: "off",
+      OAUTH_REDIRECT_HOSTS: "app.example.com",
+    });
+  });
+
   test("what is missing is told at once, in sentences", async () => {
     const failure = await helm("template", chartFolder, "--kube-version", "1.36.0").catch(String);
     for (const name of [
