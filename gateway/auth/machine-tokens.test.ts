@@ -1,6 +1,7 @@
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { decodeJwt, importJWK, type JWTHeaderParameters, type JWTPayload, SignJWT } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPool } from "../../services/kit/postgres/db.ts";
 import { freePort } from "../../services/kit/process/free-port.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { bringIn } from "../../test/support/door.ts";
@@ -225,6 +226,22 @@ describe("what a user takes away", () => {
     expect(refusalOf(await get(`${A}/projects`, app.accessToken))).toBe("403 forbidden");
     expect((await get("/accounts", app.accessToken)).body.data).toEqual([]);
     await eventually("the other gateway knows", async () => (await write(other)) === 403);
+  });
+
+  test("by proving that an e-mail is theirs, from whoever used it before, is refused", async () => {
+    const { user, app } = await appOf("editor", "editor");
+    const pool = createPool(platform.database.url("identity"), { max: 1 });
+    // As an older version made users in advance.
+    await pool.query("update users set email_verified_at = null where id = $1", [user.userId]);
+    await pool.end();
+    const second = await one.call("POST", "/accounts", { handle: anyName("h") });
+    const body = { email: user.email, role: "reader" };
+    const invited = await one.call("POST", `/accounts/${second.body.id}/members`, body);
+    const token = new URL(String(invited.body.link)).hash.slice(1);
+    const join = { token, password: "a password of their own" };
+    expect((await one.call("POST", "/invitations/join", join, { token: "" })).status).toBe(201);
+    for (const gateway of [one, other]) await refusedAt(gateway, app.accessToken);
+    expect(await app.refused()).toBe("400 invalid_grant");
   });
 
   test("ends the streams that the machine follows", async () => {

@@ -138,7 +138,7 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
         const invitation =
           (await sql.consumeInvitationByLink(tx, hash, new Date(now()))) ?? throwLinkExpired();
         const user = { email: invitation.email, displayName, passwordHash, now: new Date(now()) };
-        const userId = await createUser(tx, user);
+        const userId = await createUser(tx, who(ctx), user);
         const caller = { ...who(ctx).caller, kind: "user" as const, id: userId };
         const account = await addMember(tx, { ...who(ctx), caller }, invitation, userId);
         return { user: await findUser(tx, userId), account };
@@ -190,6 +190,7 @@ async function requireQuota(tx: Tx, accountId: string, now: Date): Promise<void>
 /** Returns the user of an e-mail whose owner opened the link: a new one, or one whom an owner created in advance. */
 async function createUser(
   tx: Tx,
+  by: Who,
   user: { email: string; displayName: string | undefined; passwordHash: string; now: Date },
 ): Promise<string> {
   const { email, displayName, passwordHash, now } = user;
@@ -200,7 +201,9 @@ async function createUser(
   const known = (await findUserByEmail(tx, email))!;
   const claimed = await claimEmail(tx, { id: known.id, passwordHash, displayName, now });
   if (!claimed?.first) throw userExists();
-  await revokeAllTokens(tx, { userId: known.id, except: undefined, personalToo: true, now });
+  const caller = { ...by.caller, kind: "user" as const, id: known.id };
+  const all = { userId: known.id, except: undefined, personalToo: true, now };
+  await revokeAllTokens(tx, { ...by, caller }, all);
   return known.id;
 }
 

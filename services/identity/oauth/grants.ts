@@ -4,7 +4,7 @@ import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Who } from "../../kit/rpc/interceptor.ts";
-import { type RevokedGrant, revokeGrant } from "./sql.ts";
+import { type RevokedGrant, revokeGrant, revokeGrantsOf } from "./sql.ts";
 
 /** A grant ends by itself after this, longer than any refresh token lives. */
 export const GRANT_SECONDS = 365 * 24 * 3600;
@@ -32,9 +32,17 @@ export async function recordRevoked(
   tx: Tx,
   by: Who,
   { id: grantId, userId, clientId, accountId }: RevokedGrant,
-  reason: "user" | "newer" | GrantEnd["by"],
+  reason: "user" | "newer" | "claimed" | GrantEnd["by"],
 ): Promise<void> {
   await emit(tx, GrantRevokedSchema, accountId, { userId, clientId, grantId });
   const entry = { service: "identity", accountId, action: "oauth.grant.revoked", target: grantId };
   await audit(tx, by, { ...entry, metadata: { clientId, reason } });
+}
+
+/**
+ * Revokes everything that a user granted: the e-mail turned out to be somebody else's than who used it until now. Refresh
+ * tokens stay at the provider, where they get nothing any more.
+ */
+export async function revokeAllGrants(tx: Tx, by: Who, userId: string, now: Date): Promise<void> {
+  for (const grant of await revokeGrantsOf(tx, userId, now)) await recordRevoked(tx, by, grant, "claimed");
 }

@@ -81,6 +81,13 @@ export function revokeGrants(db: Db, of: { userId: string; clientId: string; kee
   return many<RevokedGrant>(db, "oauth_grants_revoke", text, [of.userId, of.clientId, now, of.keep]);
 }
 
+/** Revokes all grants of a user, to whatever client, and returns them. */
+export function revokeGrantsOf(db: Db, userId: string, now: Date) {
+  const text = `update oauth_grants set revoked_at = $2, expires_at = least(expires_at, $2)
+    where user_id = $1 and revoked_at is null ${REVOKED}`;
+  return many<RevokedGrant>(db, "oauth_grants_revoke_of_user", text, [userId, now]);
+}
+
 /** Returns undefined when the grant was revoked before. */
 export function revokeGrant(db: Db, id: string, now: Date) {
   const text = `update oauth_grants set revoked_at = $2, expires_at = least(expires_at, $2)

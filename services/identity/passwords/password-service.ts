@@ -44,7 +44,8 @@ export function passwordService(deps: PasswordDeps): ServiceImpl<typeof Password
           throw conflict("conflict", "The password was just changed by another request.");
         await clearAttempts(tx, key);
         const end = { userId, except: id, personalToo: false, now: new Date(now()) };
-        await auditPassword(tx, who(ctx), "auth.password_change", userId, await revokeAllTokens(tx, end));
+        const ended = await revokeAllTokens(tx, who(ctx), end);
+        await auditPassword(tx, who(ctx), "auth.password_change", userId, ended);
         return {};
       });
     },
@@ -74,7 +75,7 @@ export function passwordService(deps: PasswordDeps): ServiceImpl<typeof Password
         const caller = { ...who(ctx).caller, kind: "user" as const, id: userId };
         const by = { ...who(ctx), caller };
         const end = { userId, except: undefined, personalToo: claimed.first, now: at };
-        await auditPassword(tx, by, "auth.password_reset", userId, await revokeAllTokens(tx, end));
+        await auditPassword(tx, by, "auth.password_reset", userId, await revokeAllTokens(tx, by, end));
         await rememberNetworkOf(tx, claimed.email, caller.ip, at);
         return {};
       });

@@ -5,6 +5,7 @@ import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import type { Who } from "../../kit/rpc/interceptor.ts";
+import { revokeAllGrants } from "../oauth/grants.ts";
 import * as sql from "./sql.ts";
 
 type TokenOptions = Pick<sql.NewToken, "name" | "roleCap" | "accountId" | "createdAt" | "expiresAt">;
@@ -49,14 +50,16 @@ export async function revokeToken(
 }
 
 /**
- * Revokes the sessions of a user but `except`, personal tokens too when asked, and tells gateways to drop them
- * from their caches. Returns how many were revoked.
+ * Revokes the sessions of a user but `except`, personal tokens and grants to applications too when asked, and tells
+ * gateways to drop them from their caches. Returns how many sessions and tokens were revoked.
  */
 export async function revokeAllTokens(
   tx: Tx,
+  by: Who,
   tokens: Parameters<typeof sql.revokeTokens>[1],
 ): Promise<number> {
   const revoked = await sql.revokeTokens(tx, tokens);
   if (revoked > 0) await emit(tx, TokenRevokedSchema, "", { userId: tokens.userId, tokenId: "" });
+  if (tokens.personalToo) await revokeAllGrants(tx, by, tokens.userId, tokens.now);
   return revoked;
 }
