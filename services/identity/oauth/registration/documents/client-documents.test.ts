@@ -167,6 +167,22 @@ test("a client that a user let in keeps working while its document's host is awa
   expect(await begin(unknown)).toMatch(/^invalid_client .*could not be fetched/);
 });
 
+test("each token is noted as a use of the client, once a minute at most", async () => {
+  const id = publish();
+  let { tokens } = await letIn(id);
+  const refresh = async () => {
+    tokens = await token(id, { grant_type: "refresh_token", refresh_token: tokens.refresh_token! });
+    expect(tokens.access_token).toBeDefined();
+    const text = `select extract(epoch from last_used_at)::float8 * 1000 as ms from oauth_clients where id = $1`;
+    return Math.round((await it.pool.query<{ ms: number }>(text, [id])).rows[0]!.ms);
+  };
+  const letInAt = it.clock.ms;
+  it.clock.ms += MINUTE;
+  expect(await refresh()).toBe(letInAt);
+  it.clock.ms += 1;
+  expect(await refresh()).toBe(letInAt + MINUTE + 1);
+});
+
 test("a client whose document is gone, or no longer allows it, is refused", async () => {
   const id = publish();
   const { tokens } = await letIn(id);
