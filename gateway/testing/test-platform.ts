@@ -38,7 +38,7 @@ const awayEnv = Object.fromEntries(
 export async function testPlatform(
   stubs: Stubs = {},
   publicOrigin?: string,
-  identityOptions: { env?: Record<string, string>; now?: () => number; logLines?: string[] } = {},
+  identityOptions: Omit<Parameters<typeof startIdentity>[0], "databaseUrl" | "natsUrl" | "publicOrigin"> = {},
 ) {
   const [database, nats] = await Promise.all([testDatabase(["identity", "gateway"]), testNats()]);
   const identity = await startIdentity({

@@ -16,6 +16,8 @@ export async function startIdentity(servers: {
   now?: (() => number) | undefined;
   /** Takes what it logs. */
   logLines?: string[] | undefined;
+  /** Reads client id metadata documents. */
+  fetchDocument?: Parameters<typeof start>[3];
 }) {
   const ownerToken = makeToken("pat");
   const env = {
@@ -28,10 +30,10 @@ export async function startIdentity(servers: {
     ...(servers.publicOrigin && { PUBLIC_ORIGIN: servers.publicOrigin }),
     ...servers.env,
   };
-  const { now, logLines } = servers;
+  const { now, logLines, fetchDocument } = servers;
   const log = logLines
     ? createLog("identity", "debug", (line) => void logLines.push(line))
     : createLog("identity", "silent");
-  const identity = await start(readConfig(env, fields), log, now);
+  const identity = await start(readConfig(env, fields), log, now, fetchDocument);
   return { ...identity, ownerToken };
 }
