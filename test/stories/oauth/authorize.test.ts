@@ -165,6 +165,17 @@ describe("the request", () => {
     expect(back.searchParams.get("error")).toBe("login_required");
   });
 
+  test("one of an application that was let in before is asked about again, in the same browser and on the web too", async () => {
+    const redirect_uri = "https://app.example.com/callback";
+    const web = await it.register({ redirect_uris: [redirect_uri] });
+    const go = browser();
+    for (const _ of [1, 2]) {
+      const begun = await it.begin(web, { go, params: { redirect_uri } });
+      const back = await it.allow(begun);
+      expect((await it.redeem(begun, back, { redirect_uri })).status).toBe(200);
+    }
+  });
+
   test("one that asks for login, for consent, or for both is answered as any other", async () => {
     for (const prompt of ["login", "consent", "login consent"]) {
       const begun = await it.begin(clientId, { params: { prompt, scope: "platform:read offline_access" } });

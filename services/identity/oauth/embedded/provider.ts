@@ -1,4 +1,4 @@
-import Provider, { type Configuration, errors, interactionPolicy } from "oidc-provider";
+import Provider, { type Configuration, errors } from "oidc-provider";
 import type { Logger } from "../../../kit/log.ts";
 import { GRANT_SECONDS } from "../grants.ts";
 import { countTokenRequests } from "../metrics.ts";
@@ -92,7 +92,8 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
           },
         },
       },
-      interactions: { policy: twoChallenges(), url: (_ctx, { uid, prompt }) => pageOf(prompt.name, uid) },
+      interactions: { url: (_ctx, { uid, prompt }) => pageOf(prompt.name, uid) },
+      // What was granted before never counts: every authorization is consented to anew.
       loadExistingGrant: async (ctx) => {
         const { grantId } = ctx.oidc.result?.consent ?? {};
         return grantId === undefined ? undefined : ctx.oidc.provider.Grant.find(grantId);
@@ -126,21 +127,4 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
     const page = prompt === "login" ? "login?login_challenge" : "consent?consent_challenge";
     return `${origin}/oauth/${page}=${uid}`;
   }
-}
-
-function twoChallenges(): interactionPolicy.DefaultPolicy {
-  const { Check, base } = interactionPolicy;
-  const policy = base();
-  const always = (prompt: "login" | "consent", error: string) =>
-    policy
-      .get(prompt)
-      ?.checks.add(
-        new Check(`every_${prompt}`, `every ${prompt} is confirmed`, error, (ctx) =>
-          ctx.oidc.result?.[prompt] ? Check.NO_NEED_TO_PROMPT : Check.REQUEST_PROMPT,
-        ),
-        0,
-      );
-  always("login", "login_required");
-  always("consent", "consent_required");
-  return policy;
 }
