@@ -3,14 +3,16 @@ import * as sdk from "@modelcontextprotocol/sdk/client/auth.js";
 import * as middleware from "@modelcontextprotocol/sdk/client/middleware.js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../../../services/kit/testing/testing.ts";
+import { openHydraPlatform } from "../../support/hydra-platform.ts";
 import { consent } from "../../support/oauth.ts";
+import { findHydra } from "../../support/servers/hydra-server.ts";
 import { openPlatform, type Platform } from "../../support/world.ts";
 
-let platform: Platform;
-beforeAll(async () => {
-  platform = await openPlatform();
-});
-afterAll(() => platform?.stop());
+const hydra = await findHydra();
+const providers = [
+  { provider: "embedded", open: openPlatform },
+  ...(hydra === undefined ? [] : [{ provider: "Ory Hydra", open: () => openHydraPlatform(hydra) }]),
+];
 
 /** What an MCP client keeps: in memory here, in a file or a keychain elsewhere. */
 function store(name: string) {
@@ -28,7 +30,7 @@ function store(name: string) {
       response_types: ["code"],
       token_endpoint_auth_method: "none",
     },
-    state: () => "a-state",
+    state: () => "a-state-of-its-own",
     clientInformation: () => information,
     saveClientInformation: (given: typeof information) => {
       information = given;
@@ -77,66 +79,76 @@ const sdks = [
   },
 ];
 
-describe.each(sdks)("$name", ({ name, auth, withOAuth }) => {
-  /** A client that was let in; `api` sends requests with its token, refreshes it, and asks to sign in anew. */
-  async function connect(role: "reader" | "editor") {
-    const kept = store(name);
-    const serverUrl = platform.baseUrl;
-    const api = withOAuth(kept as never, serverUrl)(fetch);
-    await expect(api(`${serverUrl}/accounts`)).rejects.toThrow(/redirect/i);
-    const url = kept.opened()!;
-    const back = await consent(platform.call, url.href, { accountId: platform.accountId, role });
-    const { code, state, iss } = Object.fromEntries(back.searchParams) as Record<string, string>;
-    expect({ state, iss }).toEqual({ state: "a-state", iss: platform.origin });
-    const done = await auth(kept as never, { serverUrl, authorizationCode: code!, ...{ iss } });
-    expect(done).toBe("AUTHORIZED");
-    return { kept, api, url };
-  }
-
-  test("signs in with nothing but the URL of the API, and reads the account that its user chose", async () => {
-    const { kept, api, url } = await connect("reader");
-    expect(url.searchParams.get("resource")).toBe(platform.baseUrl);
-    expect(url.searchParams.get("code_challenge_method")).toBe("S256");
-    const listed = await (await api(`${platform.baseUrl}/accounts`)).json();
-    expect(listed).toMatchObject({ data: [{ id: platform.accountId, myRole: "reader" }] });
-    const project = {
-      method: "POST",
-      body: '{"name":"shop"}',
-      headers: { "content-type": "application/json" },
-    };
-    expect((await api(`${platform.baseUrl}${platform.A}/projects`, project)).status).toBe(403);
-    expect(await platform.must("GET", "/me/mcp-grants")).toContainEqual(
-      expect.objectContaining({ clientId: kept.clientInformation()!.client_id, clientName: name }),
-    );
+describe.each(providers)("with the provider $provider", ({ provider, open }) => {
+  let platform: Platform;
+  beforeAll(async () => {
+    platform = await open();
   });
+  afterAll(() => platform?.stop());
 
-  test("refreshes its token by itself when it no longer works", async () => {
-    const { kept, api } = await connect("editor");
-    const first = kept.tokens()!;
-    kept.saveTokens({ ...first, access_token: "expired" });
-    expect((await api(`${platform.baseUrl}${platform.A}`)).status).toBe(200);
-    expect(kept.opened()).toBeUndefined();
-    expect(kept.tokens()!.refresh_token).not.toBe(first.refresh_token);
-  });
+  describe.each(sdks)("$name", ({ name, auth, withOAuth }) => {
+    /** A client that was let in; `api` sends requests with its token, refreshes it, and asks to sign in anew. */
+    async function connect(role: "reader" | "editor") {
+      const kept = store(name);
+      const serverUrl = platform.baseUrl;
+      const api = withOAuth(kept as never, serverUrl)(fetch);
+      await expect(api(`${serverUrl}/accounts`)).rejects.toThrow(/redirect/i);
+      const url = kept.opened()!;
+      const back = await consent(platform.call, url.href, { accountId: platform.accountId, role });
+      const { code, state, iss } = Object.fromEntries(back.searchParams) as Record<string, string>;
+      // Hydra does not send it.
+      const issuer = provider === "embedded" ? platform.origin : undefined;
+      expect({ state, iss }).toEqual({ state: "a-state-of-its-own", iss: issuer });
+      const done = await auth(kept as never, { serverUrl, authorizationCode: code!, ...{ iss } });
+      expect(done).toBe("AUTHORIZED");
+      return { kept, api, url };
+    }
 
-  test("asks its user again when the access was taken back", async () => {
-    const { kept, api } = await connect("editor");
-    const { client_id } = kept.clientInformation()!;
-    await platform.must("DELETE", `/me/mcp-grants/${client_id}`);
-    const token = kept.tokens()!.access_token;
-    await eventually("the token is refused", async () => {
-      const answer = await platform.call("GET", platform.A, undefined, { token });
-      return answer.status === 401;
+    test("signs in with nothing but the URL of the API, and reads the account that its user chose", async () => {
+      const { kept, api, url } = await connect("reader");
+      expect(url.searchParams.get("resource")).toBe(platform.baseUrl);
+      expect(url.searchParams.get("code_challenge_method")).toBe("S256");
+      const listed = await (await api(`${platform.baseUrl}/accounts`)).json();
+      expect(listed).toMatchObject({ data: [{ id: platform.accountId, myRole: "reader" }] });
+      const project = {
+        method: "POST",
+        body: '{"name":"shop"}',
+        headers: { "content-type": "application/json" },
+      };
+      expect((await api(`${platform.baseUrl}${platform.A}/projects`, project)).status).toBe(403);
+      expect(await platform.must("GET", "/me/mcp-grants")).toContainEqual(
+        expect.objectContaining({ clientId: kept.clientInformation()!.client_id, clientName: name }),
+      );
     });
-    await expect(api(`${platform.baseUrl}${platform.A}`)).rejects.toThrow(/redirect/i);
-    const url = kept.opened()!;
-    expect(url.searchParams.get("client_id")).toBe(client_id);
-    const back = await consent(platform.call, url.href, { accountId: platform.accountId, role: "reader" });
-    const authorizationCode = back.searchParams.get("code")!;
-    await auth(
-      kept as never,
-      { serverUrl: platform.baseUrl, authorizationCode, iss: platform.origin } as never,
-    );
-    expect((await api(`${platform.baseUrl}${platform.A}`)).status).toBe(200);
+
+    test("refreshes its token by itself when it no longer works", async () => {
+      const { kept, api } = await connect("editor");
+      const first = kept.tokens()!;
+      kept.saveTokens({ ...first, access_token: "expired" });
+      expect((await api(`${platform.baseUrl}${platform.A}`)).status).toBe(200);
+      expect(kept.opened()).toBeUndefined();
+      expect(kept.tokens()!.refresh_token).not.toBe(first.refresh_token);
+    });
+
+    test("asks its user again when the access was taken back", async () => {
+      const { kept, api } = await connect("editor");
+      const { client_id } = kept.clientInformation()!;
+      await platform.must("DELETE", `/me/mcp-grants/${client_id}`);
+      const token = kept.tokens()!.access_token;
+      await eventually("the token is refused", async () => {
+        const answer = await platform.call("GET", platform.A, undefined, { token });
+        return answer.status === 401;
+      });
+      await expect(api(`${platform.baseUrl}${platform.A}`)).rejects.toThrow(/redirect/i);
+      const url = kept.opened()!;
+      expect(url.searchParams.get("client_id")).toBe(client_id);
+      const back = await consent(platform.call, url.href, { accountId: platform.accountId, role: "reader" });
+      const authorizationCode = back.searchParams.get("code")!;
+      await auth(
+        kept as never,
+        { serverUrl: platform.baseUrl, authorizationCode, iss: platform.origin } as never,
+      );
+      expect((await api(`${platform.baseUrl}${platform.A}`)).status).toBe(200);
+    });
   });
 });
