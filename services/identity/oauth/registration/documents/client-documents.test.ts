@@ -173,7 +173,8 @@ test("each token is noted as a use of the client, once a minute at most", async 
   const refresh = async () => {
     tokens = await token(id, { grant_type: "refresh_token", refresh_token: tokens.refresh_token! });
     expect(tokens.access_token).toBeDefined();
-    const text = `select extract(epoch from last_used_at)::float8 * 1000 as ms from oauth_clients where id = $1`;
+    const text =
+      "select extract(epoch from last_used_at)::float8 * 1000 as ms from oauth_clients where id = $1";
     return Math.round((await it.pool.query<{ ms: number }>(text, [id])).rows[0]!.ms);
   };
   const letInAt = it.clock.ms;
