@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Dispatcher, Pool } from "undici";
 import { clientNetwork } from "../../services/kit/client-network.ts";
-import { limitBodyTime } from "../http/body-deadline.ts";
 import { clientAddress } from "../http/client-address.ts";
 import { type Problem, problem, unavailable, unreachable } from "../http/problem.ts";
 import { CLIENT_LEFT, observer } from "../http/request-metrics.ts";
@@ -11,6 +10,7 @@ import { isPageCookie } from "../pages/kit/cookies.ts";
 import { errorPage } from "../pages/kit/error-page.ts";
 import { beginMeasured, sendResponse } from "../routing/exchange.ts";
 import type { BucketName } from "../routing/routes.ts";
+import { limitBodyTime } from "./body-deadline.ts";
 import type { OauthDeps } from "./oauth-routes.ts";
 
 const MAX_FORM = 64 * 1024;

@@ -1,12 +1,12 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { clientNetwork } from "../../services/kit/client-network.ts";
-import { limitBodyTime } from "../http/body-deadline.ts";
 import { clientAddress } from "../http/client-address.ts";
 import { fromClientError } from "../http/problem.ts";
 import { observer } from "../http/request-metrics.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import { tooManyRequests } from "../limits/rate-limiter.ts";
 import { beginMeasured, sendResponse } from "../routing/exchange.ts";
+import { limitBodyTime } from "./body-deadline.ts";
 import type { OauthDeps } from "./oauth-routes.ts";
 
 const MAX_METADATA = 16 * 1024;

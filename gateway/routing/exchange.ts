@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Credentials } from "../auth/authorize.ts";
-import { bearerChallenge } from "../http/challenge.ts";
+import { bearerChallenge } from "../auth/challenge.ts";
 import { corsLines } from "../http/cors.ts";
 import type { Observed, Observer } from "../http/request-metrics.ts";
 import { drainBody, type GatewayResponse, writeResponse } from "../http/response.ts";

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { problem } from "../http/problem.ts";
+import { errorResponse } from "../http/response.ts";
 import { sendResponse } from "../routing/exchange.ts";
-import { problem } from "./problem.ts";
-import { errorResponse } from "./response.ts";
 
 /** Far longer than a small body takes from anywhere. */
 const BODY_MS = 15_000;
