@@ -80,21 +80,31 @@ export async function startHydra(
   const server = run("serve", "all", "--dev", "-c", file);
   const ended = once(server, "exit");
   const adminUrl = `http://127.0.0.1:${adminPort}`;
-  await eventually("Hydra is ready", async () => {
-    if (server.exitCode !== null) throw new Error(`Hydra ended with code ${server.exitCode}:\n${output}`);
-    return fetch(`${adminUrl}/health/ready`).then(
-      (answer) => answer.ok,
-      () => false,
-    );
-  });
-  // Otherwise it makes RSA keys when a browser comes, which on a busy machine takes longer than a browser waits.
-  for (const set of ["hydra.openid.id-token", "hydra.jwt.access-token"]) {
-    const made = await fetch(`${adminUrl}/admin/keys/${set}`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ alg: "ES256", use: "sig", kid: set }),
+  const stop = async () => {
+    server.kill("SIGKILL");
+    await ended;
+    await Promise.all([database.drop(), rm(folder, { recursive: true, force: true })]);
+  };
+  try {
+    await eventually("Hydra is ready", async () => {
+      if (server.exitCode !== null) throw new Error(`Hydra ended with code ${server.exitCode}:\n${output}`);
+      return fetch(`${adminUrl}/health/ready`).then(
+        (answer) => answer.ok,
+        () => false,
+      );
     });
-    if (made.status !== 201) throw new Error(`Hydra made no key: ${made.status} ${await made.text()}`);
+    // Otherwise it makes RSA keys when a browser comes, which on a busy machine takes longer than a browser waits.
+    for (const set of ["hydra.openid.id-token", "hydra.jwt.access-token"]) {
+      const made = await fetch(`${adminUrl}/admin/keys/${set}`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ alg: "ES256", use: "sig", kid: set }),
+      });
+      if (made.status !== 201) throw new Error(`Hydra made no key: ${made.status} ${await made.text()}`);
+    }
+  } catch (error) {
+    await stop();
+    throw error;
   }
   return {
     publicUrl,
@@ -102,11 +112,7 @@ export async function startHydra(
     /** Holds it: it takes connections and does not answer. */
     hold: () => void server.kill("SIGSTOP"),
     resume: () => void server.kill("SIGCONT"),
-    async stop() {
-      server.kill("SIGKILL");
-      await ended;
-      await Promise.all([database.drop(), rm(folder, { recursive: true, force: true })]);
-    },
+    stop,
   };
 }
 
