@@ -152,6 +152,9 @@ test("a grant ends by itself after a year", async () => {
 test("of a hundred and more grants to one application the newest hundred are kept, and listed as one", async () => {
   const user = await it.member("editor");
   const app = await it.letIn({ ...user, role: "reader" });
+  // All of them an hour ago, and so before the one that follows.
+  const hourAgo = "update oauth_grants set granted_at = granted_at - interval '1 hour' where client_id = $1";
+  await it.pool.query(hourAgo, [app.clientId]);
   await it.pool.query(
     `insert into oauth_grants (id, user_id, client_id, client_name, account_id, membership_id, role, granted_at, expires_at)
      select id || n, user_id, client_id, client_name, account_id, membership_id, role,
