@@ -6,7 +6,7 @@ import { freePort } from "../../services/kit/process/free-port.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { bringIn } from "../../test/support/door.ts";
 import { openEvents } from "../../test/support/events.ts";
-import { type App, connectApp } from "../../test/support/oauth.ts";
+import { type App, connectApp } from "../../test/support/oauth/application.ts";
 import { type SigningKey, signingKeyOf } from "../../test/support/signing-key.ts";
 import { anyName, apiClient, refusalOf } from "../testing/api-client.ts";
 import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPool } from "../../services/kit/postgres/db.ts";
 import { freePort } from "../../services/kit/process/free-port.ts";
 import { listen } from "../../services/kit/process/server.ts";
-import { connectApp } from "../../test/support/oauth.ts";
+import { connectApp } from "../../test/support/oauth/application.ts";
 import { refusalOf } from "../testing/api-client.ts";
 import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { connectKube } from "../../services/deployer/kube/client.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
-import { connectApp } from "../support/oauth.ts";
+import { connectApp } from "../support/oauth/application.ts";
 import { openPlatform, type Platform } from "../support/world.ts";
 import { connectKubectl } from "./kubectl.ts";
 import { findPrefix } from "./prefix.ts";

@@ -13,7 +13,8 @@ import { openProxy } from "../../services/kit/testing/proxy.ts";
 import { eventually, testKeys } from "../../services/kit/testing/testing.ts";
 import { openDoor, refusal } from "../support/door.ts";
 import { end } from "../support/launched.ts";
-import { browser, challengeOf, type OauthPlatform, oauthPlatform } from "../support/oauth-steps.ts";
+import { browser } from "../support/oauth/browser.ts";
+import { challengeOf, type OauthPlatform, oauthPlatform } from "../support/oauth/platform.ts";
 
 let it: OauthPlatform;
 const cleanup: (() => Promise<unknown>)[] = [];

@@ -9,7 +9,7 @@ import { eventually } from "../../services/kit/testing/testing.ts";
 import { open } from "../support/apps.ts";
 import { exampleFiles } from "../support/archives.ts";
 import { type Launched, launch } from "../support/launched.ts";
-import { consent } from "../support/oauth.ts";
+import { consent } from "../support/oauth/application.ts";
 import { type GitServer, startGitServer } from "../support/servers/git-server.ts";
 
 const root = resolve(import.meta.dirname, "../..");

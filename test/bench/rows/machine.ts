@@ -1,6 +1,6 @@
 import { setTimeout } from "node:timers/promises";
 import { openDoor } from "../../support/door.ts";
-import { connectApp } from "../../support/oauth.ts";
+import { connectApp } from "../../support/oauth/application.ts";
 import { load } from "../load.ts";
 import { type Bench, median } from "../row.ts";
 

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type TestPlatform, testPlatform } from "../../../gateway/testing/test-platform.ts";
 import { freePort } from "../../../services/kit/process/free-port.ts";
-import { connectApp } from "../../support/oauth.ts";
-import { browser } from "../../support/oauth-browser.ts";
+import { connectApp } from "../../support/oauth/application.ts";
+import { browser } from "../../support/oauth/browser.ts";
 
 const CLIENT = "https://apps.berth-tests.dev/editor/client.json?channel=stable";
 
@@ -50,10 +50,10 @@ test("who is asked to let it in sees where it is described", async () => {
   });
   const go = browser();
   const { location } = await go(`${origin}/oauth2/auth?${query}`);
-  const challenge = new URL(location).searchParams.get("login_challenge");
+  const challenge = new URL(location!).searchParams.get("login_challenge");
   const { body } = await call("GET", `/oauth/login-request?challenge=${challenge}`, undefined, { token: "" });
   expect(body.client).toMatchObject({ clientId: CLIENT, documentHost: "apps.berth-tests.dev" });
-  const { text } = await go(location);
+  const { text } = await go(location!);
   expect(text).toContain(`Described at</dt><dd><bdi>${CLIENT}`);
 });
 
@@ -61,7 +61,7 @@ test("an application whose document is not there is sent to the page of errors, 
   const query = new URLSearchParams({ client_id: `${CLIENT}.old`, response_type: "code" });
   const { location } = await browser()(`${origin}/oauth2/auth?${query}`);
   expect(location).toMatch(/\/oauth\/error\?/);
-  expect(new URL(location).searchParams.get("error")).toBe("invalid_client");
-  const { text } = await browser()(location);
+  expect(new URL(location!).searchParams.get("error")).toBe("invalid_client");
+  const { text } = await browser()(location!);
   expect(text).toContain("answers 404");
 });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../../services/kit/testing/testing.ts";
 import { refusal } from "../../support/door.ts";
-import { type OauthPlatform, oauthPlatform } from "../../support/oauth-steps.ts";
+import { type OauthPlatform, oauthPlatform } from "../../support/oauth/platform.ts";
 
 let it: OauthPlatform;
 beforeAll(async () => {

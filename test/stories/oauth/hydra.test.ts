@@ -4,7 +4,7 @@ import { type TestPlatform, testPlatform } from "../../../gateway/testing/test-p
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { eventually } from "../../../services/kit/testing/testing.ts";
 import { type Door, openDoor } from "../../support/door.ts";
-import { browser } from "../../support/oauth-browser.ts";
+import { browser } from "../../support/oauth/browser.ts";
 import { findHydra, type HydraServer, startHydra } from "../../support/servers/hydra-server.ts";
 
 const program = await findHydra();
@@ -55,11 +55,11 @@ describe.skipIf(program === undefined)("with Ory Hydra as the provider", () => {
       state,
     }).toString();
     const go = browser();
-    const page = new URL((await go(url.href)).location);
+    const page = new URL((await go(url.href)).location!);
     const loginChallenge = page.searchParams.get("login_challenge")!;
     const answer = async (path: string, body: object): Promise<URL> => {
       const { redirectTo } = await door.must<{ redirectTo: string }>("POST", `/oauth/${path}`, body);
-      return new URL((await go(redirectTo)).location);
+      return new URL((await go(redirectTo)).location!);
     };
     return { as, client, verifier, state, page, loginChallenge, answer };
   }

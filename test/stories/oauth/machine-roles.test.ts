@@ -3,7 +3,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Answer, bringIn } from "../../support/door.ts";
-import { connectApp } from "../../support/oauth.ts";
+import { connectApp } from "../../support/oauth/application.ts";
 import { startWorld, type World } from "../../support/world.ts";
 
 const RANK = { reader: 1, editor: 2, owner: 3 };

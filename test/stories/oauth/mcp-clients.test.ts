@@ -3,8 +3,8 @@ import * as sdk from "@modelcontextprotocol/sdk/client/auth.js";
 import * as middleware from "@modelcontextprotocol/sdk/client/middleware.js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../../../services/kit/testing/testing.ts";
-import { openHydraPlatform } from "../../support/hydra-platform.ts";
-import { consent } from "../../support/oauth.ts";
+import { consent } from "../../support/oauth/application.ts";
+import { openHydraPlatform } from "../../support/oauth/hydra-platform.ts";
 import { findHydra } from "../../support/servers/hydra-server.ts";
 import { openPlatform, type Platform } from "../../support/world.ts";
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { guarded } from "../../../services/identity/oauth/guarded.ts";
 import { type IdentityProvider, ProviderUnavailable } from "../../../services/identity/oauth/port.ts";
-import { type OauthPlatform, oauthPlatform } from "../../support/oauth-steps.ts";
+import { type OauthPlatform, oauthPlatform } from "../../support/oauth/platform.ts";
 
 let it: OauthPlatform;
 beforeAll(async () => {

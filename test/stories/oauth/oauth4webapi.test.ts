@@ -1,7 +1,7 @@
 import * as oauth from "oauth4webapi";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../../services/kit/testing/testing.ts";
-import { consent } from "../../support/oauth.ts";
+import { consent } from "../../support/oauth/application.ts";
 import { openPlatform, type Platform } from "../../support/world.ts";
 
 let platform: Platform;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { revokeGrants } from "../../../../services/identity/oauth/sql.ts";
 import { eventually } from "../../../../services/kit/testing/testing.ts";
-import { browser } from "../../../support/oauth-browser.ts";
+import { browser } from "../../../support/oauth/browser.ts";
 import { actors, type ProviderHarness, parameter } from "./harness.ts";
 
 /** What every identity provider guarantees. `open` starts one whose access tokens last so many seconds. */

@@ -6,7 +6,7 @@ import { claimChallenge, insertGrant } from "../../../../services/identity/oauth
 import type { TestIdentity } from "../../../../services/identity/testing.ts";
 import { hashToken } from "../../../../services/kit/bearer-token.ts";
 import { newId } from "../../../../services/kit/ids.ts";
-import { browser } from "../../../support/oauth-browser.ts";
+import { browser } from "../../../support/oauth/browser.ts";
 
 /** A provider, and the origin at which browsers and clients reach it. */
 export type ProviderHarness = {

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import { browser } from "./oauth-browser.ts";
+import { browser } from "./browser.ts";
 
 type Call = (
   method: string,
@@ -20,7 +20,7 @@ export async function consent(call: Call, authorizationUrl: string, how: Consent
   const go = browser();
   const open = async (url: string): Promise<URL> => {
     const { status, location, text } = await go(url);
-    if (location === "about:blank") throw new Error(`${url.split("?")[0]}: ${status} ${text.slice(0, 200)}`);
+    if (location === null) throw new Error(`${url.split("?")[0]}: ${status} ${text.slice(0, 200)}`);
     return new URL(location);
   };
   const complete = async (step: "login" | "consent", body: object): Promise<URL> => {

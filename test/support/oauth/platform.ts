@@ -1,8 +1,9 @@
 import { createHash, randomBytes } from "node:crypto";
-import { testPlatform } from "../../gateway/testing/test-platform.ts";
-import { createPool } from "../../services/kit/postgres/db.ts";
-import { freePort } from "../../services/kit/process/free-port.ts";
-import { type Answer, openDoor } from "./door.ts";
+import { testPlatform } from "../../../gateway/testing/test-platform.ts";
+import { createPool } from "../../../services/kit/postgres/db.ts";
+import { freePort } from "../../../services/kit/process/free-port.ts";
+import { type Answer, openDoor } from "../door.ts";
+import { type Browser, browser } from "./browser.ts";
 
 /** Identity and a gateway, with what a test of OAuth needs to go through every step by itself. */
 export type OauthPlatform = Awaited<ReturnType<typeof oauthPlatform>>;
@@ -159,39 +160,6 @@ async function callAt<T>(at: string, method: string, path: string, body: object,
     body: JSON.stringify(body),
   });
   return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Answer<T>["body"] };
-}
-
-export type Browser = ReturnType<typeof browser>;
-
-/** A browser that shows no pages: it keeps cookies for their paths, and says where it is sent. */
-export function browser() {
-  const jar = new Map<string, { value: string; path: string }>();
-  const go = async (url: string, headers: Record<string, string> = {}) => {
-    const { pathname } = new URL(url);
-    const cookie = [...jar]
-      .filter(([, { path }]) => pathname === path || pathname.startsWith(path.replace(/\/?$/, "/")))
-      .map(([key, { value }]) => `${key.split(" ")[0]}=${value}`)
-      .join("; ");
-    const sent = { ...(cookie && { cookie }), ...headers };
-    const answer = await fetch(url, { redirect: "manual", headers: sent });
-    const setCookies = answer.headers.getSetCookie();
-    for (const set of setCookies) {
-      const [, name, value] = /^([^=]+)=([^;]*)/.exec(set)!;
-      const path = /; path=([^;]*)/i.exec(set)?.[1] ?? "/";
-      if (value) jar.set(`${name} ${path}`, { value, path });
-      else jar.delete(`${name} ${path}`);
-    }
-    return {
-      status: answer.status,
-      location: answer.headers.get("location"),
-      setCookies,
-      text: await answer.text(),
-    };
-  };
-  /** The cookies of this name, with its signature. */
-  const cookieOf = (name: string, path: string) =>
-    [name, `${name}.sig`].map((each) => `${each}=${jar.get(`${each} ${path}`)?.value}`).join("; ");
-  return Object.assign(go, { cookieOf });
 }
 
 export function challengeOf(location: string | null, kind: "login" | "consent"): string {

@@ -1,5 +1,5 @@
-import { type HydraServer, startHydra } from "./servers/hydra-server.ts";
-import { type Platform, startWorld } from "./world.ts";
+import { type HydraServer, startHydra } from "../servers/hydra-server.ts";
+import { type Platform, startWorld } from "../world.ts";
 
 /** Starts the platform with an Ory Hydra of its own as the provider of OAuth. */
 export async function openHydraPlatform(program: string): Promise<Platform> {
