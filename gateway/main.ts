@@ -93,8 +93,10 @@ export async function start(config: GatewayConfig, log: Logger) {
   });
   const metrics = await startMetrics(config);
   await pageRoutes(app, { prefix: config.apiPrefix, keys, origin: () => origin, log });
-  const address = await listen(app, config);
-  origin = address.origin;
+  await docsRoutes(app, () => origin + config.apiPrefix, config.apiPrefix);
+  const port = await listen(app, config);
+  origin ||= `http://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`;
+  const address = { port, origin, baseUrl: origin + config.apiPrefix };
   log.info({ baseUrl: address.baseUrl, port: address.port }, "listening");
   const sweep = startSweep(pool, log);
   return {
@@ -155,13 +157,9 @@ function limitsOf(config: GatewayConfig): Limits {
   };
 }
 
-async function listen(app: App, config: GatewayConfig) {
-  let origin = config.publicOrigin ?? "";
-  await docsRoutes(app, () => origin + config.apiPrefix, config.apiPrefix);
+async function listen(app: App, config: GatewayConfig): Promise<number> {
   await app.listen({ host: config.host, port: config.port });
-  const { port } = app.server.address() as AddressInfo;
-  origin ||= `http://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`;
-  return { port, origin, baseUrl: origin + config.apiPrefix };
+  return (app.server.address() as AddressInfo).port;
 }
 
 function startSweep(pool: Pool, log: Logger): Running {

@@ -10,6 +10,7 @@ import { isPageCookie } from "../pages/kit/cookies.ts";
 import { errorPage } from "../pages/kit/error-page.ts";
 import { beginMeasured, sendResponse } from "../routing/exchange.ts";
 import type { BucketName } from "../routing/routes.ts";
+import { readBounded } from "../upstream/read-bounded.ts";
 import { limitBodyTime } from "./body-deadline.ts";
 import type { OauthDeps } from "./oauth-routes.ts";
 
@@ -89,7 +90,7 @@ export function registerProviderProxy(app: FastifyInstance, deps: OauthDeps): { 
       signal: AbortSignal.any([left, AbortSignal.timeout(DEADLINE_MS)]),
     });
     const { statusCode: status } = answered;
-    const bytes = await readBounded(answered.body);
+    const bytes = await readBounded(answered.body, MAX_ANSWER);
     if (status >= 500) return refused(request, away(`identity provider: it answered ${status}`));
     if (status === 404 && place().embedded) return refused(request, outdated());
     return toResponse(status, answered.headers, bytes, path);
@@ -137,18 +138,6 @@ function cookiesFor({ headers }: FastifyRequest): string | undefined {
     ?.split("; ")
     .filter((cookie) => !isPageCookie(cookie))
     .join("; ");
-}
-
-async function readBounded(body: Dispatcher.ResponseData["body"]): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    // Leaving the loop destroys the stream, and with it the connection.
-    if (size > MAX_ANSWER) throw new Error(`its answer is larger than ${MAX_ANSWER} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }
 
 function toResponse(

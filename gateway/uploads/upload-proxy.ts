@@ -1,10 +1,11 @@
 import { PassThrough } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { type Dispatcher, Pool } from "undici";
+import { Pool } from "undici";
 import type { Logger } from "../../services/kit/log.ts";
 import { type Problem, problem, unavailable, unreachable } from "../http/problem.ts";
 import { CLIENT_LEFT, type Observer, observer } from "../http/request-metrics.ts";
 import { drainBody, errorResponse, type GatewayResponse, writeResponse } from "../http/response.ts";
+import { readBounded } from "../upstream/read-bounded.ts";
 
 const MAX_RESPONSE = 64 * 1024;
 const IDLE_MS = 120_000;
@@ -88,23 +89,12 @@ async function send(
   }
   const path = request.raw.url!;
   const response = await pool.request({ method: "PUT", path, headers, body, signal });
-  const text = await readBounded(response.body);
+  const text = await readBounded(response.body, MAX_RESPONSE);
   if (response.statusCode < 400)
     return { status: response.statusCode, body: text.length > 0 ? text : undefined };
   const retryAfter = Number(response.headers["retry-after"]) || undefined;
   const refusal = toProblem(response.statusCode, text);
   return errorResponse({ ...refusal, ...(retryAfter && { retryAfter }) }, request.id);
-}
-
-async function readBounded(body: Dispatcher.ResponseData["body"]): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > MAX_RESPONSE) break;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }
 
 const TOO_MANY = problem(503, "unavailable", "Too many uploads are under way; try again later.", {

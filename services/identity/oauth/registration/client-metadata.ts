@@ -24,8 +24,8 @@ class Mistake extends Error {
 
 /**
  * Reads what a client says of itself (docs/oauth.md#registration): what is to be stored of it, or the error of RFC
- * 7591, which repeats nothing of what was sent. Every client becomes a public one; members that are unknown, or that nobody may choose, are ignored. `unnamed`
- * is the name of one that gives none.
+ * 7591, which repeats nothing of what was sent. Every client becomes a public one; members that are unknown, or that
+ * nobody may choose, are ignored. `unnamed` is the name of one that gives none.
  */
 export function readMetadata(
   bytes: Uint8Array,
