@@ -25,17 +25,20 @@ export type Kube = ReturnType<typeof connectKube>;
 
 /** Owns the fields that Berth sets by server-side apply. */
 const FIELD_MANAGER = "berth";
+/** How long one request to the API may take; watches and followed logs have limits of their own. */
+const REQUEST_MS = 30_000;
 
 /**
  * Returns a client for the cluster that this process runs in, or that KUBECONFIG names. Calls fail with the library's
- * `ApiException`; `isStatus` tells one from another.
+ * `ApiException`; `isStatus` tells one from another. A request without an answer fails after `requestMs`.
  */
-export function connectKube(config = defaultConfig()) {
-  shareConnections(config);
+export function connectKube(config = defaultConfig(), requestMs = REQUEST_MS) {
+  prepareRequests(config, requestMs);
   const api = KubernetesObjectApi.makeApiClient(config);
 
   return {
     config,
+    requestMs,
     /**
      * Sets these fields of an object and creates it if it does not exist; fields that others manage stay. Fails with
      * 409 when `metadata.resourceVersion` is given and the object has changed since.
@@ -131,10 +134,10 @@ async function undefinedIfMissing<T>(response: Promise<T>): Promise<T | undefine
 }
 
 /**
- * The library makes a pool of connections for each request. Here requests share one for a minute: short enough for
- * certificates that a credential plugin renews.
+ * The library makes a pool of connections for each request, and waits for five minutes. Here requests have a deadline,
+ * and share a pool for a minute: short enough for certificates that a credential plugin renews.
  */
-function shareConnections(config: KubeConfig): void {
+function prepareRequests(config: KubeConfig, requestMs: number): void {
   const authenticate = config.applySecurityAuthentication.bind(config);
   let shared: { pool: ReturnType<RequestContext["getDispatcher"]>; until: number } | undefined;
   config.applySecurityAuthentication = async (context) => {
@@ -142,5 +145,14 @@ function shareConnections(config: KubeConfig): void {
     if (!shared || shared.until < Date.now())
       shared = { pool: context.getDispatcher(), until: Date.now() + 60_000 };
     if (shared.pool) context.setDispatcher(shared.pool);
+    context.setSignal(deadline(requestMs));
   };
+}
+
+/** As AbortSignal.timeout, but with an error that has a place for what the library adds to its message. */
+function deadline(ms: number): AbortSignal {
+  const controller = new AbortController();
+  const late = () => controller.abort(new Error(`the Kubernetes API did not answer within ${ms} ms`));
+  setTimeout(late, ms).unref();
+  return controller.signal;
 }

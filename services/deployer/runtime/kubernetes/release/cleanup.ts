@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import type { V1Pod } from "@kubernetes/client-node";
 import type { Kube } from "../../../kube/client.ts";
 import { Deployment, Ingress, Pod, ReplicaSet, Secret, Service } from "../../../kube/kinds.ts";
 import { label, selector } from "../../../kube/names.ts";
@@ -7,6 +8,8 @@ import { type AppRelease, secretName, selectorOf } from "./manifests.ts";
 /** A Secret that nothing uses yet may belong to a release that is being applied. */
 const FRESH_MS = 10 * 60_000;
 const REMOVAL_GRACE_SECONDS = 10;
+/** Pods that are left after this are on a node that does not answer, or something else holds them. */
+const REMOVAL_MS = 60_000;
 
 /** Removes Secrets of older releases that no pod can refer to any longer. */
 export async function pruneSecrets(kube: Kube, namespace: string, release: AppRelease): Promise<void> {
@@ -27,17 +30,24 @@ export async function pruneSecrets(kube: Kube, namespace: string, release: AppRe
   }
 }
 
-/** Removes all objects of a service; resolves when none of its pods is left. */
-export async function removeObjects(kube: Kube, namespace: string, serviceId: string): Promise<void> {
+/** Removes all objects of a service. Resolves when none of its pods is left; rejects when some are after `forMs`. */
+export async function removeObjects(
+  kube: Kube,
+  namespace: string,
+  serviceId: string,
+  forMs = REMOVAL_MS,
+): Promise<void> {
   const query = { namespace, labels: selector(selectorOf(serviceId)) };
   // First what routes requests to it, then what starts pods.
   for (const kind of [Ingress, Service, Deployment, ReplicaSet, Secret] as const)
     for (const { metadata } of (await kube.list(kind as typeof Deployment, query)).items)
       await kube.remove(kind as typeof Deployment, metadata?.name ?? "", namespace);
   const asked = new Set<string>();
-  for (;;) {
+  for (const until = Date.now() + forMs; ; ) {
     const { items } = await kube.list(Pod, query);
     if (items.length === 0) return;
+    if (Date.now() > until)
+      throw new Error(`pods of ${serviceId} do not end: ${items.map(describe).join(", ")}`);
     for (const { metadata } of items) {
       const { name = "", uid = "" } = metadata ?? {};
       if (asked.has(uid)) continue;
@@ -46,4 +56,14 @@ export async function removeObjects(kube: Kube, namespace: string, serviceId: st
     }
     await delay(100);
   }
+}
+
+/** Says of a pod what tells why it is still there. */
+function describe({ metadata, spec, status }: V1Pod): string {
+  const ending = metadata?.deletionTimestamp
+    ? `ending since ${JSON.stringify(metadata.deletionTimestamp)}`
+    : "not ending";
+  const containers = status?.containerStatuses?.map(({ state }) => Object.keys(state ?? {}).join()) ?? [];
+  const held = metadata?.finalizers?.length ? `, held by ${metadata.finalizers.join()}` : "";
+  return `${metadata?.name} on ${spec?.nodeName ?? "no node"} (${status?.phase}, ${containers.join() || "no container"}, ${ending}${held})`;
 }
