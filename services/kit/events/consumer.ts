@@ -209,7 +209,7 @@ async function returnFailed(
   const key = { consumer: name, eventId: message.headers!.get(EVENT_ID) };
   const about = { err: error, ...key, subject: message.subject };
   if (isTransient(error)) {
-    log.warn(about, "an event waits for something that is unreachable");
+    log.warn(about, "an event waits for something that is unreachable or busy");
     return message.nak(pauseAfter(options, message.info.deliveryCount));
   }
   const failures = await sql.countFailure(pool, key);

@@ -146,6 +146,50 @@ test("a process that went away with an event counts as no try", async () => {
   expect((await pool.query("select from inbox_tries where consumer = 'gone'")).rowCount).toBe(0);
 });
 
+test.each([
+  ["a deadlock", deadlock],
+  ["a failed serialization", failSerialization],
+])(
+  "an event whose transaction the database ends for %s, more than ten times, is handled in the end",
+  async (_, end) => {
+    const name = `ended-by-${end.name}`;
+    let ended = 0;
+    const { record } = consume(name, {
+      handle: async (tx, event) => {
+        if (event.userId === name && ended++ < 12) await end(tx);
+        await record(tx, event);
+      },
+    });
+    await publish(name);
+    await eventually(
+      "handled, or given up",
+      async () => (await seen(name, name)).length + (await dead(name)) > 0,
+    );
+    expect([await seen(name, name), await dead(name)]).toEqual([[name], 0]);
+  },
+);
+
+/** Waits for a session that waits for this one; the database ends this one. */
+async function deadlock(tx: Tx): Promise<void> {
+  const other = await pool.connect();
+  try {
+    await other.query("begin");
+    await other.query("select pg_advisory_xact_lock(2)");
+    await tx.query("set local deadlock_timeout = '50ms'");
+    await tx.query("select pg_advisory_xact_lock(1)");
+    const waiting = other.query("select pg_advisory_xact_lock(1)").catch(() => {});
+    await tx.query("select pg_advisory_xact_lock(2)").finally(() => tx.query("rollback"));
+    await waiting;
+  } finally {
+    await other.query("rollback");
+    other.release();
+  }
+}
+
+async function failSerialization(tx: Tx): Promise<void> {
+  await tx.query("do $$ begin raise sqlstate '40001' using message = 'could not serialize access'; end $$");
+}
+
 test("failures are counted past a restart", async () => {
   let failed = 0;
   const failing = {
@@ -178,14 +222,16 @@ test("dead letters that tell of an outage are sent again by themselves, to their
     "terminating connection due to administrator command",
     "[unavailable] The service is not available right now. Try again.",
     "canceling statement due to lock timeout",
+    "deadlock detected",
+    "could not serialize access due to concurrent update",
     "Client has encountered a connection error and is not queryable",
   ];
-  for (const [index, reason] of outages.entries()) await letter(`letter_${index}`, reason);
+  for (const [index, reason] of outages.entries()) await letter(`letter_${10 + index}`, reason);
   await letter("letter_poison", "cannot digest this");
   consume("heir", {});
   consume("sibling", {});
   await eventually("all that may pass", async () => (await seen("heir", "letter_")).length >= outages.length);
-  expect(await seen("heir", "letter_")).toEqual(outages.map((_, index) => `letter_${index}`));
+  expect(await seen("heir", "letter_")).toEqual(outages.map((_, index) => `letter_${10 + index}`));
   await publish("letter_z");
   await eventually("later events", async () => (await seen("sibling", "letter_")).length > 0);
   expect(await seen("sibling", "letter_")).toEqual(["letter_z"]);

@@ -67,8 +67,9 @@ export function isRefusal(error: unknown): error is ConnectError {
 // Codes of PostgreSQL when it cannot serve now: classes 08 (connection), 53 (resources) and 57P (shutdown, start-up,
 // ended sessions), and 25006 (a former primary that is read-only).
 const DATABASE_UNAVAILABLE = /^(08...|53...|57P..|25006)$/;
-// Its codes when it ended a wait: 55P03 for a lock, 57014 for a statement, 25P03 and 25P04 for a transaction.
-const DATABASE_TIMEOUT = /^(55P03|57014|25P0[34])$/;
+// Its codes when it ended work that may succeed later. Waits that took too long: 55P03 for a lock, 57014 for a
+// statement, 25P03 and 25P04 for a transaction. Transactions that were in each other's way: 40P01 and 40001.
+const DATABASE_ENDED = /^(55P03|57014|25P0[34]|40P01|40001)$/;
 const SOCKET_FAILED = new Set([
   ...[
     "ECONNREFUSED",
@@ -118,18 +119,18 @@ export function isUnreachable(error: unknown): boolean {
   return cause !== undefined && cause !== error && isUnreachable(cause);
 }
 
-/** Whether the database ended a wait because of a timeout. The same may succeed later. */
-function isDatabaseTimeout(error: unknown): boolean {
-  return DATABASE_TIMEOUT.test(String((error as { code?: unknown } | null)?.code));
+/** Whether the database ended a wait or a transaction. The same may succeed later. */
+function isEndedByDatabase(error: unknown): boolean {
+  return DATABASE_ENDED.test(String((error as { code?: unknown } | null)?.code));
 }
 
 const PEER_UNAVAILABLE = [Code.Canceled, Code.DeadlineExceeded, Code.Unavailable];
 
-/** Whether work failed because something it needs was unreachable, too slow or stopping, not by a fault of its own. */
+/** Whether work failed because something it needs was unreachable, busy or stopping, not by a fault of its own. */
 export function isTransient(error: unknown): boolean {
   return (
     isUnreachable(error) ||
-    isDatabaseTimeout(error) ||
+    isEndedByDatabase(error) ||
     (error instanceof ConnectError && PEER_UNAVAILABLE.includes(error.code))
   );
 }
@@ -141,6 +142,7 @@ const TRANSIENT_MESSAGES = [
   /^\[(unavailable|deadline_exceeded|canceled)\]/,
   /\b(connect|read|write|getaddrinfo|query\w*) E[A-Z_]{4,}/,
   /^canceling statement due to (statement timeout|lock timeout|user request)/,
+  /^deadlock detected$|^could not serialize access /,
   /^terminating connection /,
   /^the database system is /,
   /^sorry, too many clients|^too many connections for |^remaining connection slots are reserved/,
@@ -162,7 +164,7 @@ export function toPublicError(
   requestId: string,
 ): { error: ConnectError; unexpected: boolean } {
   if (isRefusal(error)) return { error, unexpected: false };
-  if (isUnreachable(error) || isDatabaseTimeout(error)) return { error: unavailable(), unexpected: true };
+  if (isUnreachable(error) || isEndedByDatabase(error)) return { error: unavailable(), unexpected: true };
   if (NUL_IN_TEXT.includes(String((error as { code?: unknown } | null)?.code)))
     return {
       error: invalid("", "invalid_text", "A text must not contain the character U+0000."),
