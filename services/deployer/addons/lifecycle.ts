@@ -39,13 +39,13 @@ export function createAddons(deps: { pool: Pool; secrets: Secrets; servers: Addo
     if (outcome.state === "waiting") await sql.markWaiting(pool, serviceId, outcome.message);
     if (outcome.state === "failed")
       await transaction(pool, async (tx) => {
-        if ((await sql.markFailed(tx, serviceId, outcome.message)) > 0) await wakeAwaiting(tx, serviceId);
+        if ((await sql.markFailed(tx, serviceId, outcome.message)) > 0) await wakeAwaiting(tx, [serviceId]);
       });
     if (outcome.state !== "ready") return false;
     await transaction(pool, async (tx) => {
       const ready = await sql.markReady(tx, serviceId, outcome.port);
       await publish(tx, serviceId, ready);
-      if (ready) await wakeAwaiting(tx, serviceId);
+      if (ready) await wakeAwaiting(tx, [serviceId]);
       // The usage of a server of its own is in its status.
       if (!servers.ownServer.includes(row.type)) await startUsage(tx, serviceId);
     });

@@ -2,6 +2,7 @@ import { ServiceDeletedSchema } from "../../../proto/gen/berth/deployer/v1/event
 import { emit } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import { conflict } from "../../kit/rpc/errors.ts";
+import { wakeAwaiting } from "../deployments/transitions-sql.ts";
 import { notifyReconcilers } from "../reconcile/queue/sql.ts";
 import { stopUsage } from "../usage/intervals.ts";
 import { type DeletionColumn, markServices } from "./deletion-sql.ts";
@@ -23,11 +24,10 @@ export async function deleteServices(
   const marked = await markServices(tx, column, id);
   const live = marked.filter((service) => service.live);
   if (live.length > 0 && !confirmed) throw confirmationRequired(live);
+  const ids = marked.map((service) => service.id);
   // Usage ends with the request, however long the removal takes.
-  await stopUsage(
-    tx,
-    marked.map((service) => service.id),
-  );
+  await stopUsage(tx, ids);
+  await wakeAwaiting(tx, ids);
   for (const service of marked) {
     const event = { ...path, environmentId: service.environmentId, serviceId: service.id };
     await emit(tx, ServiceDeletedSchema, path.accountId, event);

@@ -82,15 +82,15 @@ export function beginApply(db: Db, deploymentId: string) {
   );
 }
 
-/** Makes due the services whose deployments wait for an addon. */
-export async function wakeAwaiting(db: Db, addonId: string): Promise<void> {
+/** Makes due the services whose deployments wait for one of the addons. */
+export async function wakeAwaiting(db: Db, addonIds: string[]): Promise<void> {
   const found = await many<{ serviceId: string }>(
     db,
     "deployment_awaiting",
     `select s.id as "serviceId" from services a join services s on s.environment_id = a.environment_id
      join deployments d on d.service_id = s.id
-     where a.id = $1 and d.status in ('queued', 'built') and a.name = any(d.awaits)`,
-    [addonId],
+     where a.id = any($1) and d.status in ('queued', 'built') and a.name = any(d.awaits)`,
+    [addonIds],
   );
   await enqueue(
     db,

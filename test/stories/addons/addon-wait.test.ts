@@ -44,7 +44,7 @@ async function greetingService() {
   };
   const password = async () =>
     (await world.must<{ value: string }>("POST", `${E}/variables/GREETING/reveal`)).value;
-  return { id, S, version, greeting, password };
+  return { id, E, S, version, greeting, password };
 }
 
 test("a deploy right after making an addon waits for it, and its first release is connected", async () => {
@@ -54,6 +54,17 @@ test("a deploy right after making an addon waits for it, and its first release i
   await settled(world, S("web"), 1);
   expect(await version()).toMatchObject({ status: "applied", warnings: [] });
   expect(await greeting()).toBe(await password());
+});
+
+test("a deploy that waits for an addon goes on at once without it when the addon is deleted", async () => {
+  proxy.shut();
+  const { id, E, S, version } = await greetingService();
+  // The wait that ends by itself is put off.
+  await deployer.query("update work set next_at = now() + interval '1 hour' where service_id = $1", [id]);
+  await world.must("DELETE", `${E}/services/db`);
+  await settled(world, S("web"), 1);
+  expect(await version()).toMatchObject({ status: "applied", warnings: [{ stage: "resolve" }] });
+  await proxy.open();
 });
 
 test("an addon that does not come in time is left out with a warning, and connected once it is there", async () => {

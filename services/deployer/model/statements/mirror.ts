@@ -37,6 +37,7 @@ export const NOT_MODELLED: Statements = {
   usage_seen: () => 0,
   usage_heartbeat: () => [],
   addon_compare: () => 0,
+  deployment_awaiting: () => [],
   outbox_insert(q, _id: string, subject: string, payload: Uint8Array) {
     const text = Buffer.from(payload.buffer, payload.byteOffset, payload.length).toString("latin1");
     q.emit({ kind: subject.split(".")[3]!, deploymentId: /dep_[0-9a-z]{26}/.exec(text)?.[0] });
