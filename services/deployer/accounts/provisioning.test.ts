@@ -49,16 +49,23 @@ test("an account whose AccountCreated has not arrived can deploy, and is provisi
   expect(await provisionedAt(accountId)).toBe(at);
 });
 
-test("while an account is being provisioned a deployment is refused, and works afterwards", async () => {
-  const { accountId, deployments, path } = await webService();
+test("while an account is being provisioned a deployment is refused, as a dry run says; both work afterwards", async () => {
+  const { accountId, deployments, path, tryOut } = await webService();
   const other = await berth.pool.connect(); // another process that provisions it
   await other.query("begin");
   await other.query("insert into accounts (id, provisioned_at) values ($1, now())", [accountId]);
   const call = deployments.deploy({ ...path, image: "shop/web:1" });
   expect(await refused(call)).toBe("412 account_not_provisioned");
+  expect(await tryOut.deploy({ ...path, image: "shop/web:1" })).toMatchObject({
+    eligible: false,
+    refusal: { status: 412, code: "account_not_provisioned", reasons: [] },
+    diff: { image: { changed: true, to: "shop/web:1" } },
+  });
   expect((await deployments.listDeployments(path)).data).toEqual([]);
   await other.query("commit");
   other.release();
+  // An image needs a cluster.
+  expect((await tryOut.deploy({ ...path, image: "shop/web:1" })).refusal?.status).toBe(422);
   expect((await deployments.deploy({ ...path, image: "shop/web:1" })).version).toBe(1);
 });
 

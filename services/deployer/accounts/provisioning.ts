@@ -36,6 +36,16 @@ export async function requireProvisioned(tx: Tx, accountId: string): Promise<voi
   await tx.query("set local lock_timeout to default");
 }
 
+/** Throws what `requireProvisioned` would throw now, and leaves the account as it is. */
+export async function requireProvisionable(tx: Tx, accountId: string): Promise<void> {
+  await tx.query("savepoint provisioning");
+  try {
+    await requireProvisioned(tx, accountId);
+  } finally {
+    await tx.query("rollback to savepoint provisioning");
+  }
+}
+
 /** Returns what the account's plan allows: the free one until billing reports another. */
 export async function findEntitlements(db: Db, accountId: string): Promise<Entitlements> {
   return entitlementsOf(await findTier(db, accountId));

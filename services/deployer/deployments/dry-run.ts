@@ -4,6 +4,7 @@ import type { DryRunSchema } from "../../../proto/gen/berth/deployer/v1/deployme
 import { ProblemSchema } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import { isRefusal, unavailable } from "../../kit/rpc/errors.ts";
+import { requireProvisionable } from "../accounts/provisioning.ts";
 import { requireLocked } from "../api/require.ts";
 import { isDeployable, type StoredConfig } from "../catalog/service-config.ts";
 import type { LockedService, ServicePath } from "../catalog/services-sql.ts";
@@ -38,13 +39,19 @@ export async function dryRun(
   path: ServicePath,
   choose: ChooseInput,
 ): Promise<MessageInitShape<typeof DryRunSchema>> {
-  const { service, live, chosen } = await transaction(pool, async (tx) => {
+  const { service, live, chosen, unprovisioned } = await transaction(pool, async (tx) => {
     const service = await requireLocked(tx, path);
     const chosen = await choose(tx, service).catch(toRefusal);
-    return { service, live: await findLiveVersion(tx, service.id), chosen };
+    const unprovisioned = service.staged
+      ? undefined
+      : await requireProvisionable(tx, service.accountId).then(() => undefined, toRefusal);
+    return { service, live: await findLiveVersion(tx, service.id), chosen, unprovisioned };
   });
   const input = "refused" in chosen ? undefined : chosen;
-  const refusal = "refused" in chosen ? chosen.refused : findRuntimeRefusal(runtime, service, chosen);
+  const refusal =
+    "refused" in chosen
+      ? chosen.refused
+      : (unprovisioned?.refused ?? findRuntimeRefusal(runtime, service, chosen));
   const resolved = isDeployable(service.type) ? await resolve(service.id).catch(toUnavailable) : undefined;
   return {
     eligible: refusal === undefined,
