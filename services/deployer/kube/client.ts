@@ -41,7 +41,8 @@ export function connectKube(config = defaultConfig(), requestMs = REQUEST_MS) {
     requestMs,
     /**
      * Sets these fields of an object and creates it if it does not exist; fields that others manage stay. Fails with
-     * 409 when `metadata.resourceVersion` is given and the object has changed since.
+     * 409 when `metadata.resourceVersion` is given and the object has changed since, or `metadata.uid` and it is gone:
+     * without the uid, one that was removed meanwhile would be created again.
      */
     apply<T extends KubernetesObject>(kind: Kind<T>, object: Sent<T>): Promise<T> {
       const whole = withKind(kind, object);

@@ -6,6 +6,7 @@ import { eventually } from "../../../kit/testing/testing.ts";
 import { Deployment, Ingress, Namespace, Pod, Secret, Service } from "../../kube/kinds.ts";
 import { namespaceOf } from "../../kube/names.ts";
 import type { Release } from "../port.ts";
+import { readState, withAnnotations } from "./release/release-annotations.ts";
 import { type Cluster, openCluster } from "./testing.ts";
 
 let cluster: Cluster;
@@ -122,6 +123,17 @@ test("what somebody removes or changes is told as drift, and an apply puts it ri
     await statusOf(cluster.runtime, one.serviceId, (now) => isRunning(now) && !now.drifted);
     await eventually("it answers", async () => (await cluster.fetch(first.url!, "/")).status === 200);
   }
+});
+
+test("what was seen of a service before its removal does not bring it back", async () => {
+  const one = make(answeringApp, { environmentId: "env_6", replicas: 0 });
+  await cluster.runtime.apply(one);
+  const [name, namespace] = [one.names.service, namespaceFor("env_6")];
+  const seen = (await cluster.kube.get(Deployment, name, namespace))!;
+  await cluster.runtime.remove(one.serviceId);
+  const late = cluster.kube.apply(Deployment, withAnnotations(seen, readState(seen)!));
+  await expect(late).rejects.toMatchObject({ code: 409 });
+  expect(await cluster.kube.get(Deployment, name, namespace)).toBeUndefined();
 });
 
 test("new versions and revisions cost no request under a steady trickle of them", async () => {

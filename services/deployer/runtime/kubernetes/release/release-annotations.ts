@@ -53,14 +53,14 @@ function toAnnotations(recorded: ReleaseState): Record<string, string> {
 
 /**
  * Returns all members that Berth sets in a Deployment, its recorded state included: applying removes what is left out.
- * The API refuses it (409) when the Deployment has changed since `seen` was read.
+ * The API refuses it (409) when the Deployment has changed, or was removed, since `seen` was read.
  */
 export function withAnnotations(seen: V1Deployment, recorded: ReleaseState): Sent<V1Deployment> {
-  const { name = "", namespace, resourceVersion } = seen.metadata ?? {};
+  const { name = "", namespace, uid, resourceVersion } = seen.metadata ?? {};
   const annotations = toAnnotations(recorded);
   const labels = ownLabels(recorded.release);
   return {
-    metadata: { name, namespace, resourceVersion, labels, annotations },
+    metadata: { name, namespace, uid, resourceVersion, labels, annotations },
     spec: recorded.manifests.deployment,
   };
 }
