@@ -80,9 +80,10 @@ export const fields = {
   rateReveals: integer("RATE_LIMIT_REVEALS", { fallback: 30 }),
   rateBatches: integer("RATE_LIMIT_BATCHES", { fallback: 30 }),
   ratePublic: integer("RATE_LIMIT_PUBLIC", { fallback: 60 }),
-  /** Of OAuth: what a user answers to applications, token requests, and registrations a minute and a day. */
+  /** Of OAuth: what a user answers to applications, token requests, those that fail, and registrations a minute and a day. */
   rateDecisions: integer("RATE_LIMIT_DECISIONS", { fallback: 30 }),
   rateTokens: integer("RATE_LIMIT_TOKENS", { fallback: 120 }),
+  rateTokenFailures: integer("RATE_LIMIT_TOKEN_FAILURES", { fallback: 20 }),
   rateRegistrations: integer("RATE_LIMIT_REGISTRATIONS", { fallback: 20 }),
   rateRegistrationsDaily: integer("RATE_LIMIT_REGISTRATIONS_DAILY", { fallback: 200 }),
   /** How many streams a token may have open; 0 is no limit. */

@@ -152,6 +152,7 @@ function limitsOf(config: GatewayConfig): Limits {
     public: on * config.ratePublic,
     decisions: on * config.rateDecisions,
     tokens: on * config.rateTokens,
+    tokenFailures: on * config.rateTokenFailures,
     registrations: on * config.rateRegistrations,
     registrationsDaily: on * config.rateRegistrationsDaily,
   };

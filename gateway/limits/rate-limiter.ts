@@ -45,10 +45,10 @@ export const slack = (limit: number): number => Math.max(1, Math.floor(limit / 2
 export type RateLimiter = ReturnType<typeof createRateLimiter>;
 
 /** Returns the 429 of a request over a limit; undefined for one that is within it, or without one. */
-export function tooManyRequests(rate: RateLimitState | undefined): Problem | undefined {
+export function tooManyRequests(rate: RateLimitState | undefined, what = "requests"): Problem | undefined {
   if (!rate || rate.allowed) return undefined;
   const { limit, per, resetSeconds } = rate;
-  const message = `Too many requests: ${limit} a ${per} are allowed. Try again in ${resetSeconds} s.`;
+  const message = `Too many ${what}: ${limit} a ${per} are allowed. Try again in ${resetSeconds} s.`;
   return problem(429, "rate_limited", message, { retryAfter: resetSeconds });
 }
 
@@ -73,8 +73,11 @@ export function createRateLimiter(options: {
   let queued: Promise<void> | undefined;
   let storeUnreachable = false;
 
+  const subjectOf = (bucket: BucketName, who: string) => `${bucket} ${who}`;
+  const isFull = (meter: Meter) => meter.used + meter.unreported >= meter.limit;
+
   function meterOf(bucket: BucketName, who: string): Meter {
-    const subject = `${bucket} ${who}`;
+    const subject = subjectOf(bucket, who);
     const found = meters.get(subject);
     const at = now();
     if (found && found.endsAt > at) return found;
@@ -163,18 +166,26 @@ export function createRateLimiter(options: {
   async function admitLater(bucket: BucketName, who: string): Promise<RateLimitState> {
     for (;;) {
       const meter = meterOf(bucket, who);
-      if (meter.used + meter.unreported >= meter.limit) return stateOf(meter, false);
+      if (isFull(meter)) return stateOf(meter, false);
       if (meter.unreported < slack(meter.limit)) return admit(meter);
       await (meter.report ?? reportNow());
     }
   }
 
   return {
+    /**
+     * Returns the limit of a subject that has used it up, as far as this gateway knows; counts nothing, as for requests
+     * that count once they failed.
+     */
+    usedUp(bucket: BucketName, who: string): RateLimitState | undefined {
+      const meter = meters.get(subjectOf(bucket, who));
+      return meter && meter.endsAt > now() && isFull(meter) ? stateOf(meter, false) : undefined;
+    },
     /** Counts one request of a subject unless it is over its limit. Returns undefined for a bucket without a limit. */
     consume(bucket: BucketName, who: string): RateLimitState | undefined | Promise<RateLimitState> {
       if (limits[bucket] === 0) return undefined;
       const meter = meterOf(bucket, who);
-      if (meter.used + meter.unreported >= meter.limit) return stateOf(meter, false);
+      if (isFull(meter)) return stateOf(meter, false);
       return meter.unreported < slack(meter.limit) ? admit(meter) : admitLater(bucket, who);
     },
     /** Reports all unreported counts. */

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Dispatcher, Pool } from "undici";
 import { clientNetwork } from "../../services/kit/client-network.ts";
@@ -12,6 +13,7 @@ import { beginMeasured, sendResponse } from "../routing/exchange.ts";
 import type { BucketName } from "../routing/routes.ts";
 import { readBounded } from "../upstream/read-bounded.ts";
 import { limitBodyTime } from "./body-deadline.ts";
+import { oauthError } from "./oauth-error.ts";
 import type { OauthDeps } from "./oauth-routes.ts";
 
 const MAX_FORM = 64 * 1024;
@@ -20,13 +22,15 @@ const MAX_ANSWER = 256 * 1024;
 const DEADLINE_MS = 10_000;
 const CONNECTIONS = 32;
 
+const TOKEN = "/oauth2/token";
+
 type Endpoint = { method: "GET" | "POST"; path: string; bucket?: BucketName; cors?: true };
 
 /** What is the provider's on the origin. Pages are the only callers of the first two: no script reads them. */
 const ENDPOINTS: Endpoint[] = [
   { method: "GET", path: "/oauth2/auth", bucket: "public" },
   { method: "GET", path: "/oauth2/auth/:uid", bucket: "public" },
-  { method: "POST", path: "/oauth2/token", bucket: "tokens", cors: true },
+  { method: "POST", path: TOKEN, bucket: "tokens", cors: true },
   { method: "POST", path: "/oauth2/revoke", bucket: "tokens", cors: true },
   { method: "GET", path: "/.well-known/jwks.json", cors: true },
 ];
@@ -82,6 +86,9 @@ export function registerProviderProxy(app: FastifyInstance, deps: OauthDeps): { 
 
   async function ask(request: FastifyRequest, path: string, left: AbortSignal): Promise<GatewayResponse> {
     const { method, body } = request;
+    const failing = path === TOKEN ? failingSubject(request) : undefined;
+    const refusal = failing && overFailures(request, failing);
+    if (refusal) return refused(request, refusal);
     const answered = await pool.request({
       method: method as "GET" | "POST",
       path: pathOf(request, path),
@@ -93,7 +100,15 @@ export function registerProviderProxy(app: FastifyInstance, deps: OauthDeps): { 
     const bytes = await readBounded(answered.body, MAX_ANSWER);
     if (status >= 500) return refused(request, away(`identity provider: it answered ${status}`));
     if (status === 404 && place().embedded) return refused(request, outdated());
+    if (failing && status >= 400) await limiter.consume("tokenFailures", failing);
     return toResponse(status, answered.headers, bytes, path);
+  }
+
+  /** Returns the 429 of an application whose token requests failed too often. */
+  function overFailures({ exchange }: FastifyRequest, subject: string): Problem | undefined {
+    const rate = limiter.usedUp("tokenFailures", subject);
+    if (rate && exchange) exchange.rate = rate;
+    return tooManyRequests(rate, "failed requests for tokens");
   }
 
   function headersOf(request: FastifyRequest): Record<string, string | string[]> {
@@ -119,9 +134,23 @@ export function registerProviderProxy(app: FastifyInstance, deps: OauthDeps): { 
   return { close: () => pool.close() };
 }
 
-/** Returns a refusal: a page for a browser that shows it to a person, the error envelope for every other client. */
+/**
+ * By whom failing token requests are counted: the application, of one network. Its id is public, so that by the id alone
+ * a stranger could keep everybody's copies of it out.
+ */
+function failingSubject(request: FastifyRequest): string {
+  const clientId = new URLSearchParams(String(request.body ?? "")).get("client_id") ?? "";
+  return `${clientNetwork(clientAddress(request))} ${hash("sha256", clientId, "base64")}`;
+}
+
+/**
+ * Returns a refusal: a page for a browser that shows it to a person, an error of OAuth for an application that is to wait,
+ * the error envelope for all others.
+ */
 function refused(request: FastifyRequest, refusal: Problem): GatewayResponse {
   const response = errorResponse(refusal, request.id);
+  if (request.method === "POST" && refusal.status === 429)
+    return { ...response, ...oauthError(429, "temporarily_unavailable", refusal.message) };
   const toPerson = request.method === "GET" && /\btext\/html\b/.test(request.headers.accept ?? "");
   return toPerson ? { ...response, ...errorPage(refusal.message) } : response;
 }

@@ -106,7 +106,7 @@ test("so are token requests and what users answer, each by its own limit", async
   const answers = [await token("198.51.100.1"), await token("198.51.100.1"), await token("198.51.100.1")];
   expect(answers.map(({ status }) => status)).toEqual([400, 400, 429]);
   expect(answers[2]!.headers.get("retry-after")).toMatch(/^\d+$/);
-  expect(await answers[2]!.json()).toMatchObject({ error: { code: "rate_limited" } });
+  expect(await answers[2]!.json()).toMatchObject({ error: "temporarily_unavailable" });
   expect((await token("198.51.100.2")).status).toBe(400);
 
   const reject = (ip: string) =>

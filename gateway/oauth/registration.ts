@@ -7,6 +7,7 @@ import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import { tooManyRequests } from "../limits/rate-limiter.ts";
 import { beginMeasured, sendResponse } from "../routing/exchange.ts";
 import { limitBodyTime } from "./body-deadline.ts";
+import { oauthError } from "./oauth-error.ts";
 import type { OauthDeps } from "./oauth-routes.ts";
 
 const MAX_METADATA = 16 * 1024;
@@ -42,7 +43,7 @@ export function registerRegistration(app: FastifyInstance, deps: OauthDeps): voi
       );
       if (result.case === "client") return { status: 201, body: Buffer.from(result.value) };
       const { error, errorDescription } = result.value!;
-      return rfcError(400, error, errorDescription);
+      return oauthError(400, error, errorDescription);
     } catch (error) {
       return errorResponse(fromClientError("identity", error, request.id), request.id);
     }
@@ -81,7 +82,7 @@ export function registerRegistration(app: FastifyInstance, deps: OauthDeps): voi
       // Before the body is read: whatever it is, the answer is the same.
       onRequest: async (request, reply) => {
         request.exchange = beginMeasured(request, measure);
-        sendResponse(request, reply, rfcError(404, "invalid_request", NOT_OFFERED));
+        sendResponse(request, reply, oauthError(404, "invalid_request", NOT_OFFERED));
       },
       handler: notReached,
     });
@@ -93,13 +94,7 @@ function isJson({ headers }: FastifyRequest): boolean {
   return /^application\/json\s*(;|$)/i.test(type) && encoding === "identity";
 }
 
-const invalidMetadata = (description: string) => rfcError(400, "invalid_client_metadata", description);
-
-/** Returns an error as RFC 7591 shapes it (section 3.2.2). */
-function rfcError(status: number, error: string, description: string): GatewayResponse {
-  const body = Buffer.from(JSON.stringify({ error, error_description: description }));
-  return { status, body, code: error };
-}
+const invalidMetadata = (description: string) => oauthError(400, "invalid_client_metadata", description);
 
 function notReached(_request: FastifyRequest, reply: FastifyReply): void {
   reply.hijack();

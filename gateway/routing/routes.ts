@@ -16,7 +16,7 @@ import { type Members, membersOf } from "./json-shape.ts";
 /** What is limited apart (docs/conventions.md#rate-limits): a route's own, and those of the OAuth protocol. */
 export const buckets = [
   ...(["reads", "writes", "reveals", "batches", "decisions", "public"] as const),
-  ...(["tokens", "registrations", "registrationsDaily"] as const),
+  ...(["tokens", "tokenFailures", "registrations", "registrationsDaily"] as const),
 ];
 
 export type BucketName = (typeof buckets)[number];

@@ -32,6 +32,7 @@ Every process of the platform. A new service is one more entry:
     RATE_LIMIT_PUBLIC: {{ $v.rateLimits.public | quote }}
     RATE_LIMIT_DECISIONS: {{ $v.rateLimits.decisions | quote }}
     RATE_LIMIT_TOKENS: {{ $v.rateLimits.tokens | quote }}
+    RATE_LIMIT_TOKEN_FAILURES: {{ $v.rateLimits.tokenFailures | quote }}
     RATE_LIMIT_REGISTRATIONS: {{ $v.rateLimits.registrations | quote }}
     RATE_LIMIT_REGISTRATIONS_DAILY: {{ $v.rateLimits.registrationsDaily | quote }}
 - name: identity

@@ -20,7 +20,7 @@ async function refusedWith(params: Record<string, string | string[] | undefined>
   const back = await sentTo(params);
   expect(back.origin + back.pathname).toBe(REDIRECT);
   expect(back.searchParams.get("iss")).toBe(it.origin);
-  expect(back.searchParams.get("state")).toBe("a-state");
+  expect(back.searchParams.get("state")).toBe("the-clients-state");
   return back.searchParams.get("error")!;
 }
 
@@ -203,7 +203,7 @@ describe("the request", () => {
   test("an answer says who issued it, whether it is a code or an error", async () => {
     const begun = await it.begin(clientId);
     const { searchParams } = await it.allow(begun);
-    expect([searchParams.get("iss"), searchParams.get("state")]).toEqual([it.origin, "a-state"]);
+    expect([searchParams.get("iss"), searchParams.get("state")]).toEqual([it.origin, "the-clients-state"]);
     const other = await it.begin(clientId);
     const { loginChallenge } = other;
     const rejected = await it.must<{ redirectTo: string }>(

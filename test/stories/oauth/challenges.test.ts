@@ -58,7 +58,7 @@ test("a challenge that was answered is refused everywhere, also before the brows
   const back = new URL((await begun.go(denied.body.redirectTo as string)).location!);
   expect(Object.fromEntries(back.searchParams)).toMatchObject({
     error: "access_denied",
-    state: "a-state",
+    state: "the-clients-state",
     iss: it.origin,
   });
   expect(await answersTo(consentChallenge)).toEqual({ login: thrice, consent: thrice });

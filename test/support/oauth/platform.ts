@@ -3,6 +3,7 @@ import { testPlatform } from "../../../gateway/testing/test-platform.ts";
 import { createPool } from "../../../services/kit/postgres/db.ts";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { type Answer, openDoor } from "../door.ts";
+import { startHydra } from "../servers/hydra-server.ts";
 import { type Browser, browser } from "./browser.ts";
 
 /** Identity and a gateway, with what a test of OAuth needs to go through every step by itself. */
@@ -14,15 +15,19 @@ type Params = Record<string, string | string[] | undefined>;
 type AuditRecord = { metadata: Record<string, string> } & Record<string, unknown>;
 type Sent = { token?: string | undefined; origin?: string | undefined };
 
-/** Starts it. `clock.aheadMs` moves identity's clock of expiry. */
-export async function oauthPlatform() {
+/** Starts it, before an Ory Hydra if its program is given. `clock.aheadMs` moves identity's clock of expiry. */
+export async function oauthPlatform({ hydra: program }: { hydra?: string | undefined } = {}) {
   const port = await freePort();
   const origin = `http://127.0.0.1:${port}`;
   const clock = { aheadMs: 0 };
   const logLines: string[] = [];
   const now = () => Date.now() + clock.aheadMs;
-  const platform = await testPlatform({}, origin, { now, logLines });
-  const gateway = await platform.gateway({ PORT: String(port), PUBLIC_ORIGIN: origin }, logLines);
+  const hydra = program === undefined ? undefined : await startHydra(program, { origin });
+  const env = hydra && { IDENTITY_PROVIDER: "hydra", HYDRA_ADMIN_URL: hydra.adminUrl };
+  const platform = await testPlatform({}, origin, { now, logLines, env });
+  /** What each gateway of this origin is told. */
+  const gatewayEnv = { PUBLIC_ORIGIN: origin, ...(hydra && { OAUTH_URL: hydra.publicUrl }) };
+  const gateway = await platform.gateway({ PORT: String(port), ...gatewayEnv }, logLines);
   const pool = createPool(platform.database.url("identity"));
   const door = await openDoor(origin, platform.ownerToken);
 
@@ -54,7 +59,7 @@ export async function oauthPlatform() {
       code_challenge: createHash("sha256").update(codeVerifier).digest("base64url"),
       code_challenge_method: "S256",
       scope: "platform:read platform:write",
-      state: "a-state",
+      state: "the-clients-state",
       resource: `${origin}/v1`,
       ...params,
     });
@@ -118,8 +123,8 @@ export async function oauthPlatform() {
   }
 
   return {
-    ...{ platform, gateway, pool, origin, clock, logLines, post, register, authorizeUrl, complete },
-    ...{ begin, signIn, allow, redeem, letIn },
+    ...{ platform, hydra, gateway, gatewayEnv, pool, origin, clock, logLines },
+    ...{ post, register, authorizeUrl, complete, begin, signIn, allow, redeem, letIn },
     ...door,
     refresh: (clientId: string, refreshToken: string, more: Params = {}) =>
       post("/oauth2/token", {
@@ -145,6 +150,7 @@ export async function oauthPlatform() {
     async stop() {
       await pool.end();
       await platform.stop();
+      await hydra?.stop();
     },
   };
 
