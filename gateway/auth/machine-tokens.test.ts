@@ -156,7 +156,7 @@ describe("a machine token", () => {
     const expired = await forged({ claims: { exp: seconds() - 1 } });
     const elsewhere = await forged({ claims: { iss: "https://elsewhere.example" } });
     const junk = [expired, elsewhere].flatMap((token) =>
-      Array.from({ length: 1_000 }, () => `${token.slice(0, token.lastIndexOf("."))}.${randomUUID()}`),
+      Array.from({ length: 5_000 }, () => `${token.slice(0, token.lastIndexOf("."))}.${randomUUID()}`),
     );
     for (let at = 0; at < junk.length; at += 50) {
       const answers = await Promise.all(junk.slice(at, at + 50).map((token) => statusOf(token)));
