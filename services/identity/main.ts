@@ -16,7 +16,7 @@ import { invitationService } from "./invitations/invitation-service.ts";
 import { createLinks } from "./mail/links.ts";
 import { createMailContents } from "./mail/mail-contents.ts";
 import { createEmbedded } from "./oauth/embedded/adapter.ts";
-import { revokedAtProvider } from "./oauth/grants.ts";
+import { revokedAtProvider, revokeUnusedGrants } from "./oauth/grants.ts";
 import { guarded } from "./oauth/guarded.ts";
 import { createHydra } from "./oauth/hydra/adapter.ts";
 import { oauthService } from "./oauth/oauth-service.ts";
@@ -78,6 +78,7 @@ export async function start(
       background() {
         const sweepAll = async (at: Date) => {
           await sweep(pool, at);
+          await revokeUnusedGrants(pool, at);
           await sweepClients({ pool, provider }, at);
         };
         const compose = createMailContents({ pool, links, now });

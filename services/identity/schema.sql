@@ -141,6 +141,7 @@ table oauth_grants
   granted_at timestamp with time zone not null
   expires_at timestamp with time zone not null
   revoked_at timestamp with time zone
+  last_used_at timestamp with time zone not null default now()
   constraint oauth_grants_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts(id)
   constraint oauth_grants_pkey PRIMARY KEY (id)
   constraint oauth_grants_role_check CHECK ((role = ANY (ARRAY['reader'::text, 'editor'::text])))
@@ -148,6 +149,7 @@ table oauth_grants
   CREATE INDEX oauth_grants_end ON oauth_grants USING btree (expires_at)
   CREATE INDEX oauth_grants_of_client ON oauth_grants USING btree (client_id) WHERE (revoked_at IS NULL)
   CREATE INDEX oauth_grants_of_user ON oauth_grants USING btree (user_id, client_id, granted_at DESC) WHERE (revoked_at IS NULL)
+  CREATE INDEX oauth_grants_unused ON oauth_grants USING btree (last_used_at) WHERE (revoked_at IS NULL)
 table oauth_keys
   id text not null
   sealed bytea not null

@@ -4,10 +4,17 @@ import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Who } from "../../kit/rpc/interceptor.ts";
-import { type RevokedGrant, revokeGrant, revokeGrantsOf } from "./sql.ts";
+import { type RevokedGrant, revokeGrant, revokeGrantsOf, revokeUnused } from "./sql.ts";
+
+const DAY_SECONDS = 24 * 3600;
 
 /** A grant ends by itself after this, longer than any refresh token lives. */
-export const GRANT_SECONDS = 365 * 24 * 3600;
+export const GRANT_SECONDS = 365 * DAY_SECONDS;
+/** A refresh token lasts so long, and is replaced at each use. */
+export const REFRESH_SECONDS = 30 * DAY_SECONDS;
+/** A grant ends when none of its tokens was used for longer than the last refresh token can have lasted. */
+const UNUSED_SECONDS = REFRESH_SECONDS + DAY_SECONDS;
+const ENDED_AT_ONCE = 500;
 
 /** Why the provider ended a grant: its client revoked a token, or a code or refresh token was used twice. */
 export type GrantEnd = { by: "client" | "reuse"; ip: string; requestId: string };
@@ -32,7 +39,7 @@ export async function recordRevoked(
   tx: Tx,
   by: Who,
   { id: grantId, userId, clientId, accountId }: RevokedGrant,
-  reason: "user" | "newer" | "claimed" | GrantEnd["by"],
+  reason: "user" | "newer" | "claimed" | "unused" | GrantEnd["by"],
 ): Promise<void> {
   await emit(tx, GrantRevokedSchema, accountId, { userId, clientId, grantId });
   const entry = { service: "identity", accountId, action: "oauth.grant.revoked", target: grantId };
@@ -45,4 +52,19 @@ export async function recordRevoked(
  */
 export async function revokeAllGrants(tx: Tx, by: Who, userId: string, now: Date): Promise<void> {
   for (const grant of await revokeGrantsOf(tx, userId, now)) await recordRevoked(tx, by, grant, "claimed");
+}
+
+/**
+ * Revokes the grants that were not used for 31 days. What ended at the provider alone, as its refresh token expired or
+ * somebody revoked it there, is among them.
+ */
+export async function revokeUnusedGrants(pool: Pool, now: Date): Promise<void> {
+  const before = new Date(now.getTime() - UNUSED_SECONDS * 1000);
+  const by: Who = { caller: { kind: "service", id: "identity", ip: "" }, requestId: newId("req") };
+  const revokeSome = async (tx: Tx) => {
+    const revoked = await revokeUnused(tx, before, ENDED_AT_ONCE, now);
+    for (const grant of revoked) await recordRevoked(tx, by, grant, "unused");
+    return revoked.length;
+  };
+  while ((await transaction(pool, revokeSome)) === ENDED_AT_ONCE);
 }

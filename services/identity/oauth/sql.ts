@@ -35,8 +35,8 @@ export function insertGrant(
   grant: Grant & { clientName: string; membershipId: string; grantedAt: Date; expiresAt: Date },
 ) {
   const text = `insert into oauth_grants
-    (id, user_id, client_id, client_name, account_id, membership_id, role, granted_at, expires_at)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9)`;
+    (id, user_id, client_id, client_name, account_id, membership_id, role, granted_at, last_used_at, expires_at)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9)`;
   const { id, userId, clientId, clientName, accountId, membershipId, role, grantedAt, expiresAt } = grant;
   return execute(db, "oauth_grant_insert", text, [
     ...[id, userId, clientId, clientName, accountId],
@@ -86,6 +86,23 @@ export function revokeGrantsOf(db: Db, userId: string, now: Date) {
   const text = `update oauth_grants set revoked_at = $2, expires_at = least(expires_at, $2)
     where user_id = $1 and revoked_at is null ${REVOKED}`;
   return many<RevokedGrant>(db, "oauth_grants_revoke_of_user", text, [userId, now]);
+}
+
+/** Notes that a token of the grant was issued or used, for the grant and its client; once a minute at most. */
+export function noteUse(db: Db, id: string, now: Date) {
+  const text = `with used as (
+      update oauth_grants set last_used_at = $2 where id = $1 and last_used_at < $2::timestamptz - interval '1 minute')
+    update oauth_clients c set last_used_at = $2 from oauth_grants g
+    where g.id = $1 and c.id = g.client_id and c.last_used_at < $2::timestamptz - interval '1 minute'`;
+  return execute(db, "oauth_grant_note_use", text, [id, now]);
+}
+
+/** Revokes up to `limit` grants that were last used before `before`, and returns them. */
+export function revokeUnused(db: Db, before: Date, limit: number, now: Date) {
+  const text = `update oauth_grants set revoked_at = $3, expires_at = least(expires_at, $3) where id in
+    (select id from oauth_grants where revoked_at is null and last_used_at < $1
+     order by last_used_at limit $2 for update skip locked) ${REVOKED}`;
+  return many<RevokedGrant>(db, "oauth_grants_revoke_unused", text, [before, limit, now]);
 }
 
 /** Returns undefined when the grant was revoked before. */

@@ -7,7 +7,7 @@ import { who } from "../../kit/rpc/interceptor.ts";
 import { registrations } from "../oauth/metrics.ts";
 import type { IdentityProvider } from "../oauth/port.ts";
 import type { clientRegistration } from "../oauth/registration/register.ts";
-import { findLiveGrant } from "../oauth/sql.ts";
+import { findLiveGrant, noteUse } from "../oauth/sql.ts";
 import { SESSION_IDLE_SECONDS } from "./authenticate.ts";
 import { findCallerByToken } from "./sql.ts";
 
@@ -30,8 +30,10 @@ export function internalService(deps: {
 
     async lookupMachine({ token }) {
       const said = await provider.verifyAccessToken(token);
-      const grant = said && (await findLiveGrant(pool, said.grantId, new Date(now())));
+      const at = new Date(now());
+      const grant = said && (await findLiveGrant(pool, said.grantId, at));
       if (!grant) throw refuse(401, "unauthenticated", "The token is unknown or no longer valid.");
+      await noteUse(pool, grant.id, at);
       const { id, userId, accountId, role, membership } = grant;
       return {
         userId,

@@ -1,17 +1,15 @@
 import Provider, { type Configuration, errors } from "oidc-provider";
 import type { Logger } from "../../../kit/log.ts";
-import { GRANT_SECONDS } from "../grants.ts";
+import { GRANT_SECONDS, REFRESH_SECONDS } from "../grants.ts";
 import { countTokenRequests } from "../metrics.ts";
-import { touchClient } from "../registration/sql.ts";
 import { OFFLINE, READ, sameResource, WRITE } from "../scopes.ts";
-import { findLiveGrant } from "../sql.ts";
+import { findLiveGrant, noteUse } from "../sql.ts";
 import { type ArtifactOptions, artifacts } from "./artifacts.ts";
 import { cookieKeys, type SigningKey } from "./keys.ts";
 import { ASKED, aroundRequests, COOKIES, toErrorPage } from "./requests.ts";
 
 const CHALLENGE_SECONDS = 600;
 const CODE_SECONDS = 60;
-const REFRESH_SECONDS = 30 * 24 * 3600;
 
 export type EmbeddedOptions = ArtifactOptions & {
   log: Logger;
@@ -117,7 +115,7 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
         const id = "grantId" in token ? token.grantId : undefined;
         const grant = id === undefined ? undefined : await findLiveGrant(pool, id, new Date(now()));
         if (!grant?.membership) throw new errors.InvalidGrant("the grant was revoked");
-        await touchClient(pool, grant.clientId, new Date(now()));
+        await noteUse(pool, grant.id, new Date(now()));
         return { account_id: grant.accountId, role: grant.role, grant_id: grant.id };
       },
     };

@@ -1,4 +1,5 @@
 import type { Logger } from "../../../kit/log.ts";
+import { REFRESH_SECONDS } from "../grants.ts";
 import type { ClientDocument, IdentityProvider } from "../port.ts";
 import { OFFLINE, READ, scopesOf, WRITE } from "../scopes.ts";
 import { type Answer, createAdminApi } from "./admin-api.ts";
@@ -20,8 +21,6 @@ type Kind = "login" | "consent";
 
 /** What Hydra answers for a challenge that is unknown, expired, of the other kind, or was used (before version 2.2). */
 const ENDED = [401, 404, 409, 410];
-/** Refresh tokens last for 30 days from their last use. */
-const REFRESH = "720h";
 
 /** Ory Hydra as the provider (docs/oauth.md#providers). Its own verifiers bind a decision to the browser that began. */
 export function createHydra(options: HydraOptions): IdentityProvider {
@@ -110,7 +109,7 @@ export function createHydra(options: HydraOptions): IdentityProvider {
 const KEPT = ["client_name", "redirect_uris", "client_uri", "logo_uri", "tos_uri", "policy_uri", "contacts"];
 
 function toHydraClient(client: ClientDocument, { resource, accessTokenSeconds }: HydraOptions) {
-  const lifespan = `${accessTokenSeconds}s`;
+  const [lifespan, refreshLifespan] = [`${accessTokenSeconds}s`, `${REFRESH_SECONDS}s`];
   return {
     ...Object.fromEntries(KEPT.filter((name) => name in client).map((name) => [name, client[name]])),
     client_id: client.client_id,
@@ -122,7 +121,7 @@ function toHydraClient(client: ClientDocument, { resource, accessTokenSeconds }:
     audience: [resource],
     authorization_code_grant_access_token_lifespan: lifespan,
     refresh_token_grant_access_token_lifespan: lifespan,
-    authorization_code_grant_refresh_token_lifespan: REFRESH,
-    refresh_token_grant_refresh_token_lifespan: REFRESH,
+    authorization_code_grant_refresh_token_lifespan: refreshLifespan,
+    refresh_token_grant_refresh_token_lifespan: refreshLifespan,
   };
 }

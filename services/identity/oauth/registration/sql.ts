@@ -28,13 +28,6 @@ export function authorizeClient(db: Db, id: string, now: Date) {
   return execute(db, "oauth_client_authorize", text, [id, now]);
 }
 
-/** Notes that the client got a token; at most once a minute. */
-export function touchClient(db: Db, id: string, now: Date) {
-  const text = `update oauth_clients set last_used_at = $2
-    where id = $1 and last_used_at < $2::timestamptz - interval '1 minute'`;
-  return execute(db, "oauth_client_touch", text, [id, now]);
-}
-
 export function deleteClient(db: Db, id: string) {
   return execute(db, "oauth_client_delete", "delete from oauth_clients where id = $1", [id]);
 }
@@ -74,7 +67,7 @@ export function markNeverAuthorized(db: Db, batch: number, now: Date) {
   );
 }
 
-/** Marks clients without a grant that got no token for 90 days; returns how many. */
+/** Marks clients without a grant that used no token for 90 days; returns how many. */
 export function markIdle(db: Db, batch: number, now: Date) {
   return execute(
     db,
