@@ -2,8 +2,9 @@ import { createHash } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type TestPlatform, testPlatform } from "../../../gateway/testing/test-platform.ts";
 import { freePort } from "../../../services/kit/process/free-port.ts";
-import { connectApp } from "../../support/oauth/application.ts";
+import { connectApp, consent } from "../../support/oauth/application.ts";
 import { browser } from "../../support/oauth/browser.ts";
+import { clientStore, sdks } from "../../support/oauth/mcp-client.ts";
 
 const CLIENT = "https://apps.berth-tests.dev/editor/client.json?channel=stable";
 
@@ -39,6 +40,28 @@ test("an application that never registered is let in by the document at its id, 
   expect((await call("GET", "/me/mcp-grants")).body).toEqual([]);
   await expect.poll(async () => (await read()).status).toBe(401);
 });
+
+test.each(sdks)(
+  "$name signs in by the document at its URL, and does not register",
+  async ({ auth, withOAuth }) => {
+    const [account] = (await call("GET", "/me")).body.accounts as { id: string }[];
+    const kept = clientStore("Editor", CLIENT);
+    const serverUrl = `${origin}/v1`;
+    const api = withOAuth(kept as never, serverUrl)(fetch);
+    await expect(api(`${serverUrl}/accounts`)).rejects.toThrow(/redirect/i);
+    const url = kept.opened()!;
+    expect(url.searchParams.get("client_id")).toBe(CLIENT);
+    const back = await consent(call, url.href, { accountId: account!.id, role: "reader" });
+    const { code, iss } = Object.fromEntries(back.searchParams);
+    await auth(kept as never, { serverUrl, authorizationCode: code!, iss: iss! } as never);
+    expect((await api(`${serverUrl}/accounts/${account!.id}`)).status).toBe(200);
+    // It refreshes by its URL too.
+    kept.saveTokens({ ...kept.tokens()!, access_token: "expired" });
+    expect((await api(`${serverUrl}/accounts/${account!.id}`)).status).toBe(200);
+    expect((await call("GET", "/me/mcp-grants")).body).toMatchObject([{ clientId: CLIENT }]);
+    expect((await call("DELETE", `/me/mcp-grants/${encodeURIComponent(CLIENT)}`)).status).toBe(204);
+  },
+);
 
 test("who is asked to let it in sees where it is described", async () => {
   const query = new URLSearchParams({

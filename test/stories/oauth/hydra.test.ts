@@ -116,15 +116,6 @@ describe.skipIf(program === undefined)("with Ory Hydra as the provider", () => {
     expect(await door.must("GET", "/me/mcp-grants")).toEqual([]);
   });
 
-  test("a client gives its access back", async () => {
-    const { as, client, tokens, refresh } = await authorize("editor");
-    expect(await reach(tokens.access_token)).toEqual([200, 403]);
-    const given = await oauth.revocationRequest(as, client, oauth.None(), tokens.refresh_token!, http);
-    expect(await oauth.processRevocationResponse(given)).toBeUndefined();
-    await eventually("the token is refused", async () => (await reach(tokens.access_token))[0] === 401);
-    expect(await (await refresh(tokens.refresh_token!)).json()).toMatchObject({ error: "invalid_grant" });
-  });
-
   test("a user who says no sends the client away; challenges work once, and for their step", async () => {
     const { answer, loginChallenge, state } = await begin();
     const shown = await door.call("GET", `/oauth/login-request?challenge=${loginChallenge}`, undefined, {

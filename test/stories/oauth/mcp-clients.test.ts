@@ -1,85 +1,11 @@
-import * as client from "@modelcontextprotocol/client";
-import * as sdk from "@modelcontextprotocol/sdk/client/auth.js";
-import * as middleware from "@modelcontextprotocol/sdk/client/middleware.js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../../../services/kit/testing/testing.ts";
 import { consent } from "../../support/oauth/application.ts";
-import { openHydraPlatform } from "../../support/oauth/hydra-platform.ts";
-import { findHydra } from "../../support/servers/hydra-server.ts";
-import { openPlatform, type Platform } from "../../support/world.ts";
+import { clientStore, sdks } from "../../support/oauth/mcp-client.ts";
+import { withEachProvider } from "../../support/oauth/providers.ts";
+import type { Platform } from "../../support/world.ts";
 
-const hydra = await findHydra();
-const providers = [
-  { provider: "embedded", open: openPlatform },
-  ...(hydra === undefined ? [] : [{ provider: "Ory Hydra", open: () => openHydraPlatform(hydra) }]),
-];
-
-/** What an MCP client keeps: in memory here, in a file or a keychain elsewhere. */
-function store(name: string) {
-  let information: client.StoredOAuthClientInformation | undefined;
-  let tokens: client.StoredOAuthTokens | undefined;
-  let verifier = "";
-  let discovered: client.OAuthDiscoveryState | undefined;
-  let sentTo: URL | undefined;
-  return {
-    redirectUrl: "http://127.0.0.1:3000/callback",
-    clientMetadata: {
-      client_name: name,
-      redirect_uris: ["http://127.0.0.1:3000/callback"],
-      grant_types: ["authorization_code", "refresh_token"],
-      response_types: ["code"],
-      token_endpoint_auth_method: "none",
-    },
-    state: () => "a-state-of-its-own",
-    clientInformation: () => information,
-    saveClientInformation: (given: typeof information) => {
-      information = given;
-    },
-    tokens: () => tokens,
-    saveTokens: (given: typeof tokens) => {
-      tokens = given;
-    },
-    codeVerifier: () => verifier,
-    saveCodeVerifier: (given: string) => {
-      verifier = given;
-    },
-    discoveryState: () => discovered,
-    saveDiscoveryState: (given: typeof discovered) => {
-      discovered = given;
-    },
-    redirectToAuthorization: (url: URL) => {
-      sentTo = url;
-    },
-    invalidateCredentials: (scope: string) => {
-      if (scope === "all" || scope === "tokens") tokens = undefined;
-      if (scope === "all" || scope === "client") information = undefined;
-      if (scope === "all" || scope === "discovery") discovered = undefined;
-    },
-    /** Where the client has opened the browser; it is asked once. */
-    opened: () => {
-      const url = sentTo;
-      sentTo = undefined;
-      return url;
-    },
-  };
-}
-
-const sdks = [
-  {
-    name: "@modelcontextprotocol/sdk 1",
-    auth: sdk.auth,
-    challenge: sdk.extractWWWAuthenticateParams,
-    withOAuth: middleware.withOAuth,
-  },
-  {
-    name: "@modelcontextprotocol/client 2",
-    auth: client.auth,
-    challenge: client.extractWWWAuthenticateParams,
-    withOAuth: client.withOAuth,
-  },
-];
-
-describe.each(providers)("with the provider $provider", ({ provider, open }) => {
+withEachProvider(({ name: provider, open }) => {
   let platform: Platform;
   beforeAll(async () => {
     platform = await open();
@@ -89,7 +15,7 @@ describe.each(providers)("with the provider $provider", ({ provider, open }) => 
   describe.each(sdks)("$name", ({ name, auth, withOAuth }) => {
     /** A client that was let in; `api` sends requests with its token, refreshes it, and asks to sign in anew. */
     async function connect(role: "reader" | "editor") {
-      const kept = store(name);
+      const kept = clientStore(name);
       const serverUrl = platform.baseUrl;
       const api = withOAuth(kept as never, serverUrl)(fetch);
       await expect(api(`${serverUrl}/accounts`)).rejects.toThrow(/redirect/i);
