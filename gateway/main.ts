@@ -71,11 +71,12 @@ export async function start(config: GatewayConfig, log: Logger) {
     metrics: config.metricsPort === undefined,
     resourceMetadata: () => resourceMetadataUrl(place()),
   });
+  const idempotency = createIdempotency({ pool, keys, log });
   registerRoutes(app, config.apiPrefix, allRoutes(), {
     auth,
     callers,
     limiter,
-    idempotency: createIdempotency({ pool, keys, log }),
+    idempotency,
     forward: createForward(unaryClients),
     streams,
     keys,
@@ -92,7 +93,7 @@ export async function start(config: GatewayConfig, log: Logger) {
     ...{ tracing, log },
   });
   const metrics = await startMetrics(config);
-  await pageRoutes(app, { prefix: config.apiPrefix, keys, origin: () => origin, log });
+  await pageRoutes(app, { prefix: config.apiPrefix, keys, origin: () => origin, idempotency, log });
   await docsRoutes(app, () => origin + config.apiPrefix, config.apiPrefix);
   const port = await listen(app, config);
   origin ||= `http://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`;

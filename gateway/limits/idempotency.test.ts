@@ -7,7 +7,6 @@ import { createLog } from "../../services/kit/log.ts";
 import { createPool } from "../../services/kit/postgres/db.ts";
 import { invalid } from "../../services/kit/rpc/errors.ts";
 import { bringIn } from "../../test/support/door.ts";
-import type { Credentials } from "../auth/authorize.ts";
 import type { GatewayResponse } from "../http/response.ts";
 import { anyName, apiClient, refusalOf } from "../testing/api-client.ts";
 import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
@@ -284,9 +283,9 @@ test("an answer that an earlier version kept is given again", async () => {
     keys: [Buffer.alloc(32, 7)],
     log: createLog("test", "silent"),
   });
-  const credentials = { token: "berth_pat_sample", caller: { userId: "usr_1" } } as Credentials;
+  const caller = { owner: "usr_1\n", secret: "berth_pat_sample" };
   const body = Buffer.from('{"name":"one"}');
-  const request = { credentials, key: "k", method: "POST", url: "/v1/x", body };
+  const request = { ...caller, key: "k", method: "POST", url: "/v1/x", body };
   const answer = await idempotency.run(request, () => Promise.reject(new Error("made again")));
   await pool.end();
   expect(answer).toMatchObject({ status: 201, etag: '"1"', replayed: true });

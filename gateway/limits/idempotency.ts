@@ -5,7 +5,6 @@ import type { Logger } from "../../services/kit/log.ts";
 import type { Pool } from "../../services/kit/postgres/db.ts";
 import { isTransient } from "../../services/kit/rpc/errors.ts";
 import { idempotencyHeader } from "../../services/kit/rpc/idempotency.ts";
-import type { Credentials } from "../auth/authorize.ts";
 import { type Problem, problem, unreachable, validationFailed } from "../http/problem.ts";
 import type { GatewayResponse } from "../http/response.ts";
 import { isObject } from "../routing/json-shape.ts";
@@ -24,8 +23,11 @@ export const LEASE_MS = 60_000;
 const KEY = /^[\x21-\x7e]{1,255}$/;
 
 /** A POST with an Idempotency-Key. `url` includes the query. */
-type KeyedRequest = {
-  credentials: Credentials;
+export type KeyedRequest = {
+  /** Whose key it is: others may use the same one. */
+  owner: string;
+  /** What responses are sealed with, beside the installation's key. */
+  secret: string;
   key: string;
   method: string;
   url: string;
@@ -38,8 +40,8 @@ export type Idempotency = ReturnType<typeof createIdempotency>;
  * Binds a caller's key to one request for 24 hours and replays its response (docs/conventions.md#idempotency). The
  * service that owns the route stores the key with what it changes. So while the outcome is unknown, the same
  * request is forwarded again and the service decides, and another request is refused. A refusal releases the key.
- * Responses are sealed under a key derived from the installation's key and the caller's token, or a machine's grant;
- * requests are MACs under another. The database alone reveals neither responses nor bodies.
+ * Responses are sealed under a key derived from the installation's key and the caller's secret; requests are MACs under
+ * another. The database alone reveals neither responses nor bodies.
  */
 export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Logger; leaseMs?: number }) {
   const { pool, keys, log, leaseMs = LEASE_MS } = options;
@@ -77,7 +79,7 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
     ): Promise<GatewayResponse | Problem> {
       if (!KEY.test(request.key)) return invalidKey();
       const id = idOf(request);
-      const secrets = keys.map((key) => secretOf(key, secretTextOf(request.credentials)));
+      const secrets = keys.map((key) => secretOf(key, request.secret));
       const [current] = secrets as [Secret];
       const prints = secrets.map((secret) => fingerprintsOf(secret, request));
       const header = idempotencyHeader(
@@ -129,20 +131,14 @@ const inProgress = () =>
 /** `seal` and `mac` stay in the gateway; the service seals its response with `effect`. */
 type Secret = { seal: Buffer; mac: Buffer; effect: Buffer };
 
-/** A machine repeats its request with another access token when the first expired: its grant stays the same. */
-function secretTextOf({ caller, token }: Credentials): string {
-  return caller.kind === "machine" ? `grant ${caller.tokenId}` : token;
-}
-
 function secretOf(key: Buffer, text: string): Secret {
   const derive = (use: string, bytes: number) => Buffer.from(hkdfSync("sha256", key, text, use, bytes));
   const own = derive("berth idempotent requests", 64);
   return { seal: own.subarray(0, 32), mac: own.subarray(32), effect: derive("berth idempotent effects", 32) };
 }
 
-function idOf({ credentials, key }: KeyedRequest): Buffer {
-  const scope = `${credentials.caller.userId}\n${credentials.caller.boundTo ?? ""}\n${key}`;
-  return createHash("sha256").update(scope).digest();
+function idOf({ owner, key }: KeyedRequest): Buffer {
+  return createHash("sha256").update(`${owner}\n${key}`).digest();
 }
 
 /** Returns MACs of a request: of its bytes, which is all that an older gateway compares, and of its canonical JSON. */

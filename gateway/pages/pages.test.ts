@@ -4,13 +4,15 @@ import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
 
 let platform: TestPlatform;
 let gateway: Awaited<ReturnType<TestPlatform["gateway"]>>;
+let accountId: string;
 let user: Awaited<ReturnType<typeof bringIn>>;
 
 beforeAll(async () => {
   platform = await testPlatform();
   gateway = await platform.gateway();
   const { body } = await gateway.call("GET", "/accounts");
-  user = await bringIn(gateway.call, `/accounts/${(body.data as { id: string }[])[0]!.id}`, "reader");
+  accountId = (body.data as { id: string }[])[0]!.id;
+  user = await bringIn(gateway.call, `/accounts/${accountId}`, "reader");
 });
 afterAll(() => platform.stop());
 
@@ -20,6 +22,7 @@ type Sent = { fields?: Record<string, string>; headers?: Record<string, string>;
 function visitor() {
   const cookies = new Map<string, string>();
   let mark = "";
+  let id = "";
   const go = async (
     method: "GET" | "POST",
     path: string,
@@ -30,7 +33,7 @@ function visitor() {
       method,
       redirect: "manual",
       headers: { ...(cookie && { cookie }), ...headers },
-      body: method === "POST" ? new URLSearchParams({ form_mark: mark, ...fields }) : null,
+      body: method === "POST" ? new URLSearchParams({ form_mark: mark, form_id: id, ...fields }) : null,
     });
     for (const set of response.headers.getSetCookie()) {
       const [, name, value] = /^([^=]+)=([^;]*)/.exec(set)!;
@@ -39,6 +42,7 @@ function visitor() {
     }
     const text = await response.text();
     mark = /name="form_mark" value="([^"]+)"/.exec(text)?.[1] ?? mark;
+    id = /name="form_id" value="([^"]+)"/.exec(text)?.[1] ?? id;
     const { status } = response;
     return { status, text, headers: response.headers, location: response.headers.get("location") };
   };
@@ -175,6 +179,30 @@ test("over https the cookies are bound to the host and to encrypted connections"
     /^__Host-berth_session=berth_ses_\w{36}; Path=\/; HttpOnly; SameSite=Lax; Secure; Max-Age=60\d{4}$/,
   );
   expect([...cookies.keys()]).toEqual(["__Host-berth_form", "__Host-berth_session"]);
+});
+
+test("a form that is sent twice, to two gateways, has one effect and one answer", async () => {
+  const other = await platform.gateway();
+  const twice = async ({ go }: ReturnType<typeof visitor>, path: string, fields: Record<string, string>) => {
+    const sent = [gateway, other].map(({ port }) =>
+      go("POST", path, { fields, at: `http://127.0.0.1:${port}` }),
+    );
+    const answers = await Promise.all(sent);
+    return answers.map(({ location, headers }) => [location, headers.get("set-cookie")]);
+  };
+  const own = await bringIn(gateway.call, `/accounts/${accountId}`, "reader");
+  const browser = visitor();
+  await browser.go("GET", "/signin");
+  const signedIn = await twice(browser, "/signin", { email: own.email, password: own.password });
+  expect(signedIn).toEqual([["/profile", expect.stringContaining("berth_session=")], signedIn[0]]);
+  const { body } = await gateway.call("GET", "/me/sessions", undefined, own);
+  expect(body.data).toHaveLength(2);
+  await browser.go("GET", "/profile/password");
+  const change = { current: own.password, new: "a-longer-second-password" };
+  const changed = ["/profile/password?done=changed", null];
+  expect(await twice(browser, "/profile/password", change)).toEqual([changed, changed]);
+  await browser.go("GET", "/profile/password");
+  expect((await browser.go("POST", "/profile/password", { fields: change })).status).toBe(422);
 });
 
 test("the limits of the API are those of the pages, by the browser's address", async () => {

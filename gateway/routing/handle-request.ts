@@ -164,8 +164,11 @@ async function callOnce(
   message: Buffer | string,
   out: Outbound,
 ): Promise<GatewayResponse> {
+  const { caller, token } = credentials!;
   const keyed = {
-    credentials: credentials!,
+    owner: `${caller.userId}\n${caller.boundTo ?? ""}`,
+    // A machine repeats its request with another access token when the first expired: its grant stays the same.
+    secret: caller.kind === "machine" ? `grant ${caller.tokenId}` : token,
     key: String(request.headers["idempotency-key"]),
     method: "POST",
     url: request.raw.url!,

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 
 /** An answer of the API that is an error: what docs/conventions.md#errors says of it. */
@@ -22,15 +21,13 @@ type ErrorBody = { code: string; message: string; details?: { reason: string }[]
 export type ApiCaller = { token: string | undefined; ip: string; requestId: string };
 
 type CallOptions = {
-  /** Makes it one call however often a form is sent: its Idempotency-Key. */
+  /** Makes it one call, also when an answer was lost: its Idempotency-Key. */
   once?: string;
 };
 
 export type Api = ReturnType<typeof createApi>;
 
 const RESTARTING = { code: "unavailable", message: "Berth is not available right now. Try again." };
-const WAIT_MS = 100;
-const WAITS = 50;
 
 /**
  * Returns a function that calls the API as any client does: the same routes, limits and refusals, within this process.
@@ -52,18 +49,13 @@ export function createApi(app: FastifyInstance, prefix: string) {
     };
     const payload = body && JSON.stringify(body);
     const request = { method, url: prefix + path, headers, remoteAddress: ip, ...(payload && { payload }) };
-    for (let waits = 0; ; waits++) {
-      // A gateway that stops takes no more calls.
-      const response = await app.inject(request).catch(() => undefined);
-      if (!response) throw new ApiRefusal(503, RESTARTING, 1);
-      const json = response.payload ? JSON.parse(response.payload) : {};
-      if (response.statusCode < 300) return json as T;
-      const retryAfter = Number(response.headers["retry-after"]) || undefined;
-      const refusal = new ApiRefusal(response.statusCode, json.error, retryAfter);
-      // The same form was sent twice: the first one's answer is this one's too.
-      if (once === undefined || refusal.code !== "conflict" || waits === WAITS) throw refusal;
-      await delay(WAIT_MS);
-    }
+    // A gateway that stops takes no more calls.
+    const response = await app.inject(request).catch(() => undefined);
+    if (!response) throw new ApiRefusal(503, RESTARTING, 1);
+    const json = response.payload ? JSON.parse(response.payload) : {};
+    if (response.statusCode < 300) return json as T;
+    const retryAfter = Number(response.headers["retry-after"]) || undefined;
+    throw new ApiRefusal(response.statusCode, json.error, retryAfter);
   };
 }
 

@@ -1,8 +1,10 @@
 import { createHmac, hkdfSync, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 
-/** The name of the hidden field that every form has. */
+/** The names of the hidden fields that every form has. */
 export const MARK = "form_mark";
+/** Tells a form from all others, so that one that is sent twice is known. */
+export const FORM_ID = "form_id";
 
 export type FormMarks = ReturnType<typeof createFormMarks>;
 

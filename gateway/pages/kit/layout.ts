@@ -18,7 +18,7 @@ const OWN_PAGES = {
   "/profile/password": "Password",
 };
 
-/** Returns a whole document; `mark` makes the hidden field that every form carries. */
+/** Returns a whole document; `mark` makes the hidden fields that every form carries. */
 export function toDocument(page: Page, path: string, mark?: () => Html): Html {
   return html`<!doctype html>
 <html lang="en">
@@ -60,6 +60,14 @@ export function alert(sentence: string | undefined): Html | undefined {
 /** Returns a sentence that says what was done. */
 export function done(sentence: string | undefined): Html | undefined {
   return sentence === undefined ? undefined : html`<p class="done" role="status">${sentence}</p>`;
+}
+
+/**
+ * Returns what looks like a button of a list, and opens a form that does what cannot be taken back: pressed once it
+ * does nothing. `label` begins with `text`, and says what it is about.
+ */
+export function askFirst({ text, label }: { text: string; label: string }, form: Html): Html {
+  return html`<details class="ask"><summary aria-label="${label}">${text}</summary>${form}</details>`;
 }
 
 const DAY = new Intl.DateTimeFormat("en-GB", { dateStyle: "long", timeZone: "UTC" });

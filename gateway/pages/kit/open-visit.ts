@@ -3,7 +3,7 @@ import { clientAddress } from "../../http/client-address.ts";
 import { html } from "../html.ts";
 import type { Api } from "./api.ts";
 import { cookiesOf } from "./cookies.ts";
-import { type FormMarks, isFromElsewhere, MARK } from "./form-mark.ts";
+import { FORM_ID, type FormMarks, isFromElsewhere, MARK } from "./form-mark.ts";
 import type { Visit } from "./visit.ts";
 
 export type Opened = {
@@ -17,9 +17,9 @@ export type Opened = {
 /** Returns a request as what a page needs of it. */
 export function openVisit(
   request: FastifyRequest,
-  deps: { api: Api; marks: FormMarks; origin: string },
+  deps: { api: Api; marks: FormMarks; origin: string; prefix: string },
 ): Opened {
-  const { api, marks, origin } = deps;
+  const { api, marks, origin, prefix } = deps;
   const { headers } = request;
   const jar = cookiesOf(origin);
   const cookies: string[] = [];
@@ -34,6 +34,7 @@ export function openVisit(
   const visit: Visit = {
     query: new URL(request.raw.url!, "http://berth.invalid").searchParams,
     fields,
+    apiUrl: origin + prefix,
     get signedIn() {
       return token !== undefined;
     },
@@ -42,7 +43,7 @@ export function openVisit(
         secret = jar.newSecret();
         cookies.push(jar.keepSecret(secret));
       }
-      return html`<input type="hidden" name="${MARK}" value="${marks.markOf(token ?? secret!)}">`;
+      return html`<input type="hidden" name="${MARK}" value="${marks.markOf(token ?? secret!)}"><input type="hidden" name="${FORM_ID}" value="${jar.newSecret()}">`;
     },
     call: (method, path, body, options) => api(as(token), method, path, body, options),
     async startSession(session) {

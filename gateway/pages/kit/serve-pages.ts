@@ -1,12 +1,14 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "../../../services/kit/log.ts";
 import { internal } from "../../http/problem.ts";
+import type { Idempotency } from "../../limits/idempotency.ts";
 import { html } from "../html.ts";
 import { ApiRefusal, createApi } from "./api.ts";
 import { createFormMarks } from "./form-mark.ts";
 import { toDocument } from "./layout.ts";
 import { type Opened, openVisit } from "./open-visit.ts";
 import { returnPath, signInAt } from "./return-path.ts";
+import { createAnswerOnce, type SentPage } from "./sent-form.ts";
 import type { Answer, PageRoute } from "./visit.ts";
 
 const MAX_FORM = 64 * 1024;
@@ -21,23 +23,36 @@ export const PAGE_HEADERS = {
 };
 const NEVER_STORED = { "x-content-type-options": "nosniff", "cache-control": "no-store" };
 
-export type PagesDeps = { prefix: string; keys: Buffer[]; origin: () => string; log: Logger };
+export type PagesDeps = {
+  prefix: string;
+  keys: Buffer[];
+  origin: () => string;
+  idempotency: Idempotency;
+  log: Logger;
+};
 
 /** Registers pages. They are a client of the API, with the session of the browser's cookie (docs/oauth.md#pages). */
 export function servePages(app: FastifyInstance, routes: PageRoute[], deps: PagesDeps): void {
   const api = createApi(app, deps.prefix);
   const marks = createFormMarks(deps.keys);
+  const answerOnce = createAnswerOnce(deps.idempotency);
 
-  async function answer(route: PageRoute, { visit, isOwnForm }: Opened, url: string): Promise<Answer> {
+  async function answer(route: PageRoute, opened: Opened, url: string): Promise<SentPage> {
+    const { visit, isOwnForm } = opened;
+    const path = url.split("?")[0]!;
+    const sent = (given: Answer) => toSentPage(given, path, opened);
     const back = () => (route.formOn ? route.formOn(visit.fields) : returnPath(url));
-    if (route.needsSession && !visit.signedIn) return { seeOther: signInAt(back()) };
-    if (route.method === "POST" && !isOwnForm(route.needsSession)) return outdatedForm(back());
-    return route.handle(visit).catch((error: unknown) => {
+    const refused = (error: unknown): Answer => {
       if (!(error instanceof ApiRefusal)) throw error;
       if (error.status !== 401) return refusalPage(error);
       visit.endSession();
       return { seeOther: signInAt(back()) };
-    });
+    };
+    const work = async () => sent(await route.handle(visit).catch(refused));
+    if (route.needsSession && !visit.signedIn) return sent({ seeOther: signInAt(back()) });
+    if (route.method === "GET") return work();
+    if (!isOwnForm(route.needsSession)) return sent(outdatedForm(back()));
+    return answerOnce(path, visit.fields, work).catch((error: unknown) => sent(refused(error)));
   }
 
   void app.register(async (scope) => {
@@ -52,33 +67,34 @@ export function servePages(app: FastifyInstance, routes: PageRoute[], deps: Page
       const sentence =
         status >= 500 ? internal(request.id).message : "The form could not be read. Go back and try again.";
       const page = { title: "Something went wrong", content: html`<p>${sentence}</p>` };
-      void send(request, reply, { page, status });
+      const text = toDocument(page, "").text;
+      void send(request, reply, { status, text, cookies: [] });
     });
     for (const route of routes)
       scope.route({
         method: route.method,
         url: route.path,
         handler: async (request, reply) => {
-          const opened = openVisit(request, { api, marks, origin: deps.origin() });
-          return send(request, reply, await answer(route, opened, request.raw.url!), opened);
+          const opened = openVisit(request, { api, marks, origin: deps.origin(), prefix: deps.prefix });
+          return send(request, reply, await answer(route, opened, request.raw.url!));
         },
       });
   });
 }
 
-function send(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  answer: Answer,
-  opened?: Pick<Opened, "visit" | "cookies">,
-): FastifyReply {
+function toSentPage(answer: Answer, path: string, { visit, cookies }: Opened): SentPage {
+  if ("seeOther" in answer) return { status: 303, text: "", cookies, location: answer.seeOther };
+  const { page, status = 200, retryAfter } = answer;
+  // Making the page may need one more cookie.
+  const { text } = toDocument(page, path, visit.mark);
+  return { status, text, cookies, retryAfter };
+}
+
+function send(request: FastifyRequest, reply: FastifyReply, page: SentPage): FastifyReply {
+  const { status, text, cookies, location, retryAfter } = page;
   void reply.headers({ ...PAGE_HEADERS, ...NEVER_STORED, "x-request-id": request.id });
-  const path = request.raw.url!.split("?")[0]!;
-  const text = "page" in answer ? toDocument(answer.page, path, opened?.visit.mark).text : "";
-  // Making the page may have needed one more cookie.
-  if (opened && opened.cookies.length > 0) void reply.header("set-cookie", opened.cookies);
-  if ("seeOther" in answer) return reply.code(303).header("location", answer.seeOther).send(text);
-  const { status = 200, retryAfter } = answer;
+  if (cookies.length > 0) void reply.header("set-cookie", cookies);
+  if (location !== undefined) void reply.header("location", location);
   if (retryAfter !== undefined) void reply.header("retry-after", retryAfter);
   return reply.code(status).send(text);
 }

@@ -11,7 +11,9 @@ export type Visit = {
   /** The fields of the form that was sent. */
   fields: URLSearchParams;
   signedIn: boolean;
-  /** Returns the hidden field that every form needs. */
+  /** The base URL of this origin's API. */
+  apiUrl: string;
+  /** Returns the hidden fields that every form needs. */
   mark: () => Html;
   /** Calls the API as the browser's user, or as nobody. Rejects with an `ApiRefusal`. */
   call: <T>(
