@@ -1,7 +1,17 @@
 import { type Html, html } from "../html.ts";
 
 /** A client as the API shows it: every text is its own. */
-export type Client = { clientId: string; clientName: string; clientUri: string; redirectHost: string };
+export type Client = {
+  clientId: string;
+  clientName: string;
+  clientUri: string;
+  redirectHost: string;
+  /** The host of the document that describes it; absent when it registered. */
+  documentHost?: string;
+};
+
+/** What a client asks for: scopes, and the URLs of APIs other than this origin's. */
+export type Asked = { scopes: string[]; otherApis: string[] };
 
 const MAX_NAME = 80;
 const MAX_TEXT = 200;
@@ -15,19 +25,29 @@ export function nameOf(clientName: string): Html {
 }
 
 /** Returns what is known of a client, and that nobody vouches for it. Nothing of it is loaded or linked. */
-export function clientCard(client: Client, requestedScope: string[] = []): Html {
-  const { clientId, clientName, clientUri, redirectHost } = client;
+export function clientCard(
+  client: Client,
+  { scopes, otherApis }: Asked = { scopes: [], otherApis: [] },
+): Html {
+  const { clientId, clientName, clientUri, redirectHost, documentHost } = client;
   return html`<section class="client" aria-labelledby="client">
 <h2 id="client">${nameOf(clientName)}</h2>
-<p class="warning"><strong>Self-registered, unverified.</strong> It chose this name itself. Nobody checked who it is.</p>
+<p class="warning">${documentHost === undefined ? selfRegistered : describedBy(documentHost)}</p>
 <dl>
 <dt>Sends you to</dt><dd>${destination(redirectHost)}</dd>
-${isWebsite(clientId) && html`<dt>Described at</dt><dd><bdi>${clip(clientId)}</bdi></dd>`}
+${documentHost !== undefined && html`<dt>Described at</dt><dd><bdi>${clip(clientId)}</bdi></dd>`}
 ${isWebsite(clientUri) && html`<dt>Says it is from</dt><dd><bdi>${clip(clientUri)}</bdi></dd>`}
-${requestedScope.length > 0 && html`<dt>Asks for</dt><dd>${clip(requestedScope.join(", "))}<small>For information: what it gets is the role below.</small></dd>`}
+${otherApis.length > 0 && html`<dt>To be used at</dt><dd>${otherApis.map((url) => html`<bdi>${clip(url)}</bdi>`)}</dd>`}
+${scopes.length > 0 && html`<dt>Asks for</dt><dd>${clip(scopes.join(", "))}<small>For information: what it gets is the role below.</small></dd>`}
 </dl>
 ${LOCAL.test(redirectHost) && localNote}
 </section>`;
+}
+
+const selfRegistered = html`<strong>Self-registered, unverified.</strong> It chose this name itself. Nobody checked who it is.`;
+
+function describedBy(documentHost: string): Html {
+  return html`<strong>Described by ${documentHost}, unverified.</strong> Its name and what else it says of itself come from there. Nobody here checked who it is.`;
 }
 
 const localNote = html`<p class="note">This application runs on your own computer. Any program there can ask like this: go on only if you have just started it yourself.</p>`;

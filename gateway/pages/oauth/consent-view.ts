@@ -4,11 +4,18 @@ import { type Client, clientCard } from "./client-card.ts";
 
 type Account = { id: string; handle: string; displayName: string; myRole: string; grantableRoles: string[] };
 
-export type ConsentRequest = { client: Client; requestedScope: string[]; accounts: Account[] };
+export type ConsentRequest = {
+  client: Client;
+  requestedScope: string[];
+  requestedAudience: string[];
+  accounts: Account[];
+};
 
 type Consent = {
   request: ConsentRequest;
   challenge: string;
+  /** The base URL of this origin's API. */
+  apiUrl: string;
   email: string;
   /** What the form had, when it is shown again. */
   chosen: { accountId: string; role: string };
@@ -31,10 +38,11 @@ const ROLES: Record<string, { name: string; may: string }> = {
 };
 
 /** Returns the form with which a user gives a client access, or denies it. */
-export function consentView({ request, challenge, email, chosen, sentence, mark }: Consent): Html {
-  const { client, requestedScope, accounts } = request;
+export function consentView({ request, challenge, apiUrl, email, chosen, sentence, mark }: Consent): Html {
+  const { client, requestedScope: scopes, requestedAudience, accounts } = request;
+  const otherApis = requestedAudience.filter((url) => withoutSlash(url) !== withoutSlash(apiUrl));
   const hidden = html`${mark}<input type="hidden" name="consent_challenge" value="${challenge}">`;
-  return html`${clientCard(client, requestedScope)}
+  return html`${clientCard(client, { scopes, otherApis })}
 <form method="post" action="/oauth/consent" class="consent">
 ${hidden}
 ${accounts.length === 0 ? noAccounts : choices(accounts, chosen, sentence)}
@@ -42,6 +50,9 @@ ${accounts.length === 0 ? noAccounts : choices(accounts, chosen, sentence)}
 </form>
 <p class="hint">You are signed in as <strong>${email}</strong>. Not you? Deny, <a href="/signin">sign in as yourself</a>, and begin again in the application.</p>`;
 }
+
+// Applications differ in the slash at the end.
+const withoutSlash = (url: string) => url.replace(/\/$/, "");
 
 const noAccounts = html`<p>You are not a member of any account, so there is nothing to give access to. See whether there is an <a href="/profile/invitations">invitation</a> for you.</p>`;
 

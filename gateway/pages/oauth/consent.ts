@@ -19,7 +19,11 @@ async function consentPage(visit: Visit, challenge: string, sentence?: string) {
     accountId: visit.fields.get("account_id") ?? "",
     role: visit.fields.get("role") ?? "reader",
   };
-  const content = consentView({ request, challenge, email: me.email, chosen, sentence, mark: visit.mark() });
+  const { apiUrl } = visit;
+  const content = consentView({
+    ...{ request, challenge, apiUrl, email: me.email },
+    ...{ chosen, sentence, mark: visit.mark() },
+  });
   return { title: "Give an application access", content };
 }
 

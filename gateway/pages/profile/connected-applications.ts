@@ -1,5 +1,5 @@
 import { html } from "../html.ts";
-import { day, done } from "../kit/layout.ts";
+import { askFirst, day, done } from "../kit/layout.ts";
 import type { PageRoute, Visit } from "../kit/visit.ts";
 import { nameOf } from "../oauth/client-card.ts";
 
@@ -22,8 +22,12 @@ function applicationItem(visit: Visit, granted: Grant[]) {
   const { clientId, clientName } = granted[0]!;
   const access = ({ accountHandle, role, grantedAt }: Grant) =>
     html`<small><strong>${role}</strong> of <strong>${accountHandle}</strong>, since ${day(grantedAt)}</small>`;
+  const handles = granted.map(({ accountHandle }) => accountHandle).join(", ");
+  const revoke = html`<form method="post" action="/connected-applications">${visit.mark()}<input type="hidden" name="client_id" value="${clientId}">
+<p>It loses its access to <strong>${handles}</strong> at once. To get it back it has to ask you again.</p>
+<button class="secondary danger" aria-label="Revoke access of ${clientName}">Revoke access</button></form>`;
   return html`<li class="item"><span><strong>${nameOf(clientName)}</strong>${granted.map(access)}<small><code>${clientId}</code></small></span>
-<form method="post" action="/connected-applications">${visit.mark()}<input type="hidden" name="client_id" value="${clientId}"><button class="secondary danger" aria-label="Revoke the access of ${clientName}">Revoke</button></form></li>`;
+${askFirst({ text: "Revoke…", label: `Revoke… ${clientName}` }, revoke)}</li>`;
 }
 
 export const connectedApplicationsPages: PageRoute[] = [

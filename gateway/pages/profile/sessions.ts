@@ -1,6 +1,6 @@
 import { html } from "../html.ts";
 import { refusalOf } from "../kit/api.ts";
-import { done, minute } from "../kit/layout.ts";
+import { askFirst, done, minute } from "../kit/layout.ts";
 import type { PageRoute, Visit } from "../kit/visit.ts";
 import { type List, older } from "./older.ts";
 
@@ -17,9 +17,12 @@ ${older.link("/profile/sessions", page)}`;
 }
 
 function sessionItem(visit: Visit, { id, current, ip, createdAt, lastUsedAt }: Session) {
-  const end = html`<form method="post" action="/profile/sessions">${visit.mark()}<input type="hidden" name="session_id" value="${id}"><button class="secondary" aria-label="End the session from ${ip ?? "an unknown address"}">End</button></form>`;
-  return html`<li class="item"><span><strong>${ip ?? "Unknown address"}</strong>${current && html` <span class="badge">this one</span>`}
-<small>Signed in ${minute(createdAt)}, last used ${minute(lastUsedAt)}</small></span>${!current && end}</li>`;
+  const from = ip ?? "Unknown address";
+  const end = html`<form method="post" action="/profile/sessions">${visit.mark()}<input type="hidden" name="session_id" value="${id}">
+<p>Whoever uses it has to sign in again.</p>
+<button class="secondary danger" aria-label="End session: ${from}">End session</button></form>`;
+  return html`<li class="item"><span><strong>${from}</strong>${current && html` <span class="badge">this one</span>`}
+<small>Signed in ${minute(createdAt)}, last used ${minute(lastUsedAt)}</small></span>${!current && askFirst({ text: "End…", label: `End… ${from}` }, end)}</li>`;
 }
 
 export const sessionsPages: PageRoute[] = [

@@ -77,7 +77,9 @@ test("who is asked to let it in sees where it is described", async () => {
   const { body } = await call("GET", `/oauth/login-request?challenge=${challenge}`, undefined, { token: "" });
   expect(body.client).toMatchObject({ clientId: CLIENT, documentHost: "apps.berth-tests.dev" });
   const { text } = await go(location!);
+  expect(text).toContain("Described by apps.berth-tests.dev, unverified.");
   expect(text).toContain(`Described at</dt><dd><bdi>${CLIENT}`);
+  expect(text).not.toContain("Self-registered");
 });
 
 test("an application whose document is not there is sent to the page of errors, with the reason", async () => {

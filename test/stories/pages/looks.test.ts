@@ -1,78 +1,70 @@
 import { join } from "node:path";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { accessibilityFaults, chromiumProgram, complaintsOf, openBrowser } from "../../support/browser.ts";
-import { startWorld, type World } from "../../support/world.ts";
-import { application, listeningProgram } from "./application.ts";
-
-if (!chromiumProgram) console.log("Skipped: the looks of the pages. No Chromium on the PATH.");
+import { expect, test } from "vitest";
+import { accessibilityFaults, complaintsOf } from "../../support/browser.ts";
+import { application } from "./application.ts";
+import { allow, atProgram, inChromium, nativeApp, newPage, signIn, toConsent } from "./chromium.ts";
 
 /** A folder for pictures of all pages, such as those of docs/oauth.md#pages; none are taken without it. */
 const PICTURES = process.env.PICTURES;
 
-describe.skipIf(!chromiumProgram)("the looks of the pages", () => {
-  let world: World;
-  let browser: Browser;
-  let program: Awaited<ReturnType<typeof listeningProgram>>;
-  beforeAll(async () => {
-    [world, browser, program] = await Promise.all([startWorld(), openBrowser(), listeningProgram()]);
-  });
-  afterAll(async () => {
-    await browser?.close();
-    program?.stop();
-    await world?.stop();
-  });
+const wide = { width: 1000, height: 900 };
+const phone = { width: 360, height: 740 };
+const LOOKS = [
+  ["light", wide],
+  ["dark", wide],
+  ["light", phone],
+  ["dark", phone],
+] as const;
 
-  const wide = { width: 1000, height: 900 };
-  const phone = { width: 360, height: 740 };
+inChromium("the looks of the pages", (stage) => {
+  /** Opens a page with this look; `check` judges what it shows. */
+  async function openWith([colorScheme, viewport]: (typeof LOOKS)[number]) {
+    const { page } = await newPage(stage, { bypassCSP: true, colorScheme, viewport });
+    const heard = complaintsOf(page, stage.world.origin);
+    // The browser itself complains of pages that are refusals; the program is elsewhere.
+    const expected = (complaint: string) =>
+      /Failed to load/.test(complaint) || complaint.startsWith(stage.program.redirectUri);
+    const check = async (name: string, at = page) => {
+      await at.getByRole("heading", { level: 1 }).waitFor();
+      expect([name, await accessibilityFaults(at)]).toEqual([name, []]);
+      const overflow = await at.evaluate("document.documentElement.scrollWidth - innerWidth");
+      expect([name, overflow]).toEqual([name, 0]);
+      const file = `${name}-${colorScheme}-${viewport.width}.png`;
+      if (PICTURES) await at.screenshot({ path: join(PICTURES, file), fullPage: true });
+    };
+    return { page, check, complaints: () => heard.filter((complaint) => !expected(complaint)) };
+  }
 
-  test.each([
-    ["light", wide],
-    ["dark", wide],
-    ["light", phone],
-    ["dark", phone],
-  ] as const)(
+  test.each(LOOKS)(
     "axe finds nothing on any page, %s at %o, and nothing is wider than the screen",
-    async (colorScheme, viewport) => {
-      const context = await browser.newContext({ bypassCSP: true, colorScheme, viewport });
-      const page = await context.newPage();
-      const complaints = complaintsOf(page, world.origin);
-      const check = async (name: string, at = page) => {
-        await at.getByRole("heading", { level: 1 }).waitFor();
-        expect([name, await accessibilityFaults(at)]).toEqual([name, []]);
-        const overflow = await at.evaluate("document.documentElement.scrollWidth - innerWidth");
-        expect([name, overflow]).toEqual([name, 0]);
-        const file = `${name}-${colorScheme}-${viewport.width}.png`;
-        if (PICTURES) await at.screenshot({ path: join(PICTURES, file), fullPage: true });
+    async (...look) => {
+      const { world } = stage;
+      const { page, check, complaints } = await openWith(look);
+      type User = Awaited<ReturnType<typeof world.member>>;
+      const makeAccount = (user: User, handle: string, displayName: string) => {
+        const account = { handle: `${handle}-${user.userId.slice(-6)}`, displayName };
+        return world.must<{ id: string }>("POST", "/accounts", account, user.token);
       };
       const app = await application(world.origin, {
         client_name: "Field notes",
-        redirect_uris: [program.redirectUri],
+        redirect_uris: [stage.program.redirectUri],
         client_uri: "https://app.example.com",
       });
       const user = await world.member("editor");
-      await world.must(
-        "POST",
-        "/accounts",
-        { handle: `ada-${user.userId.slice(-6)}`, displayName: "My own" },
-        user.token,
-      );
+      await makeAccount(user, "ada", "My own");
       await page.goto(app.authorizeUrl());
       await check("login");
-      await page.getByLabel("E-mail").fill(user.email);
-      await page.getByLabel("Password").fill("not-the-password");
-      await page.getByRole("button", { name: "Sign in" }).click();
+      await signIn(page, { ...user, password: "not-the-password" });
       await page.getByRole("alert").waitFor();
       await check("login-refused");
-      await page.getByLabel("Password").fill(user.password);
-      await page.getByRole("button", { name: "Sign in" }).click();
+      await signIn(page, user);
       await page.getByRole("heading", { name: "Give an application access" }).waitFor();
       await check("consent");
       await page.getByRole("radio", { name: "My own" }).check();
       await page.getByRole("radio", { name: /Editor/ }).check();
       const consent = page.url();
-      await page.getByRole("button", { name: "Allow access" }).click();
-      await page.waitForURL((url) => url.href.startsWith(program.redirectUri));
+      await allow(page);
+      await atProgram(page, stage);
       await page.goto(consent);
       await check("over");
       const custom = await application(world.origin, { redirect_uris: ["notes://callback"] });
@@ -80,14 +72,14 @@ describe.skipIf(!chromiumProgram)("the looks of the pages", () => {
       await page.getByText("Sign in as somebody else").click();
       await check("login-again");
       // A tab of its own: the browser's question whether to open the program blocks what follows in it.
-      const tab = await context.newPage();
+      const tab = await page.context().newPage();
       await tab.goto(custom.authorizeUrl());
       await tab.getByRole("button", { name: "Continue as" }).click();
       await tab.getByRole("radio", { name: "My own" }).check();
       const given = tab.waitForResponse(
         (response) => response.headers().location?.startsWith("notes:") ?? false,
       );
-      await tab.getByRole("button", { name: "Allow access" }).click();
+      await allow(tab);
       await given;
       await check("given", tab);
       await page.goto(`${world.origin}/oauth/error?error=invalid_target&error_description=Some+words`);
@@ -97,8 +89,7 @@ describe.skipIf(!chromiumProgram)("the looks of the pages", () => {
       await page.getByRole("button", { name: "Allow access" }).waitFor();
       const asked = page.url();
       const invited = await world.member("reader");
-      const account = { handle: `team-${invited.userId.slice(-6)}`, displayName: "A team" };
-      const { id } = await world.must<{ id: string }>("POST", "/accounts", account, invited.token);
+      const { id } = await makeAccount(invited, "team", "A team");
       const invitation = { email: user.email, role: "reader" };
       await world.must("POST", `/accounts/${id}/members`, invitation, invited.token);
       for (const path of [
@@ -107,22 +98,43 @@ describe.skipIf(!chromiumProgram)("the looks of the pages", () => {
         "/profile/password",
         "/profile/sessions",
         "/profile/invitations",
-        "/signin",
       ]) {
         await page.goto(world.origin + path);
         await check(path.split("/").at(-1)!);
+        const [question] = await page.locator("summary").all();
+        if (!question) continue;
+        await question.click();
+        await check(`${path.split("/").at(-1)}-asked`);
       }
-      await page.getByLabel("E-mail").fill(invited.email);
-      await page.getByLabel("Password").fill(invited.password);
-      await page.getByRole("button", { name: "Sign in" }).click();
+      const left = await page.context().newPage();
+      await left.goto(asked);
+      await page.goto(`${world.origin}/signin`);
+      await check("signin");
+      await signIn(page, invited);
       await page.waitForURL(/profile/);
       await page.goto(asked);
       await check("other-user");
-      // The browser itself complains of pages that are refusals; the program is elsewhere.
-      const expected = (complaint: string) =>
-        /Failed to load/.test(complaint) || complaint.startsWith(program.redirectUri);
-      expect(complaints.filter((complaint) => !expected(complaint))).toEqual([]);
-      await context.close();
+      await left.getByRole("button", { name: "Deny" }).click();
+      await check("out-of-date", left);
+      expect(complaints()).toEqual([]);
+      await page.context().close();
     },
   );
+
+  test("axe finds nothing on the consent of a user without an account, nor of one with a hundred", async () => {
+    const { world } = stage;
+    const [nobody, crowd] = [await world.member("reader"), await world.member("reader")];
+    await world.must("DELETE", `${world.A}/members/${nobody.userId}`);
+    for (let n = 1; n < 100; n++)
+      await world.must("POST", "/accounts", { handle: `a${n}-${crowd.userId.slice(-12)}` }, crowd.token);
+    const app = await nativeApp(stage);
+    for (const look of LOOKS)
+      for (const [name, user] of Object.entries({ nobody, crowd })) {
+        const { page, check, complaints } = await openWith(look);
+        await toConsent(page, app, user);
+        await check(`consent-of-${name}`);
+        expect(complaints()).toEqual([]);
+        await page.context().close();
+      }
+  });
 });

@@ -1,35 +1,21 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { chromiumProgram, openBrowser } from "../../support/browser.ts";
-import { startWorld, type World } from "../../support/world.ts";
-
-if (!chromiumProgram) console.log("Skipped: a user's own pages in a browser. No Chromium on the PATH.");
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
+import type { World } from "../../support/world.ts";
+import { inChromium, newPage, signIn } from "./chromium.ts";
 
 type User = Awaited<ReturnType<World["member"]>>;
 
-describe.skipIf(!chromiumProgram)("a user's own pages in a browser", () => {
-  let world: World;
-  let browser: Browser;
-  beforeAll(async () => {
-    [world, browser] = await Promise.all([startWorld(), openBrowser()]);
-  });
-  afterAll(async () => {
-    await browser?.close();
-    await world?.stop();
-  });
-
+inChromium("a user's own pages in a browser", (stage) => {
   async function signedIn(user: User, path = "/profile"): Promise<Page> {
-    const page = await (await browser.newContext({ javaScriptEnabled: false })).newPage();
-    await page.goto(world.origin + path);
-    await page.getByLabel("E-mail").fill(user.email);
-    await page.getByLabel("Password").fill(user.password);
-    await page.getByRole("button", { name: "Sign in" }).click();
-    await page.waitForURL(world.origin + path);
+    const { page } = await newPage(stage, { javaScriptEnabled: false });
+    await page.goto(stage.world.origin + path);
+    await signIn(page, user);
+    await page.waitForURL(stage.world.origin + path);
     return page;
   }
 
   test("the password is changed, and the other sessions end", async () => {
-    const user = await world.member("reader");
+    const user = await stage.world.member("reader");
     const page = await signedIn(user, "/profile/password");
     const change = async (current: string, next: string) => {
       await page.getByLabel("Current password").fill(current);
@@ -42,28 +28,31 @@ describe.skipIf(!chromiumProgram)("a user's own pages in a browser", () => {
     expect(await page.getByRole("alert").textContent()).toMatch(/12/);
     await change(user.password, "a-longer-second-password");
     await page.getByText("Your password is changed.").waitFor();
-    expect((await world.call("GET", "/me", undefined, { token: user.token })).status).toBe(401);
+    expect((await stage.world.call("GET", "/me", undefined, { token: user.token })).status).toBe(401);
   });
 
   test("sessions are listed and end one by one", async () => {
-    const user = await world.member("reader");
+    const user = await stage.world.member("reader");
     const page = await signedIn(user, "/profile/sessions");
     expect(await page.getByRole("listitem").count()).toBe(2);
     expect(await page.getByText("this one").count()).toBe(1);
-    await page.getByRole("button", { name: /^End the session/ }).click();
+    const end = page.getByRole("button", { name: /^End session/ });
+    expect(await end.isVisible()).toBe(false);
+    await page.getByText("End…").click();
+    await end.click();
     await page.getByText("The session has ended.").waitFor();
     expect(await page.getByRole("listitem").count()).toBe(1);
-    expect((await world.call("GET", "/me", undefined, { token: user.token })).status).toBe(401);
+    expect((await stage.world.call("GET", "/me", undefined, { token: user.token })).status).toBe(401);
   });
 
   test("an invitation is accepted, another declined", async () => {
-    const user = await world.member("reader");
-    const owner = await world.member("reader");
+    const user = await stage.world.member("reader");
+    const owner = await stage.world.member("reader");
     const handles = ["one", "two"].map((name) => `${name}-${user.userId.slice(-12)}`);
     for (const handle of handles) {
-      const account = await world.must<{ id: string }>("POST", "/accounts", { handle }, owner.token);
+      const account = await stage.world.must<{ id: string }>("POST", "/accounts", { handle }, owner.token);
       const invited = { email: user.email, role: "editor" };
-      await world.must("POST", `/accounts/${account.id}/members`, invited, owner.token);
+      await stage.world.must("POST", `/accounts/${account.id}/members`, invited, owner.token);
     }
     const page = await signedIn(user, "/profile/invitations");
     expect(await page.getByRole("listitem").first().textContent()).toContain(
@@ -80,7 +69,7 @@ describe.skipIf(!chromiumProgram)("a user's own pages in a browser", () => {
     expect(await page.getByText(handles[1]!).count()).toBe(0);
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByText("You are signed out.").waitFor();
-    await page.goto(`${world.origin}/profile`);
+    await page.goto(`${stage.world.origin}/profile`);
     expect(new URL(page.url()).pathname).toBe("/signin");
   });
 });

@@ -15,18 +15,24 @@ type Params = Record<string, string | string[] | undefined>;
 type AuditRecord = { metadata: Record<string, string> } & Record<string, unknown>;
 type Sent = { token?: string | undefined; origin?: string | undefined };
 
-/** Starts it, before an Ory Hydra if its program is given. `clock.aheadMs` moves identity's clock of expiry. */
-export async function oauthPlatform({ hydra: program }: { hydra?: string | undefined } = {}) {
+type Options = { hydra?: string | undefined; resource?: string };
+
+/**
+ * Starts it, before an Ory Hydra if its program is given; `resource` is what tokens are for, unless it is the base URL.
+ * `clock.aheadMs` moves identity's clock of expiry.
+ */
+export async function oauthPlatform({ hydra: program, resource }: Options = {}) {
   const port = await freePort();
   const origin = `http://127.0.0.1:${port}`;
   const clock = { aheadMs: 0 };
   const logLines: string[] = [];
   const now = () => Date.now() + clock.aheadMs;
   const hydra = program === undefined ? undefined : await startHydra(program, { origin });
-  const env = hydra && { IDENTITY_PROVIDER: "hydra", HYDRA_ADMIN_URL: hydra.adminUrl };
+  const both: Record<string, string> = resource === undefined ? {} : { OAUTH_RESOURCE: resource };
+  const env = { ...both, ...(hydra && { IDENTITY_PROVIDER: "hydra", HYDRA_ADMIN_URL: hydra.adminUrl }) };
   const platform = await testPlatform({}, origin, { now, logLines, env });
   /** What each gateway of this origin is told. */
-  const gatewayEnv = { PUBLIC_ORIGIN: origin, ...(hydra && { OAUTH_URL: hydra.publicUrl }) };
+  const gatewayEnv = { ...both, PUBLIC_ORIGIN: origin, ...(hydra && { OAUTH_URL: hydra.publicUrl }) };
   const gateway = await platform.gateway({ PORT: String(port), ...gatewayEnv }, logLines);
   const pool = createPool(platform.database.url("identity"));
   const door = await openDoor(origin, platform.ownerToken);
