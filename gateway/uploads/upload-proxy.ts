@@ -3,8 +3,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Pool } from "undici";
 import type { Logger } from "../../services/kit/log.ts";
 import { type Problem, problem, unavailable, unreachable } from "../http/problem.ts";
-import { CLIENT_LEFT, type Observer, observer } from "../http/request-metrics.ts";
 import { drainBody, errorResponse, type GatewayResponse, writeResponse } from "../http/response.ts";
+import { CLIENT_LEFT, type Observer, observer } from "../metrics/request-metrics.ts";
 import { readBounded } from "../upstream/read-bounded.ts";
 
 const MAX_RESPONSE = 64 * 1024;

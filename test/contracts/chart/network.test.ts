@@ -105,7 +105,7 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
   test("every metric on the dashboard exists", async () => {
     await startTelemetry("test", undefined);
     await Promise.all([
-      import("../../../gateway/http/request-metrics.ts"),
+      import("../../../gateway/metrics/request-metrics.ts"),
       import("../../../gateway/streams/sse-bridge.ts"),
       import("../../../services/identity/oauth/metrics.ts"),
     ]);
