@@ -86,6 +86,8 @@ export const fields = {
   rateTokenFailures: integer("RATE_LIMIT_TOKEN_FAILURES", { fallback: 20 }),
   rateRegistrations: integer("RATE_LIMIT_REGISTRATIONS", { fallback: 20 }),
   rateRegistrationsDaily: integer("RATE_LIMIT_REGISTRATIONS_DAILY", { fallback: 200 }),
+  /** How long the body of a request may take to arrive. An upload may take longer. */
+  bodySeconds: integer("REQUEST_BODY_SECONDS", { fallback: 30, min: 1, max: 300 }),
   /** How many streams a token may have open; 0 is no limit. */
   streamsPerCaller: integer("STREAMS_PER_CALLER", { fallback: 5 }),
   /** How often an open stream sends a comment and its caller is revalidated. */

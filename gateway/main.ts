@@ -14,10 +14,10 @@ import { isMachineToken, tokenShapes } from "./auth/token-shapes.ts";
 import { fields, type GatewayConfig } from "./config.ts";
 import { docsRoutes } from "./docs/docs-routes.ts";
 import { type App, closeApp, createApp } from "./http/app.ts";
-import { startMetrics } from "./http/metrics-port.ts";
 import { createIdempotency } from "./limits/idempotency.ts";
 import { createRateLimiter, type Limits } from "./limits/rate-limiter.ts";
 import { addRateCounts, sweepIdempotent, sweepRateCounts } from "./limits/sql.ts";
+import { startMetrics } from "./metrics/metrics-port.ts";
 import { type Place, resourceMetadataUrl } from "./oauth/metadata.ts";
 import { registerOauth } from "./oauth/oauth-routes.ts";
 import { pageRoutes } from "./pages/page-routes.ts";
@@ -68,6 +68,7 @@ export async function start(config: GatewayConfig, log: Logger) {
     log,
     trustProxy: config.trustProxy,
     ready: async () => true,
+    bodyMs: config.bodySeconds * 1_000,
     metrics: config.metricsPort === undefined,
     resourceMetadata: () => resourceMetadataUrl(place()),
   });

@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { anyName, refusalOf } from "../testing/api-client.ts";
+import { rawRequest } from "../testing/raw-request.ts";
 import { recordedGateway } from "../testing/recorded-gateway.ts";
 import { testPlatform } from "../testing/test-platform.ts";
 
@@ -37,22 +38,27 @@ describe("every answer is in the envelope with a request id", () => {
   });
 
   test("what is not HTTP, and headers that are too large", async () => {
-    const { port } = new URL(recorded.gateway.origin);
-    const raw = (text: string) =>
-      new Promise<string>((resolve) => {
-        let got = "";
-        const socket = connect(Number(port), "127.0.0.1", () => socket.write(text));
-        socket.on("data", (chunk) => {
-          got += chunk;
-        });
-        socket.on("close", () => resolve(got));
-      });
+    const raw = (text: string) => rawRequest(recorded.gateway.port, text);
     expect(await raw("hello\r\n\r\n")).toMatch(
       /^HTTP\/1\.1 400 [\s\S]*x-request-id: req_[\s\S]*"malformed_request"/,
     );
     expect(await raw(`GET / HTTP/1.1\r\nhost: x\r\ncookie: ${"x".repeat(20_000)}\r\n\r\n`)).toMatch(
       /^HTTP\/1\.1 431 [\s\S]*"malformed_request"/,
     );
+  });
+
+  test("an Expect header that asks for what is not there", async () => {
+    const strange = (method: string) =>
+      rawRequest(
+        recorded.gateway.port,
+        `${method} /v1/accounts HTTP/1.1\r\nhost: x\r\nexpect: tea\r\ncontent-length: 9\r\n\r\n`,
+      );
+    for (const method of ["GET", "POST"])
+      expect(await strange(method)).toMatch(
+        /^HTTP\/1\.1 417 [\s\S]*x-request-id: req_[\s\S]*connection: close[\s\S]*"malformed_request"/i,
+      );
+    const usual = "GET /healthz HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n";
+    expect(await rawRequest(recorded.gateway.port, usual)).toMatch(/^HTTP\/1\.1 100 [\s\S]*HTTP\/1\.1 200 /);
   });
 
   test("health, readiness and metrics by route and status", async () => {

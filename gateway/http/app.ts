@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import fastify, {
   type FastifyError,
@@ -9,10 +10,11 @@ import type { Logger } from "../../services/kit/log.ts";
 import { closeConnectionsOnShutdown } from "../../services/kit/process/graceful-close.ts";
 import { metricsText } from "../../services/kit/telemetry.ts";
 import { sendResponse } from "../routing/exchange.ts";
+import { limitBodyTime } from "./body-deadline.ts";
 import { answerPreflight, preflightOf } from "./cors.ts";
 import { errorEnvelope, internal, type Problem, problem } from "./problem.ts";
 import { requestId } from "./request-id.ts";
-import { errorResponse } from "./response.ts";
+import { errorResponse, writeResponse } from "./response.ts";
 
 /** Longer than any name a path may hold; the router answers 404 above it. */
 const MAX_PARAM = 512;
@@ -32,6 +34,8 @@ export function createApp(options: {
   log: Logger;
   trustProxy: string[] | undefined;
   ready: () => Promise<boolean>;
+  /** How long the body of a request may take to arrive. */
+  bodyMs: number;
   /** Whether /metrics answers here too. */
   metrics: boolean;
   /** Where the metadata of the API as a protected resource is. */
@@ -62,6 +66,7 @@ export function createApp(options: {
   app.addHook("preClose", async () => {
     app.stopping = true;
   });
+  limitBodyTime(app, options.bodyMs);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, body, done) => {
     const encoding = request.headers["content-encoding"] ?? "identity";
@@ -91,6 +96,7 @@ export function createApp(options: {
     refuse(request, reply, refusal);
   });
   registerOperations(app, options);
+  app.server.on("checkExpectation", refuseExpectation);
   app.server.prependListener("request", (_request, response) => closeConnectionsOnShutdown(response));
   return app;
 }
@@ -114,6 +120,8 @@ function methodNotAllowed(request: FastifyRequest, reply: FastifyReply, allow: s
 }
 
 function toProblem(error: FastifyError, id: string): Problem {
+  if (error.statusCode === 408)
+    return problem(408, "request_timeout", "The request took too long to arrive.");
   if (error.statusCode === 413)
     return problem(413, "payload_too_large", "The body is larger than this endpoint takes.");
   if (error.statusCode === 415)
@@ -123,6 +131,13 @@ function toProblem(error: FastifyError, id: string): Problem {
   return internal(id);
 }
 
+/** Answers a request whose Expect header is not 100-continue: no route meets it. */
+function refuseExpectation({ headers }: IncomingMessage, response: ServerResponse): void {
+  const id = requestId(headers["x-request-id"]);
+  const refusal = problem(417, "malformed_request", "The Expect header may only be 100-continue.");
+  writeResponse(response, id, { ...errorResponse(refusal, id), close: true }, undefined);
+}
+
 /** Answers what cannot be parsed as HTTP: there is no request yet. */
 function answerUnparsable(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed || !socket.writable) return void socket.destroy();
@@ -130,7 +145,7 @@ function answerUnparsable(error: NodeJS.ErrnoException, socket: Socket): void {
     error.code === "HPE_HEADER_OVERFLOW"
       ? ["431 Request Header Fields Too Large", "malformed_request", "The headers are too large."]
       : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
-        ? ["408 Request Timeout", "malformed_request", "The request took too long to arrive."]
+        ? ["408 Request Timeout", "request_timeout", "The request took too long to arrive."]
         : ["400 Bad Request", "malformed_request", "This is not an HTTP request."];
   const id = requestId(undefined);
   const body = errorEnvelope(problem(400, code, message), id);

@@ -4,15 +4,14 @@ import { type Dispatcher, Pool } from "undici";
 import { clientNetwork } from "../../services/kit/client-network.ts";
 import { clientAddress } from "../http/client-address.ts";
 import { type Problem, problem, unavailable, unreachable } from "../http/problem.ts";
-import { CLIENT_LEFT, observer } from "../http/request-metrics.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import { tooManyRequests } from "../limits/rate-limiter.ts";
+import { CLIENT_LEFT, observer } from "../metrics/request-metrics.ts";
 import { isPageCookie } from "../pages/kit/cookies.ts";
 import { errorPage } from "../pages/kit/error-page.ts";
 import { beginMeasured, sendResponse } from "../routing/exchange.ts";
 import type { BucketName } from "../routing/routes.ts";
 import { readBounded } from "../upstream/read-bounded.ts";
-import { limitBodyTime } from "./body-deadline.ts";
 import { oauthError } from "./oauth-error.ts";
 import type { OauthDeps } from "./oauth-routes.ts";
 
@@ -63,7 +62,6 @@ export function registerProviderProxy(app: FastifyInstance, deps: OauthDeps): { 
           if (bucket) exchange.rate = await limiter.consume(bucket, clientNetwork(clientAddress(request)));
           const refusal = tooManyRequests(exchange.rate) ?? compressed(request);
           if (refusal) sendResponse(request, reply, refused(request, refusal));
-          else if (method === "POST") limitBodyTime(request, reply);
         },
         handler: (request, reply) => answer(request, reply, path),
       });

@@ -2,11 +2,10 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { clientNetwork } from "../../services/kit/client-network.ts";
 import { clientAddress } from "../http/client-address.ts";
 import { fromClientError } from "../http/problem.ts";
-import { observer } from "../http/request-metrics.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import { tooManyRequests } from "../limits/rate-limiter.ts";
+import { observer } from "../metrics/request-metrics.ts";
 import { beginMeasured, sendResponse } from "../routing/exchange.ts";
-import { limitBodyTime } from "./body-deadline.ts";
 import { oauthError } from "./oauth-error.ts";
 import type { OauthDeps } from "./oauth-routes.ts";
 
@@ -66,7 +65,6 @@ export function registerRegistration(app: FastifyInstance, deps: OauthDeps): voi
         exchange.rate = await count(request);
         const refusal = tooManyRequests(exchange.rate);
         if (refusal) sendResponse(request, reply, errorResponse(refusal, request.id));
-        else limitBodyTime(request, reply);
       },
       handler: async (request, reply) => sendResponse(request, reply, await register(request)),
     });

@@ -2,9 +2,9 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Credentials } from "../auth/authorize.ts";
 import { bearerChallenge } from "../auth/challenge.ts";
 import { corsLines } from "../http/cors.ts";
-import type { Observed, Observer } from "../http/request-metrics.ts";
 import { drainBody, type GatewayResponse, writeResponse } from "../http/response.ts";
 import type { RateLimitState } from "../limits/rate-limiter.ts";
+import type { Observed, Observer } from "../metrics/request-metrics.ts";
 import type { Route } from "./routes.ts";
 
 /** What is recorded of a request while it is answered. */
@@ -70,6 +70,7 @@ export function sendResponse(request: FastifyRequest, reply: FastifyReply, respo
   exchange?.observer.end(exchange.observed, response, request.id);
 }
 
-function hasBody({ headers }: FastifyRequest): boolean {
+/** Whether a body was sent, or will be. */
+export function hasBody({ headers }: FastifyRequest): boolean {
   return headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
 }

@@ -13,7 +13,7 @@ const COMMON: [name: string, status: number, code: string, sentence: string][] =
     "Path, headers or body cannot be read, or a cursor was not issued by this list.",
   ],
   ["Unauthenticated", 401, "unauthenticated", "The bearer token is missing or not valid."],
-  ["RequestTimeout", 408, "malformed_request", "The request took too long to arrive."],
+  ["RequestTimeout", 408, "request_timeout", "The request took too long to arrive."],
   ["PayloadTooLarge", 413, "payload_too_large", "The body is larger than the endpoint accepts."],
   [
     "UnsupportedMediaType",
@@ -21,6 +21,7 @@ const COMMON: [name: string, status: number, code: string, sentence: string][] =
     "unsupported_media_type",
     "The body is not application/json, or it is compressed.",
   ],
+  ["ExpectationFailed", 417, "malformed_request", "The Expect header is not 100-continue."],
   ["RateLimited", 429, "rate_limited", "Too many requests in the current minute."],
   ["HeadersTooLarge", 431, "malformed_request", "The headers are too large."],
   ["Internal", 500, "internal", "Something went wrong on our side."],

@@ -53,7 +53,7 @@ test("what can happen to any request stands at every operation of a route", () =
   for (const { operationId, responses } of operations.filter(
     ({ operationId }) => !/RegisteredClient$|^registerClient$/.test(operationId),
   ))
-    for (const status of [400, 408, 422, 429, 431, 500, 503])
+    for (const status of [400, 408, 417, 422, 429, 431, 500, 503])
       expect([operationId, responses]).toHaveProperty(`1.${status}`);
 });
 

@@ -23,11 +23,12 @@ export function refusalsOf(route: Route): Refusal[] {
   add(route.needs !== undefined, 403, "forbidden");
   add(route.usersOnly, 403, "machine_actor_forbidden");
   add(namesMoreThanAccount, 404, "not_found");
-  add(true, 408, "malformed_request");
+  add(true, 408, "request_timeout");
   add(takesKey, 409, "idempotency_key_reused");
   add(takesKey, 409, "conflict");
   add(hasBody, 413, "payload_too_large");
   add(hasBody, 415, "unsupported_media_type");
+  add(true, 417, "malformed_request");
   const own = rules.reasons.split(",").filter(Boolean);
   const ofKey = takesKey ? ["invalid_key"] : [];
   add(true, 422, "validation_failed", [...new Set([...own, ...inputReasons(route), ...ofKey])]);
