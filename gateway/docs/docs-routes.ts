@@ -21,7 +21,7 @@ const FILES: Record<string, string> = {
  * accept JSON to the document.
  */
 export async function docsRoutes(app: FastifyInstance, baseUrl: () => string, prefix: string): Promise<void> {
-  await serveFiles(app, join(import.meta.dirname, "page"), FILES, prefix);
+  await serveFiles(app, join(import.meta.dirname, "page"), FILES);
   const document = JSON.parse(await readFile(join(import.meta.dirname, "../openapi.json"), "utf8"));
   let json = "";
   const text = () => {

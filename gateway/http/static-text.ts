@@ -31,15 +31,14 @@ export function serveText(app: FastifyInstance, path: string, name: string, text
   );
 }
 
-/** Serves files of a folder, which are named by path; `{{api}}` in them becomes the API's prefix. */
+/** Serves files of a folder, which are named by path. */
 export async function serveFiles(
   app: FastifyInstance,
   folder: string,
   files: Record<string, string>,
-  prefix: string,
 ): Promise<void> {
   for (const [path, name] of Object.entries(files)) {
-    const text = (await readFile(join(folder, name), "utf8")).replace("{{api}}", prefix);
+    const text = await readFile(join(folder, name), "utf8");
     serveText(app, path, name, () => text);
   }
 }

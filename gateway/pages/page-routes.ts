@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
-import { serveFiles } from "../http/static-text.ts";
+import { serveFiles, serveText } from "../http/static-text.ts";
 import { type PagesDeps, servePages } from "./kit/serve-pages.ts";
+import { LINK_PAGES, linkDocument } from "./links/link-page.ts";
 import { consentPages } from "./oauth/consent.ts";
 import { loginPages } from "./oauth/login.ts";
 import { oauthErrorPages } from "./oauth/oauth-error.ts";
@@ -24,10 +25,8 @@ const PAGES = [
   ...invitationsPages,
 ];
 
-/** Paths on the bare origin, and the files of `links/` that they serve. */
-const LINK_FILES: Record<string, string> = {
-  "/invitation": "invitation.html",
-  "/password-reset": "password-reset.html",
+/** Paths on the bare origin, and the scripts of `links/` that they serve. */
+const SCRIPTS: Record<string, string> = {
   "/pages/invitation.js": "invitation.js",
   "/pages/password-reset.js": "password-reset.js",
   "/pages/link.js": "link.js",
@@ -39,6 +38,10 @@ const LINK_FILES: Record<string, string> = {
  */
 export async function pageRoutes(app: FastifyInstance, deps: PagesDeps): Promise<void> {
   servePages(app, PAGES, deps);
-  await serveFiles(app, join(import.meta.dirname, "links"), LINK_FILES, deps.prefix);
-  await serveFiles(app, import.meta.dirname, { "/pages/pages.css": "pages.css" }, deps.prefix);
+  for (const page of LINK_PAGES) {
+    const { text } = linkDocument(page, deps.prefix);
+    serveText(app, `/${page.name}`, `${page.name}.html`, () => text);
+  }
+  await serveFiles(app, join(import.meta.dirname, "links"), SCRIPTS);
+  await serveFiles(app, import.meta.dirname, { "/pages/pages.css": "pages.css" });
 }

@@ -20,16 +20,9 @@ const OWN_PAGES = {
 
 /** Returns a whole document; `mark` makes the hidden fields that every form carries. */
 export function toDocument(page: Page, path: string, mark?: () => Html): Html {
-  return html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-${page.goesTo !== undefined && html`<meta http-equiv="refresh" content="0;url=${page.goesTo}">`}
-<title>${page.title} – Berth</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="/pages/pages.css">
-</head>
+  const refresh =
+    page.goesTo !== undefined && html`<meta http-equiv="refresh" content="0;url=${page.goesTo}">`;
+  return html`${documentHead(page.title, refresh)}
 <body>
 ${page.own === true && ownHeader(path, mark?.())}
 <main${page.own === true && html` class="wide"`}>
@@ -40,6 +33,20 @@ ${page.content}
 </body>
 </html>
 `;
+}
+
+/** Returns how every document begins, up to its body; `more` is what else its head has. */
+export function documentHead(title: string, more: Html | false): Html {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title} – Berth</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/pages/pages.css">
+${more}
+</head>`;
 }
 
 function ownHeader(path: string, hidden: Html | undefined): Html {

@@ -55,18 +55,18 @@ function done() {
   const base = location.origin + document.querySelector("meta[name=berth-api]").content;
   const body = JSON.stringify({ email, password: "…" });
   command.textContent = `curl ${base}/sessions \\\n  -H 'Content-Type: application/json' \\\n  -d '${body}'`;
-  const docs = document.createElement("p");
-  const link = document.createElement("a");
-  link.href = "/docs";
-  link.textContent = "What the API can do";
-  docs.append(link);
-  const profile = document.createElement("p");
-  const own = document.createElement("a");
-  own.href = "/profile";
-  own.textContent = "Your profile";
-  profile.append(own);
-  at("done").replaceChildren(profile, how, command, docs);
+  const profile = linkTo("/profile", "Your profile");
+  at("done").replaceChildren(profile, how, command, linkTo("/docs", "What the API can do"));
   at("done").hidden = false;
+}
+
+function linkTo(path, text) {
+  const link = document.createElement("a");
+  link.href = path;
+  link.textContent = text;
+  const line = document.createElement("p");
+  line.append(link);
+  return line;
 }
 
 onSend(join);

@@ -116,6 +116,16 @@ inChromium("the looks of the pages", (stage) => {
       await check("other-user");
       await left.getByRole("button", { name: "Deny" }).click();
       await check("out-of-date", left);
+      const newcomer = { email: `new-${user.email}`, role: "reader" };
+      const { link } = await world.must<{ link: string }>("POST", `${world.A}/members`, newcomer);
+      await page.goto(link);
+      await page.getByRole("button", { name: "Accept the invitation" }).waitFor();
+      await check("invitation");
+      for (const [name, path] of Object.entries({ ask: "/password-reset", set: "/password-reset#token" })) {
+        await page.goto(world.origin + path);
+        await page.getByRole("button", { name: /Mail me|Set the/ }).waitFor();
+        await check(`password-reset-${name}`);
+      }
       expect(complaints()).toEqual([]);
       await page.context().close();
     },

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import type { World } from "../../support/world.ts";
@@ -29,6 +30,30 @@ inChromium("a user's own pages in a browser", (stage) => {
     await change(user.password, "a-longer-second-password");
     await page.getByText("Your password is changed.").waitFor();
     expect((await stage.world.call("GET", "/me", undefined, { token: user.token })).status).toBe(401);
+  });
+
+  test("somebody who was invited by a link chooses a password, and signs in with it", async () => {
+    const email = `new-${randomBytes(6).toString("hex")}@example.com`;
+    const invited = await stage.world.must<{ link: string }>("POST", `${stage.world.A}/members`, {
+      email,
+      role: "reader",
+    });
+    const { page } = await newPage(stage);
+    await page.goto(invited.link);
+    await page.getByRole("heading", { name: /^Join / }).waitFor();
+    expect(await page.getByLabel("E-mail").inputValue()).toBe(email);
+    await page.getByLabel("Password", { exact: true }).fill("short");
+    await page.getByRole("button", { name: "Accept the invitation" }).click();
+    await expect.poll(() => page.getByRole("alert").textContent()).toMatch(/12/);
+    const password = "a-password-of-somebody-new";
+    await page.getByLabel("Password", { exact: true }).fill(password);
+    await page.getByRole("button", { name: "Accept the invitation" }).click();
+    await page.getByRole("heading", { name: "Welcome" }).waitFor();
+    await page.getByRole("link", { name: "Your profile" }).click();
+    await signIn(page, { email, password });
+    await page.waitForURL(/profile/);
+    await page.goto(invited.link);
+    await page.getByRole("heading", { name: "This link does not work" }).waitFor();
   });
 
   test("sessions are listed and end one by one", async () => {
