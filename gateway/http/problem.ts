@@ -4,7 +4,7 @@ import {
   ProblemSchema,
   type Problem as ServiceProblem,
 } from "../../proto/gen/berth/options/v1/options_pb.ts";
-import { type Detail, sentence } from "../../services/kit/rpc/errors.ts";
+import { causeOf, type Detail, sentence } from "../../services/kit/rpc/errors.ts";
 
 /** A refusal: its HTTP status, its code (docs/conventions.md#error-codes) and what the error envelope says. */
 export type Problem = {
@@ -46,8 +46,7 @@ export function unavailable(): Problem {
 
 /** Returns a 503 for another process that could not be reached; its cause is for the log alone. */
 export function unreachable(process: string, error: unknown): Problem {
-  const { rawMessage, message, code } = error as { rawMessage?: string; message?: string; code?: unknown };
-  return { ...unavailable(), cause: `${process}: ${rawMessage || message || String(code)}` };
+  return { ...unavailable(), cause: `${process}: ${causeOf(error)}` };
 }
 
 export function internal(requestId: string): Problem {

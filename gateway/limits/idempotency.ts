@@ -3,7 +3,7 @@ import { open, seal } from "../../services/kit/aead.ts";
 import { newId } from "../../services/kit/ids.ts";
 import type { Logger } from "../../services/kit/log.ts";
 import type { Pool } from "../../services/kit/postgres/db.ts";
-import { isTransient } from "../../services/kit/rpc/errors.ts";
+import { causeOf, isTransient } from "../../services/kit/rpc/errors.ts";
 import { idempotencyHeader } from "../../services/kit/rpc/idempotency.ts";
 import { type Problem, problem, unreachable, validationFailed } from "../http/problem.ts";
 import type { GatewayResponse } from "../http/response.ts";
@@ -63,7 +63,7 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
       else await yieldIdempotent(pool, id, holder);
     } catch (error) {
       // The work is done, so its response is sent. The key stays claimed until its lease ends.
-      log.warn({ err: error }, "a response could not be stored for its Idempotency-Key");
+      log.warn({ cause: causeOf(error) }, "a response could not be stored for its Idempotency-Key");
     }
     return response;
   }

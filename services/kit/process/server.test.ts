@@ -24,6 +24,7 @@ import { clientAs, testKeys } from "../testing/testing.ts";
 import { type RunningServer, serve } from "./server.ts";
 
 let server: RunningServer;
+const lines: string[] = [];
 const entered = Promise.withResolvers<void>();
 const slow = Promise.withResolvers<void>();
 const owner: Partial<Caller> = { accountId: "acc_1", role: "owner" };
@@ -34,13 +35,17 @@ beforeAll(async () => {
     port: 0,
     grpcPort: 0,
     keys: testKeys,
-    log: createLog("kit-test", "silent"),
+    log: createLog("kit-test", "debug", (line) => void lines.push(line)),
     ready: async () => true,
     routes: (router) =>
       router.service(AccountService, {
         getAccount: (req) => ({ id: req.accountId, handle: "acme" }),
         listMembers: () => {
           throw new Error("password=hunter2");
+        },
+        removeMember: () => {
+          const address = { code: "ECONNREFUSED", port: 5432 };
+          throw Object.assign(new Error("connect ECONNREFUSED 192.0.2.1:5432"), address);
         },
         updateAccount: () => {
           throw invalid("handle", "invalid_handle", "The handle is not usable.");
@@ -105,6 +110,23 @@ test("a foreseen refusal reaches the caller whole, an unforeseen one says only i
   expect(internal).toMatchObject({ status: 500, code: "internal" });
   expect(internal?.message).toMatch(/request id.*req_/);
   expect(internal?.message).not.toContain("hunter2");
+});
+
+test("while the database is away each request that fails is one line with the cause, without a stack", async () => {
+  const call = () =>
+    clientAs(AccountService, server.port, owner).removeMember({ accountId: "acc_1", userId: "usr_1" });
+  lines.length = 0;
+  for (let i = 0; i < 3; i++)
+    expect(await problem(call())).toMatchObject({ status: 503, code: "unavailable" });
+  const warned = lines.filter((line) => (JSON.parse(line) as { level: string }).level !== "debug");
+  expect(warned).toHaveLength(3);
+  for (const line of warned)
+    expect(JSON.parse(line)).toMatchObject({
+      level: "warn",
+      cause: "connect ECONNREFUSED 192.0.2.1:5432",
+      requestId: expect.stringMatching(/^req_/),
+    });
+  expect(warned.join("")).not.toContain("stack");
 });
 
 test("an unknown member is refused, not dropped", async () => {

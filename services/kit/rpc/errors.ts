@@ -119,6 +119,12 @@ export function isUnreachable(error: unknown): boolean {
   return cause !== undefined && cause !== error && isUnreachable(cause);
 }
 
+/** Returns what an error says in one line of a log, without its stack. */
+export function causeOf(error: unknown): string {
+  const { rawMessage, message, code } = error as { rawMessage?: string; message?: string; code?: unknown };
+  return rawMessage || message || String(code);
+}
+
 /** Whether the database ended a wait or a transaction. The same may succeed later. */
 function isEndedByDatabase(error: unknown): boolean {
   return DATABASE_ENDED.test(String((error as { code?: unknown } | null)?.code));

@@ -17,7 +17,7 @@ import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
 import { internalErrors, rpcDuration, traced } from "../telemetry.ts";
 import { atLeast, CALLER_HEADER, type Caller, createCallerVerifier, type RoleName } from "./caller-token.ts";
-import { refuse, toPublicError } from "./errors.ts";
+import { causeOf, isUnreachable, refuse, toPublicError } from "./errors.ts";
 import { observed, readSingle, streamOf } from "./single-message.ts";
 import { findViolations } from "./violations.ts";
 
@@ -108,7 +108,9 @@ export function serverInterceptor(options: { keys: Buffer[]; log: Logger }): Int
       const { error, unexpected } = toPublicError(thrown, requestId);
       if (unexpected) {
         internalErrors.inc({ method });
-        log.error({ err: thrown, method, requestId }, "request failed");
+        // An outage fails many requests: a line for each, whose stack would say nothing.
+        if (isUnreachable(thrown)) log.warn({ cause: causeOf(thrown), method, requestId }, "request failed");
+        else log.error({ err: thrown, method, requestId }, "request failed");
       }
       // The client is gone, or this process is stopping.
       const canceled = req.stream && req.signal.aborted;
