@@ -1,57 +1,26 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { holdCommits } from "../../services/deployer/testing/testing-process.ts";
-import { fields } from "../../services/identity/config.ts";
-import { start } from "../../services/identity/main.ts";
-import { createLog } from "../../services/kit/log.ts";
-import { readConfig } from "../../services/kit/process/config.ts";
+import { sweepOauth } from "../../services/identity/oauth/sql.ts";
 import { freePort } from "../../services/kit/process/free-port.ts";
 import { openProxy } from "../../services/kit/testing/proxy.ts";
-import { eventually, testKeys } from "../../services/kit/testing/testing.ts";
-import { openDoor, refusal } from "../support/door.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
+import { refusal } from "../support/door.ts";
 import { end } from "../support/launched.ts";
 import { browser } from "../support/oauth/browser.ts";
 import { challengeOf, type OauthPlatform, oauthPlatform } from "../support/oauth/platform.ts";
+import { createReplicas, type Replicas } from "../support/oauth/replicas.ts";
 
 let it: OauthPlatform;
-const cleanup: (() => Promise<unknown>)[] = [];
+let replicas: Replicas;
 beforeAll(async () => {
   it = await oauthPlatform();
+  replicas = createReplicas(it);
 });
-afterEach(async () => {
-  for (const step of cleanup.splice(0).reverse()) await step();
-});
+afterEach(() => replicas?.stop());
 afterAll(() => it?.stop());
-
-const env = (more: Record<string, string> = {}) => ({
-  DATABASE_URL: it.platform.database.url("identity"),
-  NATS_URL: it.platform.nats.url,
-  INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(),
-  PUBLIC_ORIGIN: it.origin,
-  LOG_LEVEL: "info",
-  ...more,
-});
-
-/** A gateway before the identity at this port; users and applications know both gateways by one origin. */
-async function gatewayBefore(port: number) {
-  const gateway = await it.platform.gateway({
-    IDENTITY_URL: `http://127.0.0.1:${port}`,
-    PUBLIC_ORIGIN: it.origin,
-  });
-  cleanup.push(() => gateway.stop());
-  const origin = `http://127.0.0.1:${gateway.port}`;
-  return openDoor(origin, it.ownerToken);
-}
-
-/** One more replica of identity, in this process. */
-async function replica(more: Record<string, string> = {}) {
-  const running = await start(readConfig(env(more), fields), createLog("identity", "silent"));
-  cleanup.push(() => running.stop());
-  return gatewayBefore(running.port);
-}
 
 /** Identity as a process of its own, which a test can kill. */
 async function identityProcess() {
@@ -60,7 +29,7 @@ async function identityProcess() {
   const output: string[] = [];
   const run = async () => {
     child = spawn(process.execPath, [join(import.meta.dirname, "../../services/identity/main.ts")], {
-      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env({ PORT: String(port) }) },
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...replicas.env({ PORT: String(port) }) },
       stdio: ["ignore", "pipe", "pipe"],
     });
     for (const stream of [child.stdout!, child.stderr!])
@@ -77,7 +46,7 @@ async function identityProcess() {
     child!.kill("SIGKILL");
     await gone;
   };
-  cleanup.push(() => end(child!, "SIGTERM"));
+  replicas.atEnd(() => end(child!, "SIGTERM"));
   await run();
   return { port, run, kill, lines: () => output.join("").split("\n").filter(Boolean) };
 }
@@ -87,8 +56,8 @@ const of = (clientId: string, grants: Record<string, string>[]) =>
 
 test("while the database is away nothing is granted and everybody is told to try again; then the flow goes on", async () => {
   const proxy = await openProxy(new URL(it.platform.database.url("identity")));
-  const there = await replica({ DATABASE_URL: proxy.of(it.platform.database.url("identity")) });
-  cleanup.push(async () => proxy.cut());
+  const there = await replicas.replica({ DATABASE_URL: proxy.of(it.platform.database.url("identity")) });
+  replicas.atEnd(async () => proxy.cut());
   const clientId = await it.register();
   const begun = await it.begin(clientId);
   const other = await it.begin(clientId);
@@ -117,7 +86,7 @@ test("while the database is away nothing is granted and everybody is told to try
 });
 
 test("a flow is begun at one replica, decided at another, and its token taken at the first", async () => {
-  const there = await replica();
+  const there = await replicas.replica();
   const clientId = await it.register();
   const begun = await it.begin(clientId);
   const consentChallenge = await it.signIn(begun, { origin: there.origin });
@@ -136,7 +105,7 @@ test.each(["kept", "lost"] as const)(
   "identity is killed while a consent is committed, which is %s: what was granted is listed, and the user can begin anew",
   async (outcome) => {
     const identity = await identityProcess();
-    const there = await gatewayBefore(identity.port);
+    const there = await replicas.gatewayBefore(identity.port);
     const clientId = await it.register();
     const begun = await it.begin(clientId);
     const consentChallenge = await it.signIn(begun);
@@ -168,7 +137,7 @@ test.each(["kept", "lost"] as const)(
 
 test("identity is killed while a consent is committed under an Idempotency-Key: the repeated request goes on", async () => {
   const identity = await identityProcess();
-  const there = await gatewayBefore(identity.port);
+  const there = await replicas.gatewayBefore(identity.port);
   const clientId = await it.register();
   const begun = await it.begin(clientId);
   const consentChallenge = await it.signIn(begun);
@@ -195,9 +164,42 @@ test("identity is killed while a consent is committed under an Idempotency-Key: 
   expect(of(clientId, await it.grants())).toHaveLength(1);
 });
 
+test("identity is killed between the provider's grant and the consent: what the provider kept is of no use, and expires", async () => {
+  const identity = await identityProcess();
+  const there = await replicas.gatewayBefore(identity.port);
+  const clientId = await it.register();
+  const begun = await it.begin(clientId);
+  const consentChallenge = await it.signIn(begun);
+  const body = { consentChallenge, accountId: it.accountId, role: "editor" };
+  const orphans = async () => {
+    const text = `select extract(epoch from a.expires_at)::float8 * 1000 as "expiresAtMs" from oauth_artifacts a
+      where a.model = 'Grant' and not exists (select from oauth_grants g where g.id = a.grant_id)
+      order by a.expires_at desc`;
+    return (await it.pool.query<{ expiresAtMs: number }>(text)).rows;
+  };
+  const before = await orphans();
+  const held = await holdCommits(it, "insert", "oauth_artifacts", "new.model = 'Grant'");
+  const consent = it.complete("consent", body, there);
+  await held.reached();
+  await identity.kill();
+  await held.release("kept");
+  expect((await consent).status).toBe(503);
+  expect(await orphans()).toHaveLength(before.length + 1);
+  expect(of(clientId, await it.grants())).toEqual([]);
+  expect(refusal(await it.complete("consent", body))).toBe("422 challenge_expired");
+  for (const url of [`${it.origin}/oauth2/auth/${consentChallenge}`, it.authorizeUrl(clientId).url]) {
+    const { location } = await begun.go(url);
+    expect(location).not.toContain("code=");
+  }
+  await sweepOauth(it.pool, new Date());
+  const [{ expiresAtMs }] = (await orphans()) as [{ expiresAtMs: number }];
+  await sweepOauth(it.pool, new Date(expiresAtMs + 1));
+  expect(await orphans()).toEqual([]);
+});
+
 test("identity is killed while a code is used: the application is not left with half of its tokens", async () => {
   const identity = await identityProcess();
-  const there = await gatewayBefore(identity.port);
+  const there = await replicas.gatewayBefore(identity.port);
   const clientId = await it.register();
   const begun = await it.begin(clientId);
   const back = await it.allow(begun);
@@ -220,7 +222,7 @@ test("identity is killed while a code is used: the application is not left with 
 
 test("a process writes JSON lines alone, whatever browsers and applications send", async () => {
   const identity = await identityProcess();
-  const there = await gatewayBefore(identity.port);
+  const there = await replicas.gatewayBefore(identity.port);
   const clientId = await it.register();
   const { url } = it.authorizeUrl(clientId);
   await browser()(url.replace(it.origin, there.origin), { origin: "https://app.example" });
@@ -237,71 +239,8 @@ test("a process writes JSON lines alone, whatever browsers and applications send
   for (const line of lines) expect(() => JSON.parse(line), line).not.toThrow();
 });
 
-test("tokens that were signed before a key was replaced work after, and new ones are signed by its successor", async () => {
-  const before = await it.letIn();
-  const kidOf = (token: string) =>
-    (JSON.parse(Buffer.from(token.split(".")[0]!, "base64url").toString()) as { kid: string }).kid;
-  const age = (days: number) =>
-    it.pool.query("update oauth_keys set created_at = created_at - make_interval(days => $1)", [days]);
-  const published = async (at: string) => {
-    const { keys } = (await (await fetch(`${at}/.well-known/jwks.json`)).json()) as {
-      keys: { kid: string }[];
-    };
-    return keys.map(({ kid }) => kid);
-  };
-  await age(89);
-  const announcing = await replica();
-  const [signing, next] = await published(announcing.origin);
-  expect(signing).toBe(kidOf(before.token));
-  expect(next).toBeTruthy();
-  await age(1);
-  const replaced = await replica();
-  expect(await published(replaced.origin)).toEqual([next, signing]);
-  const refreshed = await it.post(
-    "/oauth2/token",
-    { grant_type: "refresh_token", client_id: before.clientId, refresh_token: before.refreshToken },
-    replaced.origin,
-  );
-  expect(kidOf(refreshed.body.access_token!)).toBe(next);
-  for (const token of [before.token, refreshed.body.access_token!])
-    for (const door of [announcing, replaced])
-      expect((await door.call("GET", it.A, undefined, { token })).status).toBe(200);
-});
-
-test("a flow that is under way goes on at a replica with a new first key, and its tokens work at one with the old", async () => {
-  const [old, next] = [env().INTERNAL_KEYS, randomBytes(32).toString("base64")];
-  const clientId = await it.register();
-  const begun = await it.begin(clientId);
-  const changed = await replica({ INTERNAL_KEYS: `${next},${old}` });
-  const back = await it.allow(begun, { origin: changed.origin });
-  const { body } = await it.redeem(begun, back, {}, changed.origin);
-  for (const door of [it, changed])
-    expect((await door.call("GET", it.A, undefined, { token: body.access_token! })).status).toBe(200);
-  const restored = await replica({ INTERNAL_KEYS: `${old},${next}` });
-  const read = await restored.call("GET", it.A, undefined, { token: body.access_token! });
-  expect(read.status).toBe(200);
-});
-
-test("identity does not start with keys that do not open what signs tokens, and says in one sentence why", async () => {
-  const more = { INTERNAL_KEYS: randomBytes(32).toString("base64"), PORT: String(await freePort()) };
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../services/identity/main.ts")], {
-    env: { PATH: process.env.PATH, ...env(more) },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const [output, [code]] = await Promise.all([child.stdout.toArray(), once(child, "exit")]);
-  expect(code).toBe(1);
-  const said = output
-    .join("")
-    .split("\n")
-    .filter((line) => line.includes("INTERNAL_KEYS"));
-  expect(said).toHaveLength(1);
-  expect(said[0]).toMatch(
-    /The key key_\w+, which signs tokens of OAuth clients, opens with none of INTERNAL_KEYS/,
-  );
-});
-
 test("an answered challenge stays answered at every replica", async () => {
-  const there = await replica();
+  const there = await replicas.replica();
   const begun = await it.begin(await it.register());
   const { loginChallenge } = begun;
   const answers = await Promise.all([
