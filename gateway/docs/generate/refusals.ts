@@ -35,6 +35,7 @@ export function refusalsOf(route: Route): Refusal[] {
   add(true, 429, "rate_limited");
   add(true, 431, "malformed_request");
   add(true, 500, "internal");
+  add(rules.provider !== "", 502, `${rules.provider}_unavailable`);
   add(true, 503, "unavailable");
   return all;
 }
