@@ -1,11 +1,8 @@
-import { execFileSync } from "node:child_process";
 import type { lookup } from "node:dns";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { selfSignedCertificate } from "../../../../../test/support/servers/certificate.ts";
 import { isPublicName } from "../host-names.ts";
 import { DocumentTooLarge, documentFetcher, isPublicAddress } from "./fetch-document.ts";
 
@@ -16,28 +13,9 @@ let base: string;
 const asked: string[] = [];
 
 beforeAll(async () => {
-  const dir = mkdtempSync(join(tmpdir(), "berth-tls-"));
-  const [key, cert] = [join(dir, "key"), join(dir, "cert")];
-  execFileSync(
-    "openssl",
-    [
-      ...[
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-      ],
-      ...["-subj", `/CN=${NAME}`, "-addext", `subjectAltName=DNS:${NAME}`, "-keyout", key, "-out", cert],
-    ],
-    { stdio: "pipe" },
-  );
-  ca = readFileSync(cert, "utf8");
-  server = createServer({ key: readFileSync(key), cert: ca }, (req, res) => {
+  const { key, cert } = selfSignedCertificate(NAME);
+  ca = cert;
+  server = createServer({ key, cert }, (req, res) => {
     asked.push(req.url!);
     if (req.url === "/moved") return res.writeHead(302, { location: "/client.json" }).end();
     if (req.url === "/silent") return;
@@ -45,7 +23,6 @@ beforeAll(async () => {
     if (req.url === "/gone") return res.writeHead(404).end();
     res.writeHead(200, { "cache-control": "public, max-age=120" }).end('{"client_id":"x"}');
   });
-  rmSync(dir, { recursive: true });
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
   base = `https://${NAME}:${(server.address() as AddressInfo).port}`;
 });
