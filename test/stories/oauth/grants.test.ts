@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { sweepClients } from "../../../services/identity/oauth/registration/sweep-clients.ts";
 import { eventually } from "../../../services/kit/testing/testing.ts";
 import { refusal } from "../../support/door.ts";
 import { type OauthPlatform, oauthPlatform } from "../../support/oauth/platform.ts";
@@ -168,4 +169,28 @@ test("of a hundred and more grants to one application the newest hundred are kep
   expect((await it.pool.query(live, [app.clientId])).rowCount).toBe(100);
   await untilUsed(app.token, 401);
   expect(await it.use(newest.token)).toBe(200);
+});
+
+test("a grant stays listed and can be revoked after ten thousand registrations pushed its application out", async () => {
+  const user = await it.member("editor");
+  const app = await it.letIn({ ...user, role: "reader" });
+  // Let in, but not yet noted so: as where the consent comes while registrations push the application out.
+  await it.pool.query(
+    "update oauth_clients set authorized_at = null, registered_at = registered_at - interval '1 hour' where id = $1",
+    [app.clientId],
+  );
+  await it.pool.query(
+    `insert into oauth_clients (id, metadata, registered_at, last_used_at)
+     select 'flood-' || n, '{"client_id": "x"}', now(), now() from generate_series(1, 10000) n`,
+  );
+  await it.register();
+  await sweepClients({ pool: it.pool, provider: { deleteClient: async () => {} } }, new Date());
+  expect((await it.refresh(app.clientId, app.refreshToken)).body.error).toBe("invalid_client");
+  expect(await it.grants(user.token)).toMatchObject([
+    { clientId: app.clientId, clientName: "An app", accountId: it.accountId, role: "reader" },
+  ]);
+  expect(await it.use(app.token)).toBe(200);
+  await it.must("DELETE", `/me/mcp-grants/${app.clientId}`, undefined, user.token);
+  await untilUsed(app.token, 401);
+  expect(await it.grants(user.token)).toEqual([]);
 });
