@@ -3,6 +3,7 @@ import {
   apiPrefix,
   type ConfigOf,
   choice,
+  clientIdMetadata,
   databaseFields,
   type Field,
   integer,
@@ -70,8 +71,7 @@ export const fields = {
   /** The origin of the OAuth provider's public endpoints, when it is not the embedded one in identity. */
   oauthUrl,
   oauthResource,
-  /** Whether the embedded provider knows clients by documents that describe them; as in identity. */
-  clientIdMetadata: choice("OAUTH_CLIENT_ID_METADATA", ["on", "off"] as const, "on"),
+  clientIdMetadata,
   /** `off` lifts all limits, for benches and tests. */
   rateLimits: choice("RATE_LIMITS", ["on", "off"] as const, "on"),
   /** Requests a minute per token, and per address on public routes; 0 is no limit. */

@@ -6,6 +6,7 @@ import {
   type ConfigOf,
   checked,
   choice,
+  clientIdMetadata,
   type Field,
   integer,
   oauthResource,
@@ -60,8 +61,7 @@ export const fields = {
   /** Whether clients may register redirect URIs of a scheme of their own, such as cursor:. */
   customSchemes: choice("OAUTH_ALLOW_CUSTOM_SCHEMES", ["on", "off"] as const, "on"),
   redirectHosts,
-  /** Whether a client may be known by the URL of a document that describes it. */
-  clientIdMetadata: choice("OAUTH_CLIENT_ID_METADATA", ["on", "off"] as const, "on"),
+  clientIdMetadata,
 };
 
 export type Config = ConfigOf<typeof fields>;

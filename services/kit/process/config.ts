@@ -191,6 +191,12 @@ export function isTexts(value: unknown): value is Record<string, string> {
 /** What access tokens of OAuth clients are for: the base URL of the API unless set. */
 export const oauthResource = optionalUrl("OAUTH_RESOURCE", ["http", "https"]);
 
+/**
+ * Whether the embedded OAuth provider knows clients by the URLs of documents that describe them: identity takes them,
+ * and the gateway's metadata says so.
+ */
+export const clientIdMetadata = choice("OAUTH_CLIENT_ID_METADATA", ["on", "off"] as const, "on");
+
 /** The path before all REST routes: "/v1" unless set, "" for "/". */
 export const apiPrefix: Field<string> = {
   name: "API_PREFIX",
