@@ -1,0 +1,76 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { inject, test } from "vitest";
+import { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
+import { newId } from "../../kit/ids.ts";
+import { clientAs, eventually } from "../../kit/testing/testing.ts";
+import { actAs, startTestPlatform } from "../testing/testing.ts";
+import { deployerProcess } from "../testing/testing-process.ts";
+import { sendCommands } from "./local/redis-client.ts";
+
+/** A redis server of this machine, if there is one. */
+export const program = inject("redisProgram");
+export const withRedis = test.skipIf(!program);
+
+/** What an addon publishes. */
+export type PublishedKeys = {
+  ready: boolean;
+  revision: bigint;
+  HOST: string;
+  PORT: string;
+  PASSWORD: string;
+  URL: string;
+};
+
+export type AddonPlatform = Awaited<ReturnType<typeof startAddonPlatform>>;
+
+/** A platform whose deployer is a process of its own, and what tests of addons ask of it. */
+export async function startAddonPlatform() {
+  const platform = await startTestPlatform();
+  const { run, end, output } = deployerProcess(platform);
+
+  /** What an addon publishes, as the variables service asks for it. */
+  async function keysOf(serviceId: string): Promise<PublishedKeys> {
+    const variables = clientAs(InternalService, platform.port, { kind: "service", id: "variables" });
+    const { ready, keys, revision } = await variables.getAddonKeys({ serviceId });
+    const published = Object.fromEntries(keys.map(({ key, value }) => [key, value]));
+    return { ready, revision, ...published } as PublishedKeys;
+  }
+
+  return {
+    ...{ port: platform.port, dataDir: platform.dataDir, run, end, output, keysOf },
+    async addon(type: string) {
+      const acting = actAs(platform.port, newId("acc"));
+      const environment = await acting.environment();
+      const { id } = await acting.catalog.createService({ ...environment, name: "store", type });
+      return { ...acting, environment, id, path: environment.at("store") };
+    },
+    async recordOf(serviceId: string): Promise<{ pid: number; started: string }> {
+      return JSON.parse(await readFile(join(platform.dataDir, "redis", serviceId, "state.json"), "utf8"));
+    },
+    /** Waits until another password is published than `before`. */
+    rotated: (id: string, before: PublishedKeys) =>
+      eventually("a new password is published", async () => {
+        const now = await keysOf(id);
+        return now.revision > before.revision && now.PASSWORD !== before.PASSWORD && now;
+      }),
+    async stop(): Promise<void> {
+      await end("SIGKILL");
+      await platform.stop();
+    },
+  };
+}
+
+// A busy machine may take longer to answer than the deployer waits.
+const PATIENCE_MS = 60_000;
+
+/** Sends commands to a redis addon, after its password. */
+export const command = (keys: PublishedKeys, ...parts: string[][]) =>
+  sendCommands(Number(keys.PORT), [["AUTH", keys.PASSWORD], ...parts], PATIENCE_MS);
+
+/** Whether a redis addon answers to its password. */
+export const works = (keys: PublishedKeys) =>
+  command(keys, ["PING"]).then(
+    () => true,
+    () => false,
+  );
