@@ -1,13 +1,16 @@
 /**
- * The ingress controller of the throw-away cluster: watches Ingresses, Services and EndpointSlices and forwards
- * HTTP requests. It runs in a pod from this one file, so NetworkPolicies apply to it as to a real one.
+ * The ingress controller of the throw-away cluster: watches Ingresses, their certificates, Services and EndpointSlices,
+ * ends TLS and forwards HTTP requests. It runs in a pod from this one file, so NetworkPolicies apply to it as to a real
+ * one.
  */
 import { readFileSync } from "node:fs";
-import { createServer, type IncomingMessage, request } from "node:http";
+import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
-import { Readable } from "node:stream";
+import { type Duplex, Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
+import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 
 type Meta = { name: string; namespace: string; resourceVersion: string; labels?: Record<string, string> };
 type Path = {
@@ -17,8 +20,13 @@ type Path = {
 };
 type Ingress = {
   metadata: Meta;
-  spec: { ingressClassName?: string; rules?: { host?: string; http?: { paths: Path[] } }[] };
+  spec: {
+    ingressClassName?: string;
+    rules?: { host?: string; http?: { paths: Path[] } }[];
+    tls?: { hosts?: string[]; secretName?: string }[];
+  };
 };
+type Secret = { metadata: Meta; data: { "tls.crt": string; "tls.key": string } };
 type Service = { metadata: Meta; spec: { ports: { name?: string; port: number }[] } };
 type Slice = {
   metadata: Meta;
@@ -33,22 +41,22 @@ const className = process.env.INGRESS_CLASS;
 let ready = 0;
 
 /** Returns all objects of a kind, kept up to date: by a list, then a watch, and both again when the watch breaks. */
-function watchAll<T extends { metadata: Meta }>(path: string): Map<string, T> {
+function watchAll<T extends { metadata: Meta }>(path: string, fieldSelector = ""): Map<string, T> {
   const objects = new Map<string, T>();
   const key = (object: T) => `${object.metadata.namespace}/${object.metadata.name}`;
-  const get = async (query: string) => {
+  const get = async (more: Record<string, string> = {}) => {
+    const query = new URLSearchParams({ fieldSelector, ...more });
     const answer = await fetch(`${api}${path}?${query}`, { headers: { authorization: `Bearer ${token()}` } });
     if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
     return answer;
   };
   async function once(first: boolean): Promise<void> {
-    const list = (await (await get("")).json()) as { items: T[]; metadata: { resourceVersion: string } };
+    const list = (await (await get()).json()) as { items: T[]; metadata: { resourceVersion: string } };
     objects.clear();
     for (const object of list.items) objects.set(key(object), object);
     if (first) ready++;
-    const watch = await get(
-      `watch=1&allowWatchBookmarks=true&resourceVersion=${list.metadata.resourceVersion}`,
-    );
+    const { resourceVersion } = list.metadata;
+    const watch = await get({ watch: "1", allowWatchBookmarks: "true", resourceVersion });
     for await (const line of createInterface({ input: Readable.fromWeb(watch.body as never) })) {
       const { type, object } = JSON.parse(line) as { type: string; object: T };
       if (type === "ERROR") return;
@@ -68,7 +76,10 @@ function watchAll<T extends { metadata: Meta }>(path: string): Map<string, T> {
 const ingresses = watchAll<Ingress>("/apis/networking.k8s.io/v1/ingresses");
 const services = watchAll<Service>("/api/v1/services");
 const slices = watchAll<Slice>("/apis/discovery.k8s.io/v1/endpointslices");
-const KINDS = 3;
+const secrets = watchAll<Secret>("/api/v1/secrets", "type=kubernetes.io/tls");
+const KINDS = 4;
+
+const ownIngresses = () => [...ingresses.values()].filter(({ spec }) => spec.ingressClassName === className);
 
 const matchesHost = (rule: string | undefined, host: string) =>
   !rule || rule === host || (rule.startsWith("*.") && host.slice(host.indexOf(".") + 1) === rule.slice(2));
@@ -82,8 +93,7 @@ function matchesPath(rule: Path, path: string): boolean {
 
 /** Returns the ready endpoints for a host and path; undefined when no rule matches. */
 function findTargets(host: string, path: string): Target[] | undefined {
-  const matches = [...ingresses.values()]
-    .filter(({ spec }) => spec.ingressClassName === className)
+  const matches = ownIngresses()
     .flatMap(({ metadata, spec }) => (spec.rules ?? []).map((rule) => ({ ...rule, in: metadata.namespace })))
     .filter((rule) => matchesHost(rule.host, host))
     .flatMap((rule) => (rule.http?.paths ?? []).map((one) => ({ ...one, host: rule.host, in: rule.in })))
@@ -104,6 +114,18 @@ function findTargets(host: string, path: string): Target[] | undefined {
       const usable = (endpoints ?? []).filter(({ conditions }) => conditions.ready !== false);
       return target ? usable.map(({ addresses }) => ({ host: addresses[0]!, port: target.port })) : [];
     });
+}
+
+/** Returns the certificate that an Ingress names for a host. @throws when there is none. */
+function findCertificate(host: string): SecureContext {
+  const named = ownIngresses().flatMap(({ metadata, spec }) =>
+    (spec.tls ?? []).map((tls) => ({ ...tls, in: metadata.namespace })),
+  );
+  const tls = named.find(({ hosts }) => hosts?.includes(host));
+  const secret = secrets.get(`${tls?.in}/${tls?.secretName}`);
+  if (!secret) throw new Error(`no certificate for ${host}`);
+  const [cert, key] = [secret.data["tls.crt"], secret.data["tls.key"]];
+  return createSecureContext({ cert: Buffer.from(cert, "base64"), key: Buffer.from(key, "base64") });
 }
 
 /** An exact host goes before a wildcard, then the longer path before the shorter. */
@@ -144,11 +166,11 @@ const forwarded = (message: IncomingMessage) => ({
   "x-forwarded-for": [message.headers["x-forwarded-for"], message.socket.remoteAddress]
     .filter(Boolean)
     .join(", "),
-  "x-forwarded-proto": "http",
+  "x-forwarded-proto": message.socket instanceof TLSSocket ? "https" : "http",
   "x-forwarded-host": message.headers.host,
 });
 
-const server = createServer({ requestTimeout: 0, keepAliveTimeout: 60_000 }, async (message, response) => {
+async function serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
   if (message.url === "/ready" && message.headers.host?.startsWith(process.env.POD_IP ?? "-")) {
     response.writeHead(ready === KINDS ? 200 : 503).end();
     return;
@@ -177,11 +199,11 @@ const server = createServer({ requestTimeout: 0, keepAliveTimeout: 60_000 }, asy
   );
   response.on("close", () => socket.destroy());
   message.pipe(onward);
-});
+}
 
-server.on("upgrade", async (message, client, head) => {
+async function upgrade(message: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
   const socket = await route(message);
-  if (typeof socket === "number") return client.end(`HTTP/1.1 ${socket} \r\nconnection: close\r\n\r\n`);
+  if (typeof socket === "number") return void client.end(`HTTP/1.1 ${socket} \r\nconnection: close\r\n\r\n`);
   const headers = Object.entries(forwarded(message)).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.write(`${message.method} ${message.url} HTTP/1.1\r\n${headers.join("")}\r\n`);
   socket.write(head);
@@ -189,7 +211,18 @@ server.on("upgrade", async (message, client, head) => {
     from.on("error", () => to.destroy()).on("close", () => to.destroy());
     from.pipe(to);
   }
-});
+}
 
-server.listen(8080);
+const options = { requestTimeout: 0, keepAliveTimeout: 60_000 };
+const SNICallback = (host: string, done: (error: Error | null, certificate?: SecureContext) => void) => {
+  try {
+    done(null, findCertificate(host));
+  } catch (error) {
+    done(error as Error);
+  }
+};
+createServer(options, serve).on("upgrade", upgrade).listen(8080);
+createTlsServer({ ...options, SNICallback }, serve)
+  .on("upgrade", upgrade)
+  .listen(8443);
 process.on("SIGTERM", () => process.exit(0));

@@ -1,4 +1,4 @@
-import http from "node:http";
+import https from "node:https";
 import { text } from "node:stream/consumers";
 import type { V1Deployment, V1Pod, V1Secret } from "@kubernetes/client-node";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
@@ -6,20 +6,29 @@ import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
 import * as kinds from "../../services/deployer/kube/kinds.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { chartFolder, helm } from "../contracts/chart/render.ts";
+import { readRun } from "../support/cluster-run.ts";
+import { connectApp } from "../support/oauth/application.ts";
+import { findHydra, type HydraServer, startHydra } from "../support/servers/hydra-server.ts";
 import { openPlatform, type Platform } from "../support/world.ts";
 
 const { namespace } = inject("platform")!;
+const program = await findHydra();
 let world: Platform;
 let kube: Kube;
 let release: string;
+let hydra: HydraServer | undefined;
 
 beforeAll(async () => {
   world = await openPlatform();
   kube = connectKube();
   [{ name: release }] = JSON.parse(await helm("list", "-n", namespace, "-o", "json"));
+  if (program) hydra = await startHydra(program, { origin: world.origin, host: (await readRun()).host });
 });
 
-afterAll(() => world?.stop());
+afterAll(async () => {
+  await world?.stop();
+  await hydra?.stop();
+});
 
 const deployments = async () =>
   (await kube.list<V1Deployment>(kinds.Deployment, { namespace, labels: "app.kubernetes.io/component" }))
@@ -47,14 +56,14 @@ describe("an upgrade", () => {
     expect([await secrets(), await generations()]).toEqual(before);
   }, 300_000);
 
-  test("that rolls every process fails no request, reads and writes alike", async () => {
+  test("that rolls every process, and hands OAuth to a Hydra, fails no request, reads and writes alike", async () => {
     const { P } = await world.environment();
     const asked = ask(world, `${P}/variables`);
     await eventually("requests flow", async () => asked.answers.length > 20);
     const before = new Set(
       (await pods("app.kubernetes.io/component=gateway")).map((pod) => pod.metadata!.uid),
     );
-    await upgrade("--set-string", `defaults.podAnnotations.rolled=at-${Date.now()}`);
+    await upgrade("--set-string", `defaults.podAnnotations.rolled=at-${Date.now()}`, ...providedBy(hydra));
     await eventually("the old pods are gone", async () =>
       (await pods("app.kubernetes.io/component=gateway")).every((pod) => !before.has(pod.metadata!.uid)),
     );
@@ -62,20 +71,44 @@ describe("an upgrade", () => {
     expect(asked.answers.filter((answer) => !/^20[01]$/.test(answer))).toEqual([]);
     expect(asked.answers.length).toBeGreaterThan(100);
   }, 600_000);
+
+  test.skipIf(!program)("to a Hydra lets it give and end the access of applications", async () => {
+    const app = await connectApp(world, { accountId: world.accountId, role: "reader" });
+    // Berth's own are signed, and begin otherwise.
+    expect(app.accessToken).toMatch(/^ory_at_/);
+    const read = async (token: string) => (await world.call("GET", world.A, undefined, { token })).status;
+    expect(await read(app.accessToken)).toBe(200);
+    const { accessToken } = await app.refresh();
+    expect(await read(accessToken)).toBe(200);
+    await world.must("DELETE", `/me/mcp-grants/${app.clientId}`);
+    await eventually("the token is refused", async () => (await read(accessToken)) === 401);
+    expect(await app.refused()).toBe("400 invalid_grant");
+  });
 });
+
+/** The values that make an Ory Hydra the provider. */
+function providedBy(server: HydraServer | undefined): string[] {
+  if (!server) return [];
+  const values = {
+    provider: "hydra",
+    "hydra.adminUrl": server.adminUrl,
+    "hydra.publicUrl": server.publicUrl,
+  };
+  return Object.entries(values).flatMap(([name, value]) => ["--set-string", `oauth.${name}=${value}`]);
+}
 
 const pods = async (labels: string) => (await kube.list<V1Pod>(kinds.Pod, { namespace, labels })).items;
 
 /** Writes and reads repeatedly on keep-alive connections until `stop`; `answers` has the statuses. */
 function ask({ baseUrl, ownerToken }: Platform, path: string) {
-  const agent = new http.Agent({ keepAlive: true, maxSockets: 4 });
+  const agent = new https.Agent({ keepAlive: true, maxSockets: 4 });
   const answers: string[] = [];
   let stopped = false;
   const send = (method: string, body?: string) =>
     new Promise<string>((resolve) => {
       const failed = (error: Error) => resolve(`${method} ${error.message}`);
       const headers = { authorization: `Bearer ${ownerToken}`, "content-type": "application/json" };
-      http
+      https
         .request(baseUrl + path, { method, agent, headers }, (response) =>
           text(response).then((body) => resolve(body && String(response.statusCode)), failed),
         )

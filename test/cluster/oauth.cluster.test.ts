@@ -1,12 +1,19 @@
-import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { createHash, X509Certificate } from "node:crypto";
+import { auth, withOAuth } from "@modelcontextprotocol/client";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { connectKube } from "../../services/deployer/kube/client.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
+import { listeningProgram } from "../stories/pages/application.ts";
+import { allow, toConsent } from "../stories/pages/chromium.ts";
+import { chromiumProgram, complaintsOf, openBrowser } from "../support/browser.ts";
 import { connectApp } from "../support/oauth/application.ts";
+import { clientStore } from "../support/oauth/mcp-client.ts";
 import { openPlatform, type Platform } from "../support/world.ts";
 import { connectKubectl } from "./kubectl.ts";
 import { findPrefix } from "./prefix.ts";
 
-const { namespace } = inject("platform")!;
+const { namespace, appsHost, certificate } = inject("platform")!;
 let world: Platform;
 
 beforeAll(async () => {
@@ -26,6 +33,7 @@ const reads = (token: string) =>
 
 test("behind the ingress, a client finds its way from a 401 to the provider, and users theirs to the pages", async () => {
   const { origin, baseUrl } = world;
+  expect(origin).toMatch("https://");
   const refused = await world.call("GET", "/accounts", undefined, { token: "" });
   const [, metadata] =
     /resource_metadata="([^"]+)"/.exec(refused.headers.get("www-authenticate") ?? "") ?? [];
@@ -45,6 +53,8 @@ test("behind the ingress, a client finds its way from a 401 to the provider, and
   });
   const page = await fetch(`${origin}/signin`);
   expect(page.headers.get("content-type")).toMatch("text/html");
+  // It is for what ends TLS.
+  expect(page.headers.get("strict-transport-security")).toBeNull();
   const [, style] = /<link rel="stylesheet" href="([^"]+)"/.exec(await page.text())!;
   expect((await fetch(origin + style)).headers.get("content-type")).toMatch("text/css");
   expect((await fetch(`${origin}/connected-applications`)).url).toMatch(`${origin}/signin`);
@@ -70,4 +80,59 @@ test("access outlives the pods of identity that gave it", async () => {
   const { accessToken } = await app.refresh();
   expect(new Set(await reads(accessToken))).toEqual(new Set([200]));
   await world.must("DELETE", grantsOf(app.clientId));
+});
+
+if (!chromiumProgram) console.log("Skipped: OAuth by https in a browser. No Chromium on the PATH.");
+
+describe.skipIf(!chromiumProgram)("in a browser, by https", () => {
+  let browser: Browser;
+  let program: Awaited<ReturnType<typeof listeningProgram>>;
+  beforeAll(async () => {
+    const spki = new X509Certificate(certificate).publicKey.export({ type: "spki", format: "der" });
+    const known = createHash("sha256").update(spki).digest("base64");
+    const trust = `--ignore-certificate-errors-spki-list=${known}`;
+    const { hostname } = new URL(world.origin);
+    const resolve = `--host-resolver-rules=MAP ${hostname} ${appsHost}`;
+    [browser, program] = await Promise.all([openBrowser(trust, resolve), listeningProgram()]);
+  });
+  afterAll(async () => {
+    await browser?.close();
+    program?.stop();
+  });
+
+  test("an MCP client is let in on the pages, and refused once its user has ended that there", async () => {
+    const { origin, baseUrl } = world;
+    const user = await world.member("editor");
+    const kept = { ...clientStore("Notes for Berth"), redirectUrl: program.redirectUri };
+    const api = withOAuth(kept, baseUrl)(fetch);
+    await expect(api(`${baseUrl}/accounts`)).rejects.toThrow(/redirect/i);
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    const complaints = complaintsOf(page, origin);
+    await toConsent(page, { authorizeUrl: () => kept.opened()!.href }, user);
+    const cookies = await context.cookies();
+    expect(cookies.map(({ name }) => name)).toContain("__Host-berth_session");
+    expect(cookies.filter(({ secure, httpOnly }) => !(secure && httpOnly))).toEqual([]);
+    await allow(page);
+    await page.waitForURL((url) => url.href.startsWith(program.redirectUri));
+    const { code, iss, state } = Object.fromEntries(new URL(page.url()).searchParams);
+    expect({ iss, state }).toEqual({ iss: origin, state: kept.state() });
+    await auth(kept, { serverUrl: baseUrl, authorizationCode: code, iss });
+    expect(await (await api(baseUrl + world.A)).json()).toMatchObject({
+      id: world.accountId,
+      myRole: "reader",
+    });
+
+    await page.goto(`${origin}/connected-applications`);
+    await page.getByText("Revoke…").click();
+    await page.getByRole("button", { name: "Revoke access of Notes for Berth" }).click();
+    await page.getByText("Its access has ended.").waitFor();
+    expect(complaints.filter((one) => !one.startsWith(new URL(program.redirectUri).origin))).toEqual([]);
+    const { access_token: token } = kept.tokens()!;
+    await eventually("every read is refused", async () =>
+      (await reads(token)).every((status) => status === 401),
+    );
+    // It asks its user again, as its refresh token has ended too.
+    await expect(api(`${baseUrl}/accounts`)).rejects.toThrow(/redirect/i);
+  });
 });

@@ -16,8 +16,8 @@ export const chromiumProgram = (process.env.PATH ?? "")
     }
   });
 
-export const openBrowser = (): Promise<Browser> =>
-  chromium.launch({ executablePath: chromiumProgram!, args: ["--no-sandbox"], timeout: 120_000 });
+export const openBrowser = (...args: string[]): Promise<Browser> =>
+  chromium.launch({ executablePath: chromiumProgram!, args: ["--no-sandbox", ...args], timeout: 120_000 });
 
 /** Returns what a page complains about, and what it asks of other hosts, as that happens. */
 export function complaintsOf(page: Page, origin: string): string[] {

@@ -145,6 +145,8 @@ declare module "vitest" {
       appsHost: string;
       /** Where the platform's pods run. */
       namespace: string;
+      /** The certificate that it shows, signed by itself. */
+      certificate: string;
     };
     /** Images by the names that nodes pull; `nodeToBuildFrom` and `python` are for Dockerfiles built there. */
     clusterImages: {

@@ -4,7 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { connectKube } from "../../../services/deployer/kube/client.ts";
 import { install } from "../../cluster/setup/install.ts";
-import { resolveTo } from "../../cluster/setup/resolve-names.ts";
+import { reach } from "../../cluster/setup/reach.ts";
 import { readRun } from "../../support/cluster-run.ts";
 import { openDoor } from "../../support/door.ts";
 import { judge, print, type Row } from "../row.ts";
@@ -29,7 +29,7 @@ const call: Kubectl = (args, input = "") =>
 const { platform, uninstall } = await install(settings, `bench-${randomUUID().slice(0, 8)}`);
 const rows: Row[] = [];
 try {
-  resolveTo(platform.appsHost);
+  reach(platform);
   const door = await openDoor(platform.origin, platform.ownerToken);
   const wanted = benches.filter(
     ({ names }) => !values.only || names.some((name) => name.includes(values.only!)),

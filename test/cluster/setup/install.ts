@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import type { ProvidedContext } from "vitest";
 import type { RunSettings } from "../../../deploy/cluster/run/run-settings.ts";
 import { makeToken } from "../../../services/kit/bearer-token.ts";
+import { selfSignedCertificate } from "../../support/servers/certificate.ts";
 import { testDomain } from "./domain.ts";
 
 export type Installed = {
@@ -26,6 +27,7 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
   const kubectl = (...args: string[]) => call(run.kubectl, args);
   const ownerToken = makeToken("pat");
   const release = namespace; // Cluster-wide objects are named after it.
+  const { key, cert } = selfSignedCertificate(`*.${testDomain}`);
   const dir = await mkdtemp(join(tmpdir(), "berth-install-"));
   const uninstall = async () => {
     await call(run.helm, [
@@ -40,12 +42,18 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
     await kubectl("delete", "namespace", namespace, "--ignore-not-found", "--timeout=120s");
   };
   try {
-    const owner = join(dir, "owner.json");
+    const secrets = join(dir, "secrets.json");
     const values = join(dir, "values.json");
-    await writeFile(owner, JSON.stringify(ownerSecret(namespace, ownerToken)), { mode: 0o600 });
+    const items = [
+      ownerSecret(namespace, ownerToken),
+      // The chart looks for the certificate of each of its hosts in a Secret of its own.
+      ...["tls", "tls-object-store"].map((name) => tlsSecret(namespace, name, key, cert)),
+    ];
+    const list = { apiVersion: "v1", kind: "List", items };
+    await writeFile(secrets, JSON.stringify(list), { mode: 0o600 });
     await writeFile(values, JSON.stringify(await valuesFor(run, namespace)));
     await kubectl("create", "namespace", namespace);
-    await kubectl("apply", "-f", owner);
+    await kubectl("apply", "-f", secrets);
     await call(run.helm, [
       "install",
       release,
@@ -64,12 +72,14 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
   } finally {
     await rm(dir, { recursive: true, force: true });
   }
-  const origin = `http://${namespace}.${testDomain}`;
+  const origin = originOf(namespace);
   return {
-    platform: { origin, ownerToken, appsHost: run.ingress.address, namespace },
+    platform: { origin, ownerToken, appsHost: run.ingress.address, namespace, certificate: cert },
     uninstall,
   };
 }
+
+const originOf = (host: string) => `https://${host}.${testDomain}`;
 
 /** Returns why pods are not ready: their states, warnings, and the last lines of each. */
 async function explain(kubectl: (...args: string[]) => Promise<string>, namespace: string): Promise<string> {
@@ -95,6 +105,16 @@ function ownerSecret(namespace: string, token: string) {
   };
 }
 
+function tlsSecret(namespace: string, name: string, key: string, cert: string) {
+  return {
+    apiVersion: "v1",
+    kind: "Secret",
+    type: "kubernetes.io/tls",
+    metadata: { name, namespace },
+    stringData: { "tls.key": key, "tls.crt": cert },
+  };
+}
+
 /** Returns values for this cluster and a small machine; everything else is the chart's default. */
 async function valuesFor(run: RunSettings, namespace: string) {
   const image = (name: keyof RunSettings["images"], registry = run.registry.pull) => {
@@ -110,14 +130,14 @@ async function valuesFor(run: RunSettings, namespace: string) {
   const [slim, python] = [whole("node-slim", run.registry.push), whole("python", run.registry.push)];
   return {
     image: image("platform"),
-    publicUrl: `http://${namespace}.${testDomain}`,
-    ingress: { className },
+    publicUrl: originOf(namespace),
+    ingress: { className, tlsSecret: "tls" },
     owner: { email: "owner@example.com", existingSecret: "owner" },
     rateLimits: { enabled: false },
     defaults: { resources: small },
     database: server("postgres"),
     nats: server("nats"),
-    objectStore: { ...server("versitygw"), publicUrl: `http://${namespace}-objects.${testDomain}` },
+    objectStore: { ...server("versitygw"), publicUrl: originOf(`${namespace}-objects`) },
     // The registry that also holds the builds' base images: a build may use plain HTTP with only one registry.
     registry: {
       ...server("registry"),

@@ -1,5 +1,5 @@
 import { inject } from "vitest";
-import { resolveTo } from "./resolve-names.ts";
+import { reach } from "./reach.ts";
 
 const platform = inject("platform");
-if (platform) resolveTo(platform.appsHost);
+if (platform) reach(platform);

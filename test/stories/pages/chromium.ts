@@ -59,7 +59,7 @@ export async function signIn(page: Page, { email, password }: Credentials = OWNE
 /** Follows an application to the page of the consent, as a user who signs in for it. */
 export async function toConsent(
   page: Page,
-  app: Awaited<ReturnType<typeof application>>,
+  app: Pick<Awaited<ReturnType<typeof application>>, "authorizeUrl">,
   user: Credentials = OWNER,
 ): Promise<void> {
   await page.goto(app.authorizeUrl());

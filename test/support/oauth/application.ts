@@ -63,7 +63,7 @@ export async function connectApp(
     code_challenge: createHash("sha256").update(verifier).digest("base64url"),
     code_challenge_method: "S256",
     scope: "platform:read platform:write",
-    state: "s",
+    state: "a-state-of-its-own",
     resource,
   });
   const back = await consent(call, `${origin}/oauth2/auth?${query}`, how);

@@ -38,27 +38,22 @@ export async function findHydra(): Promise<string | undefined> {
 
 export type HydraServer = Awaited<ReturnType<typeof startHydra>>;
 
+type Options = { origin?: string; tokens?: "opaque" | "jwt"; host?: string };
+
 /**
  * Starts Hydra on a database of its own, configured as operators are told (docs/oauth.md#ory-hydra) for an installation
- * at `origin`. Without one it is reached directly: its public URL is the origin.
+ * at `origin`. Without one it is reached directly: its public URL is the origin. It listens at the address `host`.
  */
 export async function startHydra(
   program: string,
-  { origin, tokens = "opaque" }: { origin?: string; tokens?: "opaque" | "jwt" } = {},
+  { origin, tokens = "opaque", host = "127.0.0.1" }: Options = {},
 ) {
   const [publicPort, adminPort] = [await freePort(), await freePort()];
-  const publicUrl = `http://127.0.0.1:${publicPort}`;
+  const publicUrl = `http://${host}:${publicPort}`;
   const database = await testDatabase([]);
   const folder = await mkdtemp(join(tmpdir(), "berth-hydra-"));
   const file = join(folder, "hydra.yml");
-  const ports = {
-    public: { port: publicPort, host: "127.0.0.1" },
-    admin: { port: adminPort, host: "127.0.0.1" },
-  };
-  await writeFile(
-    file,
-    `${documentedSettings(origin ?? publicUrl, tokens)}\nserve: ${JSON.stringify(ports)}\n`,
-  );
+  await writeFile(file, documentedSettings(origin ?? publicUrl, tokens));
   const dsn = new URL(database.url(""));
   dsn.search = "sslmode=disable&max_conns=8";
   const env = {
@@ -66,6 +61,10 @@ export async function startHydra(
     DSN: dsn.href,
     SECRETS_SYSTEM: randomBytes(16).toString("hex"),
     SQA_OPT_OUT: "true",
+    SERVE_PUBLIC_HOST: host,
+    SERVE_PUBLIC_PORT: String(publicPort),
+    SERVE_ADMIN_HOST: host,
+    SERVE_ADMIN_PORT: String(adminPort),
   };
   let output = "";
   const run = (...args: string[]): ChildProcess => {
@@ -76,10 +75,11 @@ export async function startHydra(
   };
   const [code] = await once(run("migrate", "sql", "-e", "--yes"), "exit");
   if (code !== 0) throw new Error(`Hydra could not migrate its database:\n${output}`);
-  // --dev: the origin of tests is not https.
-  const server = run("serve", "all", "--dev", "-c", file);
+  // It takes an origin that is not https in development alone.
+  const https = origin?.startsWith("https:");
+  const server = run("serve", "all", ...(https ? [] : ["--dev"]), "-c", file);
   const ended = once(server, "exit");
-  const adminUrl = `http://127.0.0.1:${adminPort}`;
+  const adminUrl = `http://${host}:${adminPort}`;
   const stop = async () => {
     server.kill("SIGKILL");
     await ended;
