@@ -7,9 +7,18 @@ import { refusal } from "../support/door.ts";
 import { openPlatform, type Platform } from "../support/world.ts";
 
 let world: Platform;
+/** A service with two versions that were live: the node app, then the static one. */
+let S: string;
 
 beforeAll(async () => {
   world = await openPlatform();
+  const { E, S: service } = await world.environment();
+  S = service("web");
+  await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+  for (const app of ["node", "static"]) {
+    const { version } = await deployArchive(world, S, await archiveOf(app));
+    await settled(world, S, version);
+  }
 });
 
 afterAll(() => world.stop());
@@ -17,51 +26,7 @@ afterAll(() => world.stop());
 type Service = { status: string; url: string; liveVersion: number };
 type DryRun = { eligible: boolean; refusal?: { code: string }; diff: object; dangling: object[] };
 
-/** A service with two versions that were live: the node app, then the static one. */
-async function twoVersions() {
-  const { E, S: service } = await world.environment();
-  const S = service("web");
-  await world.must("POST", `${E}/services`, { name: "web", type: "web" });
-  for (const app of ["node", "static"]) {
-    const { version } = await deployArchive(world, S, await archiveOf(app));
-    await settled(world, S, version);
-  }
-  const { url } = await world.must<Service>("GET", S);
-  return { E, S, url };
-}
-
-test("a user tries a rollback out, rolls back, and opens the version of before with the variables of now", async () => {
-  const { S, url } = await twoVersions();
-  expect((await open(url)).body).toContain("<");
-  await world.must("POST", `${S}/variables`, { name: "GREETING", value: "not there at first" });
-
-  const tried = await world.call<DryRun>("POST", `${S}/rollback`, { version: 1, dryRun: true });
-  expect(tried.status).toBe(200);
-  expect(tried.body).toMatchObject({ eligible: true, diff: { image: { changed: true } }, dangling: [] });
-  expect(tried.body).not.toHaveProperty("refusal");
-  expect(JSON.stringify(tried.body)).not.toContain("not there at first");
-  const untouched = await world.must<{ data: Deployment[] }>("GET", `${S}/deployments`);
-  expect(untouched.data.map((one) => one.version)).toEqual([2, 1]);
-
-  const headers = { "idempotency-key": randomBytes(8).toString("hex") };
-  const accepted = await world.call<Deployment>("POST", `${S}/rollback`, { version: 1 }, { headers });
-  expect([accepted.status, accepted.body.version, accepted.body.status]).toEqual([202, 3, "queued"]);
-  const again = await world.call<Deployment>("POST", `${S}/rollback`, { version: 1 }, { headers });
-  expect([again.status, again.body.version]).toEqual([202, 3]);
-  expect(await settled(world, S, 3)).toMatchObject({ status: "applied", errors: [] });
-  expect((await open(url)).body).toContain("not there at first");
-  expect(await world.must("GET", S)).toMatchObject({ status: "running", liveVersion: 3 });
-
-  const audited = await eventually("it is audited", async () => {
-    type Audit = { data: { metadata: Record<string, string> }[] };
-    const { data } = await world.must<Audit>("GET", `${world.A}/audit-events?action=deployment.create`);
-    return data.find((entry) => entry.metadata.restoredVersion === "1");
-  });
-  expect(audited.metadata).toMatchObject({ service: "web", version: "3" });
-});
-
 test("what cannot be rolled back is refused by code, and a dry run tells the same with 200", async () => {
-  const { S } = await twoVersions();
   const rollback = async (body: object, token?: string) =>
     refusal(await world.call("POST", `${S}/rollback`, body, { token }));
   expect(await rollback({ version: 2 })).toBe("409 version_is_current");
@@ -86,6 +51,39 @@ test("what cannot be rolled back is refused by code, and a dry run tells the sam
   const archiveRef = "arc_not-of-this-service";
   const archive = await world.call<DryRun>("POST", `${S}/deploy-from-archive`, { archiveRef, dryRun: true });
   expect([archive.status, archive.body.eligible]).toEqual([200, false]);
+});
+
+test("a user tries a rollback out, rolls back, and opens the version of before with the variables of now", async () => {
+  const { url } = await world.must<Service>("GET", S);
+  const versions = async () =>
+    (await world.must<{ data: Deployment[] }>("GET", `${S}/deployments`)).data.map((one) => one.version);
+  const before = await versions();
+  const next = before[0]! + 1;
+  expect((await open(url)).body).toContain("<");
+  await world.must("POST", `${S}/variables`, { name: "GREETING", value: "not there at first" });
+
+  const tried = await world.call<DryRun>("POST", `${S}/rollback`, { version: 1, dryRun: true });
+  expect(tried.status).toBe(200);
+  expect(tried.body).toMatchObject({ eligible: true, diff: { image: { changed: true } }, dangling: [] });
+  expect(tried.body).not.toHaveProperty("refusal");
+  expect(JSON.stringify(tried.body)).not.toContain("not there at first");
+  expect(await versions()).toEqual(before);
+
+  const headers = { "idempotency-key": randomBytes(8).toString("hex") };
+  const accepted = await world.call<Deployment>("POST", `${S}/rollback`, { version: 1 }, { headers });
+  expect([accepted.status, accepted.body.version, accepted.body.status]).toEqual([202, next, "queued"]);
+  const again = await world.call<Deployment>("POST", `${S}/rollback`, { version: 1 }, { headers });
+  expect([again.status, again.body.version]).toEqual([202, next]);
+  expect(await settled(world, S, next)).toMatchObject({ status: "applied", errors: [] });
+  expect((await open(url)).body).toContain("not there at first");
+  expect(await world.must("GET", S)).toMatchObject({ status: "running", liveVersion: next });
+
+  const audited = await eventually("it is audited", async () => {
+    type Audit = { data: { metadata: Record<string, string> }[] };
+    const { data } = await world.must<Audit>("GET", `${world.A}/audit-events?action=deployment.create`);
+    return data.find((entry) => entry.metadata.restoredVersion === "1");
+  });
+  expect(audited.metadata).toMatchObject({ service: "web", version: String(next) });
 });
 
 test("an account just created stages a service, uploads for it, and applies: all at once", async () => {

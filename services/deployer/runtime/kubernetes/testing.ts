@@ -49,7 +49,8 @@ export async function openCluster(name: string): Promise<Cluster> {
       domain: `${prefix}.test`,
       scheme: "http",
       drainSeconds: 3,
-      graceSeconds: 3,
+      // What the tests run has nothing to finish once it is asked to end.
+      graceSeconds: 1,
       rolloutDeadlineMs: 300_000,
       reserved: { cpu: 0.02, memory: 0.25 },
     },
