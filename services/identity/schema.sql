@@ -85,8 +85,9 @@ table mails
   created_at timestamp with time zone not null default now()
   due_at timestamp with time zone not null default now()
   tries integer not null default 0
+  queue text not null default ''::text
   constraint mails_pkey PRIMARY KEY (id)
-  CREATE INDEX mails_due ON mails USING btree (due_at)
+  CREATE INDEX mails_due ON mails USING btree (queue, due_at)
 table memberships
   id text not null
   account_id text not null

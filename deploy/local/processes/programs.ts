@@ -65,6 +65,12 @@ export const programs: Program[] = [
     }),
   },
   {
+    name: "notifications",
+    folder: "services/notifications",
+    kind: "service",
+    env: ({ origin }) => ({ PUBLIC_ORIGIN: origin, API_PREFIX, ...mailEnvironment() }),
+  },
+  {
     name: "gateway",
     folder: "gateway",
     kind: "gateway",
@@ -96,7 +102,7 @@ export function environmentOf(program: Program, context: PlatformContext): Recor
   };
 }
 
-/** From the launcher's own environment, for identity, which sends mail. */
+/** From the launcher's own environment, for services that send mail. */
 function mailEnvironment(): Record<string, string> {
   const { SMTP_URL = "", MAIL_FROM = "" } = process.env;
   return { SMTP_URL, MAIL_FROM };

@@ -11,7 +11,7 @@ Every process of the platform. A new service is one more entry:
 {{- if not $v.oauth }}{{ fail "\n\nThese are the values of an older version, without oauth: upgrade with your values file, or with --reset-then-reuse-values instead of --reuse-values.\n" }}{{ end -}}
 {{- $hydra := eq $v.oauth.provider "hydra" -}}
 - name: gateway
-  calls: [identity, variables, deployer]
+  calls: [identity, variables, deployer, notifications]
   uses: [database, nats{{ if $hydra }}, hydraPublic{{ end }}]
   config:
     API_PREFIX: /v1
@@ -78,6 +78,23 @@ Every process of the platform. A new service is one more entry:
   {{- if include "berth.registryLoginSecret" . }}
   files:
     - {of: registryLogin, key: .dockerconfigjson, path: /etc/berth/registry/config.json}
+  {{- end }}
+- name: notifications
+  calls: [identity, deployer]
+  uses:
+    - database
+    - nats
+    {{- if $v.smtp.existingSecret }}
+    - smtp
+    {{- end }}
+  config:
+    API_PREFIX: /v1
+    {{- with $v.smtp.from }}
+    MAIL_FROM: {{ . | quote }}
+    {{- end }}
+  {{- if $v.smtp.existingSecret }}
+  secrets:
+    SMTP_URL: {of: smtp, key: url}
   {{- end }}
 {{- end -}}
 

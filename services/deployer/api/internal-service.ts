@@ -6,11 +6,12 @@ import { addonKeys } from "../addons/keys.ts";
 import type { AddonServers } from "../addons/port.ts";
 import { isDeployable } from "../catalog/service-config.ts";
 import * as sql from "../catalog/sql.ts";
+import { findDeployment } from "../deployments/sql.ts";
 import type { Secrets } from "../secrets.ts";
 
 export type InternalDeps = { pool: Pool; secrets: Secrets; addonServers: AddonServers };
 
-/** Scopes and addon keys, for the variables service. */
+/** Scopes and addon keys, for the variables service; names, for notifications. */
 export function internalService(deps: InternalDeps): ServiceImpl<typeof InternalService> {
   const { pool, secrets, addonServers } = deps;
   return {
@@ -28,6 +29,17 @@ export function internalService(deps: InternalDeps): ServiceImpl<typeof Internal
 
     async listScopeServices({ projectId, environmentId }) {
       return { services: await sql.listScopeServices(pool, projectId, environmentId) };
+    },
+
+    async describeService({ serviceId, version }) {
+      const service = await sql.describeService(pool, serviceId);
+      if (!service) throw notFound("service");
+      if (version === undefined) return service;
+      const deployment = await findDeployment(pool, serviceId, version);
+      if (!deployment) throw notFound("version");
+      const { message, code, stage } = deployment.errors.at(-1) ?? {};
+      const description = { version, errorMessage: message, errorCode: code, errorStage: stage };
+      return { ...service, deployment: description };
     },
 
     async getAddonKeys({ serviceId }) {

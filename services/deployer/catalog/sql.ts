@@ -142,6 +142,29 @@ export function findScopeByService(db: Db, serviceId: string) {
   );
 }
 
+type ServiceDescriptionRow = {
+  accountId: string;
+  projectId: string;
+  projectName: string;
+  environmentId: string;
+  environmentName: string;
+  serviceName: string;
+  url?: string;
+};
+
+/** Returns the names around a service that is not being deleted. */
+export function describeService(db: Db, serviceId: string) {
+  return one<ServiceDescriptionRow>(
+    db,
+    "service_describe",
+    `select s.account_id as "accountId", p.id as "projectId", p.name as "projectName", e.id as "environmentId",
+       e.name as "environmentName", s.name as "serviceName", s.url
+     from services s join environments e on e.id = s.environment_id join projects p on p.id = e.project_id
+     where s.id = $1 and s.deleting_at is null`,
+    [serviceId],
+  );
+}
+
 /** Returns the web and worker services of a project, or of one of its environments, newest first. */
 export function listScopeServices(db: Db, projectId: string, environmentId: string | undefined) {
   return many<{ id: string; name: string; environmentId: string }>(

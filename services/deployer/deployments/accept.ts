@@ -54,7 +54,8 @@ export async function accept(
         ...input,
         ...(!("artifact" in input) && { buildId: newId("bld") }),
       });
-  const event = { accountId, serviceId, deploymentId: deployment.id, version };
+  const rollbackOf = restored?.version;
+  const event = { accountId, serviceId, deploymentId: deployment.id, version, rollbackOf };
   await emit(tx, DeploymentQueuedSchema, accountId, event);
   const metadata = {
     service: service.name,

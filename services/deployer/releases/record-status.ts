@@ -1,5 +1,7 @@
+import { timestampNow } from "@bufbuild/protobuf/wkt";
 import {
   ReleaseHealthySchema,
+  ReleaseRecoveredSchema,
   ReleaseUnhealthySchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { emit } from "../../kit/events/outbox.ts";
@@ -26,14 +28,21 @@ export async function recordReleaseStatus(
     if (!before) return;
     await recordUsage(tx, serviceId, status.usage);
     const { accountId } = before;
+    const at = timestampNow();
     if (healthySince && (await markHealthy(tx, serviceId, version, healthySince)) > 0) {
       await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version });
       await expireArtifacts(tx, serviceId);
     }
-    if (state !== "degraded" && state !== "crashed") return;
+    if (state === "running" && isUnhealthy(before.state))
+      await emit(tx, ReleaseRecoveredSchema, accountId, { accountId, serviceId, version, at });
+    if (!isUnhealthy(state)) return;
     if (reason && reason !== "replica_ended")
       await addWarning(tx, serviceId, version, newNotice("rollout", code, status.message ?? code));
     if (before.state !== state || before.reason !== (reason ?? null))
-      await emit(tx, ReleaseUnhealthySchema, accountId, { accountId, serviceId, version, code });
+      await emit(tx, ReleaseUnhealthySchema, accountId, { accountId, serviceId, version, code, at });
   });
+}
+
+function isUnhealthy(state: string | null | undefined): boolean {
+  return state === "degraded" || state === "crashed";
 }

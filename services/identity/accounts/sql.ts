@@ -110,6 +110,39 @@ export function listMembers(db: Db, accountId: string, page: { before: string | 
   );
 }
 
+/** A user who can be told of something. */
+export type RecipientRow = {
+  userId: string;
+  email: string;
+  displayName: string;
+  role: string;
+  emailVerified: boolean;
+};
+
+const RECIPIENT = `u.id as "userId", u.email, u.display_name as "displayName",
+  u.email_verified_at is not null as "emailVerified"`;
+
+/** Lists the members of an account who can sign in. */
+export function listMemberRecipients(db: Db, accountId: string) {
+  return many<RecipientRow>(
+    db,
+    "recipients_of_account",
+    `select ${RECIPIENT}, m.role from memberships m join users u on u.id = m.user_id
+     where m.account_id = $1 and u.disabled_at is null order by u.id`,
+    [accountId],
+  );
+}
+
+/** Lists those of these users who can sign in. */
+export function listUserRecipients(db: Db, userIds: string[]) {
+  return many<RecipientRow>(
+    db,
+    "recipients_by_id",
+    `select ${RECIPIENT}, '' as role from users u where u.id = any($1) and u.disabled_at is null order by u.id`,
+    [userIds],
+  );
+}
+
 /** Returns how many users other than this one own the account and can sign in. */
 export async function countOtherOwners(db: Db, accountId: string, userId: string): Promise<number> {
   const row = await one<{ n: number }>(

@@ -4,6 +4,7 @@ import type { InternalService } from "../../../proto/gen/berth/identity/v1/inter
 import type { Pool } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/errors.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
+import { findAccount, listMemberRecipients, listUserRecipients } from "../accounts/sql.ts";
 import { registrations } from "../oauth/metrics.ts";
 import type { IdentityProvider } from "../oauth/port.ts";
 import type { clientRegistration } from "../oauth/registration/register.ts";
@@ -11,7 +12,7 @@ import { findLiveGrant, noteUse } from "../oauth/sql.ts";
 import { SESSION_IDLE_SECONDS } from "./authenticate.ts";
 import { findCallerByToken } from "./sql.ts";
 
-/** RPCs that gateways call. */
+/** RPCs that gateways and notifications call. */
 export function internalService(deps: {
   pool: Pool;
   now: () => number;
@@ -44,6 +45,15 @@ export function internalService(deps: {
         expiresAt: timestampFromDate(said.expiresAt),
         kind: "machine",
       };
+    },
+
+    async listRecipients({ accountId, userIds }) {
+      if (accountId === undefined) return { users: await listUserRecipients(pool, userIds) };
+      const [account, users] = await Promise.all([
+        findAccount(pool, accountId),
+        listMemberRecipients(pool, accountId),
+      ]);
+      return { accountHandle: account?.handle ?? "", users };
     },
 
     async registerClient({ metadata, ip }, ctx) {

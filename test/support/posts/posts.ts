@@ -154,6 +154,16 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
     return { path: `${S}/rollback`, body: { version }, ...(await deploying(door, S)) };
   },
 
+  async MarkRead(door) {
+    const { id } = await notified(door);
+    return { path: `/notifications/${id}/read`, body: {}, named: JSON.stringify };
+  },
+
+  async MarkAllRead(door) {
+    await notified(door);
+    return { path: "/notifications/read-all", body: {}, named: JSON.stringify };
+  },
+
   async RestartService(door) {
     const S = await liveService(door, unique("restart"), 1);
     return { path: `${S}/restart`, body: {}, named: byId, audited: created("service.restart") };
@@ -202,3 +212,16 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
 
 /** Returns the route of a request by its name in `posts`. */
 export const routeOf = (name: string) => keyedRoutes.find((route) => route.rpc.name === name.split(",")[0])!;
+
+/** Returns an unread notification of the owner's: a token that was made is told. */
+async function notified(door: Door): Promise<Made> {
+  const name = unique("told");
+  await door.must("POST", "/me/tokens", { name });
+  return eventually("the new token is told", async () => {
+    const { data } = await door.must<{ data: (Made & { title: string })[] }>(
+      "GET",
+      "/notifications?unread=true",
+    );
+    return data.find(({ title }) => title.includes(name));
+  });
+}

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/deployer/v1/events.proto.
  */
 export const file_berth_deployer_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch5iZXJ0aC9kZXBsb3llci92MS9ldmVudHMucHJvdG8SEWJlcnRoLmRlcGxveWVyLnYxIjgKDlByb2plY3RDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCSI4Cg5Qcm9qZWN0RGVsZXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkiVAoSRW52aXJvbm1lbnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCSJUChJFbnZpcm9ubWVudERlbGV0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJIoABCg5TZXJ2aWNlQ3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIMCgRuYW1lGAUgASgJEgwKBHR5cGUYBiABKAkiZAoOU2VydmljZURlbGV0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkiTgoSQWRkb25LZXlzUHVibGlzaGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIQCghyZXZpc2lvbhgDIAEoAyJiChBEZXBsb3ltZW50UXVldWVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiZAoSRGVwbG95bWVudEJ1aWxkaW5nEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYQoPRGVwbG95bWVudEJ1aWx0EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYwoRRGVwbG95bWVudEFwcGxpZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoBSJ/ChBEZXBsb3ltZW50RmFpbGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUSDQoFc3RhZ2UYBSABKAkSDAoEY29kZRgGIAEoCSJmChREZXBsb3ltZW50U3VwZXJzZWRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAkSFQoNZGVwbG95bWVudF9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgFIkkKDlJlbGVhc2VIZWFsdGh5EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFIlkKEFJlbGVhc2VVbmhlYWx0aHkSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEg8KB3ZlcnNpb24YAyABKAUSDAoEY29kZRgEIAEoCSLiAQoMVXNhZ2VTdGFydGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEhQKDHNlcnZpY2VfdHlwZRgFIAEoCRIMCgRzaXplGAYgASgJEhAKCHJlcGxpY2FzGAcgASgFEhMKC2ludGVydmFsX2lkGAggASgJEgsKA3NlcRgJIAEoBRImCgJhdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi4gEKDFVzYWdlUmVzaXplZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIUCgxzZXJ2aWNlX3R5cGUYBSABKAkSDAoEc2l6ZRgGIAEoCRIQCghyZXBsaWNhcxgHIAEoBRITCgtpbnRlcnZhbF9pZBgIIAEoCRILCgNzZXEYCSABKAUSJgoCYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIuIBCgxVc2FnZVN0b3BwZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkSFAoMc2VydmljZV90eXBlGAUgASgJEgwKBHNpemUYBiABKAkSEAoIcmVwbGljYXMYByABKAUSEwoLaW50ZXJ2YWxfaWQYCCABKAkSCwoDc2VxGAkgASgFEiYKAmF0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLkAQoOVXNhZ2VIZWFydGJlYXQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkSFAoMc2VydmljZV90eXBlGAUgASgJEgwKBHNpemUYBiABKAkSEAoIcmVwbGljYXMYByABKAUSEwoLaW50ZXJ2YWxfaWQYCCABKAkSCwoDc2VxGAkgASgFEiYKAmF0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIoChJBY2NvdW50UHJvdmlzaW9uZWQSEgoKYWNjb3VudF9pZBgBIAEoCWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("Ch5iZXJ0aC9kZXBsb3llci92MS9ldmVudHMucHJvdG8SEWJlcnRoLmRlcGxveWVyLnYxIjgKDlByb2plY3RDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCSI4Cg5Qcm9qZWN0RGVsZXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkiVAoSRW52aXJvbm1lbnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCSJUChJFbnZpcm9ubWVudERlbGV0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJIoABCg5TZXJ2aWNlQ3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIMCgRuYW1lGAUgASgJEgwKBHR5cGUYBiABKAkiZAoOU2VydmljZURlbGV0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkiTgoSQWRkb25LZXlzUHVibGlzaGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIQCghyZXZpc2lvbhgDIAEoAyJ3ChBEZXBsb3ltZW50UXVldWVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUSEwoLcm9sbGJhY2tfb2YYBSABKAUiZAoSRGVwbG95bWVudEJ1aWxkaW5nEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYQoPRGVwbG95bWVudEJ1aWx0EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYwoRRGVwbG95bWVudEFwcGxpZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoBSJ/ChBEZXBsb3ltZW50RmFpbGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUSDQoFc3RhZ2UYBSABKAkSDAoEY29kZRgGIAEoCSJmChREZXBsb3ltZW50U3VwZXJzZWRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAkSFQoNZGVwbG95bWVudF9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgFIkkKDlJlbGVhc2VIZWFsdGh5EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFIoEBChBSZWxlYXNlVW5oZWFsdGh5EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEgwKBGNvZGUYBCABKAkSJgoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInMKEFJlbGVhc2VSZWNvdmVyZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEg8KB3ZlcnNpb24YAyABKAUSJgoCYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIuIBCgxVc2FnZVN0YXJ0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkSFAoMc2VydmljZV90eXBlGAUgASgJEgwKBHNpemUYBiABKAkSEAoIcmVwbGljYXMYByABKAUSEwoLaW50ZXJ2YWxfaWQYCCABKAkSCwoDc2VxGAkgASgFEiYKAmF0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLiAQoMVXNhZ2VSZXNpemVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEhQKDHNlcnZpY2VfdHlwZRgFIAEoCRIMCgRzaXplGAYgASgJEhAKCHJlcGxpY2FzGAcgASgFEhMKC2ludGVydmFsX2lkGAggASgJEgsKA3NlcRgJIAEoBRImCgJhdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi4gEKDFVzYWdlU3RvcHBlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIUCgxzZXJ2aWNlX3R5cGUYBSABKAkSDAoEc2l6ZRgGIAEoCRIQCghyZXBsaWNhcxgHIAEoBRITCgtpbnRlcnZhbF9pZBgIIAEoCRILCgNzZXEYCSABKAUSJgoCYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIuQBCg5Vc2FnZUhlYXJ0YmVhdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIUCgxzZXJ2aWNlX3R5cGUYBSABKAkSDAoEc2l6ZRgGIAEoCRIQCghyZXBsaWNhcxgHIAEoBRITCgtpbnRlcnZhbF9pZBgIIAEoCRILCgNzZXEYCSABKAUSJgoCYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIigKEkFjY291bnRQcm92aXNpb25lZBISCgphY2NvdW50X2lkGAEgASgJYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * @generated from message berth.deployer.v1.ProjectCreated
@@ -238,6 +238,13 @@ export type DeploymentQueued = Message<"berth.deployer.v1.DeploymentQueued"> & {
    * @generated from field: int32 version = 4;
    */
   version: number;
+
+  /**
+   * The version that it rolls back to; 0 for other deployments.
+   *
+   * @generated from field: int32 rollback_of = 5;
+   */
+  rollbackOf: number;
 };
 
 /**
@@ -418,6 +425,8 @@ export const DeploymentSupersededSchema: GenMessage<DeploymentSuperseded> = /*@_
   messageDesc(file_berth_deployer_v1_events, 12);
 
 /**
+ * A release is healthy for the first time.
+ *
  * @generated from message berth.deployer.v1.ReleaseHealthy
  */
 export type ReleaseHealthy = Message<"berth.deployer.v1.ReleaseHealthy"> & {
@@ -467,6 +476,11 @@ export type ReleaseUnhealthy = Message<"berth.deployer.v1.ReleaseUnhealthy"> & {
    * @generated from field: string code = 4;
    */
   code: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 5;
+   */
+  at?: Timestamp | undefined;
 };
 
 /**
@@ -475,6 +489,40 @@ export type ReleaseUnhealthy = Message<"berth.deployer.v1.ReleaseUnhealthy"> & {
  */
 export const ReleaseUnhealthySchema: GenMessage<ReleaseUnhealthy> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 14);
+
+/**
+ * A release that was unhealthy runs as it should again.
+ *
+ * @generated from message berth.deployer.v1.ReleaseRecovered
+ */
+export type ReleaseRecovered = Message<"berth.deployer.v1.ReleaseRecovered"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string service_id = 2;
+   */
+  serviceId: string;
+
+  /**
+   * @generated from field: int32 version = 3;
+   */
+  version: number;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 4;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.ReleaseRecovered.
+ * Use `create(ReleaseRecoveredSchema)` to create a new message.
+ */
+export const ReleaseRecoveredSchema: GenMessage<ReleaseRecovered> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_events, 15);
 
 /**
  * A service began to run something billable. An interval lasts until UsageStopped. interval_id and seq together
@@ -545,7 +593,7 @@ export type UsageStarted = Message<"berth.deployer.v1.UsageStarted"> & {
  * Use `create(UsageStartedSchema)` to create a new message.
  */
 export const UsageStartedSchema: GenMessage<UsageStarted> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 15);
+  messageDesc(file_berth_deployer_v1_events, 16);
 
 /**
  * Size or replicas changed. The members are the state from `at` on.
@@ -609,7 +657,7 @@ export type UsageResized = Message<"berth.deployer.v1.UsageResized"> & {
  * Use `create(UsageResizedSchema)` to create a new message.
  */
 export const UsageResizedSchema: GenMessage<UsageResized> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 16);
+  messageDesc(file_berth_deployer_v1_events, 17);
 
 /**
  * Nothing of the service runs from `at` on. Size and replicas are what ran until then.
@@ -673,7 +721,7 @@ export type UsageStopped = Message<"berth.deployer.v1.UsageStopped"> & {
  * Use `create(UsageStoppedSchema)` to create a new message.
  */
 export const UsageStoppedSchema: GenMessage<UsageStopped> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 17);
+  messageDesc(file_berth_deployer_v1_events, 18);
 
 /**
  * The interval was still running, unchanged, at `at`. Sent every five minutes.
@@ -737,7 +785,7 @@ export type UsageHeartbeat = Message<"berth.deployer.v1.UsageHeartbeat"> & {
  * Use `create(UsageHeartbeatSchema)` to create a new message.
  */
 export const UsageHeartbeatSchema: GenMessage<UsageHeartbeat> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 18);
+  messageDesc(file_berth_deployer_v1_events, 19);
 
 /**
  * The account is provisioned: its services can be deployed.
@@ -756,5 +804,5 @@ export type AccountProvisioned = Message<"berth.deployer.v1.AccountProvisioned">
  * Use `create(AccountProvisionedSchema)` to create a new message.
  */
 export const AccountProvisionedSchema: GenMessage<AccountProvisioned> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 19);
+  messageDesc(file_berth_deployer_v1_events, 20);
 

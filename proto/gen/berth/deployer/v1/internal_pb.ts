@@ -11,7 +11,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/deployer/v1/internal.proto.
  */
 export const file_berth_deployer_v1_internal: GenFile = /*@__PURE__*/
-  fileDesc("CiBiZXJ0aC9kZXBsb3llci92MS9pbnRlcm5hbC5wcm90bxIRYmVydGguZGVwbG95ZXIudjEi3wEKE1Jlc29sdmVTY29wZVJlcXVlc3QSFwoKYWNjb3VudF9pZBgBIAEoCUgAiAEBEhcKCnByb2plY3RfaWQYAiABKAlIAYgBARIbCg5lbnZpcm9ubWVudF9pZBgDIAEoCUgCiAEBEhQKB3NlcnZpY2UYBCABKAlIA4gBARIXCgpzZXJ2aWNlX2lkGAUgASgJSASIAQFCDQoLX2FjY291bnRfaWRCDQoLX3Byb2plY3RfaWRCEQoPX2Vudmlyb25tZW50X2lkQgoKCF9zZXJ2aWNlQg0KC19zZXJ2aWNlX2lkIuQBCgpTY29wZUNoYWluEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIbCg5lbnZpcm9ubWVudF9pZBgDIAEoCUgAiAEBEhcKCnNlcnZpY2VfaWQYBCABKAlIAYgBARIZCgxzZXJ2aWNlX25hbWUYBSABKAlIAogBARIZCgxzZXJ2aWNlX3R5cGUYBiABKAlIA4gBAUIRCg9fZW52aXJvbm1lbnRfaWRCDQoLX3NlcnZpY2VfaWRCDwoNX3NlcnZpY2VfbmFtZUIPCg1fc2VydmljZV90eXBlIl4KGExpc3RTY29wZVNlcnZpY2VzUmVxdWVzdBISCgpwcm9qZWN0X2lkGAEgASgJEhsKDmVudmlyb25tZW50X2lkGAIgASgJSACIAQFCEQoPX2Vudmlyb25tZW50X2lkIkIKDVNjb3BlU2VydmljZXMSMQoIc2VydmljZXMYASADKAsyHy5iZXJ0aC5kZXBsb3llci52MS5TY29wZVNlcnZpY2UiQAoMU2NvcGVTZXJ2aWNlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkiKQoTR2V0QWRkb25LZXlzUmVxdWVzdBISCgpzZXJ2aWNlX2lkGAEgASgJIlcKCUFkZG9uS2V5cxINCgVyZWFkeRgBIAEoCBIpCgRrZXlzGAIgAygLMhsuYmVydGguZGVwbG95ZXIudjEuQWRkb25LZXkSEAoIcmV2aXNpb24YAyABKAMiOQoIQWRkb25LZXkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJEhEKCXNlbnNpdGl2ZRgDIAEoCDLgAgoPSW50ZXJuYWxTZXJ2aWNlEl0KDFJlc29sdmVTY29wZRImLmJlcnRoLmRlcGxveWVyLnYxLlJlc29sdmVTY29wZVJlcXVlc3QaHS5iZXJ0aC5kZXBsb3llci52MS5TY29wZUNoYWluIgaiuxgCCAYSagoRTGlzdFNjb3BlU2VydmljZXMSKy5iZXJ0aC5kZXBsb3llci52MS5MaXN0U2NvcGVTZXJ2aWNlc1JlcXVlc3QaIC5iZXJ0aC5kZXBsb3llci52MS5TY29wZVNlcnZpY2VzIgaiuxgCCAYSXAoMR2V0QWRkb25LZXlzEiYuYmVydGguZGVwbG95ZXIudjEuR2V0QWRkb25LZXlzUmVxdWVzdBocLmJlcnRoLmRlcGxveWVyLnYxLkFkZG9uS2V5cyIGorsYAggGGiTCvBggYmVydGguZGVwbG95ZXIudjEuQ2F0YWxvZ1NlcnZpY2ViBnByb3RvMw", [file_berth_options_v1_options]);
+  fileDesc("CiBiZXJ0aC9kZXBsb3llci92MS9pbnRlcm5hbC5wcm90bxIRYmVydGguZGVwbG95ZXIudjEi3wEKE1Jlc29sdmVTY29wZVJlcXVlc3QSFwoKYWNjb3VudF9pZBgBIAEoCUgAiAEBEhcKCnByb2plY3RfaWQYAiABKAlIAYgBARIbCg5lbnZpcm9ubWVudF9pZBgDIAEoCUgCiAEBEhQKB3NlcnZpY2UYBCABKAlIA4gBARIXCgpzZXJ2aWNlX2lkGAUgASgJSASIAQFCDQoLX2FjY291bnRfaWRCDQoLX3Byb2plY3RfaWRCEQoPX2Vudmlyb25tZW50X2lkQgoKCF9zZXJ2aWNlQg0KC19zZXJ2aWNlX2lkIuQBCgpTY29wZUNoYWluEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIbCg5lbnZpcm9ubWVudF9pZBgDIAEoCUgAiAEBEhcKCnNlcnZpY2VfaWQYBCABKAlIAYgBARIZCgxzZXJ2aWNlX25hbWUYBSABKAlIAogBARIZCgxzZXJ2aWNlX3R5cGUYBiABKAlIA4gBAUIRCg9fZW52aXJvbm1lbnRfaWRCDQoLX3NlcnZpY2VfaWRCDwoNX3NlcnZpY2VfbmFtZUIPCg1fc2VydmljZV90eXBlIl4KGExpc3RTY29wZVNlcnZpY2VzUmVxdWVzdBISCgpwcm9qZWN0X2lkGAEgASgJEhsKDmVudmlyb25tZW50X2lkGAIgASgJSACIAQFCEQoPX2Vudmlyb25tZW50X2lkIkIKDVNjb3BlU2VydmljZXMSMQoIc2VydmljZXMYASADKAsyHy5iZXJ0aC5kZXBsb3llci52MS5TY29wZVNlcnZpY2UiQAoMU2NvcGVTZXJ2aWNlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkiKQoTR2V0QWRkb25LZXlzUmVxdWVzdBISCgpzZXJ2aWNlX2lkGAEgASgJIlcKCUFkZG9uS2V5cxINCgVyZWFkeRgBIAEoCBIpCgRrZXlzGAIgAygLMhsuYmVydGguZGVwbG95ZXIudjEuQWRkb25LZXkSEAoIcmV2aXNpb24YAyABKAMiOQoIQWRkb25LZXkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJEhEKCXNlbnNpdGl2ZRgDIAEoCCJOChZEZXNjcmliZVNlcnZpY2VSZXF1ZXN0EhIKCnNlcnZpY2VfaWQYASABKAkSFAoHdmVyc2lvbhgCIAEoBUgAiAEBQgoKCF92ZXJzaW9uIuUBChJTZXJ2aWNlRGVzY3JpcHRpb24SEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhQKDHByb2plY3RfbmFtZRgDIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgEIAEoCRIYChBlbnZpcm9ubWVudF9uYW1lGAUgASgJEhQKDHNlcnZpY2VfbmFtZRgGIAEoCRILCgN1cmwYByABKAkSPAoKZGVwbG95bWVudBgIIAEoCzIoLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveW1lbnREZXNjcmlwdGlvbiJoChVEZXBsb3ltZW50RGVzY3JpcHRpb24SDwoHdmVyc2lvbhgBIAEoBRIVCg1lcnJvcl9tZXNzYWdlGAIgASgJEhIKCmVycm9yX2NvZGUYAyABKAkSEwoLZXJyb3Jfc3RhZ2UYBCABKAkyzQMKD0ludGVybmFsU2VydmljZRJdCgxSZXNvbHZlU2NvcGUSJi5iZXJ0aC5kZXBsb3llci52MS5SZXNvbHZlU2NvcGVSZXF1ZXN0Gh0uYmVydGguZGVwbG95ZXIudjEuU2NvcGVDaGFpbiIGorsYAggGEmoKEUxpc3RTY29wZVNlcnZpY2VzEisuYmVydGguZGVwbG95ZXIudjEuTGlzdFNjb3BlU2VydmljZXNSZXF1ZXN0GiAuYmVydGguZGVwbG95ZXIudjEuU2NvcGVTZXJ2aWNlcyIGorsYAggGEmsKD0Rlc2NyaWJlU2VydmljZRIpLmJlcnRoLmRlcGxveWVyLnYxLkRlc2NyaWJlU2VydmljZVJlcXVlc3QaJS5iZXJ0aC5kZXBsb3llci52MS5TZXJ2aWNlRGVzY3JpcHRpb24iBqK7GAIIBhJcCgxHZXRBZGRvbktleXMSJi5iZXJ0aC5kZXBsb3llci52MS5HZXRBZGRvbktleXNSZXF1ZXN0GhwuYmVydGguZGVwbG95ZXIudjEuQWRkb25LZXlzIgaiuxgCCAYaJMK8GCBiZXJ0aC5kZXBsb3llci52MS5DYXRhbG9nU2VydmljZWIGcHJvdG8z", [file_berth_options_v1_options]);
 
 /**
  * @generated from message berth.deployer.v1.ResolveScopeRequest
@@ -236,7 +236,117 @@ export const AddonKeySchema: GenMessage<AddonKey> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_internal, 7);
 
 /**
- * RPCs that variables calls.
+ * @generated from message berth.deployer.v1.DescribeServiceRequest
+ */
+export type DescribeServiceRequest = Message<"berth.deployer.v1.DescribeServiceRequest"> & {
+  /**
+   * @generated from field: string service_id = 1;
+   */
+  serviceId: string;
+
+  /**
+   * With the deployment of this version.
+   *
+   * @generated from field: optional int32 version = 2;
+   */
+  version?: number | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.DescribeServiceRequest.
+ * Use `create(DescribeServiceRequestSchema)` to create a new message.
+ */
+export const DescribeServiceRequestSchema: GenMessage<DescribeServiceRequest> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_internal, 8);
+
+/**
+ * @generated from message berth.deployer.v1.ServiceDescription
+ */
+export type ServiceDescription = Message<"berth.deployer.v1.ServiceDescription"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string project_id = 2;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string project_name = 3;
+   */
+  projectName: string;
+
+  /**
+   * @generated from field: string environment_id = 4;
+   */
+  environmentId: string;
+
+  /**
+   * @generated from field: string environment_name = 5;
+   */
+  environmentName: string;
+
+  /**
+   * @generated from field: string service_name = 6;
+   */
+  serviceName: string;
+
+  /**
+   * @generated from field: string url = 7;
+   */
+  url: string;
+
+  /**
+   * @generated from field: berth.deployer.v1.DeploymentDescription deployment = 8;
+   */
+  deployment?: DeploymentDescription | undefined;
+};
+
+/**
+ * Describes the message berth.deployer.v1.ServiceDescription.
+ * Use `create(ServiceDescriptionSchema)` to create a new message.
+ */
+export const ServiceDescriptionSchema: GenMessage<ServiceDescription> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_internal, 9);
+
+/**
+ * @generated from message berth.deployer.v1.DeploymentDescription
+ */
+export type DeploymentDescription = Message<"berth.deployer.v1.DeploymentDescription"> & {
+  /**
+   * @generated from field: int32 version = 1;
+   */
+  version: number;
+
+  /**
+   * Why it failed, in a sentence; values of sensitive variables are masked.
+   *
+   * @generated from field: string error_message = 2;
+   */
+  errorMessage: string;
+
+  /**
+   * @generated from field: string error_code = 3;
+   */
+  errorCode: string;
+
+  /**
+   * @generated from field: string error_stage = 4;
+   */
+  errorStage: string;
+};
+
+/**
+ * Describes the message berth.deployer.v1.DeploymentDescription.
+ * Use `create(DeploymentDescriptionSchema)` to create a new message.
+ */
+export const DeploymentDescriptionSchema: GenMessage<DeploymentDescription> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_internal, 10);
+
+/**
+ * RPCs that variables and notifications call.
  *
  * @generated from service berth.deployer.v1.InternalService
  */
@@ -260,6 +370,16 @@ export const InternalService: GenService<{
     methodKind: "unary";
     input: typeof ListScopeServicesRequestSchema;
     output: typeof ScopeServicesSchema;
+  },
+  /**
+   * Returns what a message about a service says: its names, and how a deployment of it ended. 404 once it is deleted.
+   *
+   * @generated from rpc berth.deployer.v1.InternalService.DescribeService
+   */
+  describeService: {
+    methodKind: "unary";
+    input: typeof DescribeServiceRequestSchema;
+    output: typeof ServiceDescriptionSchema;
   },
   /**
    * Returns the keys that a managed addon publishes, secrets included.

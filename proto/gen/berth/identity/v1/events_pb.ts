@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/identity/v1/events.proto.
  */
 export const file_berth_identity_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch5iZXJ0aC9pZGVudGl0eS92MS9ldmVudHMucHJvdG8SEWJlcnRoLmlkZW50aXR5LnYxIrgCCg1BdWRpdFJlY29yZGVkEgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEiwKBWFjdG9yGAQgASgLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRBY3RvchIOCgZ0YXJnZXQYBSABKAkSQAoIbWV0YWRhdGEYBiADKAsyLi5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdFJlY29yZGVkLk1ldGFkYXRhRW50cnkSEgoKcmVxdWVzdF9pZBgHIAEoCRIKCgJpcBgIIAEoCRImCgJhdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIksKDkFjY291bnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhUKDW93bmVyX3VzZXJfaWQYAyABKAkiQAoLTWVtYmVyQWRkZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkiXQoRTWVtYmVyUm9sZUNoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkSFQoNcHJldmlvdXNfcm9sZRgEIAEoCSI0Cg1NZW1iZXJSZW1vdmVkEhIKCmFjY291bnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCSI/CgxUb2tlbkNyZWF0ZWQSDwoHdXNlcl9pZBgBIAEoCRIQCgh0b2tlbl9pZBgCIAEoCRIMCgRuYW1lGAMgASgJIjEKDFRva2VuUmV2b2tlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJIisKDFVzZXJTaWduZWRJbhIPCgd1c2VyX2lkGAEgASgJEgoKAmlwGAIgASgJIjoKEENsaWVudFJlZ2lzdGVyZWQSEQoJY2xpZW50X2lkGAEgASgJEhMKC2NsaWVudF9uYW1lGAIgASgJInsKDEdyYW50Q3JlYXRlZBIQCghncmFudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEhEKCWNsaWVudF9pZBgDIAEoCRITCgtjbGllbnRfbmFtZRgEIAEoCRISCgphY2NvdW50X2lkGAUgASgJEgwKBHJvbGUYBiABKAkiRAoMR3JhbnRSZXZva2VkEg8KB3VzZXJfaWQYASABKAkSEQoJY2xpZW50X2lkGAIgASgJEhAKCGdyYW50X2lkGAMgASgJYgZwcm90bzM", [file_berth_identity_v1_identity, file_google_protobuf_timestamp]);
+  fileDesc("Ch5iZXJ0aC9pZGVudGl0eS92MS9ldmVudHMucHJvdG8SEWJlcnRoLmlkZW50aXR5LnYxIrgCCg1BdWRpdFJlY29yZGVkEgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEiwKBWFjdG9yGAQgASgLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRBY3RvchIOCgZ0YXJnZXQYBSABKAkSQAoIbWV0YWRhdGEYBiADKAsyLi5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdFJlY29yZGVkLk1ldGFkYXRhRW50cnkSEgoKcmVxdWVzdF9pZBgHIAEoCRIKCgJpcBgIIAEoCRImCgJhdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIksKDkFjY291bnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhUKDW93bmVyX3VzZXJfaWQYAyABKAkiQAoLTWVtYmVyQWRkZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkiXQoRTWVtYmVyUm9sZUNoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkSFQoNcHJldmlvdXNfcm9sZRgEIAEoCSJICg1NZW1iZXJSZW1vdmVkEhIKCmFjY291bnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRISCgpieV91c2VyX2lkGAMgASgJIj8KDFRva2VuQ3JlYXRlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEgwKBG5hbWUYAyABKAkiPwoMVG9rZW5SZXZva2VkEg8KB3VzZXJfaWQYASABKAkSEAoIdG9rZW5faWQYAiABKAkSDAoEbmFtZRgDIAEoCSJ8CgxVc2VyU2lnbmVkSW4SDwoHdXNlcl9pZBgBIAEoCRIKCgJpcBgCIAEoCRITCgtuZXdfbmV0d29yaxgDIAEoCBISCgpzZXNzaW9uX2lkGAQgASgJEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJbCg9QYXNzd29yZENoYW5nZWQSDwoHdXNlcl9pZBgBIAEoCRIPCgdieV9saW5rGAIgASgIEiYKAmF0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ5ChFJbnZpdGF0aW9uQ3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhUKDWludml0YXRpb25faWQYAiABKAkSDAoEcm9sZRgDIAEoCRIaChJpbnZpdGVkX2J5X3VzZXJfaWQYBCABKAkSDwoHdXNlcl9pZBgFIAEoCSI6ChBDbGllbnRSZWdpc3RlcmVkEhEKCWNsaWVudF9pZBgBIAEoCRITCgtjbGllbnRfbmFtZRgCIAEoCSJ7CgxHcmFudENyZWF0ZWQSEAoIZ3JhbnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIRCgljbGllbnRfaWQYAyABKAkSEwoLY2xpZW50X25hbWUYBCABKAkSEgoKYWNjb3VudF9pZBgFIAEoCRIMCgRyb2xlGAYgASgJIkQKDEdyYW50UmV2b2tlZBIPCgd1c2VyX2lkGAEgASgJEhEKCWNsaWVudF9pZBgCIAEoCRIQCghncmFudF9pZBgDIAEoCWIGcHJvdG8z", [file_berth_identity_v1_identity, file_google_protobuf_timestamp]);
 
 /**
  * A record for the audit log. Every service sends its own, in the transaction of the change.
@@ -174,6 +174,13 @@ export type MemberRemoved = Message<"berth.identity.v1.MemberRemoved"> & {
    * @generated from field: string user_id = 2;
    */
   userId: string;
+
+  /**
+   * Who removed the member; the member itself for one who left.
+   *
+   * @generated from field: string by_user_id = 3;
+   */
+  byUserId: string;
 };
 
 /**
@@ -227,6 +234,13 @@ export type TokenRevoked = Message<"berth.identity.v1.TokenRevoked"> & {
    * @generated from field: string token_id = 2;
    */
   tokenId: string;
+
+  /**
+   * The name of a personal token; empty for sessions.
+   *
+   * @generated from field: string name = 3;
+   */
+  name: string;
 };
 
 /**
@@ -249,6 +263,23 @@ export type UserSignedIn = Message<"berth.identity.v1.UserSignedIn"> & {
    * @generated from field: string ip = 2;
    */
   ip: string;
+
+  /**
+   * The user did not sign in from this network during the last 30 days.
+   *
+   * @generated from field: bool new_network = 3;
+   */
+  newNetwork: boolean;
+
+  /**
+   * @generated from field: string session_id = 4;
+   */
+  sessionId: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 5;
+   */
+  at?: Timestamp | undefined;
 };
 
 /**
@@ -257,6 +288,76 @@ export type UserSignedIn = Message<"berth.identity.v1.UserSignedIn"> & {
  */
 export const UserSignedInSchema: GenMessage<UserSignedIn> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_events, 7);
+
+/**
+ * A user has another password: changed with the current one, or set by a mailed link.
+ *
+ * @generated from message berth.identity.v1.PasswordChanged
+ */
+export type PasswordChanged = Message<"berth.identity.v1.PasswordChanged"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: bool by_link = 2;
+   */
+  byLink: boolean;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 3;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.identity.v1.PasswordChanged.
+ * Use `create(PasswordChangedSchema)` to create a new message.
+ */
+export const PasswordChangedSchema: GenMessage<PasswordChanged> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_events, 8);
+
+/**
+ * Somebody is invited to an account.
+ *
+ * @generated from message berth.identity.v1.InvitationCreated
+ */
+export type InvitationCreated = Message<"berth.identity.v1.InvitationCreated"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string invitation_id = 2;
+   */
+  invitationId: string;
+
+  /**
+   * @generated from field: string role = 3;
+   */
+  role: string;
+
+  /**
+   * @generated from field: string invited_by_user_id = 4;
+   */
+  invitedByUserId: string;
+
+  /**
+   * Empty when nobody has the invited e-mail.
+   *
+   * @generated from field: string user_id = 5;
+   */
+  userId: string;
+};
+
+/**
+ * Describes the message berth.identity.v1.InvitationCreated.
+ * Use `create(InvitationCreatedSchema)` to create a new message.
+ */
+export const InvitationCreatedSchema: GenMessage<InvitationCreated> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_events, 9);
 
 /**
  * An OAuth client registered itself.
@@ -280,7 +381,7 @@ export type ClientRegistered = Message<"berth.identity.v1.ClientRegistered"> & {
  * Use `create(ClientRegisteredSchema)` to create a new message.
  */
 export const ClientRegisteredSchema: GenMessage<ClientRegistered> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 8);
+  messageDesc(file_berth_identity_v1_events, 10);
 
 /**
  * A user gave an OAuth client access to one account.
@@ -324,7 +425,7 @@ export type GrantCreated = Message<"berth.identity.v1.GrantCreated"> & {
  * Use `create(GrantCreatedSchema)` to create a new message.
  */
 export const GrantCreatedSchema: GenMessage<GrantCreated> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 9);
+  messageDesc(file_berth_identity_v1_events, 11);
 
 /**
  * The access of an OAuth client ended: gateways forget its tokens.
@@ -355,5 +456,5 @@ export type GrantRevoked = Message<"berth.identity.v1.GrantRevoked"> & {
  * Use `create(GrantRevokedSchema)` to create a new message.
  */
 export const GrantRevokedSchema: GenMessage<GrantRevoked> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 10);
+  messageDesc(file_berth_identity_v1_events, 12);
 

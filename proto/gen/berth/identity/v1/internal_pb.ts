@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/identity/v1/internal.proto.
  */
 export const file_berth_identity_v1_internal: GenFile = /*@__PURE__*/
-  fileDesc("CiBiZXJ0aC9pZGVudGl0eS92MS9pbnRlcm5hbC5wcm90bxIRYmVydGguaWRlbnRpdHkudjEiJQoUTG9va3VwTWFjaGluZVJlcXVlc3QSDQoFdG9rZW4YASABKAkiNQoVUmVnaXN0ZXJDbGllbnRSZXF1ZXN0EhAKCG1ldGFkYXRhGAEgASgMEgoKAmlwGAIgASgJImsKFlJlZ2lzdGVyQ2xpZW50UmVzcG9uc2USEAoGY2xpZW50GAEgASgJSAASNQoFZXJyb3IYAiABKAsyJC5iZXJ0aC5pZGVudGl0eS52MS5SZWdpc3RyYXRpb25FcnJvckgAQggKBnJlc3VsdCI9ChFSZWdpc3RyYXRpb25FcnJvchINCgVlcnJvchgBIAEoCRIZChFlcnJvcl9kZXNjcmlwdGlvbhgCIAEoCSIpChNMb29rdXBDYWxsZXJSZXF1ZXN0EhIKCnRva2VuX2hhc2gYASABKAwi7wEKDENhbGxlclJlY29yZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEjIKC21lbWJlcnNoaXBzGAMgAygLMh0uYmVydGguaWRlbnRpdHkudjEuTWVtYmVyc2hpcBIVCghyb2xlX2NhcBgEIAEoCUgAiAEBEhcKCmFjY291bnRfaWQYBSABKAlIAYgBARIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRraW5kGAcgASgJQgsKCV9yb2xlX2NhcEINCgtfYWNjb3VudF9pZCIuCgpNZW1iZXJzaGlwEhIKCmFjY291bnRfaWQYASABKAkSDAoEcm9sZRgCIAEoCTLqAgoPSW50ZXJuYWxTZXJ2aWNlEl8KDExvb2t1cENhbGxlchImLmJlcnRoLmlkZW50aXR5LnYxLkxvb2t1cENhbGxlclJlcXVlc3QaHy5iZXJ0aC5pZGVudGl0eS52MS5DYWxsZXJSZWNvcmQiBqK7GAIIBhJhCg1Mb29rdXBNYWNoaW5lEicuYmVydGguaWRlbnRpdHkudjEuTG9va3VwTWFjaGluZVJlcXVlc3QaHy5iZXJ0aC5pZGVudGl0eS52MS5DYWxsZXJSZWNvcmQiBqK7GAIIBhJtCg5SZWdpc3RlckNsaWVudBIoLmJlcnRoLmlkZW50aXR5LnYxLlJlZ2lzdGVyQ2xpZW50UmVxdWVzdBopLmJlcnRoLmlkZW50aXR5LnYxLlJlZ2lzdGVyQ2xpZW50UmVzcG9uc2UiBqK7GAIIBhokwrwYIGJlcnRoLmlkZW50aXR5LnYxLlNlc3Npb25TZXJ2aWNlYgZwcm90bzM", [file_berth_options_v1_options, file_google_protobuf_timestamp]);
+  fileDesc("CiBiZXJ0aC9pZGVudGl0eS92MS9pbnRlcm5hbC5wcm90bxIRYmVydGguaWRlbnRpdHkudjEiJQoUTG9va3VwTWFjaGluZVJlcXVlc3QSDQoFdG9rZW4YASABKAkiNQoVUmVnaXN0ZXJDbGllbnRSZXF1ZXN0EhAKCG1ldGFkYXRhGAEgASgMEgoKAmlwGAIgASgJImsKFlJlZ2lzdGVyQ2xpZW50UmVzcG9uc2USEAoGY2xpZW50GAEgASgJSAASNQoFZXJyb3IYAiABKAsyJC5iZXJ0aC5pZGVudGl0eS52MS5SZWdpc3RyYXRpb25FcnJvckgAQggKBnJlc3VsdCI9ChFSZWdpc3RyYXRpb25FcnJvchINCgVlcnJvchgBIAEoCRIZChFlcnJvcl9kZXNjcmlwdGlvbhgCIAEoCSIpChNMb29rdXBDYWxsZXJSZXF1ZXN0EhIKCnRva2VuX2hhc2gYASABKAwi7wEKDENhbGxlclJlY29yZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEjIKC21lbWJlcnNoaXBzGAMgAygLMh0uYmVydGguaWRlbnRpdHkudjEuTWVtYmVyc2hpcBIVCghyb2xlX2NhcBgEIAEoCUgAiAEBEhcKCmFjY291bnRfaWQYBSABKAlIAYgBARIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRraW5kGAcgASgJQgsKCV9yb2xlX2NhcEINCgtfYWNjb3VudF9pZCIuCgpNZW1iZXJzaGlwEhIKCmFjY291bnRfaWQYASABKAkSDAoEcm9sZRgCIAEoCSJRChVMaXN0UmVjaXBpZW50c1JlcXVlc3QSFwoKYWNjb3VudF9pZBgBIAEoCUgAiAEBEhAKCHVzZXJfaWRzGAIgAygJQg0KC19hY2NvdW50X2lkIlEKClJlY2lwaWVudHMSFgoOYWNjb3VudF9oYW5kbGUYASABKAkSKwoFdXNlcnMYAiADKAsyHC5iZXJ0aC5pZGVudGl0eS52MS5SZWNpcGllbnQiZwoJUmVjaXBpZW50Eg8KB3VzZXJfaWQYASABKAkSDQoFZW1haWwYAiABKAkSFAoMZGlzcGxheV9uYW1lGAMgASgJEgwKBHJvbGUYBCABKAkSFgoOZW1haWxfdmVyaWZpZWQYBSABKAgyzQMKD0ludGVybmFsU2VydmljZRJfCgxMb29rdXBDYWxsZXISJi5iZXJ0aC5pZGVudGl0eS52MS5Mb29rdXBDYWxsZXJSZXF1ZXN0Gh8uYmVydGguaWRlbnRpdHkudjEuQ2FsbGVyUmVjb3JkIgaiuxgCCAYSYQoNTG9va3VwTWFjaGluZRInLmJlcnRoLmlkZW50aXR5LnYxLkxvb2t1cE1hY2hpbmVSZXF1ZXN0Gh8uYmVydGguaWRlbnRpdHkudjEuQ2FsbGVyUmVjb3JkIgaiuxgCCAYSYQoOTGlzdFJlY2lwaWVudHMSKC5iZXJ0aC5pZGVudGl0eS52MS5MaXN0UmVjaXBpZW50c1JlcXVlc3QaHS5iZXJ0aC5pZGVudGl0eS52MS5SZWNpcGllbnRzIgaiuxgCCAYSbQoOUmVnaXN0ZXJDbGllbnQSKC5iZXJ0aC5pZGVudGl0eS52MS5SZWdpc3RlckNsaWVudFJlcXVlc3QaKS5iZXJ0aC5pZGVudGl0eS52MS5SZWdpc3RlckNsaWVudFJlc3BvbnNlIgaiuxgCCAYaJMK8GCBiZXJ0aC5pZGVudGl0eS52MS5TZXNzaW9uU2VydmljZWIGcHJvdG8z", [file_berth_options_v1_options, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message berth.identity.v1.LookupMachineRequest
@@ -210,7 +210,96 @@ export const MembershipSchema: GenMessage<Membership> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_internal, 6);
 
 /**
- * RPCs that gateways call.
+ * @generated from message berth.identity.v1.ListRecipientsRequest
+ */
+export type ListRecipientsRequest = Message<"berth.identity.v1.ListRecipientsRequest"> & {
+  /**
+   * Either an account, or users.
+   *
+   * @generated from field: optional string account_id = 1;
+   */
+  accountId?: string | undefined;
+
+  /**
+   * @generated from field: repeated string user_ids = 2;
+   */
+  userIds: string[];
+};
+
+/**
+ * Describes the message berth.identity.v1.ListRecipientsRequest.
+ * Use `create(ListRecipientsRequestSchema)` to create a new message.
+ */
+export const ListRecipientsRequestSchema: GenMessage<ListRecipientsRequest> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_internal, 7);
+
+/**
+ * @generated from message berth.identity.v1.Recipients
+ */
+export type Recipients = Message<"berth.identity.v1.Recipients"> & {
+  /**
+   * Empty when there is no such account.
+   *
+   * @generated from field: string account_handle = 1;
+   */
+  accountHandle: string;
+
+  /**
+   * @generated from field: repeated berth.identity.v1.Recipient users = 2;
+   */
+  users: Recipient[];
+};
+
+/**
+ * Describes the message berth.identity.v1.Recipients.
+ * Use `create(RecipientsSchema)` to create a new message.
+ */
+export const RecipientsSchema: GenMessage<Recipients> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_internal, 8);
+
+/**
+ * @generated from message berth.identity.v1.Recipient
+ */
+export type Recipient = Message<"berth.identity.v1.Recipient"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string email = 2;
+   */
+  email: string;
+
+  /**
+   * @generated from field: string display_name = 3;
+   */
+  displayName: string;
+
+  /**
+   * The role in the account that was asked for.
+   *
+   * @generated from field: string role = 4;
+   */
+  role: string;
+
+  /**
+   * Whether mail may go to the e-mail: somebody vouched for it.
+   *
+   * @generated from field: bool email_verified = 5;
+   */
+  emailVerified: boolean;
+};
+
+/**
+ * Describes the message berth.identity.v1.Recipient.
+ * Use `create(RecipientSchema)` to create a new message.
+ */
+export const RecipientSchema: GenMessage<Recipient> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_internal, 9);
+
+/**
+ * RPCs that gateways and notifications call.
  *
  * @generated from service berth.identity.v1.InternalService
  */
@@ -235,6 +324,17 @@ export const InternalService: GenService<{
     methodKind: "unary";
     input: typeof LookupMachineRequestSchema;
     output: typeof CallerRecordSchema;
+  },
+  /**
+   * Returns who can be told of something: the members of an account, or users by id. Users who do not exist and those
+   * who are disabled are left out.
+   *
+   * @generated from rpc berth.identity.v1.InternalService.ListRecipients
+   */
+  listRecipients: {
+    methodKind: "unary";
+    input: typeof ListRecipientsRequestSchema;
+    output: typeof RecipientsSchema;
   },
   /**
    * Registers an OAuth client as RFC 7591 says (docs/oauth.md#registration).

@@ -1,0 +1,80 @@
+import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import type { NotificationService } from "../../../proto/gen/berth/notifications/v1/notifications_pb.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
+import type { Cursors } from "../../kit/postgres/paging.ts";
+import { invalid, notFound } from "../../kit/rpc/errors.ts";
+import { effect } from "../../kit/rpc/idempotency.ts";
+import { who } from "../../kit/rpc/interceptor.ts";
+import { isKind, kindKeys } from "../catalog/kinds.ts";
+import { type Choice, toPreference } from "../catalog/preference.ts";
+import { describeAudience } from "../notices/recipients.ts";
+import * as sql from "./sql.ts";
+
+/** The feed of a user and how it is filled (docs/notifications.md). */
+export function notificationService({
+  pool,
+  cursors,
+}: {
+  pool: Pool;
+  cursors: Cursors;
+}): Omit<ServiceImpl<typeof NotificationService>, "followNotifications"> {
+  const userOf = (ctx: HandlerContext) => who(ctx).caller.id;
+  return {
+    async listNotifications(req, ctx) {
+      const userId = userOf(ctx);
+      const unread = req.unread ?? false;
+      return cursors.page(
+        `notifications:${userId}:${unread}`,
+        req,
+        (page) => sql.listNotifications(pool, userId, unread, page),
+        ({ position }) => position,
+      );
+    },
+
+    async countUnread(_req, ctx) {
+      return { count: await sql.countUnread(pool, userOf(ctx)) };
+    },
+
+    async markRead({ notificationId }, ctx) {
+      return effect(pool, ctx, async (tx) => {
+        const read = await sql.markRead(tx, userOf(ctx), notificationId);
+        if (!read) throw notFound("notification");
+        return read;
+      });
+    },
+
+    async markAllRead(_req, ctx) {
+      return effect(pool, ctx, async (tx) => {
+        await sql.markAllRead(tx, userOf(ctx));
+        return { count: await sql.countUnread(tx, userOf(ctx)) };
+      });
+    },
+
+    async getNotificationDecisions({ notificationId }, ctx) {
+      const found = await sql.findDecisions(pool, userOf(ctx), notificationId);
+      if (!found) throw notFound("notification");
+      const { kind, visible, mailState, mailAttempts, mailReason, mailAt } = found;
+      const { channel, frequency, overridden, forceEmail } = { ...toPreference(kind, found), ...found };
+      const mail = { state: mailState, attempts: mailAttempts, reason: mailReason, at: mailAt };
+      const recipients = describeAudience(kind);
+      return { kind, recipients, channel, frequency, forceEmail, overridden, inApp: visible, mail };
+    },
+
+    async listNotificationPrefs(_req, ctx) {
+      const choices = await sql.listChoices(pool, userOf(ctx));
+      return { data: kindKeys.map((kind) => toPreference(kind, choices.get(kind))) };
+    },
+
+    async setNotificationPref({ kind, channel, frequency }, ctx) {
+      if (!isKind(kind))
+        throw invalid(
+          "kind",
+          "unknown_kind",
+          "There is no such kind. GET /me/notification-prefs lists them.",
+        );
+      const choice = { channel, frequency } as Choice;
+      await sql.setChoice(pool, userOf(ctx), kind, choice);
+      return toPreference(kind, choice);
+    },
+  };
+}

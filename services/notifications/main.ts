@@ -1,0 +1,52 @@
+import { InternalService as DeployerInternal } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
+import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
+import { NotificationService } from "../../proto/gen/berth/notifications/v1/notifications_pb.ts";
+import type { Logger } from "../kit/log.ts";
+import { startMailer } from "../kit/mail/mail.ts";
+import { main } from "../kit/process/process.ts";
+import { startService } from "../kit/process/service.ts";
+import { type Config, fields, linkSettings } from "./config.ts";
+import { announcer } from "./events/announce.ts";
+import { deployerHandlers } from "./events/deployer-handlers.ts";
+import { identityHandlers } from "./events/identity-handlers.ts";
+import { notificationService } from "./feed/notification-service.ts";
+import { createMailContents, recordMail } from "./mail/mail-contents.ts";
+import { MAIL_QUEUES } from "./notices/notify.ts";
+import { createDirectory } from "./notices/recipients.ts";
+
+/** Starts notifications: the feed, what fills it, and the mails. */
+export async function start(config: Config, log: Logger) {
+  const { mail, origin } = linkSettings(config);
+  const options = { name: "notifications", folder: import.meta.dirname, config, log };
+  return startService(options, async ({ pool, cursors, client }) => {
+    const directory = createDirectory(client(IdentityInternal, config.identityUrl));
+    const deployer = client(DeployerInternal, config.deployerUrl);
+    const announce = announcer({ mails: mail !== undefined });
+    return {
+      routes(router) {
+        router.service(NotificationService, notificationService({ pool, cursors }));
+      },
+      consumers: [
+        {
+          name: "notifications-identity",
+          from: "identity",
+          handlers: identityHandlers({ announce, directory }),
+        },
+        {
+          name: "notifications-deployer",
+          from: "deployer",
+          handlers: deployerHandlers({ announce, deployer, directory }),
+        },
+      ],
+      background() {
+        const compose = createMailContents({ pool, origin });
+        const mailer =
+          mail &&
+          startMailer({ pool, log, settings: mail, compose, queues: MAIL_QUEUES, record: recordMail });
+        return { stop: async () => mailer?.stop() };
+      },
+    };
+  });
+}
+
+if (import.meta.main) await main("notifications", fields, start);

@@ -1,0 +1,64 @@
+import { type Db, many } from "../../kit/postgres/db.ts";
+import type { KindKey } from "../catalog/kinds.ts";
+import type { Choice, Preference } from "../catalog/preference.ts";
+
+/** Returns what users chose for a kind, by user. */
+export async function findChoices(db: Db, kind: KindKey, userIds: string[]): Promise<Map<string, Choice>> {
+  const rows = await many<Choice & { userId: string }>(
+    db,
+    "choices_find",
+    `select user_id as "userId", channel, frequency from preferences where kind = $1 and user_id = any($2)`,
+    [kind, userIds],
+  );
+  return new Map(rows.map(({ userId, ...choice }) => [userId, choice]));
+}
+
+type Common = {
+  kind: KindKey;
+  accountId: string;
+  title: string;
+  body: string;
+  metadata: Record<string, string>;
+  dedupeKey: string;
+};
+
+type NewRow = {
+  id: string;
+  userId: string;
+  visible: boolean;
+  preference: Preference;
+  mail: "now" | "daily" | "weekly" | "none";
+  refused: string | false | undefined;
+};
+
+/** Inserts a notification for each row and returns the ids of those whose users did not have it. */
+export async function insertNotifications(db: Db, common: Common, rows: NewRow[]): Promise<string[]> {
+  const { kind, accountId, title, body, metadata, dedupeKey } = common;
+  const states = { now: "queued", daily: "digest", weekly: "digest", none: "none" };
+  const inserted = await many<{ id: string }>(
+    db,
+    "notifications_insert",
+    `insert into notifications (id, user_id, visible, channel, frequency, overridden, mail_state, mail_reason,
+       account_id, kind, title, body, metadata, dedupe_key)
+     select r.*, $9, $10, $11, $12, $13, $14
+     from unnest($1::text[], $2::text[], $3::boolean[], $4::text[], $5::text[], $6::boolean[], $7::text[], $8::text[]) r
+     on conflict (user_id, dedupe_key) do nothing returning id`,
+    [
+      rows.map(({ id }) => id),
+      rows.map(({ userId }) => userId),
+      rows.map(({ visible }) => visible),
+      rows.map(({ preference }) => preference.channel),
+      rows.map(({ preference }) => preference.frequency),
+      rows.map(({ preference }) => preference.overridden),
+      rows.map(({ mail }) => states[mail]),
+      rows.map(({ refused }) => refused || null),
+      accountId,
+      kind,
+      title,
+      body,
+      metadata,
+      dedupeKey,
+    ],
+  );
+  return inserted.map(({ id }) => id);
+}

@@ -1,0 +1,74 @@
+table inbox
+  consumer text not null
+  event_id text not null
+  at timestamp with time zone not null default now()
+  constraint inbox_pkey PRIMARY KEY (consumer, event_id)
+  CREATE INDEX inbox_at ON inbox USING btree (at)
+table inbox_tries
+  consumer text not null
+  event_id text not null
+  tries integer not null
+  at timestamp with time zone not null default now()
+  constraint inbox_tries_pkey PRIMARY KEY (consumer, event_id)
+table kept_answers
+  id bytea not null
+  request bytea not null
+  answer bytea
+  at timestamp with time zone not null default now()
+  constraint kept_answers_pkey PRIMARY KEY (id)
+  CREATE INDEX kept_answers_at ON kept_answers USING btree (at)
+table mails
+  id text not null
+  kind text not null
+  address text not null
+  data jsonb not null
+  queue text not null default ''::text
+  created_at timestamp with time zone not null default now()
+  due_at timestamp with time zone not null default now()
+  tries integer not null default 0
+  constraint mails_pkey PRIMARY KEY (id)
+  CREATE INDEX mails_due ON mails USING btree (queue, due_at)
+table notifications
+  id text not null
+  user_id text not null
+  account_id text not null
+  kind text not null
+  title text not null
+  body text not null
+  metadata jsonb not null
+  dedupe_key text not null
+  visible boolean not null
+  created_at timestamp with time zone not null default now()
+  read_at timestamp with time zone
+  channel text not null
+  frequency text not null
+  overridden boolean not null
+  mail_state text not null
+  mail_attempts integer not null default 0
+  mail_reason text
+  mail_at timestamp with time zone
+  constraint notifications_mail_state_check CHECK ((mail_state = ANY (ARRAY['none'::text, 'digest'::text, 'queued'::text, 'retrying'::text, 'sent'::text, 'failed'::text, 'dropped'::text])))
+  constraint notifications_pkey PRIMARY KEY (id)
+  constraint notifications_user_id_dedupe_key_key UNIQUE (user_id, dedupe_key)
+  CREATE INDEX notifications_feed ON notifications USING btree (user_id, created_at DESC, id DESC) WHERE visible
+  CREATE INDEX notifications_unread ON notifications USING btree (user_id, created_at DESC, id DESC) WHERE (visible AND (read_at IS NULL))
+table outbox
+  seq bigint not null identity
+  id text not null
+  subject text not null
+  payload bytea not null
+  headers jsonb not null default '{}'::jsonb
+  constraint outbox_id_key UNIQUE (id)
+  constraint outbox_pkey PRIMARY KEY (seq)
+table preferences
+  user_id text not null
+  kind text not null
+  channel text not null
+  frequency text not null
+  constraint preferences_channel_check CHECK ((channel = ANY (ARRAY['in_app'::text, 'email'::text, 'both'::text, 'off'::text])))
+  constraint preferences_frequency_check CHECK ((frequency = ANY (ARRAY['immediate'::text, 'daily'::text, 'weekly'::text])))
+  constraint preferences_pkey PRIMARY KEY (user_id, kind)
+table schema_migrations
+  name text not null
+  at timestamp with time zone not null default now()
+  constraint schema_migrations_pkey PRIMARY KEY (name)
