@@ -10,6 +10,7 @@ import {
 } from "./data/data-folder.ts";
 import { rotateLogs } from "./data/logs.ts";
 import { readSecrets, type Secrets } from "./data/secrets.ts";
+import { startMailCapture } from "./mail/capture.ts";
 import { findNatsServer } from "./nats/install.ts";
 import { startNats } from "./nats/nats.ts";
 import { stopOnStorageFailure } from "./nats/storage-check.ts";
@@ -22,6 +23,7 @@ import {
   API_PREFIX,
   environmentOf,
   grpcPortOf,
+  MAIL_FROM,
   OWNER_EMAIL,
   type PlatformContext,
   type Program,
@@ -48,6 +50,18 @@ const GRACE_MS = { gateway: 2_000, service: 4_500 };
 /** The whole platform on a data folder that this process holds. */
 export function createPlatform(options: Options, folder: DataFolder, display: Display): Platform {
   const parts = createParts(display);
+
+  let mail: { stop: () => Promise<void> } | undefined;
+
+  /** Returns how mail is sent: as the environment says, or to a page of this machine. */
+  async function startMail(ports: Record<string, number>, secrets: Secrets) {
+    const { SMTP_URL: url, MAIL_FROM: from } = process.env;
+    if (url || from) return { url: url ?? "", from: from ?? "" };
+    const at = { smtp: ports.smtp as number, page: ports.mail as number };
+    const capture = await startMailCapture({ dir: folder.mail, secret: secrets.internalKeys, ports: at });
+    mail = capture;
+    return { url: capture.smtpUrl, from: MAIL_FROM, page: capture.pageUrl };
+  }
 
   async function startServers(ports: Record<string, number>, secrets: Secrets) {
     const log = folder.log("postgres");
@@ -95,6 +109,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
     const secrets = await readSecrets(folder.dir, [...roles, addonRole], await isFresh(folder));
     const ports = await choosePorts(folder, portNames, preferredPorts(options.port));
     const [postgres, nats] = await startServers(ports, secrets);
+    const sending = await startMail(ports, secrets);
     const origin = `http://127.0.0.1:${ports.gateway}`;
     const context: PlatformContext = {
       secrets,
@@ -104,16 +119,31 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
       databaseUrl: postgres.url,
       deployerDir: folder.deployer,
       programsDir,
+      mail: sending,
     };
     await allOrFirstFailure(programs.map((program) => startOne(program, context)));
     const baseUrl = origin + API_PREFIX;
     const { ownerToken } = secrets;
     const accountId = await firstAccount(baseUrl, ownerToken, parts.stopping);
-    const info = { origin, baseUrl, ownerEmail: OWNER_EMAIL, ownerToken, accountId, pid: process.pid };
+    const mailUrl = sending.page;
+    const info = {
+      origin,
+      baseUrl,
+      ownerEmail: OWNER_EMAIL,
+      ownerToken,
+      accountId,
+      ...(mailUrl && { mailUrl }),
+      pid: process.pid,
+    };
     return { info, router: ports.router as number };
   }
 
-  return { start, stop: parts.stop, kill: parts.kill };
+  async function stop(): Promise<void> {
+    await parts.stop();
+    await mail?.stop();
+  }
+
+  return { start, stop, kill: parts.kill };
 }
 
 const portNames = [
@@ -121,6 +151,8 @@ const portNames = [
   "router",
   "postgres",
   "nats",
+  "smtp",
+  "mail",
   ...programs.filter(({ kind }) => kind === "service").flatMap(({ name }) => [name, grpcPortOf(name)]),
 ];
 

@@ -85,6 +85,7 @@ export async function startPlatform(dir: string) {
     databaseUrl: postgres.url,
     programsDir,
     deployerDir: folder.deployer,
+    mail: { url: "", from: "" },
   };
   for (const program of programs) {
     const { name } = program;

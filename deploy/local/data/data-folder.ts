@@ -12,6 +12,7 @@ export type DataFolder = {
   postgres: string;
   nats: string;
   deployer: string;
+  mail: string;
   logs: string;
   localInfo: string;
   log(name: string): string;
@@ -33,6 +34,7 @@ export async function takeDataFolder(data: string): Promise<{ folder: DataFolder
     postgres: join(dir, "postgres"),
     nats: join(dir, "nats"),
     deployer: join(dir, "deployer"),
+    mail: join(dir, "mail"),
     logs,
     localInfo: join(dir, "local.json"),
     log: (name: string) => join(logs, `${name}.log`),
@@ -58,8 +60,8 @@ export async function resetDataFolder(folder: DataFolder): Promise<void> {
   for (const pid of await findByWorkingDirectory(folder.deployer))
     await endOrphan(pid, () => true, "SIGTERM", 2_000);
   // The secrets go last: as long as any data is left, so is its key.
-  const { postgres, nats, deployer, logs } = folder;
-  for (const path of [postgres, nats, deployer, logs, join(folder.dir, "ports.json")]) {
+  const { postgres, nats, deployer, mail, logs } = folder;
+  for (const path of [postgres, nats, deployer, mail, logs, join(folder.dir, "ports.json")]) {
     await rm(path, { recursive: true, force: true });
   }
   await rm(join(folder.dir, "secrets.json"), { force: true });

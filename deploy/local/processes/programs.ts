@@ -13,6 +13,8 @@ export type PlatformContext = {
   deployerDir: string;
   /** Where fetched programs are kept. */
   programsDir: string;
+  /** How services send mail. */
+  mail: { url: string; from: string };
 };
 
 /** A process of the platform: `node <folder>/main.ts`, configured by its environment alone. */
@@ -26,6 +28,9 @@ export type Program = {
 
 export const OWNER_EMAIL = "owner@berth.localhost";
 
+/** The sender of mails that are captured. */
+export const MAIL_FROM = "Berth <berth@berth.localhost>";
+
 /** The path before all routes of the API. */
 export const API_PREFIX = "/v1";
 
@@ -35,13 +40,14 @@ export const programs: Program[] = [
     name: "identity",
     folder: "services/identity",
     kind: "service",
-    env: ({ secrets, origin }) => ({
+    env: ({ secrets, origin, mail }) => ({
       BOOTSTRAP_OWNER_EMAIL: OWNER_EMAIL,
       BOOTSTRAP_OWNER_TOKEN: secrets.ownerToken,
       BOOTSTRAP_OWNER_PASSWORD: secrets.ownerPassword,
       PUBLIC_ORIGIN: origin,
       API_PREFIX,
-      ...mailEnvironment(),
+      SMTP_URL: mail.url,
+      MAIL_FROM: mail.from,
     }),
   },
   {
@@ -68,7 +74,12 @@ export const programs: Program[] = [
     name: "notifications",
     folder: "services/notifications",
     kind: "service",
-    env: ({ origin }) => ({ PUBLIC_ORIGIN: origin, API_PREFIX, ...mailEnvironment() }),
+    env: ({ origin, mail }) => ({
+      PUBLIC_ORIGIN: origin,
+      API_PREFIX,
+      SMTP_URL: mail.url,
+      MAIL_FROM: mail.from,
+    }),
   },
   {
     name: "gateway",
@@ -100,12 +111,6 @@ export function environmentOf(program: Program, context: PlatformContext): Recor
     ...Object.fromEntries(addresses),
     ...program.env?.(context),
   };
-}
-
-/** From the launcher's own environment, for services that send mail. */
-function mailEnvironment(): Record<string, string> {
-  const { SMTP_URL = "", MAIL_FROM = "" } = process.env;
-  return { SMTP_URL, MAIL_FROM };
 }
 
 export const grpcPortOf = (name: string) => `${name}Grpc`;

@@ -7,6 +7,8 @@ export type LocalInfo = {
   ownerEmail: string;
   ownerToken: string;
   accountId: string;
+  /** Where captured mails are shown; absent when mail is sent by SMTP_URL. */
+  mailUrl?: string;
   pid: number;
 };
 
@@ -21,6 +23,7 @@ export function summary(info: LocalInfo, about: { data: string; router: number; 
     ["Apps", `http://<service>-<environment>-<project>.localhost:${router}`],
     ["Owner", `${info.ownerEmail} (password: ownerPassword in ${folder}/secrets.json)`],
     ["Token", info.ownerToken],
+    ...(info.mailUrl ? [["Mail", `${info.mailUrl} (what Berth sends; it goes nowhere else)`]] : []),
     ["Data, logs", `${folder}, ${folder}/logs`],
   ].map(([name, value]) => `  ${name?.padEnd(11)} ${value}`);
   return [

@@ -40,24 +40,26 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
       const known = new RegExp([...processes, "prepare", "rotate", "berth-builds"].join("|"), "g");
       return [...new Set(JSON.stringify(from).match(known))].sort();
     };
-    expect(peers("identity")).toEqual(["gateway"]);
-    expect(peers("deployer")).toEqual(["gateway", "variables"]);
+    expect(peers("identity")).toEqual(["gateway", "notifications"]);
+    expect(peers("notifications")).toEqual(["gateway"]);
+    expect(peers("deployer")).toEqual(["gateway", "notifications", "variables"]);
     expect(peers("postgres")).toEqual([...processes, "prepare", "rotate"].sort());
     expect(peers("object-store")).toEqual(["berth-builds", "deployer"]);
   });
 
-  test("identity alone sends mail, and nobody where there is no mail", () => {
+  test("identity and notifications alone send mail, and nobody where there is no mail", () => {
     const open = (manifests: Manifest[]) =>
       ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy")
         .filter((one) => one.spec!.egress?.some(({ ports }) => ports?.some(({ port }) => port === 587)))
         .map((one) => one.metadata!.name);
     expect(open(bundled)).toEqual([]);
-    expect(open(external)).toEqual(["berth-identity"]);
+    const senders = ["berth-identity", "berth-notifications"];
+    expect(open(external)).toEqual(senders);
     const asking = ofKind<V1Deployment>(external, "Deployment").filter((one) =>
       JSON.stringify(one).includes("SMTP_URL"),
     );
-    expect(asking.map((one) => one.metadata!.name)).toEqual(["berth-identity"]);
-    expect(configOf(external, "berth-identity").MAIL_FROM).toBe("Berth <berth@example.com>");
+    expect(asking.map((one) => one.metadata!.name)).toEqual(senders);
+    for (const name of senders) expect(configOf(external, name).MAIL_FROM).toBe("Berth <berth@example.com>");
   });
 
   test("identity alone calls Hydra's admin API, and looks for documents about clients in the internet alone", async () => {
