@@ -3,6 +3,7 @@ import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments
 import { InternalService } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { InternalService as VariablesInternal } from "../../proto/gen/berth/variables/v1/internal_pb.ts";
 import type { Logger } from "../kit/log.ts";
+import { startChangeFeed } from "../kit/postgres/change-feed.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
 import { billingHandlers, identityHandlers } from "./accounts/provisioning.ts";
@@ -10,7 +11,6 @@ import { createAddons } from "./addons/lifecycle.ts";
 import { catalogService } from "./api/catalog-service.ts";
 import { deploymentService } from "./api/deployment-service.ts";
 import { internalService } from "./api/internal-service.ts";
-import { startChangeFeed } from "./api/streams/change-feed.ts";
 import { createAnnounceDeletion } from "./catalog/announce-deletion.ts";
 import { type Config, fields, kubernetesFields } from "./config.ts";
 import type { Engine } from "./engine/local.ts";
@@ -33,7 +33,12 @@ export async function start(config: Config, log: Logger, startEngine = startChos
     const announceDeletion = createAnnounceDeletion(variables);
     const resolve = createVariablesResolver(variables);
     const addons = createAddons({ pool, secrets, servers: addonServers, log });
-    const changes = await startChangeFeed({ url: databaseUrl, log });
+    const changes = await startChangeFeed({
+      url: databaseUrl,
+      name: "deployer-follow",
+      log,
+      fallbackMs: 1_000,
+    });
     const catalog = { pool, cursors, secrets, images, announceDeletion };
     const deployments = { pool, cursors, secrets, store, runtime, resolve, changes, images };
     return {

@@ -3,11 +3,11 @@ import { testNats } from "../../../test/support/servers/nats.ts";
 import { connectBus, STREAM } from "../../kit/events/bus.ts";
 import { startRelay } from "../../kit/events/outbox.ts";
 import { createLog } from "../../kit/log.ts";
+import { startChangeFeed } from "../../kit/postgres/change-feed.ts";
 import { createPool, type Pool } from "../../kit/postgres/db.ts";
 import { migrate } from "../../kit/postgres/migrate.ts";
 import { openProxy, type TcpProxy } from "../../kit/testing/proxy.ts";
 import { testDatabase } from "../../kit/testing/testing.ts";
-import { startChangeFeed } from "../api/streams/change-feed.ts";
 import { requireSingleInstance } from "../engine/single-instance.ts";
 import { startLeaseSession } from "../reconcile/queue/lease-session.ts";
 
@@ -51,7 +51,7 @@ test("when kept sessions fall silent unnoticed, others take over their locks, an
   let woken = 0;
   const leases = await startLeaseSession({ url, owner: 7, wake: () => woken++, log });
   const instance = await requireSingleInstance({ url, log });
-  const changes = await startChangeFeed({ url, log, fallbackMs: 600_000 });
+  const changes = await startChangeFeed({ url, name: "deployer-follow", log, fallbackMs: 600_000 });
   stops.push(() => bus.close(), ...[relay, leases, instance, changes].map((one) => () => one.stop()));
 
   await patiently(async () => expect(await holders()).toHaveLength(3));

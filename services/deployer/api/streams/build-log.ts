@@ -5,10 +5,10 @@ import type {
 } from "../../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import type { Pool } from "../../../kit/postgres/db.ts";
 import { notFound } from "../../../kit/rpc/errors.ts";
+import { parseEventId } from "../../../kit/rpc/event-id.ts";
 import { listLogPieces } from "../../builds/log-sql.ts";
 import { requireDeployment } from "../require.ts";
 import type { StreamDeps } from "./deployment-streams.ts";
-import { parseEventId } from "./event-id.ts";
 import { observeOutcome } from "./observe-outcome.ts";
 
 type Event = MessageInitShape<typeof BuildLogEventSchema>;

@@ -2,10 +2,10 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../../kit/ids.ts";
 import { createLog } from "../../../kit/log.ts";
+import { startChangeFeed } from "../../../kit/postgres/change-feed.ts";
 import { refused } from "../../../kit/testing/refusal.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import { archiveOf, createWebService, startDeployer, type TestDeployer } from "../../testing/testing.ts";
-import { startChangeFeed } from "./change-feed.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -161,7 +161,7 @@ test("each process is notified of changes, also after its connection to the data
   const { id: serviceId } = await webService();
   const log = createLog("test", "silent");
   // Without notifications it would wait for longer than a test may.
-  const options = { url: berth.database.url("deployer"), log, fallbackMs: 600_000 };
+  const options = { url: berth.database.url("deployer"), name: "deployer-follow", log, fallbackMs: 600_000 };
   const [one, other] = [await startChangeFeed(options), await startChangeFeed(options)];
   const never = new AbortController().signal;
   const ring = (key: string) => {
@@ -181,7 +181,7 @@ test("each process is notified of changes, also after its connection to the data
   await grew();
 
   const back = ring(serviceId);
-  const backends = `from pg_stat_activity where application_name = 'deployer-followers' and datname = current_database()`;
+  const backends = `from pg_stat_activity where application_name = 'deployer-follow' and datname = current_database()`;
   await berth.pool.query(`select pg_terminate_backend(pid) ${backends}`);
   await back();
   const moved = ring(serviceId);

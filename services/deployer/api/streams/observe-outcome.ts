@@ -1,6 +1,6 @@
+import type { ChangeFeed } from "../../../kit/postgres/change-feed.ts";
 import type { Pool } from "../../../kit/postgres/db.ts";
 import { notFound, unavailable } from "../../../kit/rpc/errors.ts";
-import type { ChangeFeed } from "./change-feed.ts";
 import { findOutcome } from "./sql.ts";
 
 /**

@@ -4,13 +4,13 @@ import type {
   FollowLogsRequest,
   LogEventSchema,
 } from "../../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import { pause } from "../../../kit/postgres/change-feed.ts";
 import type { Cursors } from "../../../kit/postgres/paging.ts";
 import { unavailable } from "../../../kit/rpc/errors.ts";
+import { foreignEventId } from "../../../kit/rpc/event-id.ts";
 import { type LogStream, type Runtime, RuntimeRefusal } from "../../runtime/port.ts";
 import { requireService } from "../require.ts";
-import { pause } from "./change-feed.ts";
 import type { StreamDeps } from "./deployment-streams.ts";
-import { foreignEventId } from "./event-id.ts";
 
 const UNAPPLIED_POLL_MS = 500;
 /** More lines than a log holds. */

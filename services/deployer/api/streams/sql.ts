@@ -1,9 +1,6 @@
 import { type Db, many, one } from "../../../kit/postgres/db.ts";
 import { DEPLOYMENT, type StoredDeployment, toMessage } from "../../deployments/sql.ts";
 
-/** Channel on which the triggers of this schema notify of changes. */
-export const FOLLOW_CHANNEL = "'deployer-follow:' || current_schema()";
-
 /**
  * Returns how a deployment and its build ended, null while they have not. A release that was replaced before it was
  * healthy counts as superseded, as it never becomes healthy.

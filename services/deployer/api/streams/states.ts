@@ -3,9 +3,9 @@ import type {
   DeploymentEventSchema,
   FollowDeploymentRequest,
 } from "../../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
+import { parseEventId } from "../../../kit/rpc/event-id.ts";
 import { requireDeployment } from "../require.ts";
 import type { StreamDeps } from "./deployment-streams.ts";
-import { parseEventId } from "./event-id.ts";
 import { observeOutcome } from "./observe-outcome.ts";
 import { listStates } from "./sql.ts";
 

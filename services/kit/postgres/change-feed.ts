@@ -1,13 +1,18 @@
-import type { Logger } from "../../../kit/log.ts";
-import { keepSession } from "../../../kit/postgres/session.ts";
-import { FOLLOW_CHANNEL } from "./sql.ts";
+import type { Logger } from "../log.ts";
+import { keepSession } from "./session.ts";
 
-/** How long a follower waits before it reads again without a notification. */
-const FALLBACK_MS = 1_000;
+type Options = {
+  url: string;
+  /** Names the channel, `<name>:<schema>`, and the session. */
+  name: string;
+  log: Logger;
+  /** How long a follower waits before it reads again without a notification. */
+  fallbackMs: number;
+};
 
 /** Notifies one follower of changes under its key. */
 export type ChangeSignal = {
-  /** Resolves once something changed since the last call, after a second without a change, or when `signal` aborts. */
+  /** Resolves once something changed since the last call, after `fallbackMs` without a change, or when `signal` aborts. */
   next: (signal: AbortSignal) => Promise<void>;
   close: () => void;
 };
@@ -15,11 +20,11 @@ export type ChangeSignal = {
 export type ChangeFeed = Awaited<ReturnType<typeof startChangeFeed>>;
 
 /**
- * Listens for the changes of all deployer processes, over one connection for all followers of this process. While the
- * connection is lost, followers poll once a second.
+ * Listens for changes of which the triggers of a service's schema notify, made by any process, over one connection for
+ * all followers of this process. A notification's payload is the key of what changed. While the connection is lost,
+ * followers poll.
  */
-export async function startChangeFeed(options: { url: string; log: Logger; fallbackMs?: number }) {
-  const { url, log, fallbackMs = FALLBACK_MS } = options;
+export async function startChangeFeed({ url, name, log, fallbackMs }: Options) {
   const listeners = new Map<string, Set<() => void>>();
 
   const notify = (key: string) => {
@@ -28,15 +33,15 @@ export async function startChangeFeed(options: { url: string; log: Logger; fallb
 
   const session = await keepSession({
     url,
-    name: "deployer-followers",
+    name,
     async prepare(session) {
       session.on("notification", ({ payload }) => notify(payload ?? ""));
-      const { rows } = await session.query<{ channel: string }>(`select ${FOLLOW_CHANNEL} as channel`);
-      await session.query(`listen "${rows[0]!.channel}"`);
+      const { rows } = await session.query<{ schema: string }>("select current_schema() as schema");
+      await session.query(`listen "${name}:${rows[0]!.schema}"`);
       for (const key of listeners.keys()) notify(key);
     },
     failed(error, failures) {
-      if (failures === 1) log.warn({ err: error }, "cannot listen for changes; followers poll once a second");
+      if (failures === 1) log.warn({ err: error }, "cannot listen for changes; followers poll");
     },
   });
   return {
