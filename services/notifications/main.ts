@@ -3,6 +3,7 @@ import { InternalService as IdentityInternal } from "../../proto/gen/berth/ident
 import { NotificationService } from "../../proto/gen/berth/notifications/v1/notifications_pb.ts";
 import type { Logger } from "../kit/log.ts";
 import { startMailer } from "../kit/mail/mail.ts";
+import { startChangeFeed } from "../kit/postgres/change-feed.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
 import { type Config, fields, linkSettings } from "./config.ts";
@@ -13,6 +14,10 @@ import { notificationService } from "./feed/notification-service.ts";
 import { createMailContents, recordMail } from "./mail/mail-contents.ts";
 import { MAIL_QUEUES } from "./notices/notify.ts";
 import { createDirectory } from "./notices/recipients.ts";
+import { FOLLOW_CHANNEL } from "./stream/follow.ts";
+
+/** How late a stream may be while the session that listens for changes is lost. */
+const FOLLOW_FALLBACK_MS = 5_000;
 
 /** Starts notifications: the feed, what fills it, and the mails. */
 export async function start(config: Config, log: Logger) {
@@ -21,10 +26,16 @@ export async function start(config: Config, log: Logger) {
   return startService(options, async ({ pool, cursors, client }) => {
     const directory = createDirectory(client(IdentityInternal, config.identityUrl));
     const deployer = client(DeployerInternal, config.deployerUrl);
+    const changes = await startChangeFeed({
+      url: config.databaseUrl,
+      name: FOLLOW_CHANNEL,
+      log,
+      fallbackMs: FOLLOW_FALLBACK_MS,
+    });
     const announce = announcer({ mails: mail !== undefined });
     return {
       routes(router) {
-        router.service(NotificationService, notificationService({ pool, cursors }));
+        router.service(NotificationService, notificationService({ pool, cursors, changes }));
       },
       consumers: [
         {
@@ -43,7 +54,12 @@ export async function start(config: Config, log: Logger) {
         const mailer =
           mail &&
           startMailer({ pool, log, settings: mail, compose, queues: MAIL_QUEUES, record: recordMail });
-        return { stop: async () => mailer?.stop() };
+        return {
+          stop: async () => {
+            await mailer?.stop();
+            await changes.stop();
+          },
+        };
       },
     };
   });

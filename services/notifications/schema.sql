@@ -38,7 +38,7 @@ table notifications
   metadata jsonb not null
   dedupe_key text not null
   visible boolean not null
-  created_at timestamp with time zone not null default now()
+  created_at timestamp with time zone not null default clock_timestamp()
   read_at timestamp with time zone
   channel text not null
   frequency text not null
@@ -52,6 +52,9 @@ table notifications
   constraint notifications_user_id_dedupe_key_key UNIQUE (user_id, dedupe_key)
   CREATE INDEX notifications_feed ON notifications USING btree (user_id, created_at DESC, id DESC) WHERE visible
   CREATE INDEX notifications_unread ON notifications USING btree (user_id, created_at DESC, id DESC) WHERE (visible AND (read_at IS NULL))
+  CREATE TRIGGER feed_grew AFTER INSERT ON notifications REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION feed_changed()
+  CREATE TRIGGER feed_shrank AFTER DELETE ON notifications REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION feed_changed()
+  CREATE TRIGGER notification_read AFTER UPDATE OF read_at ON notifications FOR EACH ROW WHEN ((new.visible AND (new.read_at IS DISTINCT FROM old.read_at))) EXECUTE FUNCTION notification_read()
 table outbox
   seq bigint not null identity
   id text not null

@@ -1,5 +1,6 @@
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { NotificationService } from "../../../proto/gen/berth/notifications/v1/notifications_pb.ts";
+import type { ChangeFeed } from "../../kit/postgres/change-feed.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { invalid, notFound } from "../../kit/rpc/errors.ts";
@@ -8,16 +9,19 @@ import { who } from "../../kit/rpc/interceptor.ts";
 import { isKind, kindKeys } from "../catalog/kinds.ts";
 import { type Choice, toPreference } from "../catalog/preference.ts";
 import { describeAudience } from "../notices/recipients.ts";
+import { followNotifications } from "../stream/follow.ts";
 import * as sql from "./sql.ts";
 
 /** The feed of a user and how it is filled (docs/notifications.md). */
 export function notificationService({
   pool,
   cursors,
+  changes,
 }: {
   pool: Pool;
   cursors: Cursors;
-}): Omit<ServiceImpl<typeof NotificationService>, "followNotifications"> {
+  changes: ChangeFeed;
+}): ServiceImpl<typeof NotificationService> {
   const userOf = (ctx: HandlerContext) => who(ctx).caller.id;
   return {
     async listNotifications(req, ctx) {
@@ -49,6 +53,8 @@ export function notificationService({
         return { count: await sql.countUnread(tx, userOf(ctx)) };
       });
     },
+
+    followNotifications: (request, ctx) => followNotifications({ pool, changes }, request, ctx),
 
     async getNotificationDecisions({ notificationId }, ctx) {
       const found = await sql.findDecisions(pool, userOf(ctx), notificationId);

@@ -18,7 +18,8 @@ create table notifications (
   -- The same thing happens to a user once, however often its event arrives.
   dedupe_key text not null,
   visible boolean not null,
-  created_at timestamptz not null default now(),
+  -- The time of the insert, not of its transaction: never before the start that pg_stat_activity shows, as streams need.
+  created_at timestamptz not null default clock_timestamp(),
   read_at timestamptz,
   -- The preference that applied.
   channel text not null,
@@ -32,6 +33,26 @@ create table notifications (
 );
 create index notifications_feed on notifications (user_id, created_at desc, id desc) where visible;
 create index notifications_unread on notifications (user_id, created_at desc, id desc) where visible and read_at is null;
+
+-- Streams listen on one channel: a user's id stands for the feed.
+create function feed_changed() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('notifications-follow:' || tg_table_schema, user_id)
+  from (select distinct user_id from changed where visible) changed;
+  return null;
+end $$;
+create trigger feed_grew after insert on notifications referencing new table as changed
+  for each statement execute function feed_changed();
+create trigger feed_shrank after delete on notifications referencing old table as changed
+  for each statement execute function feed_changed();
+
+create function notification_read() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('notifications-follow:' || tg_table_schema, new.user_id);
+  return null;
+end $$;
+create trigger notification_read after update of read_at on notifications
+  for each row when (new.visible and new.read_at is distinct from old.read_at) execute function notification_read();
 
 -- Mails on their way (kit/mail).
 create table mails (

@@ -1,0 +1,180 @@
+import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { headers as natsHeaders } from "@nats-io/transport-node";
+import {
+  InternalService as DeployerInternal,
+  DeploymentDescriptionSchema,
+  type ServiceDescription,
+  ServiceDescriptionSchema,
+} from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
+import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
+import { NotificationService } from "../../proto/gen/berth/notifications/v1/notifications_pb.ts";
+import { testNats } from "../../test/support/servers/nats.ts";
+import { connectBus } from "../kit/events/bus.ts";
+import { EVENT_ID } from "../kit/events/outbox.ts";
+import { newId } from "../kit/ids.ts";
+import { createLog } from "../kit/log.ts";
+import { createPool, type Db } from "../kit/postgres/db.ts";
+import { readConfig } from "../kit/process/config.ts";
+import { serve } from "../kit/process/server.ts";
+import type { RoleName } from "../kit/rpc/caller-token.ts";
+import { notFound } from "../kit/rpc/errors.ts";
+import { openProxy } from "../kit/testing/proxy.ts";
+import { type Mailbox, startMailbox } from "../kit/testing/smtp-server.ts";
+import { clientAs, testDatabase, testKeys } from "../kit/testing/testing.ts";
+import { fields } from "./config.ts";
+import { start } from "./main.ts";
+import type { Recipient } from "./notices/recipients.ts";
+
+type About = MessageInitShape<typeof ServiceDescriptionSchema>;
+
+/** Identity and the deployer as notifications sees them: a real server that answers from memory. */
+async function startNeighbours() {
+  const users = new Map<string, Recipient>();
+  const accounts = new Map<string, { handle: string; roles: Map<string, RoleName> }>();
+  const services = new Map<string, ServiceDescription>();
+  const server = await serve({
+    host: "127.0.0.1",
+    port: 0,
+    grpcPort: 0,
+    keys: testKeys,
+    log: createLog("neighbours", "silent"),
+    routes(router) {
+      router.service(IdentityInternal, {
+        listRecipients({ accountId, userIds }) {
+          if (accountId === undefined)
+            return { users: userIds.flatMap((id) => users.get(id) ?? []).map((user) => ({ ...user })) };
+          const account = accounts.get(accountId);
+          const members = [...(account?.roles ?? [])].flatMap(([id, role]) => {
+            const user = users.get(id);
+            return user ? [{ ...user, role }] : [];
+          });
+          return { accountHandle: account?.handle ?? "", users: members };
+        },
+      });
+      router.service(DeployerInternal, {
+        describeService({ serviceId, version }) {
+          const found = services.get(serviceId);
+          if (!found) throw notFound("service");
+          if (version === undefined) return found;
+          const deployment = found.deployment ?? create(DeploymentDescriptionSchema);
+          return { ...found, deployment: { ...deployment, version } };
+        },
+      });
+    },
+    ready: async () => true,
+  });
+  const direct = `http://127.0.0.1:${server.port}`;
+  const proxy = await openProxy(new URL(direct));
+  const stop = async () => {
+    proxy.shut();
+    await server.stop();
+  };
+  return { url: proxy.of(direct).replace(/\/$/, ""), proxy, users, accounts, services, stop };
+}
+
+/**
+ * Notifications on a database, a NATS and a mailbox of its own, with neighbours that answer from memory. `more` overrides its environment; without SMTP it sends no mail.
+ */
+export async function startNotifications(
+  more: Record<string, string> = {},
+  mailbox: Parameters<typeof startMailbox>[0] = {},
+) {
+  const [database, nats, neighbours, box] = await Promise.all([
+    testDatabase(["notifications"]),
+    testNats(),
+    startNeighbours(),
+    startMailbox(mailbox) as Promise<Mailbox>,
+  ]);
+  const env: Record<string, string> = {
+    DATABASE_URL: database.url("notifications"),
+    NATS_URL: nats.url,
+    IDENTITY_URL: neighbours.url,
+    DEPLOYER_URL: neighbours.url,
+    INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(","),
+    SMTP_URL: box.url,
+    MAIL_FROM: "Berth <berth@mail.example.com>",
+    PUBLIC_ORIGIN: "https://berth.example.com",
+    ...more,
+  };
+  const logLines: string[] = [];
+  const log = createLog("notifications", "debug", (line) => void logLines.push(line));
+  const startOne = (other: Record<string, string> = {}) =>
+    start(readConfig({ ...env, ...other }, fields), log);
+  const running = await startOne();
+  const pool = createPool(database.url("notifications"));
+  const bus = connectBus(nats.url, "test", createLog("test", "silent"));
+  const { js } = await bus.connected;
+
+  return {
+    env,
+    port: running.port,
+    pool,
+    nats,
+    box,
+    neighbours,
+    logLines,
+    /** A second process of the service on the same database. */
+    startOne,
+    as: (userId: string, port = running.port) =>
+      clientAs(NotificationService, port, { id: userId, ip: "203.0.113.7" }),
+    /** A user whom identity knows. */
+    user(more: Partial<Recipient> = {}): Recipient {
+      const userId = newId("usr");
+      const name = userId.slice(-10);
+      const user = { userId, email: `${name}@example.com`, displayName: name, emailVerified: true, ...more };
+      neighbours.users.set(userId, user);
+      return user;
+    },
+    /** An account with these members. */
+    account(...members: [Recipient, RoleName][]) {
+      const id = newId("acc");
+      const roles = new Map(members.map(([{ userId }, role]) => [userId, role]));
+      neighbours.accounts.set(id, { handle: `h${id.slice(-8)}`, roles });
+      return id;
+    },
+    /** A service that the deployer describes; returns its id. */
+    service(accountId: string, about: About = {}) {
+      const id = newId("svc");
+      const names = { projectName: "shop", environmentName: "production", serviceName: "web" };
+      const ids = { accountId, projectId: "prj_1", environmentId: "env_1" };
+      neighbours.services.set(id, create(ServiceDescriptionSchema, { ...ids, ...names, ...about }));
+      return id;
+    },
+    /** Publishes an event of another service, as its relay would. */
+    async publish<S extends DescMessage>(
+      from: "deployer" | "identity",
+      schema: S,
+      accountId: string,
+      event: MessageInitShape<S>,
+      eventId = newId("evt"),
+    ) {
+      const headers = natsHeaders();
+      headers.set(EVENT_ID, eventId);
+      const subject = `berth.${from}.v1.${schema.name}.${accountId}`;
+      await js.publish(subject, toBinary(schema, create(schema, event)), { headers });
+    },
+    stop: async () => {
+      await running.stop();
+      await Promise.all([bus.close(), pool.end(), neighbours.stop(), box.stop()]);
+      await Promise.all([database.drop(), nats.remove()]);
+    },
+  };
+}
+
+export type TestNotifications = Awaited<ReturnType<typeof startNotifications>>;
+
+/** Inserts a notification as one statement of its own. Returns its id. */
+export async function insertRow(
+  db: Db,
+  userId: string,
+  { visible = true, kind = "deploy.ready" }: { visible?: boolean; kind?: string } = {},
+): Promise<string> {
+  const id = newId("ntf");
+  await db.query(
+    `insert into notifications (id, user_id, account_id, kind, title, body, metadata, dedupe_key, visible, channel,
+       frequency, overridden, mail_state)
+     values ($1, $2, '', $3, 'title', 'body', '{}', $1, $4, 'in_app', 'immediate', false, 'none')`,
+    [id, userId, kind, visible],
+  );
+  return id;
+}
