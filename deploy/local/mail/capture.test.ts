@@ -60,7 +60,9 @@ test("others of this machine neither read nor write: they know neither the path 
   const { origin } = new URL(capture.pageUrl);
   for (const path of ["/", "/messages.json", "/wrong/", "/wrong/messages.json"])
     expect((await fetch(origin + path)).status).toBe(404);
-  await expect(send({ subject: "x", text: "y" }, capture.smtpUrl.replace(/:[^:@]+@/, ":wrong@"))).rejects.toThrow();
+  await expect(
+    send({ subject: "x", text: "y" }, capture.smtpUrl.replace(/:[^:@]+@/, ":wrong@")),
+  ).rejects.toThrow();
   await expect(send({ subject: "x", text: "y" }, capture.smtpUrl.replace(/\/\/.*@/, "//"))).rejects.toThrow();
   expect(await messages()).toHaveLength(1);
 });
