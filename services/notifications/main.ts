@@ -7,6 +7,8 @@ import { startChangeFeed } from "../kit/postgres/change-feed.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
 import { type Config, fields, linkSettings } from "./config.ts";
+import { preferenceChange } from "./digests/change-preference.ts";
+import { startDigests } from "./digests/make-digests.ts";
 import { announcer } from "./events/announce.ts";
 import { deployerHandlers } from "./events/deployer-handlers.ts";
 import { identityHandlers } from "./events/identity-handlers.ts";
@@ -14,13 +16,17 @@ import { notificationService } from "./feed/notification-service.ts";
 import { createMailContents, recordMail } from "./mail/mail-contents.ts";
 import { MAIL_QUEUES } from "./notices/notify.ts";
 import { createDirectory } from "./notices/recipients.ts";
+import { startRetention } from "./retention/retention.ts";
 import { FOLLOW_CHANNEL } from "./stream/follow.ts";
 
 /** How late a stream may be while the session that listens for changes is lost. */
 const FOLLOW_FALLBACK_MS = 5_000;
 
-/** Starts notifications: the feed, what fills it, and the mails. */
-export async function start(config: Config, log: Logger) {
+/**
+ * Starts notifications: the feed, what fills it, and the mails. `now` is the clock of digests, bursts and retention, in
+ * milliseconds.
+ */
+export async function start(config: Config, log: Logger, now: () => number = Date.now) {
   const { mail, origin } = linkSettings(config);
   const options = { name: "notifications", folder: import.meta.dirname, config, log };
   return startService(options, async ({ pool, cursors, client }) => {
@@ -32,10 +38,14 @@ export async function start(config: Config, log: Logger) {
       log,
       fallbackMs: FOLLOW_FALLBACK_MS,
     });
-    const announce = announcer({ mails: mail !== undefined });
+    const changePreference = preferenceChange({ pool, directory });
+    const announce = announcer({ mails: mail !== undefined, now });
     return {
       routes(router) {
-        router.service(NotificationService, notificationService({ pool, cursors, changes }));
+        router.service(
+          NotificationService,
+          notificationService({ pool, cursors, changes, changePreference }),
+        );
       },
       consumers: [
         {
@@ -50,13 +60,15 @@ export async function start(config: Config, log: Logger) {
         },
       ],
       background() {
-        const compose = createMailContents({ pool, origin });
+        const compose = createMailContents({ pool, origin, directory });
         const mailer =
           mail &&
           startMailer({ pool, log, settings: mail, compose, queues: MAIL_QUEUES, record: recordMail });
+        const digests = mail && startDigests({ pool, log, directory, now });
+        const retention = startRetention({ pool, log, now });
         return {
           stop: async () => {
-            await mailer?.stop();
+            await Promise.all([mailer?.stop(), digests?.stop(), retention.stop()]);
             await changes.stop();
           },
         };

@@ -1,3 +1,16 @@
+table digests
+  id text not null
+  user_id text not null
+  time_window text not null
+  created_at timestamp with time zone not null default now()
+  mail_state text not null default 'queued'::text
+  mail_attempts integer not null default 0
+  mail_reason text
+  mail_at timestamp with time zone
+  constraint digests_mail_state_check CHECK ((mail_state = ANY (ARRAY['queued'::text, 'retrying'::text, 'sent'::text, 'failed'::text, 'dropped'::text])))
+  constraint digests_pkey PRIMARY KEY (id)
+  constraint digests_user_id_time_window_key UNIQUE (user_id, time_window)
+  CREATE INDEX digests_created ON digests USING btree (created_at)
 table inbox
   consumer text not null
   event_id text not null
@@ -17,6 +30,11 @@ table kept_answers
   at timestamp with time zone not null default now()
   constraint kept_answers_pkey PRIMARY KEY (id)
   CREATE INDEX kept_answers_at ON kept_answers USING btree (at)
+table mail_bursts
+  user_id text not null
+  sent_at timestamp with time zone[] not null
+  held boolean not null
+  constraint mail_bursts_pkey PRIMARY KEY (user_id)
 table mails
   id text not null
   kind text not null
@@ -47,11 +65,19 @@ table notifications
   mail_attempts integer not null default 0
   mail_reason text
   mail_at timestamp with time zone
+  digest_at timestamp with time zone
+  digest_id text
   constraint notifications_mail_state_check CHECK ((mail_state = ANY (ARRAY['none'::text, 'digest'::text, 'queued'::text, 'retrying'::text, 'sent'::text, 'failed'::text, 'dropped'::text])))
   constraint notifications_pkey PRIMARY KEY (id)
   constraint notifications_user_id_dedupe_key_key UNIQUE (user_id, dedupe_key)
+  CREATE INDEX notifications_created ON notifications USING brin (created_at)
+  CREATE INDEX notifications_digest ON notifications USING btree (digest_id) WHERE (digest_id IS NOT NULL)
   CREATE INDEX notifications_feed ON notifications USING btree (user_id, created_at DESC, id DESC) WHERE visible
+  CREATE INDEX notifications_read ON notifications USING btree (read_at) WHERE (read_at IS NOT NULL)
   CREATE INDEX notifications_unread ON notifications USING btree (user_id, created_at DESC, id DESC) WHERE (visible AND (read_at IS NULL))
+  CREATE INDEX notifications_waiting ON notifications USING btree (digest_at, user_id) WHERE ((mail_state = 'digest'::text) AND (digest_id IS NULL))
+  CREATE INDEX notifications_waiting_service ON notifications USING btree (((metadata ->> 'serviceId'::text))) WHERE ((mail_state = 'digest'::text) AND (digest_id IS NULL))
+  CREATE INDEX notifications_waiting_user ON notifications USING btree (user_id, kind) WHERE ((mail_state = 'digest'::text) AND (digest_id IS NULL))
   CREATE TRIGGER feed_grew AFTER INSERT ON notifications REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION feed_changed()
   CREATE TRIGGER feed_shrank AFTER DELETE ON notifications REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION feed_changed()
   CREATE TRIGGER notification_read AFTER UPDATE OF read_at ON notifications FOR EACH ROW WHEN ((new.visible AND (new.read_at IS DISTINCT FROM old.read_at))) EXECUTE FUNCTION notification_read()

@@ -73,7 +73,8 @@ async function startNeighbours() {
 }
 
 /**
- * Notifications on a database, a NATS and a mailbox of its own, with neighbours that answer from memory. `more` overrides its environment; without SMTP it sends no mail.
+ * Notifications on a database, a NATS and a mailbox of its own, with neighbours that answer from memory, and a clock
+ * that tests set. `more` overrides its environment; without SMTP it sends no mail.
  */
 export async function startNotifications(
   more: Record<string, string> = {},
@@ -85,6 +86,7 @@ export async function startNotifications(
     startNeighbours(),
     startMailbox(mailbox) as Promise<Mailbox>,
   ]);
+  const clock = { ms: Date.now() };
   const env: Record<string, string> = {
     DATABASE_URL: database.url("notifications"),
     NATS_URL: nats.url,
@@ -99,7 +101,7 @@ export async function startNotifications(
   const logLines: string[] = [];
   const log = createLog("notifications", "debug", (line) => void logLines.push(line));
   const startOne = (other: Record<string, string> = {}) =>
-    start(readConfig({ ...env, ...other }, fields), log);
+    start(readConfig({ ...env, ...other }, fields), log, () => clock.ms);
   const running = await startOne();
   const pool = createPool(database.url("notifications"));
   const bus = connectBus(nats.url, "test", createLog("test", "silent"));
@@ -108,6 +110,7 @@ export async function startNotifications(
   return {
     env,
     port: running.port,
+    clock,
     pool,
     nats,
     box,

@@ -58,11 +58,23 @@ type NewMail = Pick<Mail, "kind" | "address" | "data"> & { queue?: string };
 
 /** Queues a mail in the caller's transaction. A replica sends it after the commit; mails of one queue do not wait for another's. */
 export function queueMail(db: Db, mail: NewMail): Promise<number> {
+  return queueMails(db, [mail]);
+}
+
+/** As `queueMail`, for many mails in one statement. */
+export function queueMails(db: Db, mails: NewMail[]): Promise<number> {
   return execute(
     db,
-    "mail_queue",
-    "insert into mails (id, kind, address, data, queue) values ($1, $2, $3, $4, $5)",
-    [newId("mail"), mail.kind, mail.address, mail.data, mail.queue ?? ""],
+    "mails_queue",
+    `insert into mails (id, kind, address, data, queue)
+     select * from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::text[])`,
+    [
+      mails.map(() => newId("mail")),
+      mails.map(({ kind }) => kind),
+      mails.map(({ address }) => address),
+      mails.map(({ data }) => data),
+      mails.map(({ queue = "" }) => queue),
+    ],
   );
 }
 

@@ -8,6 +8,7 @@ import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { isKind, kindKeys } from "../catalog/kinds.ts";
 import { type Choice, toPreference } from "../catalog/preference.ts";
+import type { ChangePreference } from "../digests/change-preference.ts";
 import { describeAudience } from "../notices/recipients.ts";
 import { followNotifications } from "../stream/follow.ts";
 import * as sql from "./sql.ts";
@@ -17,10 +18,12 @@ export function notificationService({
   pool,
   cursors,
   changes,
+  changePreference,
 }: {
   pool: Pool;
   cursors: Cursors;
   changes: ChangeFeed;
+  changePreference: ChangePreference;
 }): ServiceImpl<typeof NotificationService> {
   const userOf = (ctx: HandlerContext) => who(ctx).caller.id;
   return {
@@ -78,9 +81,7 @@ export function notificationService({
           "unknown_kind",
           "There is no such kind. GET /me/notification-prefs lists them.",
         );
-      const choice = { channel, frequency } as Choice;
-      await sql.setChoice(pool, userOf(ctx), kind, choice);
-      return toPreference(kind, choice);
+      return changePreference(userOf(ctx), kind, { channel, frequency } as Choice);
     },
   };
 }

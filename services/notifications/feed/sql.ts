@@ -80,9 +80,11 @@ export function findDecisions(db: Db, userId: string, id: string) {
   return one<DecisionRow>(
     db,
     "notification_find_decisions",
-    `select kind, channel, frequency, overridden, visible, mail_state as "mailState",
-       mail_attempts as "mailAttempts", mail_reason as "mailReason", mail_at as "mailAt"
-     from notifications where id = $2 and user_id = $1`,
+    `select n.kind, n.channel, n.frequency, n.overridden, n.visible,
+       coalesce(d.mail_state, n.mail_state) as "mailState", coalesce(d.mail_attempts, n.mail_attempts) as "mailAttempts",
+       coalesce(d.mail_reason, n.mail_reason) as "mailReason", coalesce(d.mail_at, n.mail_at) as "mailAt"
+     from notifications n left join digests d on d.id = n.digest_id and n.mail_state = 'digest'
+     where n.id = $2 and n.user_id = $1`,
     [userId, id],
   );
 }

@@ -1,13 +1,20 @@
 import { type Db, execute, one } from "../../kit/postgres/db.ts";
 import type { KindKey } from "../catalog/kinds.ts";
 
-type MailedNotification = { userId: string; kind: KindKey; title: string; body: string };
+type MailedNotification = {
+  userId: string;
+  kind: KindKey;
+  title: string;
+  body: string;
+  mailState: string;
+  mailReason?: string;
+};
 
 export function findForMail(db: Db, id: string) {
   return one<MailedNotification>(
     db,
     "notification_find_for_mail",
-    `select user_id as "userId", kind, title, body from notifications where id = $1`,
+    `select user_id as "userId", kind, title, body, mail_state as "mailState", mail_reason as "mailReason" from notifications where id = $1`,
     [id],
   );
 }

@@ -29,10 +29,43 @@ create table notifications (
   mail_attempts int not null default 0,
   mail_reason text,
   mail_at timestamptz,
+  -- With mail_state 'digest': when it is due, and the digest that took it, which knows what became of the mail.
+  digest_at timestamptz,
+  digest_id text,
   unique (user_id, dedupe_key)
 );
 create index notifications_feed on notifications (user_id, created_at desc, id desc) where visible;
 create index notifications_unread on notifications (user_id, created_at desc, id desc) where visible and read_at is null;
+-- What waits for a digest, and what a digest holds.
+create index notifications_waiting on notifications (digest_at, user_id) where mail_state = 'digest' and digest_id is null;
+create index notifications_waiting_user on notifications (user_id, kind) where mail_state = 'digest' and digest_id is null;
+create index notifications_waiting_service on notifications ((metadata->>'serviceId'))
+  where mail_state = 'digest' and digest_id is null;
+create index notifications_digest on notifications (digest_id) where digest_id is not null;
+-- For retention.
+create index notifications_read on notifications (read_at) where read_at is not null;
+create index notifications_created on notifications using brin (created_at);
+
+-- One mail for each user and window, such as daily:2026-11-20.
+create table digests (
+  id text primary key,
+  user_id text not null,
+  time_window text not null,
+  created_at timestamptz not null default now(),
+  mail_state text not null default 'queued' check (mail_state in ('queued', 'retrying', 'sent', 'failed', 'dropped')),
+  mail_attempts int not null default 0,
+  mail_reason text,
+  mail_at timestamptz,
+  unique (user_id, time_window)
+);
+create index digests_created on digests (created_at);
+
+-- When users were last sent mails that are not forced, newest last (docs/notifications.md#digests).
+create table mail_bursts (
+  user_id text primary key,
+  sent_at timestamptz[] not null,
+  held boolean not null
+);
 
 -- Streams listen on one channel: a user's id stands for the feed.
 create function feed_changed() returns trigger language plpgsql as $$

@@ -1,8 +1,12 @@
 import { newId } from "../../kit/ids.ts";
-import { queueMail } from "../../kit/mail/mail.ts";
+import { queueMails } from "../../kit/mail/mail.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
-import type { KindKey } from "../catalog/kinds.ts";
+import { heals } from "../catalog/heals.ts";
+import { catalogue, type Kind, type KindKey } from "../catalog/kinds.ts";
 import { toPreference, toRoute } from "../catalog/preference.ts";
+import { holdBursts } from "../digests/bursts.ts";
+import { dropHealed } from "../digests/sql.ts";
+import { windowAt } from "../digests/windows.ts";
 import type { Recipient } from "./recipients.ts";
 import * as sql from "./sql.ts";
 
@@ -22,11 +26,15 @@ export type Notice = {
 /** The queues of mails: a flood in one does not delay the other. */
 export const MAIL_QUEUES = ["critical", "bulk"] as const;
 
+/** Whether mails are sent at all, and the clock of digests, in milliseconds. */
+export type DeliveryOptions = { mails: boolean; now: () => number };
+
 /**
  * Writes a notice to the feeds of its recipients and queues its mails, as each of them chose. Writes nothing to those
- * who have it already. `mails` is whether mails are sent at all.
+ * who have it already.
  */
-export async function notify(tx: Tx, notice: Notice, { mails }: { mails: boolean }): Promise<void> {
+export async function notify(tx: Tx, notice: Notice, { mails, now }: DeliveryOptions): Promise<void> {
+  await heal(tx, notice);
   const { kind, recipients, dedupe, accountId, title, body, metadata } = notice;
   const choices = await sql.findChoices(
     tx,
@@ -42,15 +50,29 @@ export async function notify(tx: Tx, notice: Notice, { mails }: { mails: boolean
     const refused = wanted && (!mails ? "no_mail" : !emailVerified ? "not_verified" : undefined);
     const mail = !wanted || refused ? "none" : route.mail;
     if (route.row === "hidden" && mail === "none") return [];
-    return [{ id: newId("ntf"), userId, email, preference, visible: route.row === "visible", mail, refused }];
+    const digestAt = mail === "daily" || mail === "weekly" ? new Date(windowAt(mail, now()).next) : undefined;
+    const visible = route.row === "visible";
+    return [{ id: newId("ntf"), userId, email, preference, visible, mail, refused, digestAt }];
   });
   if (rows.length === 0) return;
   const common = { kind, accountId, title, body, metadata, dedupeKey: `${kind}:${dedupe}` };
   const written = new Set(await sql.insertNotifications(tx, common, rows));
-  for (const { id, email, mail, preference } of rows) {
-    if (!written.has(id) || mail === "none") continue;
-    const queue = preference.forceEmail ? "critical" : "bulk";
-    if (mail === "now")
-      await queueMail(tx, { kind: "notification", address: email, data: { notificationId: id }, queue });
-  }
+  const due = rows.filter(({ id, mail }) => written.has(id) && mail === "now");
+  const { forced }: Kind = catalogue[kind];
+  const sent = forced ? due : await holdBursts(tx, due, now());
+  await queueMails(
+    tx,
+    sent.map(({ id, email }) => ({
+      kind: "notification",
+      address: email,
+      data: { notificationId: id },
+      queue: forced ? "critical" : "bulk",
+    })),
+  );
+}
+
+/** Drops what waits for digests and is over with this notice. */
+async function heal(tx: Tx, { kind, metadata: { serviceId, version } }: Notice): Promise<void> {
+  const healed = heals[kind];
+  if (healed && serviceId) await dropHealed(tx, healed, serviceId, Number(version));
 }

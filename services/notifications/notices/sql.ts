@@ -29,6 +29,8 @@ type NewRow = {
   preference: Preference;
   mail: "now" | "daily" | "weekly" | "none";
   refused: string | false | undefined;
+  /** When its digest is due. */
+  digestAt: Date | undefined;
 };
 
 /** Inserts a notification for each row and returns the ids of those whose users did not have it. */
@@ -39,9 +41,10 @@ export async function insertNotifications(db: Db, common: Common, rows: NewRow[]
     db,
     "notifications_insert",
     `insert into notifications (id, user_id, visible, channel, frequency, overridden, mail_state, mail_reason,
-       account_id, kind, title, body, metadata, dedupe_key)
-     select r.*, $9, $10, $11, $12, $13, $14
-     from unnest($1::text[], $2::text[], $3::boolean[], $4::text[], $5::text[], $6::boolean[], $7::text[], $8::text[]) r
+       digest_at, account_id, kind, title, body, metadata, dedupe_key)
+     select r.*, $10, $11, $12, $13, $14, $15
+     from unnest($1::text[], $2::text[], $3::boolean[], $4::text[], $5::text[], $6::boolean[], $7::text[], $8::text[],
+       $9::timestamptz[]) r
      on conflict (user_id, dedupe_key) do nothing returning id`,
     [
       rows.map(({ id }) => id),
@@ -52,6 +55,7 @@ export async function insertNotifications(db: Db, common: Common, rows: NewRow[]
       rows.map(({ preference }) => preference.overridden),
       rows.map(({ mail }) => states[mail]),
       rows.map(({ refused }) => refused || null),
+      rows.map(({ digestAt }) => digestAt ?? null),
       accountId,
       kind,
       title,

@@ -1,0 +1,76 @@
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import type { Pool } from "../../kit/postgres/db.ts";
+import { catalogue, type KindKey, kindKeys } from "../catalog/kinds.ts";
+import type { Directory } from "../notices/recipients.ts";
+import * as sql from "./sql.ts";
+
+/** The most items that a digest shows. */
+export const MAX_ITEMS = 50;
+
+/** A notification, or the last of several of one kind about one service, of which there are `count`. */
+export type DigestItem = Pick<sql.ItemRow, "kind" | "title" | "body" | "metadata" | "count"> & { at: Date };
+
+/** What a digest says, by account, project and kind. `more` items are left out. */
+export type DigestContents = {
+  accounts: {
+    /** Empty for what concerns the user alone, or an account that is gone. */
+    handle: string;
+    projects: {
+      /** Empty for what is about no project. */
+      name: string;
+      kinds: { kind: KindKey; label: string; items: DigestItem[] }[];
+    }[];
+  }[];
+  items: number;
+  more: number;
+};
+
+/**
+ * Returns the function that reads what a digest says when it is sent, and drops from it what has been read or switched
+ * off since; undefined when nothing is left.
+ */
+export function createDigestContents({ pool, directory }: { pool: Pool; directory: Directory }) {
+  return async (digestId: string): Promise<DigestContents | undefined> => {
+    await sql.dropUseless(pool, digestId);
+    const rows = await sql.listItems(pool, digestId, MAX_ITEMS);
+    if (rows.length === 0) return undefined;
+    const ids = [...new Set(rows.map(({ accountId }) => accountId))].filter(Boolean);
+    const accounts = await Promise.all(ids.map((id) => directory.account(id)));
+    return toContents(rows, new Map(ids.map((id, n) => [id, accounts[n]!.handle])));
+  };
+}
+
+/** Groups the items of a digest, newest first within a kind; pure. */
+export function toContents(rows: sql.ItemRow[], handles: Map<string, string>): DigestContents {
+  const accounts = groupBy(rows, ({ accountId }) => accountId).map(([accountId, ofAccount]) => ({
+    handle: handles.get(accountId) ?? "",
+    projects: groupBy(ofAccount, ({ metadata }) => metadata.projectId ?? "").map(([, ofProject]) => ({
+      name: ofProject[0]!.metadata.project ?? "",
+      kinds: groupBy(ofProject, ({ kind }) => kind)
+        .sort(([a], [b]) => kindKeys.indexOf(a) - kindKeys.indexOf(b))
+        .map(([kind, ofKind]) => ({ kind, label: catalogue[kind].label, items: ofKind.map(toItem) })),
+    })),
+  }));
+  const total = rows[0]?.total ?? 0;
+  return { accounts, items: total, more: total - rows.length };
+}
+
+const toItem = ({ kind, title, body, metadata, count, createdAt }: sql.ItemRow): DigestItem => ({
+  kind,
+  title,
+  body,
+  metadata,
+  count,
+  at: timestampDate(createdAt),
+});
+
+/** Returns rows by a key, the groups in the order of their first rows. */
+function groupBy<Row, Key>(rows: Row[], keyOf: (row: Row) => Key): [Key, Row[]][] {
+  const groups = new Map<Key, Row[]>();
+  for (const row of rows) {
+    const group = groups.get(keyOf(row));
+    if (group) group.push(row);
+    else groups.set(keyOf(row), [row]);
+  }
+  return [...groups];
+}

@@ -1,0 +1,70 @@
+import { every } from "../../kit/every.ts";
+import { newId } from "../../kit/ids.ts";
+import type { Logger } from "../../kit/log.ts";
+import { queueMails } from "../../kit/mail/mail.ts";
+import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import type { Directory } from "../notices/recipients.ts";
+import * as sql from "./sql.ts";
+import { type Digest, windowKey } from "./windows.ts";
+
+type Deps = { pool: Pool; directory: Directory; now: () => number };
+
+const TICK_MS = 1_000;
+/** How many users one transaction makes digests for. */
+const CHUNK = 500;
+
+/** Makes digests when they are due, until it is stopped. A second makes those of 500 users, so that stopping is quick. */
+export function startDigests({ log, ...deps }: Deps & { log: Logger }) {
+  const tick = async () => {
+    await makeDigests(deps, "daily");
+    await makeDigests(deps, "weekly");
+  };
+  return every(TICK_MS, tick, {
+    failed: (error) => log.warn({ err: error }, "digests could not be made"),
+    atOnce: true,
+  });
+}
+
+/**
+ * Makes the digests that are due, of at most 500 users, and queues their mails. Returns of how many users something was
+ * due. A user gets one of each window, however many replicas do this (docs/notifications.md#digests).
+ */
+export async function makeDigests({ pool, directory, now }: Deps, digest: Digest): Promise<number> {
+  const at = now();
+  const window = windowKey(digest, at);
+  const due = { weekly: digest === "weekly", now: new Date(at) };
+  const userIds = await sql.listDueUsers(pool, { ...due, window, limit: CHUNK });
+  if (userIds.length === 0) return 0;
+  const users = (await directory.users(...userIds)).filter(({ emailVerified }) => emailVerified);
+  const emails = new Map(users.map(({ userId, email }) => [userId, email]));
+  await transaction(pool, async (tx) => {
+    const digests = await sql.insertDigests(
+      tx,
+      users.map(({ userId }) => ({ id: newId("dig"), userId, window })),
+    );
+    await sql.fillDigests(tx, digests, due);
+    await queueDigests(
+      tx,
+      digests.map(({ id, userId }) => ({ id, digest, email: emails.get(userId)! })),
+    );
+    const unreachable = userIds.filter((userId) => !emails.has(userId));
+    if (unreachable.length > 0) await sql.dropDue(tx, unreachable, due);
+  });
+  return userIds.length;
+}
+
+/** Queues the mails of digests. `digest` is absent for what was waiting when a user asked for mails at once. */
+export function queueDigests(
+  tx: Tx,
+  digests: { id: string; email: string; digest?: Digest }[],
+): Promise<number> {
+  return queueMails(
+    tx,
+    digests.map(({ id, email, digest }) => ({
+      kind: "digest",
+      address: email,
+      data: { digestId: id, ...(digest && { digest }) },
+      queue: "bulk",
+    })),
+  );
+}

@@ -1,0 +1,200 @@
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import type { KindKey } from "../catalog/kinds.ts";
+
+/** What waits for a digest that is not made yet. */
+const WAITING = "mail_state = 'digest' and digest_id is null";
+
+/**
+ * Counts a mail to each of these users, unless `most` were counted within the hour before `now`. Returns the users who
+ * had as many.
+ */
+export async function countMails(db: Db, userIds: string[], now: Date, most: number): Promise<string[]> {
+  const rows = await many<{ userId: string; held: boolean }>(
+    db,
+    "mail_bursts_count",
+    `insert into mail_bursts as b (user_id, sent_at, held)
+     select user_id, array[$2::timestamptz], false from unnest($1::text[]) user_id order by user_id
+     on conflict (user_id) do update set (sent_at, held) = (
+       select case when cardinality(sent) < $3 then sent || $2::timestamptz else sent end, cardinality(sent) >= $3
+       from (select array(select t from unnest(b.sent_at) t where t > $2::timestamptz - interval '1 hour' order by t) as sent) hour)
+     returning user_id as "userId", held`,
+    [userIds, now, most],
+  );
+  return rows.filter(({ held }) => held).map(({ userId }) => userId);
+}
+
+/** Puts off mails that are too many until a digest. */
+export function holdMails(db: Db, ids: string[], until: Date): Promise<number> {
+  return execute(
+    db,
+    "notifications_hold",
+    "update notifications set mail_state = 'digest', mail_reason = 'burst', digest_at = $2 where id = any($1)",
+    [ids, until],
+  );
+}
+
+/** Drops what waits of these kinds and of a service up to a version, because it is over. */
+export function dropHealed(db: Db, kinds: KindKey[], serviceId: string, version: number): Promise<number> {
+  return execute(
+    db,
+    "notifications_drop_healed",
+    `update notifications set mail_state = 'dropped', mail_reason = 'healed', mail_at = now()
+     where id in (select id from notifications where ${WAITING} and kind = any($1)
+       and metadata->>'serviceId' = $2 and coalesce((metadata->>'version')::int, 0) <= $3
+       order by id for update)`,
+    [kinds, serviceId, version],
+  );
+}
+
+// Only the preference weekly waits for the weekly digest: what came in a burst waits for the daily one.
+const OF_DIGEST = "(frequency = 'weekly') = $1";
+
+/** Lists users for whom something waits that is due, and who have no digest of this window yet. */
+export async function listDueUsers(
+  db: Db,
+  due: { weekly: boolean; now: Date; window: string; limit: number },
+) {
+  const rows = await many<{ userId: string }>(
+    db,
+    "digests_due",
+    `select distinct user_id as "userId" from notifications n
+     where ${WAITING} and ${OF_DIGEST} and digest_at <= $2
+       and not exists (select from digests d where d.user_id = n.user_id and d.time_window = $3)
+     limit $4`,
+    [due.weekly, due.now, due.window, due.limit],
+  );
+  return rows.map(({ userId }) => userId);
+}
+
+/** Drops what waits of users whom no mail can reach. */
+export function dropDue(db: Db, userIds: string[], { weekly, now }: { weekly: boolean; now: Date }) {
+  return execute(
+    db,
+    "notifications_drop_due",
+    `update notifications set mail_state = 'dropped', mail_reason = 'not_verified', mail_at = now()
+     where id in (select id from notifications where ${WAITING} and ${OF_DIGEST} and digest_at <= $2
+       and user_id = any($3) order by id for update skip locked)`,
+    [weekly, now, userIds],
+  );
+}
+
+type NewDigest = { id: string; userId: string; window: string };
+
+/** Inserts digests and returns those whose users had none of the window. */
+export function insertDigests(db: Db, digests: NewDigest[]): Promise<{ id: string; userId: string }[]> {
+  return many(
+    db,
+    "digests_insert",
+    `insert into digests (id, user_id, time_window)
+     select * from unnest($1::text[], $2::text[], $3::text[]) d (id, user_id, time_window) order by user_id
+     on conflict (user_id, time_window) do nothing returning id, user_id as "userId"`,
+    [digests.map(({ id }) => id), digests.map(({ userId }) => userId), digests.map(({ window }) => window)],
+  );
+}
+
+/** Gives new digests what is due of their users. What a request changes at this moment is left out. */
+export function fillDigests(
+  db: Db,
+  digests: { id: string; userId: string }[],
+  due: { weekly: boolean; now: Date },
+) {
+  return execute(
+    db,
+    "digests_fill",
+    `update notifications n set digest_id = taken.digest from (
+       select w.id, d.id as digest from unnest($3::text[], $4::text[]) d (id, user_id)
+       join notifications w on w.user_id = d.user_id
+       where ${WAITING} and ${OF_DIGEST} and digest_at <= $2 for update of w skip locked) taken
+     where n.id = taken.id`,
+    [due.weekly, due.now, digests.map(({ id }) => id), digests.map(({ userId }) => userId)],
+  );
+}
+
+/** Whether mails of a kind wait for a user because of the preference. */
+export async function hasWaiting(db: Db, userId: string, kind: KindKey): Promise<boolean> {
+  const text = `select exists (select from notifications
+    where ${WAITING} and user_id = $1 and kind = $2 and frequency <> 'immediate') as waits`;
+  return (await one<{ waits: boolean }>(db, "notifications_waiting", text, [userId, kind]))!.waits;
+}
+
+/** Gives a digest what waits of one kind because of the preference. Returns how much that was. */
+export function fillWithKind(db: Db, digest: { id: string; userId: string }, kind: KindKey): Promise<number> {
+  return execute(
+    db,
+    "digest_fill_kind",
+    `update notifications set digest_id = $1
+     where id in (select id from notifications where ${WAITING} and user_id = $2 and kind = $3
+       and frequency <> 'immediate' order by id for update)`,
+    [digest.id, digest.userId, kind],
+  );
+}
+
+/** Drops the mails of a kind that did not go out to a user yet. */
+export function dropMails(db: Db, userId: string, kind: KindKey): Promise<number> {
+  return execute(
+    db,
+    "notifications_drop_mails",
+    `update notifications set mail_state = 'dropped', mail_reason = 'switched_off', mail_at = now()
+     where id in (select id from notifications where user_id = $1 and kind = $2
+       and (${WAITING} or mail_state in ('queued', 'retrying')) order by id for update)`,
+    [userId, kind],
+  );
+}
+
+/** Drops from a digest what was read, and what its user wants no mail of. */
+export function dropUseless(db: Db, digestId: string): Promise<number> {
+  return execute(
+    db,
+    "digest_drop_useless",
+    `update notifications n set mail_state = 'dropped', mail_at = now(),
+       mail_reason = case when read_at is not null then 'read' else 'switched_off' end
+     where digest_id = $1 and mail_state = 'digest' and (read_at is not null or exists (
+       select from preferences p
+       where p.user_id = n.user_id and p.kind = n.kind and p.channel in ('in_app', 'off')))`,
+    [digestId],
+  );
+}
+
+export type ItemRow = {
+  kind: KindKey;
+  accountId: string;
+  title: string;
+  body: string;
+  metadata: Record<string, string>;
+  createdAt: Timestamp;
+  /** How many notifications the item stands for. */
+  count: number;
+  /** How many items the digest has. */
+  total: number;
+};
+
+/** Lists the newest items of a digest: the same kind of deploy.* of one service is one item, the last of them. */
+export function listItems(db: Db, digestId: string, limit: number): Promise<ItemRow[]> {
+  return many<ItemRow>(
+    db,
+    "digest_items",
+    `with subjects as (
+       select (array_agg(id order by created_at desc, id desc))[1] as id, count(*)::int as count,
+         max(created_at) as last
+       from notifications where digest_id = $1 and mail_state = 'digest'
+       group by kind, case when kind like 'deploy.%' then coalesce(metadata->>'serviceId', id) else id end)
+     select n.kind, n.account_id as "accountId", n.title, n.body, n.metadata, n.created_at as "createdAt",
+       s.count, (count(*) over ())::int as total
+     from subjects s join notifications n using (id) order by s.last desc, s.id desc limit $2`,
+    [digestId, limit],
+  );
+}
+
+/** Records what became of a try to mail a digest. */
+export function recordDigest(
+  db: Db,
+  mail: { id: string; state: string; attempts: number; reason: string | undefined },
+): Promise<number> {
+  return execute(
+    db,
+    "digest_record_mail",
+    "update digests set mail_state = $2, mail_attempts = $3, mail_reason = $4, mail_at = now() where id = $1",
+    [mail.id, mail.state, mail.attempts, mail.reason],
+  );
+}

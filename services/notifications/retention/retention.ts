@@ -1,0 +1,46 @@
+import { every } from "../../kit/every.ts";
+import type { Logger } from "../../kit/log.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
+import * as sql from "./sql.ts";
+
+const DAY = 24 * 3_600_000;
+const SWEEP_MS = 6 * 3_600_000;
+/** How many rows one statement changes, so that none holds locks for long. */
+const BATCH = 1_000;
+
+/** How long and how many notifications are kept (docs/notifications.md#retention). */
+export const KEPT_DAYS = 180;
+export const KEPT_READ_DAYS = 90;
+export const MAX_UNREAD = 1_000;
+
+/**
+ * Deletes what was read 90 days ago and all that is 180 days old, and marks the oldest as read beyond a user's 1,000
+ * unread. Several replicas may do this at once. `stopped` ends it between two batches.
+ */
+export async function sweep(pool: Pool, now: number, stopped: () => boolean = () => false): Promise<void> {
+  const [readBefore, before] = [new Date(now - KEPT_READ_DAYS * DAY), new Date(now - KEPT_DAYS * DAY)];
+  const batches = async (statement: () => Promise<number>) => {
+    while (!stopped() && (await statement()) === BATCH);
+  };
+  await batches(() => sql.deleteRead(pool, readBefore, BATCH));
+  await batches(() => sql.deleteOld(pool, before, BATCH));
+  await batches(() => sql.deleteDigests(pool, before, BATCH));
+  await sql.deleteBursts(pool, new Date(now));
+  for (const userId of stopped() ? [] : await sql.listFullFeeds(pool, MAX_UNREAD))
+    await batches(() => sql.readOldest(pool, { userId, most: MAX_UNREAD, limit: BATCH, now: new Date(now) }));
+}
+
+/** Sweeps at the start and then every 6 hours, until it is stopped. */
+export function startRetention({ pool, log, now }: { pool: Pool; log: Logger; now: () => number }) {
+  let stopped = false;
+  const sweeps = every(SWEEP_MS, () => sweep(pool, now(), () => stopped), {
+    failed: (error) => log.warn({ err: error }, "old notifications could not be deleted"),
+    atOnce: true,
+  });
+  return {
+    stop: () => {
+      stopped = true;
+      return sweeps.stop();
+    },
+  };
+}

@@ -1,0 +1,73 @@
+import { type Db, execute, many } from "../../kit/postgres/db.ts";
+
+/** Deletes notifications that were read before a time. */
+export function deleteRead(db: Db, before: Date, limit: number): Promise<number> {
+  return execute(
+    db,
+    "notifications_delete_read",
+    `delete from notifications where id in
+       (select id from notifications where read_at < $1 limit $2 for update skip locked)`,
+    [before, limit],
+  );
+}
+
+/** Deletes notifications from before a time, read or not, in the feed or not. */
+export function deleteOld(db: Db, before: Date, limit: number): Promise<number> {
+  return execute(
+    db,
+    "notifications_delete_old",
+    `delete from notifications where id in
+       (select id from notifications where created_at < $1 limit $2 for update skip locked)`,
+    [before, limit],
+  );
+}
+
+export function deleteDigests(db: Db, before: Date, limit: number): Promise<number> {
+  return execute(
+    db,
+    "digests_delete_old",
+    `delete from digests where id in
+       (select id from digests where created_at < $1 limit $2 for update skip locked)`,
+    [before, limit],
+  );
+}
+
+/** Deletes what is known of users who were sent no mail in the hour before a time. */
+export function deleteBursts(db: Db, now: Date): Promise<number> {
+  return execute(
+    db,
+    "mail_bursts_delete",
+    `delete from mail_bursts where user_id in (select user_id from mail_bursts
+       where sent_at[cardinality(sent_at)] < $1::timestamptz - interval '1 hour' for update skip locked)`,
+    [now],
+  );
+}
+
+/** Lists users who have more than this many unread. */
+export async function listFullFeeds(db: Db, most: number): Promise<string[]> {
+  const rows = await many<{ userId: string }>(
+    db,
+    "notifications_full_feeds",
+    `select user_id as "userId" from notifications where visible and read_at is null
+     group by user_id having count(*) > $1`,
+    [most],
+  );
+  return rows.map(({ userId }) => userId);
+}
+
+type Full = { userId: string; most: number; limit: number; now: Date };
+
+/** Marks the oldest of a user's feed as read, all but the newest `most`; at most `limit` of them. */
+export function readOldest(db: Db, { userId, most, limit, now }: Full): Promise<number> {
+  return execute(
+    db,
+    "notifications_read_oldest",
+    `update notifications set read_at = $4 where id in (
+       select id from notifications where user_id = $1 and visible and read_at is null
+         and (created_at, id) <= (select created_at, id from notifications
+           where user_id = $1 and visible and read_at is null
+           order by created_at desc, id desc offset $2 limit 1)
+       limit $3 for update skip locked)`,
+    [userId, most, limit, now],
+  );
+}
