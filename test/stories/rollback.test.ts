@@ -34,7 +34,8 @@ test("what cannot be rolled back is refused by code, and a dry run tells the sam
   expect(await rollback({})).toBe("422 required");
   expect(await rollback({ version: "1" })).toBe("422 invalid_type");
   expect(await rollback({ version: 1, force: true })).toBe("422 unknown_field");
-  const reader = await world.member("reader");
+  const reading = { name: "reading", roleCap: "reader" };
+  const reader = await world.must<{ token: string }>("POST", "/me/tokens", reading);
   expect(await rollback({ version: 1, dryRun: true }, reader.token)).toBe("403 forbidden");
   await deployArchive(world, S, await packed([{ name: "notes.txt", content: "nothing that runs" }]));
   expect(await settled(world, S, 3)).toMatchObject({ status: "failed" });

@@ -14,6 +14,7 @@ import { type Field, readConfig } from "../../services/kit/process/config.ts";
 import { freePort } from "../../services/kit/process/free-port.ts";
 import type { Running } from "../../services/kit/process/process.ts";
 import { programsDir } from "../../services/kit/process/program.ts";
+import { type Mailbox, startMailbox } from "../../services/kit/testing/smtp-server.ts";
 import { testDatabase } from "../../services/kit/testing/testing.ts";
 import { type Door, openDoor } from "./door.ts";
 import { testNats } from "./servers/nats.ts";
@@ -147,6 +148,8 @@ declare module "vitest" {
       namespace: string;
       /** The certificate that it shows, signed by itself. */
       certificate: string;
+      /** Where it sends its mail. */
+      smtp: { host: string; port: number };
     };
     /** Images by the names that nodes pull; `nodeToBuildFrom` and `python` are for Dockerfiles built there. */
     clusterImages: {
@@ -173,6 +176,14 @@ export async function openPlatform(): Promise<Platform> {
   if (!given) return startWorld();
   const door = await openDoor(given.origin, given.ownerToken);
   return { ...door, output: () => outputOf(given.namespace), stop: async () => {} };
+}
+
+/** As `openPlatform`, with the mailbox to which the platform sends. */
+export async function openMailedPlatform(): Promise<{ platform: Platform; box: Mailbox }> {
+  const given = inject("platform");
+  const box = await startMailbox({ at: given?.smtp });
+  const mail = { SMTP_URL: box.url, MAIL_FROM: "Berth <berth@example.com>" };
+  return { platform: given ? await openPlatform() : await startWorld(mail), box };
 }
 
 /** Returns the logs of all containers of the platform, including those before a restart. */

@@ -14,7 +14,12 @@ export type Received = {
  * with, `"drop"` takes the mail and cuts the connection before it is confirmed.
  */
 export async function startMailbox(
-  options: { refuse?: (to: string, tries: number) => number | "drop" | undefined; password?: string } = {},
+  options: {
+    refuse?: (to: string, tries: number) => number | "drop" | undefined;
+    password?: string;
+    /** Where it listens: a free port of 127.0.0.1 unless given. */
+    at?: { host: string; port: number };
+  } = {},
 ) {
   const received: Received[] = [];
   const tries = new Map<string, number>();
@@ -46,11 +51,12 @@ export async function startMailbox(
     },
   });
   server.on("error", () => {});
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { host, port: wanted } = options.at ?? { host: "127.0.0.1", port: 0 };
+  await new Promise<void>((resolve) => server.listen(wanted, host, resolve));
   const { port } = server.server.address() as { port: number };
   const login = options.password === undefined ? "" : `berth:${options.password}@`;
   return {
-    url: `smtp://${login}127.0.0.1:${port}`,
+    url: `smtp://${login}${host}:${port}`,
     received,
     /** What came for an address so far. */
     for: (address: string) => received.filter(({ to }) => to.includes(address)),

@@ -15,6 +15,9 @@ export type Installed = {
   uninstall: () => Promise<void>;
 };
 
+/** Tests that wait for mail listen here on this machine; others leave it unsent. */
+const SMTP_PORT = 2525;
+
 const chart = resolve(import.meta.dirname, "../../../helm/berth");
 
 /** Installs this repository's chart with the images of the run into a new namespace; `uninstall` leaves nothing. */
@@ -47,6 +50,7 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
     const items = [
       ownerSecret(namespace, ownerToken),
       // The chart looks for the certificate of each of its hosts in a Secret of its own.
+      secret(namespace, "mail", { url: `smtp://${run.host}:${SMTP_PORT}` }),
       ...["tls", "tls-object-store"].map((name) => tlsSecret(namespace, name, key, cert)),
     ];
     const list = { apiVersion: "v1", kind: "List", items };
@@ -74,7 +78,14 @@ export async function install(run: RunSettings, namespace: string): Promise<Inst
   }
   const origin = originOf(namespace);
   return {
-    platform: { origin, ownerToken, appsHost: run.ingress.address, namespace, certificate: cert },
+    platform: {
+      origin,
+      ownerToken,
+      appsHost: run.ingress.address,
+      namespace,
+      certificate: cert,
+      smtp: { host: run.host, port: SMTP_PORT },
+    },
     uninstall,
   };
 }
@@ -96,23 +107,16 @@ async function explain(kubectl: (...args: string[]) => Promise<string>, namespac
 }
 
 function ownerSecret(namespace: string, token: string) {
-  const password = randomBytes(18).toString("base64url");
-  return {
-    apiVersion: "v1",
-    kind: "Secret",
-    metadata: { name: "owner", namespace },
-    stringData: { token, password },
-  };
+  return secret(namespace, "owner", { token, password: randomBytes(18).toString("base64url") });
 }
 
 function tlsSecret(namespace: string, name: string, key: string, cert: string) {
-  return {
-    apiVersion: "v1",
-    kind: "Secret",
-    type: "kubernetes.io/tls",
-    metadata: { name, namespace },
-    stringData: { "tls.key": key, "tls.crt": cert },
-  };
+  const type = "kubernetes.io/tls";
+  return { ...secret(namespace, name, { "tls.key": key, "tls.crt": cert }), type };
+}
+
+function secret(namespace: string, name: string, stringData: Record<string, string>) {
+  return { apiVersion: "v1", kind: "Secret", metadata: { name, namespace }, stringData };
 }
 
 /** Returns values for this cluster and a small machine; everything else is the chart's default. */
@@ -134,6 +138,7 @@ async function valuesFor(run: RunSettings, namespace: string) {
     ingress: { className, tlsSecret: "tls" },
     owner: { email: "owner@example.com", existingSecret: "owner" },
     rateLimits: { enabled: false },
+    smtp: { from: "Berth <berth@example.com>", existingSecret: "mail" },
     defaults: { resources: small },
     database: server("postgres"),
     nats: server("nats"),
