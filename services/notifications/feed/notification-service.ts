@@ -4,6 +4,7 @@ import type { ChangeFeed } from "../../kit/postgres/change-feed.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { invalid, notFound } from "../../kit/rpc/errors.ts";
+import { isNotModified } from "../../kit/rpc/etag.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { isKind, kindKeys } from "../catalog/kinds.ts";
@@ -13,7 +14,7 @@ import { describeAudience } from "../notices/recipients.ts";
 import { followNotifications } from "../stream/follow.ts";
 import * as sql from "./sql.ts";
 
-/** The feed of a user and how it is filled (docs/notifications.md). */
+/** The feed of a user, and the preferences that fill it (docs/notifications.md#feed). */
 export function notificationService({
   pool,
   cursors,
@@ -39,7 +40,8 @@ export function notificationService({
     },
 
     async countUnread(_req, ctx) {
-      return { count: await sql.countUnread(pool, userOf(ctx)) };
+      const count = await sql.countUnread(pool, userOf(ctx));
+      return isNotModified(ctx, String(count)) ? {} : { count };
     },
 
     async markRead({ notificationId }, ctx) {

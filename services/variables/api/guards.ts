@@ -1,12 +1,12 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import type { Db } from "../../kit/postgres/db.ts";
 import { conflict, notFound } from "../../kit/rpc/errors.ts";
+import { expectMatch } from "../../kit/rpc/etag.ts";
 import type { Scope } from "../scopes/scope.ts";
 import type { Scopes } from "../scopes/scopes.ts";
 import type { ServiceRef } from "../scopes/sql.ts";
 import { findVariable, listImpact, type SealedVariable } from "../writes/sql.ts";
 import { tagOf } from "../writes/variable-row.ts";
-import { expectMatch } from "./etag.ts";
 import { toMessages } from "./variable-message.ts";
 
 const MAX_IMPACT_SHOWN = 20;
@@ -22,7 +22,7 @@ export async function requireVariable(db: Db, scope: Scope, name: string): Promi
 export async function expectCurrent(db: Db, ctx: HandlerContext, scope: Scope, row: SealedVariable) {
   if (!ctx.requestHeader.has("if-match")) return;
   const [message] = await toMessages(db, scope, [row]);
-  expectMatch(ctx, tagOf(row, message!.sensitive));
+  expectMatch(ctx, tagOf(row, message!.sensitive), "variable");
 }
 
 /** Returns which of the services resolve one of the names to this scope's variable: `limit` of them, and the total. */

@@ -1,5 +1,5 @@
 import type { HandlerContext } from "@connectrpc/connect";
-import { conflict } from "../../kit/rpc/errors.ts";
+import { conflict } from "./errors.ts";
 
 /** Sets the strong tag of an answer as its header, and returns the header. */
 export function setTag(ctx: HandlerContext, tag: string): string {
@@ -24,11 +24,11 @@ export function isNotModified(ctx: HandlerContext, tag: string): boolean {
   return true;
 }
 
-/** Throws 409 revision_conflict when the caller's If-Match does not name the current state. */
-export function expectMatch(ctx: HandlerContext, tag: string): void {
+/** Throws 409 revision_conflict when the caller's If-Match does not name the current state of `what`. */
+export function expectMatch(ctx: HandlerContext, tag: string, what: string): void {
   const wanted = ctx.requestHeader.get("if-match");
   if (wanted === null || splitList(wanted).some((one) => one === "*" || one === `"${tag}"`)) return;
-  throw conflict("revision_conflict", "The variable was changed in the meantime. Read it again.");
+  throw conflict("revision_conflict", `The ${what} was changed in the meantime. Read it again.`);
 }
 
 // Our tags hold no comma, so splitting at commas finds them whatever else is listed.
