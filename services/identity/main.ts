@@ -5,7 +5,7 @@ import { OauthService } from "../../proto/gen/berth/identity/v1/oauth_pb.ts";
 import { PasswordService } from "../../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { every } from "../kit/every.ts";
 import type { Logger } from "../kit/log.ts";
-import { startMailer } from "../kit/mail/mail.ts";
+import { startMailer } from "../kit/mail/mailer.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
 import { accountService } from "./accounts/account-service.ts";

@@ -2,7 +2,7 @@ import { InternalService as DeployerInternal } from "../../proto/gen/berth/deplo
 import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { NotificationService } from "../../proto/gen/berth/notifications/v1/notifications_pb.ts";
 import type { Logger } from "../kit/log.ts";
-import { startMailer } from "../kit/mail/mail.ts";
+import { startMailer } from "../kit/mail/mailer.ts";
 import { startChangeFeed } from "../kit/postgres/change-feed.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";

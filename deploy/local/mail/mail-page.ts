@@ -1,4 +1,4 @@
-import { type Html, html } from "../../../gateway/pages/html.ts";
+import { type Html, html } from "../../../services/kit/html.ts";
 import type { CapturedMail } from "./mail-store.ts";
 
 /** Nothing of elsewhere is loaded and no script runs, whatever a mail holds; mails have styles of their own. */

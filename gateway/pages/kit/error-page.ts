@@ -1,4 +1,4 @@
-import { html } from "../html.ts";
+import { html } from "../../../services/kit/html.ts";
 import { toDocument } from "./layout.ts";
 import { PAGE_HEADERS } from "./serve-pages.ts";
 

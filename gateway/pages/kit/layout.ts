@@ -1,4 +1,4 @@
-import { type Html, html } from "../html.ts";
+import { type Html, html } from "../../../services/kit/html.ts";
 
 /** What a page shows. */
 export type Page = {

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from "fastify";
+import { html } from "../../../services/kit/html.ts";
 import { clientAddress } from "../../http/client-address.ts";
-import { html } from "../html.ts";
 import type { Api } from "./api.ts";
 import { cookiesOf } from "./cookies.ts";
 import { FORM_ID, type FormMarks, isFromElsewhere, MARK } from "./form-mark.ts";

@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { html } from "../../../services/kit/html.ts";
 import type { Logger } from "../../../services/kit/log.ts";
 import { internal } from "../../http/problem.ts";
 import type { Idempotency } from "../../limits/idempotency.ts";
-import { html } from "../html.ts";
 import { ApiRefusal, createApi } from "./api.ts";
 import { createFormMarks } from "./form-mark.ts";
 import { toDocument } from "./layout.ts";

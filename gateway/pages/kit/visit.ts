@@ -1,4 +1,4 @@
-import type { Html } from "../html.ts";
+import type { Html } from "../../../services/kit/html.ts";
 import type { ApiRefusal } from "./api.ts";
 import type { Page } from "./layout.ts";
 

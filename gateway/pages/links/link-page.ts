@@ -1,4 +1,4 @@
-import { type Html, html } from "../html.ts";
+import { type Html, html } from "../../../services/kit/html.ts";
 import { documentHead } from "../kit/layout.ts";
 
 /** A page that a one-time link opens. Its script, of the same name, fills it in and sends its form. */

@@ -1,4 +1,4 @@
-import { type Html, html } from "../html.ts";
+import { type Html, html } from "../../../services/kit/html.ts";
 
 /** A client as the API shows it: every text is its own. */
 export type Client = {

@@ -1,4 +1,4 @@
-import { type Html, html } from "../html.ts";
+import { type Html, html } from "../../../services/kit/html.ts";
 import { alert } from "../kit/layout.ts";
 import { type Client, clientCard } from "./client-card.ts";
 

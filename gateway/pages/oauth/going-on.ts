@@ -1,4 +1,4 @@
-import { html } from "../html.ts";
+import { html } from "../../../services/kit/html.ts";
 import { ApiRefusal } from "../kit/api.ts";
 import { signInAt } from "../kit/return-path.ts";
 import { type Answer, type Visit, withRefusal } from "../kit/visit.ts";

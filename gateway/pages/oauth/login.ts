@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { html } from "../html.ts";
+import { html } from "../../../services/kit/html.ts";
 import { type PageRoute, type Visit, withRefusal } from "../kit/visit.ts";
 import { credentialFields, signedInUser, signIn } from "../sign-in/sign-in.ts";
 import { type Client, clientCard } from "./client-card.ts";

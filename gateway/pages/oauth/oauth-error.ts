@@ -1,4 +1,4 @@
-import { html } from "../html.ts";
+import { html } from "../../../services/kit/html.ts";
 import type { PageRoute } from "../kit/visit.ts";
 
 const SENTENCES: Record<string, string> = {

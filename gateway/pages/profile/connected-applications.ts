@@ -1,4 +1,4 @@
-import { html } from "../html.ts";
+import { html } from "../../../services/kit/html.ts";
 import { askFirst, day, done } from "../kit/layout.ts";
 import type { PageRoute, Visit } from "../kit/visit.ts";
 import { nameOf } from "../oauth/client-card.ts";

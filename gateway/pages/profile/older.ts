@@ -1,4 +1,4 @@
-import { type Html, html } from "../html.ts";
+import { type Html, html } from "../../../services/kit/html.ts";
 
 /** A page of a list of the API. */
 export type List<T> = { data: T[]; page: { nextCursor: string; hasMore: boolean } };

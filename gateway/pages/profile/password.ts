@@ -1,4 +1,4 @@
-import { html } from "../html.ts";
+import { html } from "../../../services/kit/html.ts";
 import { refusalOf } from "../kit/api.ts";
 import { alert, done } from "../kit/layout.ts";
 import { type PageRoute, type Visit, withRefusal } from "../kit/visit.ts";

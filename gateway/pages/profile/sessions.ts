@@ -1,4 +1,4 @@
-import { html } from "../html.ts";
+import { html } from "../../../services/kit/html.ts";
 import { refusalOf } from "../kit/api.ts";
 import { askFirst, done, minute } from "../kit/layout.ts";
 import type { PageRoute, Visit } from "../kit/visit.ts";

@@ -1,4 +1,4 @@
-import { type Html, html } from "../html.ts";
+import { type Html, html } from "../../../services/kit/html.ts";
 import { refusalOf } from "../kit/api.ts";
 import { alert, done } from "../kit/layout.ts";
 import { returnPath, signInAt } from "../kit/return-path.ts";

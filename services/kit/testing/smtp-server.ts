@@ -9,18 +9,25 @@ export type Received = {
   raw: string;
 };
 
-/**
- * An SMTP server that keeps what it is sent. `refuse` decides on a recipient: a number is the status it is refused
- * with, `"drop"` takes the mail and cuts the connection before it is confirmed.
- */
-export async function startMailbox(
-  options: {
-    refuse?: (to: string, tries: number) => number | "drop" | undefined;
-    password?: string;
-    /** Where it listens: a free port of 127.0.0.1 unless given. */
-    at?: { host: string; port: number };
-  } = {},
-) {
+type MailboxOptions = {
+  /**
+   * Decides on a recipient: a number is the status it is refused with, `"hang"` never answers, `"drop"` takes the mail
+   * and cuts the connection before it is confirmed.
+   */
+  refuse?: (to: string, tries: number) => number | "drop" | "hang" | undefined;
+  /** The status with which every sender, or every text, is refused. */
+  refuseSender?: number;
+  refuseText?: number;
+  password?: string;
+  /** Where it listens: a free port of 127.0.0.1 unless given. */
+  at?: { host: string; port: number };
+};
+
+const refusal = (status: number | undefined) =>
+  status === undefined ? null : Object.assign(new Error("no"), { responseCode: status });
+
+/** An SMTP server that keeps what it is sent. */
+export async function startMailbox(options: MailboxOptions = {}) {
   const received: Received[] = [];
   const tries = new Map<string, number>();
   const server = new SMTPServer({
@@ -33,9 +40,10 @@ export async function startMailbox(
     onRcptTo: ({ address }, _session, done) => {
       const n = (tries.get(address) ?? 0) + 1;
       tries.set(address, n);
-      const status = options.refuse?.(address, n);
-      done(typeof status === "number" ? Object.assign(new Error("no"), { responseCode: status }) : null);
+      const answer = options.refuse?.(address, n);
+      if (answer !== "hang") done(refusal(typeof answer === "number" ? answer : undefined));
     },
+    onMailFrom: (_address, _session, done) => done(refusal(options.refuseSender)),
     onData: async (stream, session, done) => {
       const raw = (await buffer(stream)).toString();
       const to = session.envelope.rcptTo.map(({ address }) => address);
@@ -47,7 +55,7 @@ export async function startMailbox(
       });
       if (to.some((address) => options.refuse?.(address, tries.get(address)!) === "drop"))
         for (const connection of server.connections) connection.close();
-      else done();
+      else done(refusal(options.refuseText));
     },
   });
   server.on("error", () => {});
@@ -61,7 +69,11 @@ export async function startMailbox(
     /** What came for an address so far. */
     for: (address: string) => received.filter(({ to }) => to.includes(address)),
     tries: (address: string) => tries.get(address) ?? 0,
-    stop: () => new Promise<void>((resolve) => server.close(() => resolve())),
+    stop: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        for (const connection of server.connections) connection.close();
+      }),
   };
 }
 

@@ -1,4 +1,5 @@
-import type { Mail, MailContent, MailOutcome } from "../../kit/mail/mail.ts";
+import type { Mail, MailContent } from "../../kit/mail/mail.ts";
+import type { MailOutcome } from "../../kit/mail/outcome.ts";
 import type { Pool, Tx } from "../../kit/postgres/db.ts";
 import { createDigestContents } from "../digests/digest-contents.ts";
 import { toDigestMail } from "../digests/digest-mail.ts";
