@@ -151,6 +151,8 @@ table services
   rolls integer not null default 0
   staged_image text
   staged_digest text
+  unhealthy boolean not null default false
+  dangling text[] not null default '{}'::text[]
   constraint services_addon_state_check CHECK ((addon_state = ANY (ARRAY['provisioning'::text, 'ready'::text, 'failed'::text])))
   constraint services_environment_id_fkey FOREIGN KEY (environment_id) REFERENCES environments(id)
   constraint services_name UNIQUE (environment_id, name)

@@ -45,10 +45,11 @@ beforeAll(async () => {
     callback: (message) => {
       const schema = schemas.find((each) => each.name === message.subject.split(".")[3]);
       if (!schema) return;
-      const { $typeName: _, ...event } = fromBinary(schema, message.data) as unknown as Record<
-        string,
-        unknown
-      >;
+      const {
+        $typeName: _,
+        at: _at,
+        ...event
+      } = fromBinary(schema, message.data) as unknown as Record<string, unknown>;
       seen.push({ subject: message.subject.replace("berth.identity.v1.", ""), event });
     },
   });
@@ -66,14 +67,14 @@ const about = (id: string, count: number) =>
 
 test("the first owner's account, membership and token are announced", async () => {
   const { tokenId } = (await it.as(it.ownerToken)).caller;
-  expect(await about(it.ownerId, 3)).toEqual([
+  expect(await about(it.ownerId, 3)).toMatchObject([
     {
       subject: `AccountCreated.${it.accountId}`,
       event: { accountId: it.accountId, handle: "owner", ownerUserId: it.ownerId },
     },
     {
       subject: `MemberAdded.${it.accountId}`,
-      event: { accountId: it.accountId, userId: it.ownerId, role: "owner" },
+      event: { accountId: it.accountId, userId: it.ownerId, role: "owner", founder: true },
     },
     { subject: "TokenCreated.none", event: { userId: it.ownerId, tokenId, name: "bootstrap" } },
   ]);
@@ -87,14 +88,14 @@ test("each change of a member is announced once, in order, and an unchanged role
   await accounts.updateMember({ accountId, userId, role: "editor" });
   await accounts.removeMember({ accountId, userId });
   const events = await about(userId, 4);
-  expect(events).toEqual([
+  expect(events).toMatchObject([
     { subject: `MemberAdded.${accountId}`, event: { accountId, userId, role: "reader" } },
-    { subject: "UserSignedIn.none", event: { userId, ip: "203.0.113.7" } },
+    { subject: "UserSignedIn.none", event: { userId, ip: "203.0.113.7", sessionId: expect.any(String) } },
     {
       subject: `MemberRoleChanged.${accountId}`,
       event: { accountId, userId, role: "editor", previousRole: "reader" },
     },
-    { subject: `MemberRemoved.${accountId}`, event: { accountId, userId } },
+    { subject: `MemberRemoved.${accountId}`, event: { accountId, userId, byUserId: it.ownerId } },
   ]);
 });
 
@@ -104,11 +105,12 @@ test("a token that is revoked and a session that ends tell the gateways to forge
   const made = await sessions.createToken({ name: "ci" });
   await sessions.revokeToken({ tokenId: made.id });
   await sessions.signOut({});
-  expect(await about(made.id, 2)).toEqual([
+  expect(await about(made.id, 2)).toMatchObject([
     { subject: "TokenCreated.none", event: { userId, tokenId: made.id, name: "ci" } },
-    { subject: "TokenRevoked.none", event: { userId, tokenId: made.id } },
+    { subject: "TokenRevoked.none", event: { userId, tokenId: made.id, name: "ci", personalTokens: 1 } },
   ]);
-  expect(await about(caller.tokenId!, 1)).toEqual([
+  expect(await about(caller.tokenId!, 2)).toMatchObject([
+    { subject: "UserSignedIn.none", event: { userId, sessionId: caller.tokenId } },
     { subject: "TokenRevoked.none", event: { userId, tokenId: caller.tokenId } },
   ]);
 });

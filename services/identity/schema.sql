@@ -218,6 +218,7 @@ table users
   created_at timestamp with time zone not null default now()
   disabled_at timestamp with time zone
   email_verified_at timestamp with time zone
+  signed_in_at timestamp with time zone
   constraint users_email_check CHECK ((email = lower(email)))
   constraint users_email_key UNIQUE (email)
   constraint users_pkey PRIMARY KEY (id)

@@ -9,12 +9,10 @@ import { startService } from "../kit/process/service.ts";
 import { type Config, fields, linkSettings } from "./config.ts";
 import { preferenceChange } from "./digests/change-preference.ts";
 import { startDigests } from "./digests/make-digests.ts";
-import { announcer } from "./events/announce.ts";
-import { deployerHandlers } from "./events/deployer-handlers.ts";
-import { identityHandlers } from "./events/identity-handlers.ts";
+import { consumers } from "./events/handlers.ts";
 import { notificationService } from "./feed/notification-service.ts";
 import { createMailContents, recordMail } from "./mail/mail-contents.ts";
-import { MAIL_QUEUES } from "./notices/notify.ts";
+import { createNotify, MAIL_QUEUES } from "./notices/notify.ts";
 import { createDirectory } from "./notices/recipients.ts";
 import { startRetention } from "./retention/retention.ts";
 import { FOLLOW_CHANNEL } from "./stream/follow.ts";
@@ -39,7 +37,7 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       fallbackMs: FOLLOW_FALLBACK_MS,
     });
     const changePreference = preferenceChange({ pool, directory });
-    const announce = announcer({ mails: mail !== undefined, now });
+    const notify = createNotify({ mails: mail !== undefined, now });
     return {
       routes(router) {
         router.service(
@@ -47,18 +45,7 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
           notificationService({ pool, cursors, changes, changePreference }),
         );
       },
-      consumers: [
-        {
-          name: "notifications-identity",
-          from: "identity",
-          handlers: identityHandlers({ announce, directory }),
-        },
-        {
-          name: "notifications-deployer",
-          from: "deployer",
-          handlers: deployerHandlers({ announce, deployer, directory }),
-        },
-      ],
+      consumers: consumers({ notify, deployer, directory }),
       background() {
         const compose = createMailContents({ pool, origin, directory });
         const mailer =

@@ -23,6 +23,12 @@ table inbox_tries
   tries integer not null
   at timestamp with time zone not null default now()
   constraint inbox_tries_pkey PRIMARY KEY (consumer, event_id)
+table incidents
+  service_id text not null
+  opened_at timestamp with time zone
+  unhealthy_at timestamp with time zone
+  closed_at timestamp with time zone
+  constraint incidents_pkey PRIMARY KEY (service_id)
 table kept_answers
   id bytea not null
   request bytea not null

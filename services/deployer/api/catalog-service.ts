@@ -90,10 +90,14 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       return transaction(pool, async (tx) => {
         if ((await markProject(tx, projectId)) === 0) throw notFound("project");
         const environments = await markEnvironments(tx, "project_id", projectId);
-        await deleteServices(tx, "project_id", projectId, confirmImpact, { accountId, projectId });
-        for (const { id } of environments)
-          await emit(tx, EnvironmentDeletedSchema, accountId, { accountId, projectId, environmentId: id });
-        await emit(tx, ProjectDeletedSchema, accountId, { accountId, projectId });
+        const path = { accountId, projectId };
+        const services = await deleteServices(tx, "project_id", projectId, confirmImpact, path);
+        for (const { id: environmentId, name } of environments) {
+          const event = { ...path, environmentId, name, withProject: true };
+          await emit(tx, EnvironmentDeletedSchema, accountId, event);
+        }
+        const byUserId = who(ctx).caller.id;
+        await emit(tx, ProjectDeletedSchema, accountId, { ...path, name: project.name, byUserId, services });
         await auditWrite(tx, ctx, accountId, "project.delete", project);
         await pruneProject(tx, projectId);
         announcement.requireValid();
@@ -127,11 +131,15 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
 
     async deleteEnvironment({ accountId, projectId, environmentId, confirmImpact }, ctx) {
       const environment = await requireEnvironment(pool, { accountId, projectId, environmentId });
+      const project = await requireProject(pool, accountId, projectId);
       const announcement = await announceDeletion(environmentId);
       return transaction(pool, async (tx) => {
         if ((await markEnvironments(tx, "id", environmentId)).length === 0) throw notFound("environment");
-        await deleteServices(tx, "environment_id", environmentId, confirmImpact, { accountId, projectId });
-        await emit(tx, EnvironmentDeletedSchema, accountId, { accountId, projectId, environmentId });
+        const path = { accountId, projectId };
+        const services = await deleteServices(tx, "environment_id", environmentId, confirmImpact, path);
+        const names = { name: environment.name, projectName: project.name };
+        const event = { ...path, environmentId, ...names, byUserId: who(ctx).caller.id, services };
+        await emit(tx, EnvironmentDeletedSchema, accountId, event);
         await auditWrite(tx, ctx, accountId, "environment.delete", environment);
         await pruneProject(tx, projectId);
         announcement.requireValid();
@@ -197,13 +205,16 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     async deleteService(request, ctx) {
       const { accountId, projectId, confirmImpact } = request;
       const { id } = await requireService(pool, request);
+      const described = await sql.describeService(pool, id);
       const announcement = await announceDeletion(id);
       return transaction(pool, async (tx) => {
         const service = await requireLocked(tx, request);
         // A service that was created meanwhile under the same name is another one.
         if (service.id !== id) throw notFound("service");
         if (service.deleting) return {};
-        await deleteServices(tx, "id", id, confirmImpact, { accountId, projectId });
+        const { projectName = "", environmentName = "" } = described ?? {};
+        const alone = { projectName, environmentName, byUserId: who(ctx).caller.id };
+        await deleteServices(tx, "id", id, confirmImpact, { accountId, projectId }, alone);
         await auditWrite(tx, ctx, accountId, "service.delete", service);
         announcement.requireValid();
         return {};

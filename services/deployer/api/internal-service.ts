@@ -37,9 +37,11 @@ export function internalService(deps: InternalDeps): ServiceImpl<typeof Internal
       if (version === undefined) return service;
       const deployment = await findDeployment(pool, serviceId, version);
       if (!deployment) throw notFound("version");
-      const { message, code, stage } = deployment.errors.at(-1) ?? {};
-      const description = { version, errorMessage: message, errorCode: code, errorStage: stage };
-      return { ...service, deployment: description };
+      const { message: errorMessage, code: errorCode, stage: errorStage } = deployment.errors.at(-1) ?? {};
+      const rollout = deployment.warnings.findLast(({ stage }) => stage === "rollout");
+      const wasHealthy = deployment.healthyAt !== undefined;
+      const why = { errorMessage, errorCode, errorStage, rolloutMessage: rollout?.message };
+      return { ...service, deployment: { version, ...why, wasHealthy } };
     },
 
     async getAddonKeys({ serviceId }) {

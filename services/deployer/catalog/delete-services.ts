@@ -10,8 +10,12 @@ import { type DeletionColumn, markServices } from "./deletion-sql.ts";
 /** How many live services a refusal lists. */
 const MAX_LISTED = 20;
 
+/** What the event of a service says that is deleted by itself. */
+export type ServiceNaming = { projectName: string; environmentName: string; byUserId: string };
+
 /**
- * Marks the services of a scope as being deleted and emits their events. Throws 409 impact_confirmation_required
+ * Marks the services of a scope as being deleted, emits their events, and returns how many they are. `alone` names a
+ * service that is deleted by itself, not with its environment. Throws 409 impact_confirmation_required
  * when some are live and the impact was not confirmed.
  */
 export async function deleteServices(
@@ -20,7 +24,8 @@ export async function deleteServices(
   id: string,
   confirmed: boolean | undefined,
   path: { accountId: string; projectId: string },
-): Promise<void> {
+  alone?: ServiceNaming,
+): Promise<number> {
   const marked = await markServices(tx, column, id);
   const live = marked.filter((service) => service.live);
   if (live.length > 0 && !confirmed) throw confirmationRequired(live);
@@ -28,11 +33,12 @@ export async function deleteServices(
   // Usage ends with the request, however long the removal takes.
   await stopUsage(tx, ids);
   await wakeAwaiting(tx, ids);
-  for (const service of marked) {
-    const event = { ...path, environmentId: service.environmentId, serviceId: service.id };
+  for (const { id: serviceId, environmentId, name, type } of marked) {
+    const event = { ...path, environmentId, serviceId, name, type, withEnvironment: !alone, ...alone };
     await emit(tx, ServiceDeletedSchema, path.accountId, event);
   }
   await notifyReconcilers(tx);
+  return marked.length;
 }
 
 function confirmationRequired(live: { id: string; name: string; environmentId: string }[]) {

@@ -8,23 +8,23 @@ export type DeletionColumn = "project_id" | "environment_id" | "id";
  * applied or that an addon holds data.
  */
 export function markServices(db: Db, column: DeletionColumn, id: string) {
-  return many<{ id: string; name: string; environmentId: string; live: boolean }>(
+  return many<{ id: string; name: string; type: string; environmentId: string; live: boolean }>(
     db,
     `service_mark_${column}`,
     `with marked as (
        update services set deleting_at = now() where ${column} = $1 and deleting_at is null
-       returning id, name, environment_id, live_version is not null or addon_state = 'ready' as live),
+       returning id, name, type, environment_id, live_version is not null or addon_state = 'ready' as live),
      due as (update work set next_at = now() where service_id in (select id from marked))
-     select id, name, environment_id as "environmentId", coalesce(live, false) as live from marked order by id`,
+     select id, name, type, environment_id as "environmentId", coalesce(live, false) as live from marked order by id`,
     [id],
   );
 }
 
 export function markEnvironments(db: Db, column: "project_id" | "id", id: string) {
-  return many<{ id: string }>(
+  return many<{ id: string; name: string }>(
     db,
     `environment_mark_${column}`,
-    `update environments set deleting_at = now() where ${column} = $1 and deleting_at is null returning id`,
+    `update environments set deleting_at = now() where ${column} = $1 and deleting_at is null returning id, name`,
     [id],
   );
 }

@@ -150,6 +150,7 @@ type ServiceDescriptionRow = {
   environmentName: string;
   serviceName: string;
   url?: string;
+  servingVersion?: number;
 };
 
 /** Returns the names around a service that is not being deleted. */
@@ -158,7 +159,7 @@ export function describeService(db: Db, serviceId: string) {
     db,
     "service_describe",
     `select s.account_id as "accountId", p.id as "projectId", p.name as "projectName", e.id as "environmentId",
-       e.name as "environmentName", s.name as "serviceName", s.url
+       e.name as "environmentName", s.name as "serviceName", s.url, s.serving_version as "servingVersion"
      from services s join environments e on e.id = s.environment_id join projects p on p.id = e.project_id
      where s.id = $1 and s.deleting_at is null`,
     [serviceId],

@@ -1,13 +1,18 @@
-import { DeploymentAppliedSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import {
+  DeploymentAppliedSchema,
+  ReleaseUnhealthySchema,
+} from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import type { Logger } from "../../kit/log.ts";
-import type { Pool, Tx } from "../../kit/postgres/db.ts";
+import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import { failDeployment, newNotice } from "../deployments/fail-deployment.ts";
-import { beginApply, markApplied, setWarnings } from "../deployments/transitions-sql.ts";
+import { addWarning, beginApply, markApplied, setWarnings } from "../deployments/transitions-sql.ts";
 import { sealDigests } from "../deployments/variable-digests.ts";
 import type { AccountImages } from "../images/account-images.ts";
 import { type Runtime, RuntimeRefusal } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";
+import { announceDangling } from "./dangling.ts";
 import { whileLeased } from "./lease-lock.ts";
 import * as sql from "./sql.ts";
 import { toRelease } from "./to-release.ts";
@@ -89,7 +94,10 @@ export async function compareVariables(deps: ApplyDeps, serviceId: string): Prom
   const variables = await deps.resolve(serviceId);
   const changed = variables.fingerprint !== row.fingerprint || row.revision !== row.appliedRevision;
   if (changed && row.autoApply) return reapply(deps, row, variables);
-  await sql.recordComparison(deps.pool, serviceId, changed, row.dirtyAt);
+  await transaction(deps.pool, async (tx) => {
+    await announceDangling(tx, row, variables);
+    await sql.recordComparison(tx, serviceId, changed, row.dirtyAt);
+  });
   return true;
 }
 
@@ -108,8 +116,25 @@ async function reapply(deps: ApplyDeps, row: sql.ReleaseRow, variables: Resolved
   }).catch(async (error) => {
     if (!(error instanceof RuntimeRefusal)) throw error;
     log.warn({ deploymentId, code: error.code }, "the live release cannot be applied again");
-    await sql.recordUnappliable(pool, serviceId, error.message);
+    await recordUnappliable(pool, row, error);
     return false;
+  });
+}
+
+/** Records that the live release cannot run, and says so once. */
+function recordUnappliable(
+  pool: Pool,
+  row: sql.ReleaseRow,
+  { code, message }: RuntimeRefusal,
+): Promise<void> {
+  const { serviceId, version } = row;
+  return transaction(pool, async (tx) => {
+    const recorded = await sql.recordUnappliable(tx, serviceId, message);
+    if (!recorded) return;
+    await addWarning(tx, serviceId, version, newNotice("rollout", code, message));
+    const { accountId } = recorded;
+    const event = { accountId, serviceId, version, code, at: timestampNow() };
+    await emit(tx, ReleaseUnhealthySchema, accountId, event);
   });
 }
 
@@ -119,6 +144,7 @@ async function applyToRuntime(deps: ApplyDeps, tx: Tx, { row, variables, revisio
 }
 
 async function recordApplied({ secrets }: ApplyDeps, tx: Tx, { row, variables, revision }: Resolved) {
+  await announceDangling(tx, { ...row, revision }, variables);
   const digests = sealDigests(secrets, row.serviceId, variables.values);
   await sql.recordRelease(tx, { ...row, revision }, digests);
   if (row.hasVariableWarnings || variables.warnings.length > 0)

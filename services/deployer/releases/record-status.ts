@@ -29,12 +29,15 @@ export async function recordReleaseStatus(
     await recordUsage(tx, serviceId, status.usage);
     const { accountId } = before;
     const at = timestampNow();
-    if (healthySince && (await markHealthy(tx, serviceId, version, healthySince)) > 0) {
-      await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version });
+    const firstHealthy = healthySince && (await markHealthy(tx, serviceId, version, healthySince)) > 0;
+    if (firstHealthy) {
+      await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version, at });
       await expireArtifacts(tx, serviceId);
     }
-    if (state === "running" && isUnhealthy(before.state))
-      await emit(tx, ReleaseRecoveredSchema, accountId, { accountId, serviceId, version, at });
+    if (state === "running" && before.unhealthy) {
+      const event = { accountId, serviceId, version, at, firstHealthy: firstHealthy === true };
+      await emit(tx, ReleaseRecoveredSchema, accountId, event);
+    }
     if (!isUnhealthy(state)) return;
     if (reason && reason !== "replica_ended")
       await addWarning(tx, serviceId, version, newNotice("rollout", code, status.message ?? code));

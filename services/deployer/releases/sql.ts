@@ -162,15 +162,17 @@ export function recordComparison(db: Db, serviceId: string, pending: boolean, di
 
 /** Records a runtime's status. Returns the one recorded before; undefined when the owner does not hold the lease. */
 export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
-  return one<RecordedStatus & { accountId: string }>(
+  return one<RecordedStatus & { accountId: string; unhealthy: boolean }>(
     db,
     "status_record",
     `with before as (
-       select s.id, s.account_id, s.runtime_state, s.runtime_reason from services s
+       select s.id, s.account_id, s.runtime_state, s.runtime_reason, s.unhealthy from services s
        join work w on w.service_id = s.id and w.lease_owner = $1 where s.id = $2 for no key update of s)
-     update services s set runtime_state = $3, runtime_reason = $4, runtime_message = $5, serving_version = $6, url = $7
+     update services s set runtime_state = $3, runtime_reason = $4, runtime_message = $5, serving_version = $6, url = $7,
+       unhealthy = $3 in ('degraded', 'crashed') or (before.unhealthy and $3 <> 'running')
      from before where s.id = before.id
-     returning before.account_id as "accountId", before.runtime_state as state, before.runtime_reason as reason`,
+     returning before.account_id as "accountId", before.runtime_state as state, before.runtime_reason as reason,
+       before.unhealthy`,
     [
       owner,
       status.serviceId,
@@ -183,13 +185,33 @@ export function recordStatus(db: Db, owner: number, status: RuntimeStatus) {
   );
 }
 
-/** Records that nothing runs for the service, for a reason that another try does not change. */
+/** Records that nothing runs for the service, for a reason that another try does not change. Returns undefined when it was known. */
 export function recordUnappliable(db: Db, serviceId: string, message: string) {
-  return execute(
+  return one<{ accountId: string }>(
     db,
     "status_broken",
     `update services set runtime_state = 'crashed', runtime_reason = null, runtime_message = $2,
-       serving_version = null where id = $1`,
+       serving_version = null, unhealthy = true
+     where id = $1 and (runtime_state is distinct from 'crashed' or runtime_message is distinct from $2)
+     returning account_id as "accountId"`,
     [serviceId, message],
+  );
+}
+
+/**
+ * Records which variables of a service do not resolve. Returns those that are new, if the service is live; undefined when
+ * nothing changed.
+ */
+export function recordDangling(db: Db, serviceId: string, names: string[]) {
+  return one<{ accountId: string; added: string[] }>(
+    db,
+    "dangling_record",
+    `with before as (
+       select id, dangling, live_version from services where id = $1 and dangling <> $2::text[] for no key update)
+     update services s set dangling = $2 from before where s.id = before.id
+     returning s.account_id as "accountId",
+       case when before.live_version is null then '{}'
+         else array(select name from unnest($2::text[]) name where name <> all(before.dangling)) end as added`,
+    [serviceId, names],
   );
 }

@@ -1,4 +1,4 @@
-import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import {
   AccountCreatedSchema,
@@ -35,7 +35,7 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
         const account = await sql.insertAccount(tx, { id: newId("acc"), handle, displayName });
         if (!account) throw handleTaken();
         await sql.insertMembership(tx, { id: newId("mem"), accountId: account.id, userId, role: "owner" });
-        await recordAccountCreated(tx, who(ctx), account, userId);
+        await recordAccountCreated(tx, who(ctx), account, { userId, at: timestampFromMs(now()) });
         return { ...account, myRole: "owner" };
       });
     },
@@ -97,7 +97,8 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
         await requireAnotherOwner(tx, accountId, member);
         await sql.updateRole(tx, accountId, userId, role);
         const previousRole = member.role;
-        await emit(tx, MemberRoleChangedSchema, accountId, { accountId, userId, role, previousRole });
+        const event = { accountId, userId, role, previousRole, at: timestampFromMs(now()) };
+        await emit(tx, MemberRoleChangedSchema, accountId, event);
         await auditMember(tx, ctx, "member.update", accountId, userId, { role, previousRole });
         return { ...member, role };
       });
@@ -111,7 +112,8 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
         if (!member) throw notFound("member");
         await requireAnotherOwner(tx, accountId, member);
         await sql.deleteMembership(tx, accountId, userId);
-        await emit(tx, MemberRemovedSchema, accountId, { accountId, userId });
+        const event = { accountId, userId, byUserId: who(ctx).caller.id, at: timestampFromMs(now()) };
+        await emit(tx, MemberRemovedSchema, accountId, event);
         await auditMember(tx, ctx, "member.remove", accountId, userId, { role: member.role });
         return {};
       });
@@ -132,16 +134,16 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
   };
 }
 
-/** Writes the events and the audit record of a new account whose first owner is `userId`. */
+/** Writes the events and the audit record of a new account and its first owner. */
 export async function recordAccountCreated(
   tx: Tx,
   by: Who,
   account: { id: string; handle: string },
-  userId: string,
+  { userId, at }: { userId: string; at: Timestamp },
 ): Promise<void> {
   const { id: accountId, handle } = account;
   await emit(tx, AccountCreatedSchema, accountId, { accountId, handle, ownerUserId: userId });
-  await emit(tx, MemberAddedSchema, accountId, { accountId, userId, role: "owner" });
+  await emit(tx, MemberAddedSchema, accountId, { accountId, userId, role: "owner", founder: true, at });
   const entry = { service: "identity", accountId, action: "account.create", target: accountId };
   await audit(tx, by, { ...entry, metadata: { handle } });
 }

@@ -1,3 +1,4 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { hashToken } from "../../kit/bearer-token.ts";
 import { newId } from "../../kit/ids.ts";
 import type { Logger } from "../../kit/log.ts";
@@ -26,7 +27,7 @@ export async function bootstrap(pool: Pool, owner: FirstOwner, log: Logger, now:
   const passwordHash = owner.password === undefined ? undefined : await hashPassword(owner.password);
   await transaction(pool, async (tx) => {
     await sql.lockBootstrap(tx);
-    const first = (await sql.findBootstrap(tx)) ?? (await createOwner(tx, owner.email, passwordHash));
+    const first = (await sql.findBootstrap(tx)) ?? (await createOwner(tx, owner.email, passwordHash, now));
     if (first.email !== owner.email)
       return log.warn("the first owner was created under another e-mail; BOOTSTRAP_OWNER_* has no effect");
     if (owner.token !== undefined) await ensureToken(tx, first, owner.token, log, now);
@@ -37,6 +38,7 @@ async function createOwner(
   tx: Tx,
   email: string,
   passwordHash: string | undefined,
+  now: number,
 ): Promise<sql.BootstrapRow> {
   const name = email.split("@")[0]!.slice(0, 80);
   const verifiedAt = new Date();
@@ -45,7 +47,7 @@ async function createOwner(
     (await findUserByEmail(tx, email))!;
   const account = await createAccount(tx, email);
   await insertMembership(tx, { id: newId("mem"), accountId: account.id, userId: user.id, role: "owner" });
-  await recordAccountCreated(tx, by, account, user.id);
+  await recordAccountCreated(tx, by, account, { userId: user.id, at: timestampFromMs(now) });
   const row = { email, userId: user.id, accountId: account.id };
   await sql.insertBootstrap(tx, row);
   return { ...row, tokenId: null };

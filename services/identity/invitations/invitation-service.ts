@@ -1,5 +1,9 @@
+import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
-import { MemberAddedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import {
+  InvitationCreatedSchema,
+  MemberAddedSchema,
+} from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { InvitationService } from "../../../proto/gen/berth/identity/v1/invitations_pb.ts";
 import { hashToken } from "../../kit/bearer-token.ts";
 import { audit } from "../../kit/events/audit.ts";
@@ -61,6 +65,14 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
             "already_invited",
             "This e-mail is already invited. Resend or withdraw that invitation.",
           );
+        const known = await findUserByEmail(tx, email);
+        await emit(tx, InvitationCreatedSchema, accountId, {
+          accountId,
+          invitationId: id,
+          role,
+          invitedByUserId: invitedBy,
+          userId: known?.emailVerified ? known.id : "",
+        });
         await auditInvitation(tx, who(ctx), "invitation.create", { id, accountId, email, role });
         return sendInvitation(tx, ctx, { id, accountId, email, url });
       });
@@ -107,7 +119,7 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
       return effect(pool, ctx, async (tx) => {
         const invitation =
           (await sql.consumeInvitation(tx, userId, req.invitationId, new Date(now()))) ?? throwNotFound();
-        return addMember(tx, who(ctx), invitation, userId);
+        return addMember(tx, who(ctx), invitation, { userId, at: timestampFromMs(now()) });
       });
     },
 
@@ -140,7 +152,8 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
         const user = { email: invitation.email, displayName, passwordHash, now: new Date(now()) };
         const userId = await createUser(tx, who(ctx), user);
         const caller = { ...who(ctx).caller, kind: "user" as const, id: userId };
-        const account = await addMember(tx, { ...who(ctx), caller }, invitation, userId);
+        const by = { ...who(ctx), caller };
+        const account = await addMember(tx, by, invitation, { userId, at: timestampFromMs(now()) });
         return { user: await findUser(tx, userId), account };
       });
     },
@@ -208,11 +221,16 @@ async function createUser(
 }
 
 /** Adds the member that an invitation promised, and returns the account as the member sees it. */
-async function addMember(tx: Tx, by: Who, invitation: sql.ConsumedInvitation, userId: string) {
+async function addMember(
+  tx: Tx,
+  by: Who,
+  invitation: sql.ConsumedInvitation,
+  { userId, at }: { userId: string; at: Timestamp },
+) {
   const { accountId, role } = invitation;
   const inserted = await insertMembership(tx, { id: newId("mem"), accountId, userId, role });
   if (inserted === 0) throw conflict("already_member", "You are already a member of this account.");
-  await emit(tx, MemberAddedSchema, accountId, { accountId, userId, role });
+  await emit(tx, MemberAddedSchema, accountId, { accountId, userId, role, at });
   await auditInvitation(tx, by, "invitation.accept", invitation);
   return { ...(await findAccount(tx, accountId))!, myRole: role };
 }

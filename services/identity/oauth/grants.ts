@@ -1,3 +1,4 @@
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { GrantRevokedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
@@ -23,14 +24,15 @@ export type GrantEnd = { by: "client" | "reuse"; ip: string; requestId: string }
 export function revokedAtProvider({ pool, now }: { pool: Pool; now: () => number }) {
   return (grantId: string, { by, ip, requestId }: GrantEnd): Promise<void> =>
     transaction(pool, async (tx) => {
-      const revoked = await revokeGrant(tx, grantId, new Date(now()));
+      const at = new Date(now());
+      const revoked = await revokeGrant(tx, grantId, at);
       if (!revoked) return;
       // Nobody knows who used something twice: it may be a thief.
       const caller: Who["caller"] =
         by === "client"
           ? { kind: "machine", id: revoked.userId, tokenId: grantId, ip }
           : { kind: "service", id: "identity", ip };
-      await recordRevoked(tx, { caller, requestId: requestId || newId("req") }, revoked, by);
+      await recordRevoked(tx, { caller, requestId: requestId || newId("req") }, revoked, { reason: by, at });
     });
 }
 
@@ -38,10 +40,11 @@ export function revokedAtProvider({ pool, now }: { pool: Pool; now: () => number
 export async function recordRevoked(
   tx: Tx,
   by: Who,
-  { id: grantId, userId, clientId, accountId }: RevokedGrant,
-  reason: "user" | "newer" | "claimed" | "unused" | GrantEnd["by"],
+  { id: grantId, userId, clientId, clientName, accountId }: RevokedGrant,
+  { reason, at }: { reason: "user" | "newer" | "claimed" | "unused" | GrantEnd["by"]; at: Date },
 ): Promise<void> {
-  await emit(tx, GrantRevokedSchema, accountId, { userId, clientId, grantId });
+  const about = { userId, clientId, clientName, grantId, accountId, reason };
+  await emit(tx, GrantRevokedSchema, accountId, { ...about, at: timestampFromDate(at) });
   const entry = { service: "identity", accountId, action: "oauth.grant.revoked", target: grantId };
   await audit(tx, by, { ...entry, metadata: { clientId, reason } });
 }
@@ -51,7 +54,8 @@ export async function recordRevoked(
  * tokens stay at the provider, where they get nothing any more.
  */
 export async function revokeAllGrants(tx: Tx, by: Who, userId: string, now: Date): Promise<void> {
-  for (const grant of await revokeGrantsOf(tx, userId, now)) await recordRevoked(tx, by, grant, "claimed");
+  for (const grant of await revokeGrantsOf(tx, userId, now))
+    await recordRevoked(tx, by, grant, { reason: "claimed", at: now });
 }
 
 /**
@@ -63,7 +67,7 @@ export async function revokeUnusedGrants(pool: Pool, now: Date): Promise<void> {
   const by: Who = { caller: { kind: "service", id: "identity", ip: "" }, requestId: newId("req") };
   const revokeSome = async (tx: Tx) => {
     const revoked = await revokeUnused(tx, before, ENDED_AT_ONCE, now);
-    for (const grant of revoked) await recordRevoked(tx, by, grant, "unused");
+    for (const grant of revoked) await recordRevoked(tx, by, grant, { reason: "unused", at: now });
     return revoked.length;
   };
   while ((await transaction(pool, revokeSome)) === ENDED_AT_ONCE);

@@ -133,7 +133,7 @@ export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> 
           const expiresAt = new Date(now() + GRANT_SECONDS * 1000);
           await sql.insertGrant(tx, { ...grant, clientName, membershipId, grantedAt: at, expiresAt });
           for (const older of await sql.revokeGrants(tx, { userId, clientId, keep: MAX_GRANTS }, at))
-            await recordRevoked(tx, who(ctx), older, "newer");
+            await recordRevoked(tx, who(ctx), older, { reason: "newer", at });
           await authorizeClient(tx, clientId, at);
           const { id: grantId } = grant;
           await emit(tx, GrantCreatedSchema, accountId, {
@@ -172,8 +172,9 @@ export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> 
       const { userId } = await authenticateUnlimited(pool, ctx, now(), "revoke access");
       const { clientId } = req;
       const revoked = await transaction(pool, async (tx) => {
-        const grants = await sql.revokeGrants(tx, { userId, clientId, keep: 0 }, new Date(now()));
-        for (const grant of grants) await recordRevoked(tx, who(ctx), grant, "user");
+        const at = new Date(now());
+        const grants = await sql.revokeGrants(tx, { userId, clientId, keep: 0 }, at);
+        for (const grant of grants) await recordRevoked(tx, who(ctx), grant, { reason: "user", at });
         return grants;
       });
       // Grants that were revoked before as well: a provider that was away then is told now.

@@ -69,9 +69,16 @@ export function listGrants(db: Db, userId: string, now: Date) {
   );
 }
 
-export type RevokedGrant = { id: string; userId: string; clientId: string; accountId: string };
+export type RevokedGrant = {
+  id: string;
+  userId: string;
+  clientId: string;
+  clientName: string;
+  accountId: string;
+};
 
-const REVOKED = `returning id, user_id as "userId", client_id as "clientId", account_id as "accountId"`;
+const REVOKED = `returning id, user_id as "userId", client_id as "clientId",
+  client_name as "clientName", account_id as "accountId"`;
 
 /** Revokes all grants of a user to a client but the newest `keep`, and returns them. */
 export function revokeGrants(db: Db, of: { userId: string; clientId: string; keep: number }, now: Date) {

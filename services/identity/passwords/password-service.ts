@@ -1,7 +1,10 @@
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
+import { PasswordChangedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { PasswordService } from "../../../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { hashToken } from "../../kit/bearer-token.ts";
 import { audit } from "../../kit/events/audit.ts";
+import { emit } from "../../kit/events/outbox.ts";
 import { queueMail } from "../../kit/mail/mail.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import { conflict, invalid } from "../../kit/rpc/errors.ts";
@@ -43,8 +46,10 @@ export function passwordService(deps: PasswordDeps): ServiceImpl<typeof Password
         if ((await replacePassword(tx, userId, passwordHash!, hash)) === 0)
           throw conflict("conflict", "The password was just changed by another request.");
         await clearAttempts(tx, key);
-        const end = { userId, except: id, personalToo: false, now: new Date(now()) };
+        const at = new Date(now());
+        const end = { userId, except: id, personalToo: false, now: at };
         const ended = await revokeAllTokens(tx, who(ctx), end);
+        await emit(tx, PasswordChangedSchema, "", { userId, byLink: false, at: timestampFromDate(at) });
         await auditPassword(tx, who(ctx), "auth.password_change", userId, ended);
         return {};
       });
@@ -75,6 +80,7 @@ export function passwordService(deps: PasswordDeps): ServiceImpl<typeof Password
         const caller = { ...who(ctx).caller, kind: "user" as const, id: userId };
         const by = { ...who(ctx), caller };
         const end = { userId, except: undefined, personalToo: claimed.first, now: at };
+        await emit(tx, PasswordChangedSchema, "", { userId, byLink: true, at: timestampFromDate(at) });
         await auditPassword(tx, by, "auth.password_reset", userId, await revokeAllTokens(tx, by, end));
         await rememberNetworkOf(tx, claimed.email, caller.ip, at);
         return {};

@@ -42,6 +42,11 @@ export async function admitSignIn(pool: Pool, email: string, ip: string, ms: num
   return { own, shared, at };
 }
 
+/** Whether the e-mail signed in from the attempt's network within 30 days. */
+export function isFromKnownNetwork({ shared }: Attempt): boolean {
+  return shared === undefined;
+}
+
 /** Records that the sign-in succeeded: its network has no failures, and is a known one for 30 days. */
 export async function completeSignIn(db: Db, attempt: Attempt): Promise<void> {
   await sql.clearAttempts(db, attempt.own);

@@ -1,3 +1,4 @@
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { UserSignedInSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { SessionService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
@@ -24,9 +25,9 @@ import {
 import { issueToken, revokeToken } from "../tokens/lifecycle.ts";
 import * as sql from "../tokens/sql.ts";
 import { permits } from "../tokens/token-scope.ts";
-import { findCredentials, findUser, type UserRow } from "../users/sql.ts";
+import { findCredentials, findUser, markSignedIn, type UserRow } from "../users/sql.ts";
 import { attemptKey } from "./attempt-keys.ts";
-import { type Attempt, admitSignIn, completeSignIn } from "./attempt-limits.ts";
+import { type Attempt, admitSignIn, completeSignIn, isFromKnownNetwork } from "./attempt-limits.ts";
 
 type SessionDeps = { pool: Pool; cursors: Cursors; now: () => number; passwords: PasswordCheck };
 
@@ -146,7 +147,16 @@ async function openSession({ pool, now }: SessionDeps, by: Who, user: UserRow, a
   return transaction(pool, async (tx) => {
     const { expiresAt } = (await sql.insertToken(tx, session))!;
     await completeSignIn(tx, attempt);
-    await emit(tx, UserSignedInSchema, "", { userId: user.id, ip: by.caller.ip });
+    const first = await markSignedIn(tx, user.id, session.createdAt);
+    const newNetwork = !first && !isFromKnownNetwork(attempt);
+    const event = {
+      userId: user.id,
+      ip: by.caller.ip,
+      newNetwork,
+      sessionId: id,
+      at: timestampFromDate(session.createdAt),
+    };
+    await emit(tx, UserSignedInSchema, "", event);
     const caller = { ...by.caller, kind: "user" as const, id: user.id, tokenId: id };
     const entry = { service: "identity", accountId: "", action: "auth.sign_in", target: user.id };
     await audit(tx, { ...by, caller }, entry);

@@ -1,3 +1,4 @@
+import { timestampFromDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { TokenCreatedSchema, TokenRevokedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { hashToken, lastFour } from "../../kit/bearer-token.ts";
 import { audit } from "../../kit/events/audit.ts";
@@ -43,7 +44,9 @@ export async function revokeToken(
   const row = await sql.revokeToken(tx, { ...token, now: new Date(token.now) });
   if (!row) return undefined;
   const accountId = row.accountId ?? "";
-  await emit(tx, TokenRevokedSchema, accountId, { userId: token.userId, tokenId: row.id });
+  const personal = token.kind === "token" && { name: row.name, personalTokens: 1 };
+  const event = { userId: token.userId, tokenId: row.id, ...personal, at: timestampFromMs(token.now) };
+  await emit(tx, TokenRevokedSchema, accountId, event);
   const entry = { service: "identity", accountId, action: "token.revoked", target: row.id };
   await audit(tx, by, { ...entry, metadata: { kind: token.kind } });
   return row;
@@ -58,8 +61,10 @@ export async function revokeAllTokens(
   by: Who,
   tokens: Parameters<typeof sql.revokeTokens>[1],
 ): Promise<number> {
-  const revoked = await sql.revokeTokens(tx, tokens);
-  if (revoked > 0) await emit(tx, TokenRevokedSchema, "", { userId: tokens.userId, tokenId: "" });
-  if (tokens.personalToo) await revokeAllGrants(tx, by, tokens.userId, tokens.now);
+  const { userId, now } = tokens;
+  const { revoked, personalTokens } = await sql.revokeTokens(tx, tokens);
+  if (revoked > 0)
+    await emit(tx, TokenRevokedSchema, "", { userId, personalTokens, at: timestampFromDate(now) });
+  if (tokens.personalToo) await revokeAllGrants(tx, by, userId, now);
   return revoked;
 }

@@ -115,19 +115,22 @@ export function revokeToken(
   );
 }
 
-/** Revokes the sessions of a user but `except`, personal tokens too when asked. Returns how many. */
-export function revokeTokens(
+/** Revokes the sessions of a user but `except`, personal tokens too when asked. Returns how many, and how many were tokens. */
+export async function revokeTokens(
   db: Db,
   end: { userId: string; except: string | undefined; personalToo: boolean; now: Date },
 ) {
-  return execute(
+  const row = await one<{ revoked: number; personalTokens: number }>(
     db,
     "tokens_revoke",
-    `update tokens set revoked_at = $4
-     where user_id = $1 and revoked_at is null and id is distinct from $2 and (kind = 'session' or $3)
-       and expires_at > $4`,
+    `with ended as (
+       update tokens set revoked_at = $4
+       where user_id = $1 and revoked_at is null and id is distinct from $2 and (kind = 'session' or $3)
+         and expires_at > $4 returning kind)
+     select count(*)::int as revoked, (count(*) filter (where kind = 'token'))::int as "personalTokens" from ended`,
     [end.userId, end.except, end.personalToo, end.now],
   );
+  return row!;
 }
 
 // $1 now, $2 seconds of idleness that end a session.

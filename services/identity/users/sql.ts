@@ -36,7 +36,12 @@ export function findUser(db: Db, id: string) {
 }
 
 export function findUserByEmail(db: Db, email: string) {
-  return one<UserRow>(db, "user_find_by_email", `select ${USER} from users where email = $1`, [email]);
+  return one<UserRow & { emailVerified: boolean }>(
+    db,
+    "user_find_by_email",
+    `select ${USER}, email_verified_at is not null as "emailVerified" from users where email = $1`,
+    [email],
+  );
 }
 
 /** Returns the user of an e-mail with what signing in compares. */
@@ -48,6 +53,12 @@ export function findCredentials(db: Db, email: string) {
      from users where email = $1`,
     [email],
   );
+}
+
+/** Records the first sign-in of a user. Returns false when there was one before. */
+export async function markSignedIn(db: Db, userId: string, now: Date): Promise<boolean> {
+  const text = "update users set signed_in_at = $2 where id = $1 and signed_in_at is null";
+  return (await execute(db, "user_signed_in", text, [userId, now])) === 1;
 }
 
 /** Replaces a password that was checked. Returns 0 when it was changed since. */

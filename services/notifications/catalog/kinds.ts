@@ -2,8 +2,11 @@ export type Category = "deletion" | "billing" | "member" | "deploy" | "social";
 export type Channel = "in_app" | "email" | "both" | "off";
 export type Frequency = "immediate" | "daily" | "weekly";
 
-/** Who gets a kind: the user it is about, or the members of its account who have at least this role. */
-export type Audience = "user" | "reader" | "editor" | "owner";
+/**
+ * Who gets a kind: the user it is about, the members of its account who have at least this role, or its owners but for
+ * who did it and whom it is about.
+ */
+export type Audience = "user" | "reader" | "editor" | "owner" | "other_owners";
 
 export type Kind = {
   label: string;
@@ -88,7 +91,7 @@ function security(label: string): Kind {
 }
 
 function member(label: string, channel: Channel = "in_app"): Kind {
-  return { label, category: "member", channel, frequency: "daily", forced: false, audience: "owner" };
+  return { label, category: "member", channel, frequency: "daily", forced: false, audience: "other_owners" };
 }
 
 function social(label: string, channel: Channel, frequency: Frequency): Kind {

@@ -1,22 +1,25 @@
 import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import { type Handler, on } from "../../kit/events/handler.ts";
-import { type DeliveryOptions, type Notice, notify } from "../notices/notify.ts";
+import type { Tx } from "../../kit/postgres/db.ts";
+import type { Notice, Notify } from "../notices/notify.ts";
 
 export type Announce = ReturnType<typeof announcer>;
 
 /**
- * Returns the function that makes handlers of events: `toNotice` returns what users are told of an event, asking other
- * services for what the event does not carry, or undefined when there is nothing to tell.
+ * Returns the function that makes handlers of events: `toNotices` returns what users are told of an event, asking other
+ * services for what the event does not carry; `also` is what else the event changes.
  */
-export function announcer(options: DeliveryOptions) {
+export function announcer(notify: Notify) {
   return <S extends DescMessage>(
     schema: S,
-    toNotice: (event: MessageShape<S>) => Promise<Notice | undefined>,
+    toNotices: (event: MessageShape<S>) => Promise<Notice[]>,
+    also?: (tx: Tx, event: MessageShape<S>) => Promise<unknown>,
   ): Handler =>
-    on<S, Notice | undefined>(schema, {
-      prepare: toNotice,
-      handle: async (tx, _event, notice) => {
-        if (notice) await notify(tx, notice, options);
+    on<S, Notice[]>(schema, {
+      prepare: toNotices,
+      handle: async (tx, event, notices) => {
+        for (const notice of notices) await notify(tx, notice);
+        await also?.(tx, event);
       },
     });
 }

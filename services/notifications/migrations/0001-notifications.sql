@@ -87,6 +87,15 @@ end $$;
 create trigger notification_read after update of read_at on notifications
   for each row when (new.visible and new.read_at is distinct from old.read_at) execute function notification_read();
 
+-- The health of services (docs/notifications.md#incidents): their last incident.
+create table incidents (
+  service_id text primary key,
+  opened_at timestamptz,
+  unhealthy_at timestamptz,
+  -- Null while the service is unhealthy.
+  closed_at timestamptz
+);
+
 -- Mails on their way (kit/mail).
 create table mails (
   id text primary key,

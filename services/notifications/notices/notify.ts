@@ -21,13 +21,23 @@ export type Notice = {
   /** What of this kind it is: the same is told to a user once. */
   dedupe: string;
   recipients: Recipient[];
+  /** Why no mail of it goes out, where another one says it already. */
+  mailed?: string;
 };
 
 /** The queues of mails: a flood in one does not delay the other. */
 export const MAIL_QUEUES = ["critical", "bulk"] as const;
 
 /** Whether mails are sent at all, and the clock of digests, in milliseconds. */
-export type DeliveryOptions = { mails: boolean; now: () => number };
+type DeliveryOptions = { mails: boolean; now: () => number };
+
+/** Writes a notice in the transaction of the event that it tells. */
+export type Notify = ReturnType<typeof createNotify>;
+
+/** Returns the function that tells users of notices. */
+export function createNotify(options: DeliveryOptions) {
+  return (tx: Tx, notice: Notice): Promise<void> => notify(tx, notice, options);
+}
 
 /**
  * Writes a notice to the feeds of its recipients and queues its mails, as each of them chose. Writes nothing to those
@@ -35,7 +45,7 @@ export type DeliveryOptions = { mails: boolean; now: () => number };
  */
 export async function notify(tx: Tx, notice: Notice, { mails, now }: DeliveryOptions): Promise<void> {
   await heal(tx, notice);
-  const { kind, recipients, dedupe, accountId, title, body, metadata } = notice;
+  const { kind, recipients, dedupe, accountId, title, body, metadata, mailed } = notice;
   const choices = await sql.findChoices(
     tx,
     kind,
@@ -47,7 +57,7 @@ export async function notify(tx: Tx, notice: Notice, { mails, now }: DeliveryOpt
     const route = toRoute(preference);
     if (route.row === "none") return [];
     const wanted = route.mail !== "none";
-    const refused = wanted && (!mails ? "no_mail" : !emailVerified ? "not_verified" : undefined);
+    const refused = wanted && (mailed ?? (!mails ? "no_mail" : !emailVerified ? "not_verified" : undefined));
     const mail = !wanted || refused ? "none" : route.mail;
     if (route.row === "hidden" && mail === "none") return [];
     const digestAt = mail === "daily" || mail === "weekly" ? new Date(windowAt(mail, now()).next) : undefined;

@@ -1,8 +1,10 @@
 import type { Client } from "@connectrpc/connect";
 import { LRUCache } from "lru-cache";
 import type { InternalService } from "../../../proto/gen/berth/identity/v1/internal_pb.ts";
+import { oneLine } from "../../kit/mail/mail.ts";
 import { atLeast, type RoleName } from "../../kit/rpc/caller-token.ts";
 import { type Audience, catalogue, type Kind, type KindKey } from "../catalog/kinds.ts";
+import { nameText } from "./text.ts";
 
 /** A user who can be told of something. */
 export type Recipient = { userId: string; email: string; displayName: string; emailVerified: boolean };
@@ -13,10 +15,12 @@ export type Account = { handle: string; members: Member[] };
 /** Many events of one account often come together, such as those of a deployment. */
 const REMEMBERED_MS = 2_000;
 
-/** Returns who of an account gets a kind that is not about one user; pure. */
-export function audienceOf(kind: KindKey, members: Member[]): Recipient[] {
+/** Returns who of an account gets a kind that is not about one user; `but` did it, or is whom it is about. Pure. */
+export function audienceOf(kind: KindKey, members: Member[], ...but: string[]): Recipient[] {
   const { audience }: Kind = catalogue[kind];
   if (audience === "user") throw new Error(`${kind} is about one user`);
+  if (audience === "other_owners")
+    return members.filter(({ role, userId }) => role === "owner" && !but.includes(userId));
   return members.filter(({ role }) => atLeast(role as RoleName, audience));
 }
 
@@ -25,6 +29,7 @@ const AUDIENCES: Record<Audience, string> = {
   reader: "all members of the account",
   editor: "editors and owners of the account",
   owner: "owners of the account",
+  other_owners: "owners of the account, but for who did it and whom it is about",
 };
 
 /** Returns who gets a kind, in words. */
@@ -34,13 +39,18 @@ export function describeAudience(kind: KindKey): string {
 
 export type Directory = ReturnType<typeof createDirectory>;
 
-/** Finds accounts, members and users by asking identity, at the time of the event. */
+/** Finds accounts with their members, and users, by asking identity, at the time of the event. */
 export function createDirectory(identity: Client<typeof InternalService>) {
   const accounts = new LRUCache<string, Promise<Account>>({ max: 1_000, ttl: REMEMBERED_MS });
 
   async function ask(accountId: string): Promise<Account> {
     const { accountHandle, users } = await identity.listRecipients({ accountId });
     return { handle: accountHandle, members: users };
+  }
+
+  /** Returns users by id; those who do not exist or are disabled are missing. */
+  async function users(...userIds: string[]): Promise<Recipient[]> {
+    return (await identity.listRecipients({ userIds })).users;
   }
 
   return {
@@ -52,9 +62,15 @@ export function createDirectory(identity: Client<typeof InternalService>) {
       asked.catch(() => accounts.delete(accountId));
       return asked;
     },
-    /** Returns users by id; those who do not exist or are disabled are missing. */
-    async users(...userIds: string[]): Promise<Recipient[]> {
-      return (await identity.listRecipients({ userIds })).users;
-    },
+    users,
+    /** Returns a user; undefined for one who does not exist or is disabled. */
+    user: async (userId: string): Promise<Recipient | undefined> =>
+      userId === "" ? undefined : (await users(userId))[0],
   };
+}
+
+/** Returns the name of a user for messages; what `unknown` says for one who is gone or not known. */
+export function nameOf(user: Recipient | undefined, unknown = "Somebody"): string {
+  if (!user) return unknown;
+  return user.displayName ? nameText(user.displayName) : oneLine(user.email);
 }

@@ -36,5 +36,7 @@ const BLANK_SERVICE = {
   addon_next_secret: null,
   applied_variables: null,
   rolls: 0,
+  unhealthy: false,
+  dangling: [],
   usage_at: null,
 };

@@ -82,6 +82,7 @@ export function catalog(): Statements {
       return marked.map((s) => ({
         id: s.id,
         name: s.name,
+        type: s.type,
         environmentId: s.environment_id,
         live: s.live_version !== null || s.addon_state === "ready",
       }));

@@ -114,25 +114,39 @@ export function releases(without: Without): Statements {
             runtime_message: orNull(message),
             serving_version: orNull(serving),
             url: orNull(url),
+            unhealthy: ["degraded", "crashed"].includes(state) || (before.unhealthy && state !== "running"),
           });
           return {
             accountId: before.account_id,
             state: before.runtime_state,
             reason: before.runtime_reason,
+            unhealthy: before.unhealthy,
           };
         });
     },
     status_broken(q, id: string, message: string) {
-      return q.update(
-        "services",
-        (s) => s.id === id,
-        () => ({
-          runtime_state: "crashed",
-          runtime_reason: null,
-          runtime_message: message,
-          serving_version: null,
-        }),
-      ).length;
+      return q
+        .update(
+          "services",
+          (s) => s.id === id && (s.runtime_state !== "crashed" || s.runtime_message !== message),
+          () => ({
+            runtime_state: "crashed",
+            runtime_reason: null,
+            runtime_message: message,
+            serving_version: null,
+            unhealthy: true,
+          }),
+        )
+        .map((s) => ({ accountId: s.account_id }));
+    },
+    dangling_record(q, id: string, names: string[]) {
+      return q
+        .lock("services", (s) => s.id === id && String(s.dangling) !== String(names))
+        .map((before) => {
+          q.put("services", { ...before, dangling: names });
+          const added = names.filter((name) => !before.dangling.includes(name));
+          return { accountId: before.account_id, added: before.live_version === null ? [] : added };
+        });
     },
   };
 }

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/deployer/v1/events.proto.
  */
 export const file_berth_deployer_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch5iZXJ0aC9kZXBsb3llci92MS9ldmVudHMucHJvdG8SEWJlcnRoLmRlcGxveWVyLnYxIjgKDlByb2plY3RDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCSI4Cg5Qcm9qZWN0RGVsZXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkiVAoSRW52aXJvbm1lbnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCSJUChJFbnZpcm9ubWVudERlbGV0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJIoABCg5TZXJ2aWNlQ3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIMCgRuYW1lGAUgASgJEgwKBHR5cGUYBiABKAkiZAoOU2VydmljZURlbGV0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkiTgoSQWRkb25LZXlzUHVibGlzaGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIQCghyZXZpc2lvbhgDIAEoAyJ3ChBEZXBsb3ltZW50UXVldWVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUSEwoLcm9sbGJhY2tfb2YYBSABKAUiZAoSRGVwbG95bWVudEJ1aWxkaW5nEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYQoPRGVwbG95bWVudEJ1aWx0EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUiYwoRRGVwbG95bWVudEFwcGxpZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoBSJ/ChBEZXBsb3ltZW50RmFpbGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUSDQoFc3RhZ2UYBSABKAkSDAoEY29kZRgGIAEoCSJmChREZXBsb3ltZW50U3VwZXJzZWRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAkSFQoNZGVwbG95bWVudF9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgFIkkKDlJlbGVhc2VIZWFsdGh5EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFIoEBChBSZWxlYXNlVW5oZWFsdGh5EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEgwKBGNvZGUYBCABKAkSJgoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInMKEFJlbGVhc2VSZWNvdmVyZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEg8KB3ZlcnNpb24YAyABKAUSJgoCYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIuIBCgxVc2FnZVN0YXJ0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkSFAoMc2VydmljZV90eXBlGAUgASgJEgwKBHNpemUYBiABKAkSEAoIcmVwbGljYXMYByABKAUSEwoLaW50ZXJ2YWxfaWQYCCABKAkSCwoDc2VxGAkgASgFEiYKAmF0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLiAQoMVXNhZ2VSZXNpemVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEhQKDHNlcnZpY2VfdHlwZRgFIAEoCRIMCgRzaXplGAYgASgJEhAKCHJlcGxpY2FzGAcgASgFEhMKC2ludGVydmFsX2lkGAggASgJEgsKA3NlcRgJIAEoBRImCgJhdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi4gEKDFVzYWdlU3RvcHBlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIUCgxzZXJ2aWNlX3R5cGUYBSABKAkSDAoEc2l6ZRgGIAEoCRIQCghyZXBsaWNhcxgHIAEoBRITCgtpbnRlcnZhbF9pZBgIIAEoCRILCgNzZXEYCSABKAUSJgoCYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIuQBCg5Vc2FnZUhlYXJ0YmVhdBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIUCgxzZXJ2aWNlX3R5cGUYBSABKAkSDAoEc2l6ZRgGIAEoCRIQCghyZXBsaWNhcxgHIAEoBRITCgtpbnRlcnZhbF9pZBgIIAEoCRILCgNzZXEYCSABKAUSJgoCYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIigKEkFjY291bnRQcm92aXNpb25lZBISCgphY2NvdW50X2lkGAEgASgJYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("Ch5iZXJ0aC9kZXBsb3llci92MS9ldmVudHMucHJvdG8SEWJlcnRoLmRlcGxveWVyLnYxIjgKDlByb2plY3RDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCSJsCg5Qcm9qZWN0RGVsZXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRISCgpieV91c2VyX2lkGAQgASgJEhAKCHNlcnZpY2VzGAUgASgFIlQKEkVudmlyb25tZW50Q3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkitAEKEkVudmlyb25tZW50RGVsZXRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSDAoEbmFtZRgEIAEoCRIUCgx3aXRoX3Byb2plY3QYBSABKAgSFAoMcHJvamVjdF9uYW1lGAYgASgJEhIKCmJ5X3VzZXJfaWQYByABKAkSEAoIc2VydmljZXMYCCABKAUigAEKDlNlcnZpY2VDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEgwKBG5hbWUYBSABKAkSDAoEdHlwZRgGIAEoCSLeAQoOU2VydmljZURlbGV0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkSDAoEbmFtZRgFIAEoCRIMCgR0eXBlGAYgASgJEhgKEHdpdGhfZW52aXJvbm1lbnQYByABKAgSFAoMcHJvamVjdF9uYW1lGAggASgJEhgKEGVudmlyb25tZW50X25hbWUYCSABKAkSEgoKYnlfdXNlcl9pZBgKIAEoCSJOChJBZGRvbktleXNQdWJsaXNoZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEhAKCHJldmlzaW9uGAMgASgDIncKEERlcGxveW1lbnRRdWV1ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoBRITCgtyb2xsYmFja19vZhgFIAEoBSJkChJEZXBsb3ltZW50QnVpbGRpbmcSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoBSJhCg9EZXBsb3ltZW50QnVpbHQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoBSJjChFEZXBsb3ltZW50QXBwbGllZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAkSFQoNZGVwbG95bWVudF9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgFIn8KEERlcGxveW1lbnRGYWlsZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoBRINCgVzdGFnZRgFIAEoCRIMCgRjb2RlGAYgASgJImYKFERlcGxveW1lbnRTdXBlcnNlZGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAUicQoOUmVsZWFzZUhlYWx0aHkSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEg8KB3ZlcnNpb24YAyABKAUSJgoCYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIoEBChBSZWxlYXNlVW5oZWFsdGh5EhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEgwKBGNvZGUYBCABKAkSJgoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIooBChBSZWxlYXNlUmVjb3ZlcmVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKc2VydmljZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEiYKAmF0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1maXJzdF9oZWFsdGh5GAUgASgIInsKEFZhcmlhYmxlRGFuZ2xpbmcSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEg8KB3ZlcnNpb24YAyABKAUSDAoEbmFtZRgEIAEoCRIOCgZyZWFzb24YBSABKAkSEAoIcmV2aXNpb24YBiABKAUi4gEKDFVzYWdlU3RhcnRlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkSEgoKc2VydmljZV9pZBgEIAEoCRIUCgxzZXJ2aWNlX3R5cGUYBSABKAkSDAoEc2l6ZRgGIAEoCRIQCghyZXBsaWNhcxgHIAEoBRITCgtpbnRlcnZhbF9pZBgIIAEoCRILCgNzZXEYCSABKAUSJgoCYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIuIBCgxVc2FnZVJlc2l6ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhYKDmVudmlyb25tZW50X2lkGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAkSFAoMc2VydmljZV90eXBlGAUgASgJEgwKBHNpemUYBiABKAkSEAoIcmVwbGljYXMYByABKAUSEwoLaW50ZXJ2YWxfaWQYCCABKAkSCwoDc2VxGAkgASgFEiYKAmF0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLiAQoMVXNhZ2VTdG9wcGVkEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEhQKDHNlcnZpY2VfdHlwZRgFIAEoCRIMCgRzaXplGAYgASgJEhAKCHJlcGxpY2FzGAcgASgFEhMKC2ludGVydmFsX2lkGAggASgJEgsKA3NlcRgJIAEoBRImCgJhdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi5AEKDlVzYWdlSGVhcnRiZWF0EhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgJEhQKDHNlcnZpY2VfdHlwZRgFIAEoCRIMCgRzaXplGAYgASgJEhAKCHJlcGxpY2FzGAcgASgFEhMKC2ludGVydmFsX2lkGAggASgJEgsKA3NlcRgJIAEoBRImCgJhdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiKAoSQWNjb3VudFByb3Zpc2lvbmVkEhIKCmFjY291bnRfaWQYASABKAliBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * @generated from message berth.deployer.v1.ProjectCreated
@@ -49,6 +49,23 @@ export type ProjectDeleted = Message<"berth.deployer.v1.ProjectDeleted"> & {
    * @generated from field: string project_id = 2;
    */
   projectId: string;
+
+  /**
+   * @generated from field: string name = 3;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string by_user_id = 4;
+   */
+  byUserId: string;
+
+  /**
+   * How many services were deleted with it.
+   *
+   * @generated from field: int32 services = 5;
+   */
+  services: number;
 };
 
 /**
@@ -103,6 +120,35 @@ export type EnvironmentDeleted = Message<"berth.deployer.v1.EnvironmentDeleted">
    * @generated from field: string environment_id = 3;
    */
   environmentId: string;
+
+  /**
+   * @generated from field: string name = 4;
+   */
+  name: string;
+
+  /**
+   * Deleted with its project; the members below are empty then.
+   *
+   * @generated from field: bool with_project = 5;
+   */
+  withProject: boolean;
+
+  /**
+   * @generated from field: string project_name = 6;
+   */
+  projectName: string;
+
+  /**
+   * @generated from field: string by_user_id = 7;
+   */
+  byUserId: string;
+
+  /**
+   * How many services were deleted with it.
+   *
+   * @generated from field: int32 services = 8;
+   */
+  services: number;
 };
 
 /**
@@ -177,6 +223,38 @@ export type ServiceDeleted = Message<"berth.deployer.v1.ServiceDeleted"> & {
    * @generated from field: string service_id = 4;
    */
   serviceId: string;
+
+  /**
+   * @generated from field: string name = 5;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string type = 6;
+   */
+  type: string;
+
+  /**
+   * Deleted with its environment or project; the members below are empty then.
+   *
+   * @generated from field: bool with_environment = 7;
+   */
+  withEnvironment: boolean;
+
+  /**
+   * @generated from field: string project_name = 8;
+   */
+  projectName: string;
+
+  /**
+   * @generated from field: string environment_name = 9;
+   */
+  environmentName: string;
+
+  /**
+   * @generated from field: string by_user_id = 10;
+   */
+  byUserId: string;
 };
 
 /**
@@ -444,6 +522,11 @@ export type ReleaseHealthy = Message<"berth.deployer.v1.ReleaseHealthy"> & {
    * @generated from field: int32 version = 3;
    */
   version: number;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 4;
+   */
+  at?: Timestamp | undefined;
 };
 
 /**
@@ -491,7 +574,7 @@ export const ReleaseUnhealthySchema: GenMessage<ReleaseUnhealthy> = /*@__PURE__*
   messageDesc(file_berth_deployer_v1_events, 14);
 
 /**
- * A release that was unhealthy runs as it should again.
+ * A service that was unhealthy runs as it should again.
  *
  * @generated from message berth.deployer.v1.ReleaseRecovered
  */
@@ -515,6 +598,13 @@ export type ReleaseRecovered = Message<"berth.deployer.v1.ReleaseRecovered"> & {
    * @generated from field: google.protobuf.Timestamp at = 4;
    */
   at?: Timestamp | undefined;
+
+  /**
+   * The release is healthy for the first time: ReleaseHealthy says so too.
+   *
+   * @generated from field: bool first_healthy = 5;
+   */
+  firstHealthy: boolean;
 };
 
 /**
@@ -523,6 +613,54 @@ export type ReleaseRecovered = Message<"berth.deployer.v1.ReleaseRecovered"> & {
  */
 export const ReleaseRecoveredSchema: GenMessage<ReleaseRecovered> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 15);
+
+/**
+ * A variable of a live service does not resolve any more, or was added and does not resolve.
+ *
+ * @generated from message berth.deployer.v1.VariableDangling
+ */
+export type VariableDangling = Message<"berth.deployer.v1.VariableDangling"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string service_id = 2;
+   */
+  serviceId: string;
+
+  /**
+   * @generated from field: int32 version = 3;
+   */
+  version: number;
+
+  /**
+   * @generated from field: string name = 4;
+   */
+  name: string;
+
+  /**
+   * Why, as `dangling` of the service's resolved variables says it.
+   *
+   * @generated from field: string reason = 5;
+   */
+  reason: string;
+
+  /**
+   * The PLATFORM_VARIABLES_REVISION of the service that is without it.
+   *
+   * @generated from field: int32 revision = 6;
+   */
+  revision: number;
+};
+
+/**
+ * Describes the message berth.deployer.v1.VariableDangling.
+ * Use `create(VariableDanglingSchema)` to create a new message.
+ */
+export const VariableDanglingSchema: GenMessage<VariableDangling> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_events, 16);
 
 /**
  * A service began to run something billable. An interval lasts until UsageStopped. interval_id and seq together
@@ -593,7 +731,7 @@ export type UsageStarted = Message<"berth.deployer.v1.UsageStarted"> & {
  * Use `create(UsageStartedSchema)` to create a new message.
  */
 export const UsageStartedSchema: GenMessage<UsageStarted> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 16);
+  messageDesc(file_berth_deployer_v1_events, 17);
 
 /**
  * Size or replicas changed. The members are the state from `at` on.
@@ -657,7 +795,7 @@ export type UsageResized = Message<"berth.deployer.v1.UsageResized"> & {
  * Use `create(UsageResizedSchema)` to create a new message.
  */
 export const UsageResizedSchema: GenMessage<UsageResized> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 17);
+  messageDesc(file_berth_deployer_v1_events, 18);
 
 /**
  * Nothing of the service runs from `at` on. Size and replicas are what ran until then.
@@ -721,7 +859,7 @@ export type UsageStopped = Message<"berth.deployer.v1.UsageStopped"> & {
  * Use `create(UsageStoppedSchema)` to create a new message.
  */
 export const UsageStoppedSchema: GenMessage<UsageStopped> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 18);
+  messageDesc(file_berth_deployer_v1_events, 19);
 
 /**
  * The interval was still running, unchanged, at `at`. Sent every five minutes.
@@ -785,7 +923,7 @@ export type UsageHeartbeat = Message<"berth.deployer.v1.UsageHeartbeat"> & {
  * Use `create(UsageHeartbeatSchema)` to create a new message.
  */
 export const UsageHeartbeatSchema: GenMessage<UsageHeartbeat> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 19);
+  messageDesc(file_berth_deployer_v1_events, 20);
 
 /**
  * The account is provisioned: its services can be deployed.
@@ -804,5 +942,5 @@ export type AccountProvisioned = Message<"berth.deployer.v1.AccountProvisioned">
  * Use `create(AccountProvisionedSchema)` to create a new message.
  */
 export const AccountProvisionedSchema: GenMessage<AccountProvisioned> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_events, 20);
+  messageDesc(file_berth_deployer_v1_events, 21);
 

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/identity/v1/events.proto.
  */
 export const file_berth_identity_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch5iZXJ0aC9pZGVudGl0eS92MS9ldmVudHMucHJvdG8SEWJlcnRoLmlkZW50aXR5LnYxIrgCCg1BdWRpdFJlY29yZGVkEgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEiwKBWFjdG9yGAQgASgLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRBY3RvchIOCgZ0YXJnZXQYBSABKAkSQAoIbWV0YWRhdGEYBiADKAsyLi5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdFJlY29yZGVkLk1ldGFkYXRhRW50cnkSEgoKcmVxdWVzdF9pZBgHIAEoCRIKCgJpcBgIIAEoCRImCgJhdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIksKDkFjY291bnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhUKDW93bmVyX3VzZXJfaWQYAyABKAkiQAoLTWVtYmVyQWRkZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkiXQoRTWVtYmVyUm9sZUNoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkSFQoNcHJldmlvdXNfcm9sZRgEIAEoCSJICg1NZW1iZXJSZW1vdmVkEhIKCmFjY291bnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRISCgpieV91c2VyX2lkGAMgASgJIj8KDFRva2VuQ3JlYXRlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEgwKBG5hbWUYAyABKAkiPwoMVG9rZW5SZXZva2VkEg8KB3VzZXJfaWQYASABKAkSEAoIdG9rZW5faWQYAiABKAkSDAoEbmFtZRgDIAEoCSJ8CgxVc2VyU2lnbmVkSW4SDwoHdXNlcl9pZBgBIAEoCRIKCgJpcBgCIAEoCRITCgtuZXdfbmV0d29yaxgDIAEoCBISCgpzZXNzaW9uX2lkGAQgASgJEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJbCg9QYXNzd29yZENoYW5nZWQSDwoHdXNlcl9pZBgBIAEoCRIPCgdieV9saW5rGAIgASgIEiYKAmF0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ5ChFJbnZpdGF0aW9uQ3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhUKDWludml0YXRpb25faWQYAiABKAkSDAoEcm9sZRgDIAEoCRIaChJpbnZpdGVkX2J5X3VzZXJfaWQYBCABKAkSDwoHdXNlcl9pZBgFIAEoCSI6ChBDbGllbnRSZWdpc3RlcmVkEhEKCWNsaWVudF9pZBgBIAEoCRITCgtjbGllbnRfbmFtZRgCIAEoCSJ7CgxHcmFudENyZWF0ZWQSEAoIZ3JhbnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIRCgljbGllbnRfaWQYAyABKAkSEwoLY2xpZW50X25hbWUYBCABKAkSEgoKYWNjb3VudF9pZBgFIAEoCRIMCgRyb2xlGAYgASgJIkQKDEdyYW50UmV2b2tlZBIPCgd1c2VyX2lkGAEgASgJEhEKCWNsaWVudF9pZBgCIAEoCRIQCghncmFudF9pZBgDIAEoCWIGcHJvdG8z", [file_berth_identity_v1_identity, file_google_protobuf_timestamp]);
+  fileDesc("Ch5iZXJ0aC9pZGVudGl0eS92MS9ldmVudHMucHJvdG8SEWJlcnRoLmlkZW50aXR5LnYxIrgCCg1BdWRpdFJlY29yZGVkEgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEiwKBWFjdG9yGAQgASgLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRBY3RvchIOCgZ0YXJnZXQYBSABKAkSQAoIbWV0YWRhdGEYBiADKAsyLi5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdFJlY29yZGVkLk1ldGFkYXRhRW50cnkSEgoKcmVxdWVzdF9pZBgHIAEoCRIKCgJpcBgIIAEoCRImCgJhdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIksKDkFjY291bnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhUKDW93bmVyX3VzZXJfaWQYAyABKAkieQoLTWVtYmVyQWRkZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkSDwoHZm91bmRlchgEIAEoCBImCgJhdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAihQEKEU1lbWJlclJvbGVDaGFuZ2VkEhIKCmFjY291bnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIMCgRyb2xlGAMgASgJEhUKDXByZXZpb3VzX3JvbGUYBCABKAkSJgoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInAKDU1lbWJlclJlbW92ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEhIKCmJ5X3VzZXJfaWQYAyABKAkSJgoCYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj8KDFRva2VuQ3JlYXRlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEgwKBG5hbWUYAyABKAkigAEKDFRva2VuUmV2b2tlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEgwKBG5hbWUYAyABKAkSFwoPcGVyc29uYWxfdG9rZW5zGAQgASgFEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ8CgxVc2VyU2lnbmVkSW4SDwoHdXNlcl9pZBgBIAEoCRIKCgJpcBgCIAEoCRITCgtuZXdfbmV0d29yaxgDIAEoCBISCgpzZXNzaW9uX2lkGAQgASgJEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJbCg9QYXNzd29yZENoYW5nZWQSDwoHdXNlcl9pZBgBIAEoCRIPCgdieV9saW5rGAIgASgIEiYKAmF0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ5ChFJbnZpdGF0aW9uQ3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhUKDWludml0YXRpb25faWQYAiABKAkSDAoEcm9sZRgDIAEoCRIaChJpbnZpdGVkX2J5X3VzZXJfaWQYBCABKAkSDwoHdXNlcl9pZBgFIAEoCSI6ChBDbGllbnRSZWdpc3RlcmVkEhEKCWNsaWVudF9pZBgBIAEoCRITCgtjbGllbnRfbmFtZRgCIAEoCSJ7CgxHcmFudENyZWF0ZWQSEAoIZ3JhbnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIRCgljbGllbnRfaWQYAyABKAkSEwoLY2xpZW50X25hbWUYBCABKAkSEgoKYWNjb3VudF9pZBgFIAEoCRIMCgRyb2xlGAYgASgJIqUBCgxHcmFudFJldm9rZWQSDwoHdXNlcl9pZBgBIAEoCRIRCgljbGllbnRfaWQYAiABKAkSEAoIZ3JhbnRfaWQYAyABKAkSEwoLY2xpZW50X25hbWUYBCABKAkSEgoKYWNjb3VudF9pZBgFIAEoCRIOCgZyZWFzb24YBiABKAkSJgoCYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_berth_identity_v1_identity, file_google_protobuf_timestamp]);
 
 /**
  * A record for the audit log. Every service sends its own, in the transaction of the change.
@@ -120,6 +120,18 @@ export type MemberAdded = Message<"berth.identity.v1.MemberAdded"> & {
    * @generated from field: string role = 3;
    */
   role: string;
+
+  /**
+   * The account was created with this member as its first owner.
+   *
+   * @generated from field: bool founder = 4;
+   */
+  founder: boolean;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 5;
+   */
+  at?: Timestamp | undefined;
 };
 
 /**
@@ -152,6 +164,11 @@ export type MemberRoleChanged = Message<"berth.identity.v1.MemberRoleChanged"> &
    * @generated from field: string previous_role = 4;
    */
   previousRole: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 5;
+   */
+  at?: Timestamp | undefined;
 };
 
 /**
@@ -181,6 +198,11 @@ export type MemberRemoved = Message<"berth.identity.v1.MemberRemoved"> & {
    * @generated from field: string by_user_id = 3;
    */
   byUserId: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 4;
+   */
+  at?: Timestamp | undefined;
 };
 
 /**
@@ -236,11 +258,23 @@ export type TokenRevoked = Message<"berth.identity.v1.TokenRevoked"> & {
   tokenId: string;
 
   /**
-   * The name of a personal token; empty for sessions.
+   * The name of a personal token; empty for sessions, and when several tokens ended.
    *
    * @generated from field: string name = 3;
    */
   name: string;
+
+  /**
+   * How many personal tokens ended.
+   *
+   * @generated from field: int32 personal_tokens = 4;
+   */
+  personalTokens: number;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 5;
+   */
+  at?: Timestamp | undefined;
 };
 
 /**
@@ -265,7 +299,7 @@ export type UserSignedIn = Message<"berth.identity.v1.UserSignedIn"> & {
   ip: string;
 
   /**
-   * The user did not sign in from this network during the last 30 days.
+   * The user signed in before, but not from this network during the last 30 days.
    *
    * @generated from field: bool new_network = 3;
    */
@@ -345,7 +379,7 @@ export type InvitationCreated = Message<"berth.identity.v1.InvitationCreated"> &
   invitedByUserId: string;
 
   /**
-   * Empty when nobody has the invited e-mail.
+   * Empty when no user is known to own the invited e-mail.
    *
    * @generated from field: string user_id = 5;
    */
@@ -449,6 +483,29 @@ export type GrantRevoked = Message<"berth.identity.v1.GrantRevoked"> & {
    * @generated from field: string grant_id = 3;
    */
   grantId: string;
+
+  /**
+   * @generated from field: string client_name = 4;
+   */
+  clientName: string;
+
+  /**
+   * @generated from field: string account_id = 5;
+   */
+  accountId: string;
+
+  /**
+   * user: ended by the user; newer: replaced by newer grants to the client; client: the client gave it up; reuse: a
+   * code or token of it was used twice; claimed: the owner of the user's e-mail took the user over.
+   *
+   * @generated from field: string reason = 6;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 7;
+   */
+  at?: Timestamp | undefined;
 };
 
 /**

@@ -119,6 +119,8 @@ export const CALLS: Call[] = [
     return releases.recordStatus(db, owner, { ...status, serving: { version, revision: 1 } });
   },
   (db, { service }) => releases.recordUnappliable(db, service, "It cannot run."),
+  (db, { service, choices }) =>
+    releases.recordDangling(db, service, choices.of([[], ["ONE"], ["ONE", "TWO"]])),
   (db, facts) => transitions.beginBuild(db, facts.owner, anyDeployment(facts)),
   (db, facts) => transitions.beginBuild(db, facts.owner, lastDeployment(facts)),
   (db, facts) => transitions.setBuildStage(db, anyDeployment(facts), "Building image"),

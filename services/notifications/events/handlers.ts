@@ -1,0 +1,42 @@
+import type { Client } from "@connectrpc/connect";
+import type { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
+import type { ConsumerDefinition } from "../../kit/events/consumer.ts";
+import type { Notify } from "../notices/notify.ts";
+import type { Directory } from "../notices/recipients.ts";
+import { createServiceNotice } from "../notices/service-notice.ts";
+import { announcer } from "./announce.ts";
+import { deletionHandlers } from "./deletion-handlers.ts";
+import { deploymentHandlers } from "./deployment-handlers.ts";
+import { healthHandlers } from "./health-handlers.ts";
+import { memberHandlers } from "./member-handlers.ts";
+import { revealHandler } from "./reveal-handler.ts";
+import { securityHandlers } from "./security-handlers.ts";
+
+type Deps = { notify: Notify; deployer: Client<typeof InternalService>; directory: Directory };
+
+/** Returns what notifications consumes, and what it makes of it. */
+export function consumers({ notify, deployer, directory }: Deps): ConsumerDefinition[] {
+  const announce = announcer(notify);
+  const serviceNotice = createServiceNotice(deployer, directory);
+  return [
+    {
+      name: "notifications-identity",
+      from: "identity",
+      handlers: [...memberHandlers({ announce, directory }), ...securityHandlers({ announce, directory })],
+    },
+    {
+      name: "notifications-deployer",
+      from: "deployer",
+      handlers: [
+        ...deploymentHandlers({ announce, serviceNotice }),
+        ...healthHandlers({ notify, serviceNotice }),
+        ...deletionHandlers({ announce, directory }),
+      ],
+    },
+    {
+      name: "notifications-variables",
+      from: "variables",
+      handlers: [revealHandler({ announce, directory })],
+    },
+  ];
+}

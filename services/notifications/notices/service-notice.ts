@@ -1,0 +1,52 @@
+import { type Client, Code, ConnectError } from "@connectrpc/connect";
+import type {
+  InternalService,
+  ServiceDescription,
+} from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
+import type { KindKey } from "../catalog/kinds.ts";
+import type { Notice } from "./notify.ts";
+import { audienceOf, type Directory } from "./recipients.ts";
+
+type About = { accountId: string; serviceId: string; version: number };
+type Words = Pick<Notice, "title" | "body">;
+
+export type ServiceNotice = ReturnType<typeof createServiceNotice>;
+
+/** Returns the function that makes a notice about a service; undefined once the service is deleted: nobody needs it then. */
+export function createServiceNotice(deployer: Client<typeof InternalService>, directory: Directory) {
+  return async (
+    kind: KindKey,
+    { accountId, serviceId, version }: About,
+    words: (service: ServiceDescription) => Words,
+    dedupe = `${serviceId}:${version}`,
+  ): Promise<Notice | undefined> => {
+    const service = await deployer.describeService({ serviceId, version }).catch(undefinedIfGone);
+    if (!service) return undefined;
+    const { members } = await directory.account(accountId);
+    const metadata = metadataOf(service, serviceId, version);
+    return { kind, accountId, ...words(service), metadata, dedupe, recipients: audienceOf(kind, members) };
+  };
+}
+
+/** Returns "web in shop, production". */
+export function placeOf({ serviceName, projectName, environmentName }: ServiceDescription): string {
+  return `${serviceName} in ${projectName}, ${environmentName}`;
+}
+
+function metadataOf(service: ServiceDescription, serviceId: string, version: number): Record<string, string> {
+  const { projectId, projectName, environmentId, environmentName, serviceName, url } = service;
+  return {
+    projectId,
+    project: projectName,
+    environmentId,
+    environment: environmentName,
+    serviceId,
+    service: serviceName,
+    version: String(version),
+    ...(url && { url }),
+  };
+}
+
+export function undefinedIfGone(error: unknown): undefined {
+  if (!(error instanceof ConnectError && error.code === Code.NotFound)) throw error;
+}

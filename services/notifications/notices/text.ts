@@ -1,0 +1,50 @@
+import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { oneLine } from "../../kit/mail/mail.ts";
+
+const NAME_CHARS = 60;
+const REASON_CHARS = 160;
+
+/**
+ * Returns a name that somebody chose, of a user, an application or a token: on one line, short, and without what
+ * mail programs make links of.
+ */
+export function nameText(name: string): string {
+  const line = withoutSchemes(oneLine(name.normalize("NFKC")))
+    .replace(/[<>]/g, "")
+    .replace(/\.(?=\p{L})/gu, ". ");
+  return shortened(line, NAME_CHARS);
+}
+
+/** Returns the first line of a text that says why something happened, as a short sentence. */
+export function reasonText(text: string): string {
+  const first = oneLine(text.split("\n", 1)[0]!).replace(/[“”]/g, "");
+  const line = shortened(withoutSchemes(first), REASON_CHARS);
+  return line === "" || /[.!?…]$/.test(line) ? line : `${line}.`;
+}
+
+/** Returns a role with its article. */
+export function roleText(role: string): string {
+  return `${/^[aeiou]/.test(role) ? "an" : "a"} ${role}`;
+}
+
+/** Returns " on 20 November 2026 at 08:00 UTC", or nothing for an event that does not say when. */
+export function onTime(at: Timestamp | undefined): string {
+  if (!at) return "";
+  const format = (options: Intl.DateTimeFormatOptions) =>
+    new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...options }).format(timestampMs(at));
+  return ` on ${format({ dateStyle: "long" })} at ${format({ timeStyle: "short" })} UTC`;
+}
+
+/** Returns a time as a part of a dedupe key. */
+export function timeKey(at: Timestamp | undefined): string {
+  return at ? String(timestampMs(at)) : "";
+}
+
+function withoutSchemes(text: string): string {
+  return text.replaceAll("://", ": //").replace(/\bwww\./gi, "www. ");
+}
+
+function shortened(text: string, max: number): string {
+  const letters = [...text];
+  return letters.length <= max ? text : `${letters.slice(0, max - 1).join("")}…`;
+}
