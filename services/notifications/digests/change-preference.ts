@@ -34,8 +34,11 @@ export function preferenceChange({ pool, directory }: { pool: Pool; directory: D
 }
 
 async function sendWaiting(tx: Tx, { userId, email }: Recipient, kind: KindKey): Promise<void> {
-  const id = newId("dig");
-  if ((await sql.fillWithKind(tx, { id, userId }, kind)) === 0) return;
-  await sql.insertDigests(tx, [{ id, userId, window: `now:${id}` }]);
-  await queueDigests(tx, [{ id, email }]);
+  // A digest of no window: there may be any number of these.
+  const made = await sql.insertDigests(tx, [userId], `now:${newId("now")}`);
+  for (const digest of made) await sql.fillWithKind(tx, digest, kind);
+  await queueDigests(
+    tx,
+    made.map(({ id }) => ({ id, email })),
+  );
 }

@@ -1,77 +1,45 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Pool, transaction } from "../../kit/postgres/db.ts";
+import {
+  DeploymentFailedSchema,
+  ReleaseHealthySchema,
+} from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import type { KindKey } from "../catalog/kinds.ts";
-import { type Notice, notify } from "../notices/notify.ts";
-import type { Recipient } from "../notices/recipients.ts";
 import { startNotifications, type TestNotifications } from "../testing.ts";
+import { mailScene } from "./testing.ts";
 import { windowAt } from "./windows.ts";
 
 let service: TestNotifications;
-let pool: Pool;
+let scene: ReturnType<typeof mailScene>;
 
 beforeAll(async () => {
   service = await startNotifications();
-  pool = service.pool;
+  scene = mailScene(service);
 });
 afterAll(() => service.stop());
 
-let count = 0;
-/** Tells users something, as the handler of an event does. */
-function tell(kind: KindKey, recipients: Recipient[], more: Partial<Notice> = {}) {
-  const dedupe = `n${++count}`;
-  const notice = { kind, accountId: "", title: dedupe, body: `Body of ${dedupe}.`, metadata: {}, dedupe };
-  const options = { mails: true, now: () => service.clock.ms };
-  return transaction(pool, (tx) => notify(tx, { ...notice, ...more, recipients }, options));
+/** A user whom `kind` reaches in the app and by a daily digest. */
+async function reader(kind: "social.comment" | "deploy.failed" = "social.comment") {
+  const user = service.user();
+  await scene.set(user, kind, "both", "daily");
+  return user;
 }
-
-const set = (user: Recipient, kind: KindKey, channel: string, frequency: string) =>
-  service.as(user.userId).setNotificationPref({ kind, channel, frequency });
-const mailsOf = ({ email }: Recipient) => service.box.for(email);
-const subjectsOf = (user: Recipient) => mailsOf(user).map(({ headers }) => headers.get("subject"));
-
-/** Returns what became of the mail of a user's notification. */
-async function decisionOf({ userId }: Recipient, title: string) {
-  const { rows } = await pool.query("select id from notifications where user_id = $1 and title = $2", [
-    userId,
-    title,
-  ]);
-  const { mail } = await service.as(userId).getNotificationDecisions({ notificationId: rows[0].id });
-  return mail!;
-}
-const settled = (user: Recipient, title: string, state: string) =>
-  eventually(`the mail of ${title} is ${state}`, async () => {
-    const mail = await decisionOf(user, title);
-    return mail.state === state ? mail : undefined;
-  });
-
-/** Sets the clock to when the next digest is due. */
-function toNext(digest: "daily" | "weekly") {
-  service.clock.ms = windowAt(digest, service.clock.ms).next;
-}
-/** Waits until all that is due was taken up, and its mails are gone. */
-const quiet = () =>
-  eventually("nothing is due", async () => {
-    const due = "mail_state = 'digest' and digest_id is null and digest_at <= $1";
-    const text = `select (select count(*) from notifications where ${due}) + (select count(*) from mails) as n`;
-    return (await pool.query(text, [new Date(service.clock.ms)])).rows[0].n === 0;
-  });
 
 test("what waits comes at 08:00 in one mail, though two processes make digests", async () => {
+  const { tell, mailOf, settled, subjectsOf, mailsOf, toNext, quiet } = scene;
   const other = await service.startOne();
-  const ada = service.user();
-  await set(ada, "social.comment", "both", "daily");
+  const ada = await reader();
   await tell("social.comment", [ada], { title: "first" });
   await tell("social.comment", [ada], { title: "second" });
-  expect(await decisionOf(ada, "first")).toMatchObject({ state: "digest", attempts: 0 });
+  expect(await mailOf(ada, "first")).toMatchObject({ state: "digest", attempts: 0 });
   service.clock.ms = windowAt("daily", service.clock.ms).next - 1;
+  expect((await mailOf(ada, "first")).state).toBe("digest");
   toNext("daily");
   await settled(ada, "first", "sent");
   await tell("social.comment", [ada], { title: "third" });
   await quiet();
   expect(subjectsOf(ada)).toEqual(["Your daily digest: 2 notifications"]);
-  expect(await decisionOf(ada, "second")).toMatchObject({ state: "sent", attempts: 1 });
-  expect((await decisionOf(ada, "third")).state).toBe("digest");
+  expect(await mailOf(ada, "second")).toMatchObject({ state: "sent", attempts: 1 });
+  expect((await mailOf(ada, "third")).state).toBe("digest");
   toNext("daily");
   await settled(ada, "third", "sent");
   toNext("daily");
@@ -81,9 +49,9 @@ test("what waits comes at 08:00 in one mail, though two processes make digests",
 });
 
 test("the weekly digest comes on Monday, apart from the daily one", async () => {
-  const bob = service.user();
+  const { tell, settled, subjectsOf, quiet } = scene;
+  const bob = await reader();
   await tell("social.announcement", [bob], { title: "news" });
-  await set(bob, "social.comment", "both", "daily");
   const monday = windowAt("weekly", service.clock.ms).next;
   service.clock.ms = monday - 24 * 3_600_000;
   await tell("social.comment", [bob], { title: "comment" });
@@ -96,4 +64,66 @@ test("the weekly digest comes on Monday, apart from the daily one", async () => 
     "Your daily digest: 1 notification",
     "Your weekly digest: 1 notification",
   ]);
+});
+
+test("what was read is left out, and when nothing is left there is no mail", async () => {
+  const { tell, settled, mailsOf, mailOf, toNext, quiet } = scene;
+  const [some, all] = [await reader(), await reader()];
+  await tell("social.comment", [some, all], { title: "read" });
+  await service.as(all.userId).markAllRead({});
+  await service.as(some.userId).markAllRead({});
+  await tell("social.comment", [some], { title: "unread" });
+  toNext("daily");
+  await settled(some, "unread", "sent");
+  await settled(all, "read", "dropped");
+  await quiet();
+  expect(mailsOf(all)).toEqual([]);
+  expect(mailsOf(some)[0]!.text).toContain("- unread");
+  expect(mailsOf(some)[0]!.text).not.toContain("- read");
+  expect(await mailOf(some, "read")).toMatchObject({ state: "dropped", reason: "read" });
+  expect(await mailOf(all, "read")).toMatchObject({ state: "dropped", reason: "read" });
+});
+
+test("a failure is left out when a later deployment of the service is live, also for those not told of that", async () => {
+  const { set, mailOf, settled, mailsOf, toNext, quiet } = scene;
+  const eve = await reader("deploy.failed");
+  await set(eve, "deploy.ready", "off", "immediate");
+  const accountId = service.account([eve, "owner"]);
+  const [web, api] = ["web", "api"].map((serviceName) => service.service(accountId, { serviceName }));
+  const fail = (serviceId: string, version: number) =>
+    service.publish("deployer", DeploymentFailedSchema, accountId, { accountId, serviceId, version });
+  await fail(web!, 3);
+  await fail(api!, 2);
+  const { data } = await eventually("both are told", async () => {
+    const page = await service.as(eve.userId).listNotifications({});
+    return page.data.length === 2 ? page : undefined;
+  });
+  const [apiTitle, webTitle] = data.map(({ title }) => title) as [string, string];
+  await service.publish("deployer", ReleaseHealthySchema, accountId, {
+    accountId,
+    serviceId: web!,
+    version: 4,
+  });
+  await service.publish("deployer", ReleaseHealthySchema, accountId, {
+    accountId,
+    serviceId: api!,
+    version: 1,
+  });
+  expect(await settled(eve, webTitle, "dropped")).toMatchObject({ reason: "healed" });
+  toNext("daily");
+  await settled(eve, apiTitle, "sent");
+  await quiet();
+  expect(mailsOf(eve)).toHaveLength(1);
+  expect(mailsOf(eve)[0]!.text).not.toContain(webTitle);
+  expect((await mailOf(eve, webTitle)).reason).toBe("healed");
+});
+
+test("a user whose address nobody vouches for any more gets no digest, and can see why", async () => {
+  const { tell, settled, mailsOf, toNext } = scene;
+  const gone = await reader();
+  await tell("social.comment", [gone], { title: "unreachable" });
+  service.neighbours.users.set(gone.userId, { ...gone, emailVerified: false });
+  toNext("daily");
+  expect(await settled(gone, "unreachable", "dropped")).toMatchObject({ reason: "not_verified" });
+  expect(mailsOf(gone)).toEqual([]);
 });

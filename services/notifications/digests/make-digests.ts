@@ -1,5 +1,4 @@
 import { every } from "../../kit/every.ts";
-import { newId } from "../../kit/ids.ts";
 import type { Logger } from "../../kit/log.ts";
 import { queueMails } from "../../kit/mail/mail.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
@@ -31,23 +30,23 @@ export function startDigests({ log, ...deps }: Deps & { log: Logger }) {
  */
 export async function makeDigests({ pool, directory, now }: Deps, digest: Digest): Promise<number> {
   const at = now();
-  const window = windowKey(digest, at);
-  const due = { weekly: digest === "weekly", now: new Date(at) };
-  const userIds = await sql.listDueUsers(pool, { ...due, window, limit: CHUNK });
+  const due = { weekly: digest === "weekly", now: new Date(at), window: windowKey(digest, at) };
+  const userIds = await sql.listDueUsers(pool, { ...due, limit: CHUNK });
   if (userIds.length === 0) return 0;
   const users = (await directory.users(...userIds)).filter(({ emailVerified }) => emailVerified);
   const emails = new Map(users.map(({ userId, email }) => [userId, email]));
+  const unreachable = userIds.filter((userId) => !emails.has(userId));
   await transaction(pool, async (tx) => {
-    const digests = await sql.insertDigests(
+    const made = await sql.insertDigests(tx, [...emails.keys()], due.window);
+    await sql.fillDigests(
       tx,
-      users.map(({ userId }) => ({ id: newId("dig"), userId, window })),
+      made.map(({ userId }) => userId),
+      due,
     );
-    await sql.fillDigests(tx, digests, due);
     await queueDigests(
       tx,
-      digests.map(({ id, userId }) => ({ id, digest, email: emails.get(userId)! })),
+      made.map(({ id, userId }) => ({ id, digest, email: emails.get(userId)! })),
     );
-    const unreachable = userIds.filter((userId) => !emails.has(userId));
     if (unreachable.length > 0) await sql.dropDue(tx, unreachable, due);
   });
   return userIds.length;

@@ -1,4 +1,5 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { newId } from "../../kit/ids.ts";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { KindKey } from "../catalog/kinds.ts";
 
@@ -79,35 +80,35 @@ export function dropDue(db: Db, userIds: string[], { weekly, now }: { weekly: bo
   );
 }
 
-type NewDigest = { id: string; userId: string; window: string };
-
-/** Inserts digests and returns those whose users had none of the window. */
-export function insertDigests(db: Db, digests: NewDigest[]): Promise<{ id: string; userId: string }[]> {
+/** Inserts digests of a window for those users who have none of it, and returns them. */
+export function insertDigests(
+  db: Db,
+  userIds: string[],
+  window: string,
+): Promise<{ id: string; userId: string }[]> {
   return many(
     db,
     "digests_insert",
     `insert into digests (id, user_id, time_window)
-     select * from unnest($1::text[], $2::text[], $3::text[]) d (id, user_id, time_window) order by user_id
+     select id, user_id, $3 from unnest($1::text[], $2::text[]) d (id, user_id) order by user_id
      on conflict (user_id, time_window) do nothing returning id, user_id as "userId"`,
-    [digests.map(({ id }) => id), digests.map(({ userId }) => userId), digests.map(({ window }) => window)],
+    [userIds.map(() => newId("dig")), userIds, window],
   );
 }
 
-/** Gives new digests what is due of their users. What a request changes at this moment is left out. */
-export function fillDigests(
-  db: Db,
-  digests: { id: string; userId: string }[],
-  due: { weekly: boolean; now: Date },
-) {
+/**
+ * Gives the digests of a window what is due of these users. What a request changes at this moment is left out. One scan
+ * of what waits serves all users, also when the planner does not know yet how much that is.
+ */
+export function fillDigests(db: Db, userIds: string[], due: { weekly: boolean; now: Date; window: string }) {
   return execute(
     db,
     "digests_fill",
-    `update notifications n set digest_id = taken.digest from (
-       select w.id, d.id as digest from unnest($3::text[], $4::text[]) d (id, user_id)
-       join notifications w on w.user_id = d.user_id
-       where ${WAITING} and ${OF_DIGEST} and digest_at <= $2 for update of w skip locked) taken
-     where n.id = taken.id`,
-    [due.weekly, due.now, digests.map(({ id }) => id), digests.map(({ userId }) => userId)],
+    `update notifications n
+     set digest_id = (select id from digests d where d.user_id = n.user_id and d.time_window = $3)
+     where id in (select id from notifications where ${WAITING} and ${OF_DIGEST} and digest_at <= $2
+       and user_id = any($4) for update skip locked)`,
+    [due.weekly, due.now, due.window, userIds],
   );
 }
 
@@ -118,7 +119,7 @@ export async function hasWaiting(db: Db, userId: string, kind: KindKey): Promise
   return (await one<{ waits: boolean }>(db, "notifications_waiting", text, [userId, kind]))!.waits;
 }
 
-/** Gives a digest what waits of one kind because of the preference. Returns how much that was. */
+/** Gives a digest what waits of one kind because of the preference. */
 export function fillWithKind(db: Db, digest: { id: string; userId: string }, kind: KindKey): Promise<number> {
   return execute(
     db,

@@ -1,0 +1,67 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { KindKey } from "../catalog/kinds.ts";
+import type { Recipient } from "../notices/recipients.ts";
+import { startNotifications, type TestNotifications } from "../testing.ts";
+import { mailScene } from "./testing.ts";
+
+let service: TestNotifications;
+let scene: ReturnType<typeof mailScene>;
+
+beforeAll(async () => {
+  service = await startNotifications();
+  scene = mailScene(service);
+});
+afterAll(() => service.stop());
+
+/** Returns the text of the one digest that a user gets of what waits. */
+async function digestOf(user: Recipient): Promise<string> {
+  scene.toNext("daily");
+  await scene.quiet();
+  expect(scene.mailsOf(user)).toHaveLength(1);
+  return scene.mailsOf(user)[0]!.text.replaceAll("\r\n", "\n");
+}
+
+test("a digest is by account, project and kind, and of what repeats of a service it shows the last with a count", async () => {
+  const { tell, set } = scene;
+  const ada = service.user();
+  for (const kind of ["deploy.failed", "deploy.superseded", "social.comment"] as KindKey[])
+    await set(ada, kind, "both", "daily");
+  const [one, two] = [service.account([ada, "owner"]), service.account([ada, "owner"])];
+  const handle = (id: string) => service.neighbours.accounts.get(id)!.handle;
+  const about = (accountId: string, project: string, title: string) => ({
+    accountId,
+    title,
+    metadata: { projectId: `prj_${project}`, project, serviceId: `svc_${project}`, service: "web" },
+  });
+  await tell("deploy.failed", [ada], about(two, "blog", "Blog failed"));
+  for (const n of [1, 2, 3]) await tell("deploy.failed", [ada], about(one, "shop", `Deployment ${n} failed`));
+  await tell("deploy.superseded", [ada], about(one, "shop", "Deployment 4 was superseded"));
+  await tell("social.comment", [ada], about(one, "shop", "A comment"));
+  await tell("social.comment", [ada], about(one, "shop", "Another comment"));
+  const lines = (await digestOf(ada)).split("\n").filter((line) => /^\S|- |^ {2}\S/.test(line));
+  expect(lines.slice(0, 10)).toEqual([
+    `${handle(one)} / shop`,
+    "  Deployment failed",
+    "    - Deployment 3 failed (3 times)",
+    "  Deployment superseded",
+    "    - Deployment 4 was superseded",
+    "  New comment",
+    "    - Another comment",
+    "    - A comment",
+    `${handle(two)} / blog`,
+    "  Deployment failed",
+  ]);
+});
+
+test("a digest shows 50 items, the newest, and says how many more there are", async () => {
+  const { tell, set, subjectsOf } = scene;
+  const bob = service.user();
+  await set(bob, "social.comment", "both", "daily");
+  for (let n = 1; n <= 53; n++) await tell("social.comment", [bob], { title: `comment ${n}.` });
+  const text = await digestOf(bob);
+  expect(text.match(/- comment \d+\./g)).toHaveLength(50);
+  expect(text).toContain("And 3 more.");
+  expect(text).not.toContain("comment 3.");
+  expect(text).toContain("comment 4.");
+  expect(subjectsOf(bob)).toEqual(["Your daily digest: 53 notifications"]);
+});
