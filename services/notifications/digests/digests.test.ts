@@ -1,9 +1,13 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   DeploymentFailedSchema,
   ReleaseHealthySchema,
+  ReleaseRecoveredSchema,
+  ReleaseUnhealthySchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { eventually } from "../../kit/testing/testing.ts";
+import type { KindKey } from "../catalog/kinds.ts";
 import { startNotifications, type TestNotifications } from "../testing.ts";
 import { mailScene } from "./testing.ts";
 import { windowAt } from "./windows.ts";
@@ -18,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => service.stop());
 
 /** A user whom `kind` reaches in the app and by a daily digest. */
-async function reader(kind: "social.comment" | "deploy.failed" = "social.comment") {
+async function reader(kind: KindKey = "social.comment") {
   const user = service.user();
   await scene.set(user, kind, "both", "daily");
   return user;
@@ -116,6 +120,42 @@ test("a failure is left out when a later deployment of the service is live, also
   expect(mailsOf(eve)).toHaveLength(1);
   expect(mailsOf(eve)[0]!.text).not.toContain(webTitle);
   expect((await mailOf(eve, webTitle)).reason).toBe("healed");
+});
+
+test("an incident is left out when the service is healthy again, and not when it fell ill once more", async () => {
+  const { settled, mailsOf, toNext, quiet } = scene;
+  const ivy = await reader("deploy.unhealthy");
+  const accountId = service.account([ivy, "owner"]);
+  const [well, ill] = ["well", "ill"].map((serviceName) =>
+    service.service(accountId, { serviceName, deployment: { version: 1, wasHealthy: true } }),
+  );
+  const sign = (
+    schema: typeof ReleaseUnhealthySchema | typeof ReleaseRecoveredSchema,
+    serviceId: string,
+    n: number,
+  ) =>
+    service.publish("deployer", schema, accountId, {
+      accountId,
+      serviceId,
+      version: 1,
+      at: timestampFromMs(service.clock.ms + n),
+    });
+  for (const serviceId of [well!, ill!]) {
+    await sign(ReleaseUnhealthySchema, serviceId, 1);
+    await sign(ReleaseRecoveredSchema, serviceId, 2);
+  }
+  await sign(ReleaseUnhealthySchema, ill!, 3);
+  await eventually("all signs are seen", async () => {
+    const text =
+      "select from incidents where service_id = $1 and closed_at is null and opened_at < unhealthy_at";
+    return (await service.pool.query(text, [ill])).rowCount === 1;
+  });
+  toNext("daily");
+  await settled(ivy, "ill is unhealthy", "sent");
+  expect(await settled(ivy, "well is unhealthy", "dropped")).toMatchObject({ reason: "healed" });
+  await quiet();
+  expect(mailsOf(ivy)).toHaveLength(1);
+  expect(mailsOf(ivy)[0]!.text).not.toContain("well is unhealthy");
 });
 
 test("a user whose address nobody vouches for any more gets no digest, and can see why", async () => {

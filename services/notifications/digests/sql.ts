@@ -35,16 +35,16 @@ export function holdMails(db: Db, ids: string[], until: Date): Promise<number> {
   );
 }
 
-/** Drops what waits of these kinds and of a service up to a version, because it is over. */
-export function dropHealed(db: Db, kinds: KindKey[], serviceId: string, version: number): Promise<number> {
+/** Drops what waits of a service's failed deployments up to a version, which is live. */
+export function dropHealed(db: Db, { serviceId, version }: { serviceId: string; version: number }) {
   return execute(
     db,
     "notifications_drop_healed",
     `update notifications set mail_state = 'dropped', mail_reason = 'healed', mail_at = now()
-     where id in (select id from notifications where ${WAITING} and kind = any($1)
-       and metadata->>'serviceId' = $2 and coalesce((metadata->>'version')::int, 0) <= $3
+     where id in (select id from notifications where ${WAITING} and kind = 'deploy.failed'
+       and metadata->>'serviceId' = $1 and (metadata->>'version')::int <= $2
        order by id for update)`,
-    [kinds, serviceId, version],
+    [serviceId, version],
   );
 }
 
@@ -143,16 +143,20 @@ export function dropMails(db: Db, userId: string, kind: KindKey): Promise<number
   );
 }
 
-/** Drops from a digest what was read, and what its user wants no mail of. */
+/** Drops from a digest what was read, what its user wants no mail of, and services that are healthy again. */
 export function dropUseless(db: Db, digestId: string): Promise<number> {
   return execute(
     db,
     "digest_drop_useless",
-    `update notifications n set mail_state = 'dropped', mail_at = now(),
-       mail_reason = case when read_at is not null then 'read' else 'switched_off' end
-     where digest_id = $1 and mail_state = 'digest' and (read_at is not null or exists (
-       select from preferences p
-       where p.user_id = n.user_id and p.kind = n.kind and p.channel in ('in_app', 'off')))`,
+    `update notifications n set mail_state = 'dropped', mail_at = now(), mail_reason = reason
+     from (select id, case
+         when read_at is not null then 'read'
+         when exists (select from preferences p where p.user_id = w.user_id and p.kind = w.kind
+           and p.channel in ('in_app', 'off')) then 'switched_off'
+         when kind = 'deploy.unhealthy' and exists (select from incidents i
+           where i.service_id = w.metadata->>'serviceId' and i.closed_at is not null) then 'healed' end as reason
+       from notifications w where digest_id = $1 and mail_state = 'digest') useless
+     where n.id = useless.id and reason is not null`,
     [digestId],
   );
 }

@@ -8,6 +8,7 @@ import {
 import type { ServiceDescription } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { type Handler, on } from "../../kit/events/handler.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
+import { dropHealed } from "../digests/sql.ts";
 import { afterSign, type Sign } from "../incidents/incident.ts";
 import * as sql from "../incidents/sql.ts";
 import type { Notice, Notify } from "../notices/notify.ts";
@@ -52,6 +53,7 @@ export function healthHandlers({ notify, serviceNotice }: Deps): Handler[] {
       ReleaseHealthySchema,
       (event) => serviceNotice("deploy.ready", event, (service) => ready(service, event)),
       async (tx, event, notice) => {
+        await dropHealed(tx, event);
         await notify(tx, notice);
         await recordSign(tx, event, { healthy: true, quiet: true }, notice);
       },

@@ -1,11 +1,9 @@
 import { newId } from "../../kit/ids.ts";
 import { queueMails } from "../../kit/mail/mail.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
-import { heals } from "../catalog/heals.ts";
 import { catalogue, type Kind, type KindKey } from "../catalog/kinds.ts";
 import { toPreference, toRoute } from "../catalog/preference.ts";
 import { holdBursts } from "../digests/bursts.ts";
-import { dropHealed } from "../digests/sql.ts";
 import { windowAt } from "../digests/windows.ts";
 import type { Recipient } from "./recipients.ts";
 import * as sql from "./sql.ts";
@@ -44,7 +42,6 @@ export function createNotify(options: DeliveryOptions) {
  * who have it already.
  */
 export async function notify(tx: Tx, notice: Notice, { mails, now }: DeliveryOptions): Promise<void> {
-  await heal(tx, notice);
   const { kind, recipients, dedupe, accountId, title, body, metadata, mailed } = notice;
   const choices = await sql.findChoices(
     tx,
@@ -79,10 +76,4 @@ export async function notify(tx: Tx, notice: Notice, { mails, now }: DeliveryOpt
       queue: forced ? "critical" : "bulk",
     })),
   );
-}
-
-/** Drops what waits for digests and is over with this notice. */
-async function heal(tx: Tx, { kind, metadata: { serviceId, version } }: Notice): Promise<void> {
-  const healed = heals[kind];
-  if (healed && serviceId) await dropHealed(tx, healed, serviceId, Number(version));
 }
