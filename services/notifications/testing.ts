@@ -105,11 +105,12 @@ export async function startNotifications(
   const running = await startOne();
   const pool = createPool(database.url("notifications"));
   const bus = connectBus(nats.url, "test", createLog("test", "silent"));
-  const { js } = await bus.connected;
+  const { js, manager } = await bus.connected;
 
   return {
     env,
     port: running.port,
+    manager,
     clock,
     pool,
     nats,
@@ -145,7 +146,7 @@ export async function startNotifications(
     },
     /** Publishes an event of another service, as its relay would. */
     async publish<S extends DescMessage>(
-      from: "deployer" | "identity",
+      from: "deployer" | "identity" | "variables",
       schema: S,
       accountId: string,
       event: MessageInitShape<S>,

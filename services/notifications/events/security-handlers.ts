@@ -116,5 +116,5 @@ const ENDS: Record<string, (client: string) => string> = {
   client: (client) => `${client} gave up its access.`,
   reuse: (client) =>
     `A code or token of ${client} was used twice, as somebody who stole it would do. Look at what it did in the audit log; give access again if you need it.`,
-  unknown: (client) => `The access of ${client} has ended.`,
+  unknown: () => "Its access has ended.",
 };

@@ -62,6 +62,8 @@ export function createDirectory(identity: Client<typeof InternalService>) {
       asked.catch(() => accounts.delete(accountId));
       return asked;
     },
+    /** Asks again for an account whose members have changed. */
+    forget: (accountId: string): void => void accounts.delete(accountId),
     users,
     /** Returns a user; undefined for one who does not exist or is disabled. */
     user: async (userId: string): Promise<Recipient | undefined> =>

@@ -359,8 +359,8 @@ export type MailDecision = Message<"berth.notifications.v1.MailDecision"> & {
   attempts: number;
 
   /**
-   * Why, in a word, where it is not obvious: burst, read, healed, switched_off, empty, not_verified, suppressed,
-   * expired, no_mail, refused, or an SMTP status.
+   * Why, in a word, where it is not obvious: burst, read, healed, switched_off, empty, invitation (a mail of identity's
+   * says it), not_verified, suppressed, expired, no_mail, refused, or an SMTP status.
    *
    * @generated from field: optional string reason = 3;
    */

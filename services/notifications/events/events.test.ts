@@ -1,0 +1,190 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import * as deployer from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import * as identity from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { newId } from "../../kit/ids.ts";
+import { at, inShort, startTelling } from "./testing.ts";
+
+type Telling = Awaited<ReturnType<typeof startTelling>>;
+
+let service: Telling["service"];
+let people: Telling["people"];
+let accountId: string;
+let serviceId: string;
+let tell: Telling["tell"];
+
+beforeAll(async () => {
+  ({ service, people, accountId, tell } = await startTelling());
+  const deployment = {
+    errorMessage: "npm ci exited 1\nat …",
+    errorCode: "build_failed",
+    errorStage: "build",
+  };
+  serviceId = service.service(accountId, { deployment, servingVersion: 3 });
+});
+afterAll(() => service.stop());
+
+test("who is told of what becomes of a deployment, each once", async () => {
+  const event = { accountId, serviceId, deploymentId: "dep_1", version: 14 };
+  const failed = await tell("deployer", deployer.DeploymentFailedSchema, event);
+  expect(inShort(failed)).toEqual(["actor", "editor", "owner"].map((to) => `${to} deploy.failed`));
+  expect(failed[0]).toMatchObject({
+    title: "Deployment 14 of web failed in build: npm ci exited 1",
+    body: "web in shop, production: npm ci exited 1. Version 3 keeps running. Mend the cause, then deploy again.",
+  });
+  expect(await tell("deployer", deployer.DeploymentSupersededSchema, event)).toEqual([]);
+  expect(await tell("deployer", deployer.DeploymentQueuedSchema, event)).toEqual([]);
+  const rollback = await tell("deployer", deployer.DeploymentQueuedSchema, { ...event, rollbackOf: 3 });
+  expect(rollback[0]).toMatchObject({ kind: "deploy.rolled_back", title: "Rollback of web to version 3" });
+  const dangling = { ...event, name: "DB", reason: "service_not_found", revision: 4 };
+  const left = await tell("deployer", deployer.VariableDanglingSchema, dangling);
+  expect(inShort(left)).toEqual(["actor", "editor", "owner"].map((to) => `${to} deploy.config_dangling`));
+  expect(left[0].title).toBe("DB of web does not resolve");
+});
+
+test("an incident is told once, and so is its end; events without a time count when they come", async () => {
+  const id = service.service(accountId, {
+    servingVersion: 2,
+    deployment: { rolloutMessage: "It exited with 7.", wasHealthy: true },
+  });
+  const sick = (minute: number) => ({
+    accountId,
+    serviceId: id,
+    version: 2,
+    code: "crash_loop",
+    at: at(minute),
+  });
+  const well = (minute: number, more = {}) => ({
+    accountId,
+    serviceId: id,
+    version: 2,
+    at: at(minute),
+    ...more,
+  });
+  const begun = await tell("deployer", deployer.ReleaseUnhealthySchema, sick(0));
+  expect(inShort(begun)).toEqual(["actor", "editor", "owner"].map((to) => `${to} deploy.unhealthy`));
+  expect(begun[0].body).toContain("It exited with 7.");
+  expect(await tell("deployer", deployer.ReleaseUnhealthySchema, sick(1))).toEqual([]);
+  expect(inShort(await tell("deployer", deployer.ReleaseRecoveredSchema, well(2)))[1]).toBe(
+    "editor deploy.recovered",
+  );
+  expect(await tell("deployer", deployer.ReleaseUnhealthySchema, sick(9))).toEqual([]);
+  expect(await tell("deployer", deployer.ReleaseRecoveredSchema, well(10))).toEqual([]);
+  expect(await tell("deployer", deployer.ReleaseUnhealthySchema, sick(7))).toEqual([]);
+  expect(await tell("deployer", deployer.ReleaseUnhealthySchema, sick(30))).toHaveLength(3);
+  const ready = await tell("deployer", deployer.ReleaseHealthySchema, well(31));
+  expect(inShort(ready)[1]).toBe("editor deploy.ready");
+  expect(await tell("deployer", deployer.ReleaseRecoveredSchema, well(31, { firstHealthy: true }))).toEqual(
+    [],
+  );
+
+  const old = service.service(accountId);
+  const untimed = { accountId, serviceId: old, version: 1, code: "crash_loop" };
+  const first = await tell("deployer", deployer.ReleaseUnhealthySchema, untimed);
+  expect(first[0]).toMatchObject({ title: "Version 1 of web does not become healthy" });
+  expect(await tell("deployer", deployer.ReleaseRecoveredSchema, untimed)).toHaveLength(3);
+});
+
+test("nothing is told of the deployments and the health of what is deleted", async () => {
+  const event = { accountId, serviceId: newId("svc"), version: 1, code: "crash_loop", at: at(0) };
+  for (const schema of [
+    deployer.DeploymentFailedSchema,
+    deployer.ReleaseHealthySchema,
+    deployer.ReleaseUnhealthySchema,
+    deployer.ReleaseRecoveredSchema,
+    deployer.VariableDanglingSchema,
+  ] as const)
+    expect(await tell("deployer", schema as typeof deployer.ReleaseUnhealthySchema, event)).toEqual([]);
+});
+
+test("owners are told of the outermost thing that was deleted, also by a deployer that does not name it", async () => {
+  const ids = { accountId, projectId: "prj_1", environmentId: "env_1", serviceId: "svc_1" };
+  const inner = { ...ids, name: "web", type: "web", withEnvironment: true };
+  expect(await tell("deployer", deployer.ServiceDeletedSchema, inner)).toEqual([]);
+  const middle = { ...ids, name: "production", withProject: true };
+  expect(await tell("deployer", deployer.EnvironmentDeletedSchema, middle)).toEqual([]);
+  const byUserId = people.actor.userId;
+  const project = await tell("deployer", deployer.ProjectDeletedSchema, {
+    ...ids,
+    name: "shop",
+    byUserId,
+    services: 2,
+  });
+  expect(inShort(project)).toEqual(["actor deletion.completed", "owner deletion.completed"]);
+  expect(project[0]).toMatchObject({
+    title: "Project shop was deleted",
+    mailState: expect.stringMatching(/queued|sent/),
+  });
+  expect(project[0].body).toMatch(
+    /^Ada deleted it from h\w+, with its 2 services and their data\. This cannot/,
+  );
+  const addon = {
+    ...ids,
+    serviceId: "svc_2",
+    name: "db",
+    type: "postgres",
+    projectName: "shop",
+    environmentName: "production",
+    byUserId,
+  };
+  const [gone] = await tell("deployer", deployer.ServiceDeletedSchema, addon);
+  expect(gone).toMatchObject({ title: "Addon db of shop, production was deleted" });
+  expect(gone.body).toContain("with all its PostgreSQL data");
+  const [old] = await tell("deployer", deployer.ServiceDeletedSchema, { ...ids, serviceId: "svc_3" });
+  expect(old).toMatchObject({
+    title: "A service was deleted",
+    body: expect.stringMatching(/^Somebody deleted it/),
+  });
+});
+
+test("members who join, leave and are removed: the others who own the account learn it, and who is removed", async () => {
+  const { reader, actor } = people;
+  const joined = { accountId, userId: reader.userId, role: "reader", at: at(0) };
+  expect(inShort(await tell("identity", identity.MemberAddedSchema, joined))).toEqual([
+    "actor member.joined",
+    "owner member.joined",
+  ]);
+  expect(await tell("identity", identity.MemberAddedSchema, { ...joined, founder: true, at: at(1) })).toEqual(
+    [],
+  );
+  const removed = { accountId, userId: reader.userId, byUserId: actor.userId, at: at(2) };
+  expect(inShort(await tell("identity", identity.MemberRemovedSchema, removed))).toEqual([
+    "owner member.left",
+    "reader member.removed",
+  ]);
+  const left = { accountId, userId: actor.userId, byUserId: actor.userId, at: at(3) };
+  expect(inShort(await tell("identity", identity.MemberRemovedSchema, left))).toEqual(["owner member.left"]);
+  const old = await tell("identity", identity.MemberRemovedSchema, {
+    accountId,
+    userId: people.editor.userId,
+  });
+  expect(inShort(old)).toEqual(["actor member.left", "editor member.removed", "owner member.left"]);
+  const gone = await tell("identity", identity.MemberRemovedSchema, {
+    accountId,
+    userId: newId("usr"),
+    byUserId: actor.userId,
+  });
+  expect(inShort(gone)).toEqual(["owner member.left"]);
+  expect(gone[0].title).toMatch(/^Ada removed A member from/);
+});
+
+test("a role that changes there and back is told each time; an invitation once, and mailed by identity alone", async () => {
+  const { reader, actor } = people;
+  for (const [role, previousRole, minute] of [
+    ["editor", "reader", 0],
+    ["reader", "editor", 1],
+    ["editor", "reader", 2],
+  ] as const) {
+    const event = { accountId, userId: reader.userId, role, previousRole, at: at(minute) };
+    expect(inShort(await tell("identity", identity.MemberRoleChangedSchema, event))).toEqual([
+      "reader member.role_changed",
+    ]);
+  }
+  const invitation = { accountId, invitationId: "inv_1", role: "owner", invitedByUserId: actor.userId };
+  expect(await tell("identity", identity.InvitationCreatedSchema, invitation)).toEqual([]);
+  const [told] = await tell("identity", identity.InvitationCreatedSchema, {
+    ...invitation,
+    userId: reader.userId,
+  });
+  expect(told).toMatchObject({ to: "reader", kind: "member.invited", mailState: "none" });
+  expect(told.body).toMatch(/^Ada invited you to be an owner of h/);
+});

@@ -1,0 +1,131 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { ProjectDeletedSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import * as identity from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { newId } from "../../kit/ids.ts";
+import { at, inShort, startTelling } from "./testing.ts";
+
+type Telling = Awaited<ReturnType<typeof startTelling>>;
+
+let service: Telling["service"];
+let people: Telling["people"];
+let accountId: string;
+let tell: Telling["tell"];
+let userId: string;
+
+beforeAll(async () => {
+  ({ service, people, accountId, tell } = await startTelling());
+  userId = people.reader.userId;
+});
+afterAll(() => service.stop());
+
+test("a sign-in from a new network, and a new password, once each", async () => {
+  const signedIn = { userId, ip: "203.0.113.9", sessionId: "tok_1", at: at(0) };
+  expect(await tell("identity", identity.UserSignedInSchema, signedIn)).toEqual([]);
+  const [told] = await tell("identity", identity.UserSignedInSchema, { ...signedIn, newNetwork: true });
+  expect(told).toMatchObject({ to: "reader", title: "New sign-in from 203.0.113.9" });
+  expect(told.body).toContain("on 20 November 2026 at 08:00 UTC from 203.0.113.9");
+  for (const [byLink, minute] of [
+    [true, 1],
+    [false, 2],
+  ] as const) {
+    const changed = await tell("identity", identity.PasswordChangedSchema, {
+      userId,
+      byLink,
+      at: at(minute),
+    });
+    expect(inShort(changed)).toEqual(["reader security.password_changed"]);
+    expect(changed[0].body.includes("with a link that was mailed to you")).toBe(byLink);
+    expect(changed[0].mailState).not.toBe("none");
+  }
+});
+
+test("tokens that are created and revoked; not sessions; several at once as one", async () => {
+  const created = await tell("identity", identity.TokenCreatedSchema, {
+    userId,
+    tokenId: "tok_2",
+    name: "ci\nhttps://evil.example",
+  });
+  expect(created[0].title).toBe("API token created: ci https: //evil. example");
+  const session = { userId, tokenId: "tok_3", at: at(0) };
+  expect(await tell("identity", identity.TokenRevokedSchema, session)).toEqual([]);
+  const one = { userId, tokenId: "tok_2", name: "ci", personalTokens: 1, at: at(1) };
+  const revoked = await tell("identity", identity.TokenRevokedSchema, one);
+  expect(inShort(revoked)).toEqual(["reader security.token_revoked"]);
+  expect(revoked[0].title).toBe("API token revoked: ci");
+  const all = await tell("identity", identity.TokenRevokedSchema, { userId, personalTokens: 3, at: at(2) });
+  expect(all.map(({ title }) => title)).toEqual(["Your 3 API tokens were revoked"]);
+  expect(await tell("identity", identity.TokenRevokedSchema, { userId, at: at(3) })).toEqual([]);
+});
+
+test("grants to applications: given, ended by the user in one notice, ended by somebody else with the reason", async () => {
+  const grant = { userId, accountId, grantId: "grt_1", clientId: "cli_1", clientName: "Claude" };
+  const given = await tell("identity", identity.GrantCreatedSchema, { ...grant, role: "editor" });
+  expect(inShort(given)).toEqual(["reader security.oauth_granted"]);
+  const ended = { ...grant, reason: "user", at: at(0) };
+  expect(await tell("identity", identity.GrantRevokedSchema, ended)).toHaveLength(1);
+  expect(await tell("identity", identity.GrantRevokedSchema, { ...ended, grantId: "grt_2" })).toEqual([]);
+  const [reused] = await tell("identity", identity.GrantRevokedSchema, {
+    ...grant,
+    grantId: "grt_3",
+    reason: "reuse",
+    at: at(1),
+  });
+  expect(reused.title).toMatch(/^Claude no longer has access to h/);
+  expect(reused.body).toContain("was used twice");
+  const [old] = await tell("identity", identity.GrantRevokedSchema, {
+    userId,
+    clientId: "cli_9",
+    grantId: "grt_9",
+  });
+  expect(old).toMatchObject({ title: "An application no longer has access", to: "reader" });
+  expect(old.body).toBe("Its access has ended. Its tokens are refused from now on.");
+});
+
+test("nobody is told who does not exist or is disabled", async () => {
+  const gone = newId("usr");
+  expect(await tell("identity", identity.PasswordChangedSchema, { userId: gone, at: at(9) })).toEqual([]);
+  expect(await tell("identity", identity.TokenCreatedSchema, { userId: gone, tokenId: "tok_9" })).toEqual([]);
+  const role = { accountId, userId: gone, role: "owner", previousRole: "reader" };
+  expect(await tell("identity", identity.MemberRoleChangedSchema, role)).toEqual([]);
+});
+
+test("owners who want it learn what was revealed, but for who revealed it", async () => {
+  const { owner, actor } = people;
+  const revealed = (id: string, more = {}) => ({
+    id,
+    accountId,
+    action: "variable.reveal",
+    actor: { kind: "user", id: actor.userId },
+    target: "DATABASE_URL",
+    metadata: { scope: "service", scopeId: "svc_1" },
+    ...more,
+  });
+  const record = identity.AuditRecordedSchema;
+  expect(await tell("variables", record, revealed("aud_1"))).toEqual([]);
+  for (const user of [owner, actor])
+    await service
+      .as(user.userId)
+      .setNotificationPref({ kind: "security.variable_revealed", channel: "in_app", frequency: "daily" });
+  const told = await tell("variables", record, revealed("aud_2"));
+  expect(inShort(told)).toEqual(["owner security.variable_revealed"]);
+  expect(told[0].title).toBe("Ada revealed DATABASE_URL");
+  const [byMachine] = await tell(
+    "variables",
+    record,
+    revealed("aud_3", { actor: { kind: "machine", id: actor.userId } }),
+  );
+  expect(byMachine.title).toBe("An application of Ada revealed DATABASE_URL");
+  expect(await tell("variables", record, revealed("aud_4", { action: "variable.update" }))).toEqual([]);
+});
+
+test("a thousand owners are told at once", async () => {
+  const owners = Array.from({ length: 1_000 }, () => service.user());
+  const id = service.account(...owners.map((user) => [user, "owner"] as [typeof user, "owner"]));
+  const told = await tell("deployer", ProjectDeletedSchema, {
+    accountId: id,
+    projectId: "prj_big",
+    name: "big",
+  });
+  expect(told).toHaveLength(1_000);
+  expect(new Set(told.map(({ to }) => to))).toEqual(new Set(owners.map(({ userId }) => userId)));
+});

@@ -1,0 +1,34 @@
+import { create } from "@bufbuild/protobuf";
+import { TimestampSchema } from "@bufbuild/protobuf/wkt";
+import { expect, test } from "vitest";
+import { nameText, onTime, reasonText } from "./text.ts";
+
+test.each([
+  ["Ada Lovelace", "Ada Lovelace"],
+  ["Ada\r\nBcc: eve@example.com", "Ada Bcc: eve@example. com"],
+  ["click https://evil.example/login", "click https: //evil. example/login"],
+  ["www.evil.example", "www. evil. example"],
+  ["ｅｖｉｌ．ｃｏｍ", "evil. com"],
+  ["<a href=x>Berth</a>", "a href=xBerth/a"],
+  ["safe\u202Eexe.txt", "safe exe. txt"],
+  ["n".repeat(300), `${"n".repeat(59)}…`],
+  ["𝒜".repeat(80), `${"A".repeat(59)}…`],
+])("the name %j is shown as %j", (name, shown) => {
+  expect(nameText(name)).toBe(shown);
+});
+
+test.each([
+  ["npm ci exited 1\nat line 3", "npm ci exited 1."],
+  ["It ended!", "It ended!"],
+  ["", ""],
+  ["see http://evil.example", "see http: //evil.example."],
+  ["x".repeat(1_000), `${"x".repeat(159)}…`],
+])("the reason %j is the sentence %j", (text, sentence) => {
+  expect(reasonText(text)).toBe(sentence);
+});
+
+test("a time is said in UTC, and not at all when it is unknown", () => {
+  const at = create(TimestampSchema, { seconds: BigInt(Date.UTC(2026, 10, 20, 8, 5) / 1000) });
+  expect(onTime(at)).toBe(" on 20 November 2026 at 08:05 UTC");
+  expect(onTime(undefined)).toBe("");
+});
