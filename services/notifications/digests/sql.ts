@@ -3,6 +3,9 @@ import { newId } from "../../kit/ids.ts";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { KindKey } from "../catalog/kinds.ts";
 
+// Statements that change what waits skip rows that another one changes at this moment: whoever came first has sent,
+// dropped or read them, and nobody waits for another, in whatever order they meet.
+
 /** What waits for a digest that is not made yet. */
 const WAITING = "mail_state = 'digest' and digest_id is null";
 
@@ -42,8 +45,7 @@ export function dropHealed(db: Db, { serviceId, version }: { serviceId: string; 
     "notifications_drop_healed",
     `update notifications set mail_state = 'dropped', mail_reason = 'healed', mail_at = now()
      where id in (select id from notifications where ${WAITING} and kind = 'deploy.failed'
-       and metadata->>'serviceId' = $1 and (metadata->>'version')::int <= $2
-       order by id for update)`,
+       and metadata->>'serviceId' = $1 and (metadata->>'version')::int <= $2 for update skip locked)`,
     [serviceId, version],
   );
 }
@@ -75,7 +77,7 @@ export function dropDue(db: Db, userIds: string[], { weekly, now }: { weekly: bo
     "notifications_drop_due",
     `update notifications set mail_state = 'dropped', mail_reason = 'not_verified', mail_at = now()
      where id in (select id from notifications where ${WAITING} and ${OF_DIGEST} and digest_at <= $2
-       and user_id = any($3) order by id for update skip locked)`,
+       and user_id = any($3) for update skip locked)`,
     [weekly, now, userIds],
   );
 }
@@ -97,8 +99,8 @@ export function insertDigests(
 }
 
 /**
- * Gives the digests of a window what is due of these users. What a request changes at this moment is left out. One scan
- * of what waits serves all users, also when the planner does not know yet how much that is.
+ * Gives the digests of a window what is due of these users. One scan of what waits serves all users, also when the
+ * planner does not know yet how much that is.
  */
 export function fillDigests(db: Db, userIds: string[], due: { weekly: boolean; now: Date; window: string }) {
   return execute(
@@ -126,7 +128,7 @@ export function fillWithKind(db: Db, digest: { id: string; userId: string }, kin
     "digest_fill_kind",
     `update notifications set digest_id = $1
      where id in (select id from notifications where ${WAITING} and user_id = $2 and kind = $3
-       and frequency <> 'immediate' order by id for update)`,
+       and frequency <> 'immediate' for update skip locked)`,
     [digest.id, digest.userId, kind],
   );
 }
@@ -138,7 +140,7 @@ export function dropMails(db: Db, userId: string, kind: KindKey): Promise<number
     "notifications_drop_mails",
     `update notifications set mail_state = 'dropped', mail_reason = 'switched_off', mail_at = now()
      where id in (select id from notifications where user_id = $1 and kind = $2
-       and (${WAITING} or mail_state in ('queued', 'retrying')) order by id for update)`,
+       and (${WAITING} or mail_state in ('queued', 'retrying')) for update skip locked)`,
     [userId, kind],
   );
 }
@@ -155,7 +157,7 @@ export function dropUseless(db: Db, digestId: string): Promise<number> {
            and p.channel in ('in_app', 'off')) then 'switched_off'
          when kind = 'deploy.unhealthy' and exists (select from incidents i
            where i.service_id = w.metadata->>'serviceId' and i.closed_at is not null) then 'healed' end as reason
-       from notifications w where digest_id = $1 and mail_state = 'digest') useless
+       from notifications w where digest_id = $1 and mail_state = 'digest' for update skip locked) useless
      where n.id = useless.id and reason is not null`,
     [digestId],
   );
