@@ -488,7 +488,7 @@ export const SetNotificationPrefRequestSchema: GenMessage<SetNotificationPrefReq
   messageDesc(file_berth_notifications_v1_notifications, 16);
 
 /**
- * What a user is told of what happens to his accounts (docs/notifications.md).
+ * What a user is told of what happens to his accounts (docs/notifications.md#delivery).
  *
  * @generated from service berth.notifications.v1.NotificationService
  */
