@@ -4,9 +4,11 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   AccountCreatedSchema,
   ClientRegisteredSchema,
+  InvitationCreatedSchema,
   MemberAddedSchema,
   MemberRemovedSchema,
   MemberRoleChangedSchema,
+  PasswordChangedSchema,
   TokenCreatedSchema,
   TokenRevokedSchema,
   UserSignedInSchema,
@@ -19,9 +21,11 @@ import { startIdentity, type TestIdentity } from "./testing.ts";
 const schemas: DescMessage[] = [
   AccountCreatedSchema,
   ClientRegisteredSchema,
+  InvitationCreatedSchema,
   MemberAddedSchema,
   MemberRemovedSchema,
   MemberRoleChangedSchema,
+  PasswordChangedSchema,
   TokenCreatedSchema,
   TokenRevokedSchema,
   UserSignedInSchema,
@@ -113,6 +117,35 @@ test("a token that is revoked and a session that ends tell the gateways to forge
     { subject: "UserSignedIn.none", event: { userId, sessionId: caller.tokenId } },
     { subject: "TokenRevoked.none", event: { userId, tokenId: caller.tokenId } },
   ]);
+});
+
+test("a sign-in from elsewhere is from a new network, the first one is not", async () => {
+  const { userId, email, password } = await it.member("reader");
+  for (const ip of ["203.0.113.8", "198.51.100.1", "198.51.100.2", "198.51.100.1"])
+    await it.anonymous(ip).signIn({ email, password });
+  const signedIn = (await about(userId, 6)).filter(({ subject }) => subject === "UserSignedIn.none");
+  const networks = signedIn.map(({ event: { ip, newNetwork } }) => [ip, newNetwork]);
+  expect(networks).toEqual([
+    ["203.0.113.7", false],
+    ["203.0.113.8", true],
+    ["198.51.100.1", true],
+    ["198.51.100.2", true],
+    ["198.51.100.1", false],
+  ]);
+});
+
+test("another password is announced, and an invitation, with the user who is known to own its e-mail", async () => {
+  const { token, userId, email, password } = await it.member("reader");
+  await (await it.as(token)).passwords.changePassword({ current: password, new: "another-long-password" });
+  const changed = (await about(userId, 3)).filter(({ subject }) => subject === "PasswordChanged.none");
+  expect(changed).toMatchObject([{ event: { userId, byLink: false } }]);
+  const accountId = await it.account();
+  const { invitations } = await it.as(it.ownerToken, accountId);
+  for (const to of [email, "unknown@example.com"]) {
+    const { id } = await invitations.inviteMember({ accountId, email: to, role: "editor" });
+    const event = { accountId, invitationId: id, role: "editor", invitedByUserId: it.ownerId };
+    expect(await about(id!, 1)).toMatchObject([{ event: { ...event, userId: to === email ? userId : "" } }]);
+  }
 });
 
 test("an OAuth client that registers is announced, in no account", async () => {

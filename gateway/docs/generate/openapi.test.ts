@@ -70,8 +70,11 @@ test("a closed set lists its words", () => {
       Object.entries(properties).map(([member, schema]) => ({ name: `${name}.${member}`, member, schema })),
     )
     .filter(({ member, schema }) => CLOSED.test(member) && schema.type === "string" && !schema.enum)
-    // The scope of RFC 7591 is several words in one text.
-    .filter(({ name }) => !["ClientMetadata.scope", "RegisteredClientDto.scope"].includes(name));
+    // The scope of RFC 7591 is several words in one text; the reason of a mail may be a status of SMTP.
+    .filter(
+      ({ name }) =>
+        !["ClientMetadata.scope", "RegisteredClientDto.scope", "MailDecisionDto.reason"].includes(name),
+    );
   expect(open.map(({ name }) => name)).toEqual([]);
 });
 
