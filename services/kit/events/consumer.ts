@@ -19,6 +19,11 @@ export type ConsumerDefinition = {
   /** The service whose events are consumed, or `*`. */
   from: string;
   handlers: Handler[];
+  /**
+   * How old the first events may be that a new consumer handles, for one to which the past does not matter. Without it,
+   * a new consumer handles all that the stream has.
+   */
+  firstSeconds?: number;
 };
 
 type ConsumerOptions = ConsumerDefinition & {
@@ -53,7 +58,7 @@ export function startConsumer(options: ConsumerOptions) {
   let outageFailures = 0;
 
   async function consume(connected: Connected): Promise<void> {
-    await ensureConsumer(connected, name, options.from);
+    await ensureConsumer(connected, options);
     const consumer = await connected.js.consumers.get(STREAM, name);
     const waiting: JsMsg[] = [];
     let underWay: JsMsg[] = [];
@@ -131,7 +136,10 @@ export function startConsumer(options: ConsumerOptions) {
   };
 }
 
-async function ensureConsumer({ manager }: Connected, name: string, from: string): Promise<void> {
+async function ensureConsumer(
+  { manager }: Connected,
+  { name, from, firstSeconds }: ConsumerDefinition,
+): Promise<void> {
   const exists = await manager.consumers.info(STREAM, name).then(
     () => true,
     () => false,
@@ -141,7 +149,12 @@ async function ensureConsumer({ manager }: Connected, name: string, from: string
     durable_name: name,
     filter_subject: `berth.${from}.v1.>`,
     ack_policy: AckPolicy.Explicit,
-    deliver_policy: DeliverPolicy.All,
+    ...(firstSeconds === undefined
+      ? { deliver_policy: DeliverPolicy.All }
+      : {
+          deliver_policy: DeliverPolicy.StartTime,
+          opt_start_time: new Date(Date.now() - firstSeconds * 1_000).toISOString(),
+        }),
     // Longer than any handler takes, and the wait for what a killed process had under way.
     ack_wait: 20e9,
     max_ack_pending: 100,

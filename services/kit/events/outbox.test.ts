@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { MemberRemovedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { testNats } from "../../../test/support/servers/nats.ts";
 import { createLog } from "../log.ts";
-import { createPool, type Pool, transaction } from "../postgres/db.ts";
+import { createPool, type Pool, type Tx, transaction } from "../postgres/db.ts";
 import { migrate } from "../postgres/migrate.ts";
 import { eventually, testDatabase } from "../testing/testing.ts";
 import { connectBus, DEAD_STREAM } from "./bus.ts";
@@ -43,7 +43,11 @@ function relay() {
   return made;
 }
 
-function consume(name: string, handle: Parameters<typeof on<typeof MemberRemovedSchema>>[1]) {
+function consume(
+  name: string,
+  handle: Parameters<typeof on<typeof MemberRemovedSchema>>[1],
+  more: { firstSeconds?: number } = {},
+) {
   const options: Parameters<typeof startConsumer>[0] = {
     bus: bus(),
     pool,
@@ -52,6 +56,7 @@ function consume(name: string, handle: Parameters<typeof on<typeof MemberRemoved
     from: "identity",
     handlers: [on(MemberRemovedSchema, handle)],
     retryMs: 1,
+    ...more,
   };
   const made = startConsumer(options);
   stops.push(() => made.stop());
@@ -86,6 +91,23 @@ test("a committed event is handled once and in order, a rolled-back one never", 
     return rows[0].n === 0;
   });
   expect(left).toBe(true);
+});
+
+test("a new consumer to which the past does not matter begins with what is new", async () => {
+  relay();
+  const note =
+    (consumer: string) =>
+    (tx: Tx, { userId }: { userId: string }) =>
+      tx.query("insert into seen values ($1, $2)", [consumer, userId]).then(() => {});
+  await remove("past");
+  consume("all", note("all"));
+  await eventually("the past is in the stream", async () => (await seen("all")).includes("past"));
+  consume("new", note("new"), { firstSeconds: 0 });
+  await eventually("what is new is handled", async () => {
+    await remove("present");
+    return (await seen("new")).length > 0;
+  });
+  expect(new Set(await seen("new"))).toEqual(new Set(["present"]));
 });
 
 test("an event that cannot be handled goes to the dead letters with its reason, and replay brings it back", async () => {

@@ -14,6 +14,9 @@ import { securityHandlers } from "./security-handlers.ts";
 
 type Deps = { notify: Notify; deployer: Client<typeof InternalService>; directory: Directory };
 
+/** Where notifications is new to an installation, nobody is told of the week that the stream remembers. */
+const FIRST_SECONDS = 900;
+
 /** Returns what notifications consumes, and what it makes of it. */
 export function consumers({ notify, deployer, directory }: Deps): ConsumerDefinition[] {
   const announce = announcer(notify);
@@ -22,11 +25,13 @@ export function consumers({ notify, deployer, directory }: Deps): ConsumerDefini
     {
       name: "notifications-identity",
       from: "identity",
+      firstSeconds: FIRST_SECONDS,
       handlers: [...memberHandlers({ announce, directory }), ...securityHandlers({ announce, directory })],
     },
     {
       name: "notifications-deployer",
       from: "deployer",
+      firstSeconds: FIRST_SECONDS,
       handlers: [
         ...deploymentHandlers({ announce, serviceNotice }),
         ...healthHandlers({ notify, serviceNotice }),
@@ -36,6 +41,7 @@ export function consumers({ notify, deployer, directory }: Deps): ConsumerDefini
     {
       name: "notifications-variables",
       from: "variables",
+      firstSeconds: FIRST_SECONDS,
       handlers: [revealHandler({ announce, directory })],
     },
   ];
