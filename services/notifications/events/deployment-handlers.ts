@@ -43,7 +43,7 @@ export function deploymentHandlers({ announce, serviceNotice }: Deps): Handler[]
       const { serviceId, name, reason, revision } = event;
       const words = (service: ServiceDescription) => ({
         title: `${name} of ${service.serviceName} does not resolve`,
-        body: `${placeOf(service)} runs without ${name}: ${DANGLING[reason] ?? "what it refers to is missing"}. Set ${name} again, or bring back what it refers to.`,
+        body: `${placeOf(service)} gets no ${name}: ${DANGLING[reason] ?? "what it refers to is missing"}. Set ${name} again, or bring back what it refers to.`,
       });
       const notice = await serviceNotice(
         "deploy.config_dangling",

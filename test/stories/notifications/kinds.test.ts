@@ -111,6 +111,10 @@ test("a service that falls ill, does without a variable, recovers and is deleted
   expect(await told(editor!, 1, "deploy.config_dangling")).toEqual(["OTHER of web does not resolve"]);
   await world.must("POST", `${P}/variables`, { name: "MODE", value: "well" });
   expect(await told(editor!, 1, "deploy.recovered")).toEqual(["web has recovered"]);
+  await world.must("PATCH", S("web"), { config: { autoApply: false } });
+  await world.must("POST", `${E}/variables`, { name: "GHOST", aliasTarget: "NOBODY" });
+  const dangling = await told(editor!, 2, "deploy.config_dangling");
+  expect(dangling[1]).toBe("GHOST of web does not resolve");
 
   await world.must("DELETE", `${S("web")}?confirmImpact=true`);
   const deleted = ["Service web of shop, production was deleted"];
@@ -121,6 +125,6 @@ test("a service that falls ill, does without a variable, recovers and is deleted
   expect(await titles(editor!, "deletion.completed")).toEqual([]);
   expect(
     await titles(editor!, "deploy.unhealthy", "deploy.recovered", "deploy.config_dangling"),
-  ).toHaveLength(3);
+  ).toHaveLength(4);
   expect(await titles(reader!, "deploy.ready", "deploy.unhealthy", "deploy.recovered")).toEqual([]);
 });
