@@ -6,6 +6,7 @@ import { InvitationService } from "../proto/gen/berth/identity/v1/invitations_pb
 import { OauthService } from "../proto/gen/berth/identity/v1/oauth_pb.ts";
 import { PasswordService } from "../proto/gen/berth/identity/v1/passwords_pb.ts";
 import { NotificationService } from "../proto/gen/berth/notifications/v1/notifications_pb.ts";
+import { UnsubscribeService } from "../proto/gen/berth/notifications/v1/unsubscribing_pb.ts";
 import { VariablesService } from "../proto/gen/berth/variables/v1/variables_pb.ts";
 
 /**
@@ -16,7 +17,7 @@ const upstreams = {
   identity: [AccountService, SessionService, InvitationService, PasswordService, OauthService],
   variables: [VariablesService],
   deployer: [CatalogService, DeploymentService],
-  notifications: [NotificationService],
+  notifications: [NotificationService, UnsubscribeService],
 } satisfies Record<string, DescService[]>;
 
 export type Upstream = keyof typeof upstreams;

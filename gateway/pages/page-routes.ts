@@ -12,6 +12,7 @@ import { passwordPages } from "./profile/password.ts";
 import { profilePages } from "./profile/profile.ts";
 import { sessionsPages } from "./profile/sessions.ts";
 import { signInPages } from "./sign-in/sign-in.ts";
+import { unsubscribePages } from "./unsubscribing/unsubscribe.ts";
 
 const PAGES = [
   ...signInPages,
@@ -23,6 +24,7 @@ const PAGES = [
   ...passwordPages,
   ...sessionsPages,
   ...invitationsPages,
+  ...unsubscribePages,
 ];
 
 /** Paths on the bare origin, and the scripts of `links/` that they serve. */

@@ -25,5 +25,6 @@ export function linkSettings(config: Config) {
   const mail = toMailSettings(config);
   if (mail && config.publicOrigin === undefined)
     throw new ConfigError("SMTP_URL needs PUBLIC_ORIGIN, to which the links in mails lead");
-  return { mail, origin: config.publicOrigin ?? "http://127.0.0.1:4000" };
+  const origin = config.publicOrigin ?? "http://127.0.0.1:4000";
+  return { mail, origin, baseUrl: origin + config.apiPrefix };
 }

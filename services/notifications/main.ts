@@ -1,6 +1,7 @@
 import { InternalService as DeployerInternal } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { NotificationService } from "../../proto/gen/berth/notifications/v1/notifications_pb.ts";
+import { UnsubscribeService } from "../../proto/gen/berth/notifications/v1/unsubscribing_pb.ts";
 import type { Logger } from "../kit/log.ts";
 import { startMailer } from "../kit/mail/mailer.ts";
 import { startChangeFeed } from "../kit/postgres/change-feed.ts";
@@ -11,11 +12,14 @@ import { preferenceChange } from "./digests/change-preference.ts";
 import { startDigests } from "./digests/make-digests.ts";
 import { consumers } from "./events/handlers.ts";
 import { notificationService } from "./feed/notification-service.ts";
-import { createMailContents, recordMail } from "./mail/mail-contents.ts";
+import { createMailContents } from "./mail/mail-contents.ts";
+import { recordMail } from "./mail/record-mail.ts";
+import { createUnsubscribeLinks } from "./mail/unsubscribe-links.ts";
 import { createNotify, MAIL_QUEUES } from "./notices/notify.ts";
 import { createDirectory } from "./notices/recipients.ts";
 import { startRetention } from "./retention/retention.ts";
 import { FOLLOW_CHANNEL } from "./stream/follow.ts";
+import { unsubscribeService } from "./unsubscribing/unsubscribe-service.ts";
 
 /** How late a stream may be while the session that listens for changes is lost. */
 const FOLLOW_FALLBACK_MS = 5_000;
@@ -25,7 +29,7 @@ const FOLLOW_FALLBACK_MS = 5_000;
  * milliseconds.
  */
 export async function start(config: Config, log: Logger, now: () => number = Date.now) {
-  const { mail, origin } = linkSettings(config);
+  const { mail, ...origins } = linkSettings(config);
   const options = { name: "notifications", folder: import.meta.dirname, config, log };
   return startService(options, async ({ pool, cursors, client }) => {
     const directory = createDirectory(client(IdentityInternal, config.identityUrl));
@@ -37,6 +41,7 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       fallbackMs: FOLLOW_FALLBACK_MS,
     });
     const changePreference = preferenceChange({ pool, directory });
+    const links = createUnsubscribeLinks(config.internalKeys, origins.origin);
     const notify = createNotify({ mails: mail !== undefined, now });
     return {
       routes(router) {
@@ -44,10 +49,11 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
           NotificationService,
           notificationService({ pool, cursors, changes, changePreference }),
         );
+        router.service(UnsubscribeService, unsubscribeService({ pool, links, changePreference }));
       },
       consumers: consumers({ notify, deployer, directory }),
       background() {
-        const compose = createMailContents({ pool, origin, directory });
+        const compose = createMailContents({ pool, origins, directory, unsubscribeLinks: links });
         const mailer =
           mail &&
           startMailer({ pool, log, settings: mail, compose, queues: MAIL_QUEUES, record: recordMail });

@@ -86,7 +86,7 @@ table notifications
   CREATE INDEX notifications_waiting_user ON notifications USING btree (user_id, kind) WHERE ((mail_state = 'digest'::text) AND (digest_id IS NULL))
   CREATE TRIGGER feed_grew AFTER INSERT ON notifications REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION feed_changed()
   CREATE TRIGGER feed_shrank AFTER DELETE ON notifications REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION feed_changed()
-  CREATE TRIGGER notification_read AFTER UPDATE OF read_at ON notifications FOR EACH ROW WHEN ((new.visible AND (new.read_at IS DISTINCT FROM old.read_at))) EXECUTE FUNCTION notification_read()
+  CREATE TRIGGER notification_read AFTER UPDATE OF read_at, visible ON notifications FOR EACH ROW WHEN ((new.visible AND ((new.read_at IS DISTINCT FROM old.read_at) OR (NOT old.visible)))) EXECUTE FUNCTION notification_read()
 table outbox
   seq bigint not null identity
   id text not null
@@ -107,3 +107,7 @@ table schema_migrations
   name text not null
   at timestamp with time zone not null default now()
   constraint schema_migrations_pkey PRIMARY KEY (name)
+table suppressions
+  address text not null
+  until timestamp with time zone not null
+  constraint suppressions_pkey PRIMARY KEY (address)

@@ -1,5 +1,5 @@
-import { createHmac, hkdfSync, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
+import { createMacs } from "../../../services/kit/mac.ts";
 
 /** The names of the hidden fields that every form has. */
 export const MARK = "form_mark";
@@ -13,18 +13,8 @@ export type FormMarks = ReturnType<typeof createFormMarks>;
  * session's token, or a random cookie before there is a session: signing in is protected as well.
  */
 export function createFormMarks(keys: Buffer[]) {
-  const secrets = keys.map((key) => Buffer.from(hkdfSync("sha256", key, "", "berth page forms", 32)));
-  const mac = (secret: Buffer, of: string) => createHmac("sha256", secret).update(of).digest("base64url");
-  return {
-    markOf: (browserSecret: string) => mac(secrets[0]!, browserSecret),
-    isMark(given: string, browserSecret: string): boolean {
-      const bytes = Buffer.from(given);
-      return secrets.some((secret) => {
-        const mark = Buffer.from(mac(secret, browserSecret));
-        return bytes.length === mark.length && timingSafeEqual(bytes, mark);
-      });
-    },
-  };
+  const { macOf, isMac } = createMacs(keys, "berth page forms");
+  return { markOf: macOf, isMark: isMac };
 }
 
 /**

@@ -32,6 +32,7 @@ export function openVisit(
     requestId: request.id,
   });
   const visit: Visit = {
+    params: request.params as Record<string, string>,
     query: new URL(request.raw.url!, "http://berth.invalid").searchParams,
     fields,
     apiUrl: origin + prefix,

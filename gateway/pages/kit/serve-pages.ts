@@ -50,16 +50,20 @@ export function servePages(app: FastifyInstance, routes: PageRoute[], deps: Page
     };
     const work = async () => sent(await route.handle(visit).catch(refused));
     if (route.needsSession && !visit.signedIn) return sent({ seeOther: signInAt(back()) });
-    if (route.method === "GET") return work();
+    if (route.method === "GET" || route.fromAnywhere) return work();
     if (!isOwnForm(route.needsSession)) return sent(outdatedForm(back()));
     return answerOnce(path, visit.fields, work).catch((error: unknown) => sent(refused(error)));
   }
 
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
-    const form = "application/x-www-form-urlencoded";
-    scope.addContentTypeParser(form, { parseAs: "buffer", bodyLimit: MAX_FORM }, (_request, body, done) =>
+    const asBuffer = { parseAs: "buffer", bodyLimit: MAX_FORM } as const;
+    scope.addContentTypeParser("application/x-www-form-urlencoded", asBuffer, (_request, body, done) =>
       done(null, body),
+    );
+    // What mail programs send to end mails (RFC 8058). None of our forms does, so its fields are not read.
+    scope.addContentTypeParser(/^multipart\/form-data/, asBuffer, (_request, _body, done) =>
+      done(null, Buffer.alloc(0)),
     );
     scope.setErrorHandler((error: { statusCode?: number }, request, reply) => {
       const status = error.statusCode ?? 500;

@@ -7,6 +7,8 @@ export type Answer = { page: Page; status?: number; retryAfter?: number | undefi
 
 /** One request for a page, by a browser that may be signed in. */
 export type Visit = {
+  /** What the path holds where the route has names, such as `:token`. */
+  params: Record<string, string>;
   query: URLSearchParams;
   /** The fields of the form that was sent. */
   fields: URLSearchParams;
@@ -37,6 +39,8 @@ export type PageRoute = {
   needsSession: boolean;
   /** Of a POST: the page on which its form is. */
   formOn?: (fields: URLSearchParams) => string;
+  /** Of a POST: whether it may come from elsewhere than our forms. For what needs no browser's session. */
+  fromAnywhere?: true;
   handle: (visit: Visit) => Promise<Answer>;
 };
 

@@ -6,6 +6,8 @@ export type Received = {
   to: string[];
   headers: Map<string, string>;
   text: string;
+  /** Empty for a mail of text alone. */
+  html: string;
   raw: string;
 };
 
@@ -79,15 +81,32 @@ export async function startMailbox(options: MailboxOptions = {}) {
 
 export type Mailbox = Awaited<ReturnType<typeof startMailbox>>;
 
-function parse(raw: string): { headers: Map<string, string>; text: string } {
+function parse(raw: string): Pick<Received, "headers" | "text" | "html"> {
   const [head = "", ...body] = raw.split("\r\n\r\n");
-  const lines = head.replace(/\r\n[ \t]+/g, " ").split("\r\n");
+  const lines = head
+    .replace(/\r\n[ \t]+/g, " ")
+    .trim()
+    .split("\r\n");
   const headers = new Map(
     lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 2)]),
   );
   const encoded = body.join("\r\n\r\n");
-  const quoted = headers.get("content-transfer-encoding") === "quoted-printable";
-  return { headers, text: quoted ? unquoted(encoded) : encoded };
+  const type = headers.get("content-type") ?? "";
+  const boundary = /boundary="([^"]+)"/.exec(type)?.[1];
+  if (boundary !== undefined) {
+    const parts = encoded.split(`--${boundary}`).slice(1, -1).map(parse);
+    const join = (of: "text" | "html") => parts.map((part) => part[of]).join("");
+    return { headers, text: join("text"), html: join("html") };
+  }
+  const content = decoded(encoded, headers.get("content-transfer-encoding"));
+  return type.startsWith("text/html")
+    ? { headers, text: "", html: content }
+    : { headers, text: content, html: "" };
+}
+
+function decoded(text: string, encoding: string | undefined): string {
+  if (encoding === "base64") return Buffer.from(text, "base64").toString();
+  return encoding === "quoted-printable" ? unquoted(text) : text;
 }
 
 function unquoted(text: string): string {

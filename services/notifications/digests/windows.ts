@@ -20,3 +20,7 @@ export function windowAt(digest: Digest, at: number): { start: number; next: num
 export function windowKey(digest: Digest, at: number): string {
   return `${digest}:${new Date(windowAt(digest, at).start).toISOString().slice(0, 10)}`;
 }
+
+export function isDigest(text: string): text is Digest {
+  return Object.hasOwn(RHYTHMS, text);
+}

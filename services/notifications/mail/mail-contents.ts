@@ -1,37 +1,80 @@
 import type { Mail, MailContent } from "../../kit/mail/mail.ts";
 import type { MailOutcome } from "../../kit/mail/outcome.ts";
-import type { Pool, Tx } from "../../kit/postgres/db.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
+import { catalogue, type Kind } from "../catalog/kinds.ts";
 import { createDigestContents } from "../digests/digest-contents.ts";
-import { toDigestMail } from "../digests/digest-mail.ts";
-import { recordDigest } from "../digests/sql.ts";
-import type { Directory } from "../notices/recipients.ts";
+import { toDigestLetter } from "../digests/digest-letter.ts";
+import { isDigest } from "../digests/windows.ts";
+import { type Directory, describeAudience } from "../notices/recipients.ts";
+import { whyNoDigest, whyNotSent } from "./deliverable.ts";
+import { type Letter, toContent } from "./layout.ts";
+import { linkOf, type Origins } from "./links.ts";
 import * as sql from "./sql.ts";
+import { type Subscription, type UnsubscribeLinks, unsubscribeHeaders } from "./unsubscribe-links.ts";
+
+type Deps = { pool: Pool; origins: Origins; directory: Directory; unsubscribeLinks: UnsubscribeLinks };
+
+type Composed = MailContent | Pick<MailOutcome, "reason"> | undefined;
 
 /** Returns the function that composes mails when they are sent. */
-export function createMailContents(deps: { pool: Pool; origin: string; directory: Directory }) {
-  const { pool, origin } = deps;
+export function createMailContents(deps: Deps) {
   const readDigest = createDigestContents(deps);
-  return async (mail: Mail): Promise<MailContent | Pick<MailOutcome, "reason"> | undefined> => {
-    const { digestId, digest } = mail.data;
-    if (digestId) {
-      const contents = await readDigest(digestId);
-      return contents ? toDigestMail(contents, digest) : { reason: "empty" };
-    }
-    const found = await sql.findForMail(pool, mail.data.notificationId!);
+
+  async function notification({ address, data }: Mail): Promise<Composed> {
+    const found = await sql.findForMail(deps.pool, data.notificationId!);
     if (!found) return undefined;
     if (found.mailState === "dropped") return { reason: found.mailReason };
-    const { title, body } = found;
-    return { subject: title, text: `${body}\n\n-- \nBerth at ${origin}\n` };
+    const reason = await whyNotSent(deps, found, address);
+    if (reason) return { reason };
+    const { userId, kind, title, body } = found;
+    const { forced, label }: Kind = catalogue[kind];
+    const why = `It was sent to ${describeAudience(kind)}, as a mail of the kind “${label}” (${kind}).`;
+    const letter = {
+      subject: title,
+      sections: [{ items: [{ text: body }] }],
+      link: linkOf(found, deps.origins),
+    };
+    return forced
+      ? finish(deps, { ...letter, footer: [why, "Mails of this kind are always sent."] })
+      : finish(deps, { ...letter, footer: [why] }, { userId, of: kind });
+  }
+
+  async function digest({ address, data }: Mail): Promise<Composed> {
+    const digestId = data.digestId!;
+    const found = await sql.findDigestForMail(deps.pool, digestId);
+    if (!found) return undefined;
+    const reason = await whyNoDigest(deps, digestId, found, address);
+    if (reason) return { reason };
+    const contents = await readDigest(digestId);
+    if (!contents) return { reason: "empty" };
+    const rhythm = data.digest && isDigest(data.digest) ? data.digest : undefined;
+    // One of what was waiting holds a single kind.
+    const of = rhythm ?? contents.accounts[0]!.projects[0]!.kinds[0]!.kind;
+    const footer = ["It holds what you chose to be told of by mail, but not at once."];
+    return finish(deps, { ...toDigestLetter(contents, rhythm), footer }, { userId: found.userId, of });
+  }
+
+  const kinds: Record<string, (mail: Mail) => Promise<Composed>> = { notification, digest };
+  return async (mail: Mail): Promise<Composed> => {
+    const compose = kinds[mail.kind];
+    if (!compose) throw new Error(`There is no mail of kind ${mail.kind}`);
+    return compose(mail);
   };
 }
 
-/** Records on the notification what became of its mail. */
-export async function recordMail(
-  tx: Tx,
-  { data, tries }: Mail & { tries: number },
-  { state, reason }: MailOutcome,
-): Promise<void> {
-  const outcome = { state, attempts: tries, reason };
-  if (data.digestId) await recordDigest(tx, { id: data.digestId, ...outcome });
-  else await sql.recordMail(tx, { id: data.notificationId!, ...outcome });
+/** Returns the mail of a letter, with how to end such mails unless they are forced, and how to choose. */
+function finish(
+  { origins: { origin, baseUrl }, unsubscribeLinks }: Deps,
+  { footer, ...letter }: Letter,
+  subscription?: Subscription,
+): MailContent {
+  const preferences = {
+    label: "How you are told of what (GET, PUT)",
+    url: `${baseUrl}/me/notification-prefs`,
+  };
+  if (!subscription) return toContent({ ...letter, footer: [...footer, preferences] }, origin);
+  const url = unsubscribeLinks.make(subscription);
+  const end = { label: "No more of these mails", url };
+  const content = toContent({ ...letter, footer: [...footer, end, preferences] }, origin);
+  return { ...content, headers: unsubscribeHeaders(url) };
 }

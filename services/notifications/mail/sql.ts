@@ -3,9 +3,11 @@ import type { KindKey } from "../catalog/kinds.ts";
 
 type MailedNotification = {
   userId: string;
+  accountId: string;
   kind: KindKey;
   title: string;
   body: string;
+  metadata: Record<string, string>;
   mailState: string;
   mailReason?: string;
 };
@@ -14,8 +16,31 @@ export function findForMail(db: Db, id: string) {
   return one<MailedNotification>(
     db,
     "notification_find_for_mail",
-    `select user_id as "userId", kind, title, body, mail_state as "mailState", mail_reason as "mailReason" from notifications where id = $1`,
+    `select user_id as "userId", account_id as "accountId", kind, title, body, metadata, mail_state as "mailState",
+       mail_reason as "mailReason" from notifications where id = $1`,
     [id],
+  );
+}
+
+/** Returns whose a digest is, and the accounts that its items are about. */
+export function findDigestForMail(db: Db, id: string) {
+  return one<{ userId: string; accountIds: string[] }>(
+    db,
+    "digest_find_for_mail",
+    `select user_id as "userId", array(select distinct account_id from notifications n
+       where n.digest_id = d.id and account_id <> '') as "accountIds" from digests d where id = $1`,
+    [id],
+  );
+}
+
+/** Drops from a digest what is about an account. */
+export function dropOfAccount(db: Db, digestId: string, accountId: string): Promise<number> {
+  return execute(
+    db,
+    "digest_drop_account",
+    `update notifications set mail_state = 'dropped', mail_reason = 'no_access', mail_at = now()
+     where digest_id = $1 and mail_state = 'digest' and account_id = $2`,
+    [digestId, accountId],
   );
 }
 
@@ -30,4 +55,32 @@ export function recordMail(
     "update notifications set mail_state = $2, mail_attempts = $3, mail_reason = $4, mail_at = now() where id = $1",
     [mail.id, mail.state, mail.attempts, mail.reason],
   );
+}
+
+/** Shows a hidden notification in the feed, as one that arrives now, if it is of one of these kinds. */
+export function showIfForced(db: Db, id: string, kinds: KindKey[]): Promise<number> {
+  return execute(
+    db,
+    "notification_show",
+    `update notifications set visible = true, created_at = clock_timestamp()
+     where id = $1 and not visible and kind = any($2)`,
+    [id, kinds],
+  );
+}
+
+/** No mail is sent to an address for 7 days, and nothing is kept of earlier ones. */
+export async function suppress(db: Db, address: string): Promise<void> {
+  await execute(db, "suppressions_expire", "delete from suppressions where until < now()", []);
+  await execute(
+    db,
+    "suppress",
+    `insert into suppressions (address, until) values (lower($1), now() + interval '7 days')
+     on conflict (address) do update set until = excluded.until`,
+    [address],
+  );
+}
+
+export async function isSuppressed(db: Db, address: string): Promise<boolean> {
+  const text = "select 1 from suppressions where address = lower($1) and until > now()";
+  return (await one(db, "is_suppressed", text, [address])) !== undefined;
 }

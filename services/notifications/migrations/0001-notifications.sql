@@ -84,8 +84,9 @@ begin
   perform pg_notify('notifications-follow:' || tg_table_schema, new.user_id);
   return null;
 end $$;
-create trigger notification_read after update of read_at on notifications
-  for each row when (new.visible and new.read_at is distinct from old.read_at) execute function notification_read();
+create trigger notification_read after update of read_at, visible on notifications
+  for each row when (new.visible and (new.read_at is distinct from old.read_at or not old.visible))
+  execute function notification_read();
 
 -- The health of services (docs/notifications.md#incidents): their last incident.
 create table incidents (
@@ -108,3 +109,9 @@ create table mails (
   tries integer not null default 0
 );
 create index mails_due on mails (queue, due_at);
+
+-- Addresses that the mail server refused for good; nothing is mailed to them until then.
+create table suppressions (
+  address text primary key,
+  until timestamptz not null
+);

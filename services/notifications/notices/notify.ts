@@ -56,9 +56,10 @@ export async function notify(tx: Tx, notice: Notice, { mails, now }: DeliveryOpt
     const wanted = route.mail !== "none";
     const refused = wanted && (mailed ?? (!mails ? "no_mail" : !emailVerified ? "not_verified" : undefined));
     const mail = !wanted || refused ? "none" : route.mail;
-    if (route.row === "hidden" && mail === "none") return [];
+    // What has to reach its user is in the feed, if no mail goes out.
+    const visible = route.row === "visible" || (preference.forceEmail && mail === "none" && !mailed);
+    if (!visible && mail === "none") return [];
     const digestAt = mail === "daily" || mail === "weekly" ? new Date(windowAt(mail, now()).next) : undefined;
-    const visible = route.row === "visible";
     return [{ id: newId("ntf"), userId, email, preference, visible, mail, refused, digestAt }];
   });
   if (rows.length === 0) return;
