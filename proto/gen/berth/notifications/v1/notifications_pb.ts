@@ -360,7 +360,8 @@ export type MailDecision = Message<"berth.notifications.v1.MailDecision"> & {
 
   /**
    * Why, in a word, where it is not obvious: burst, read, healed, switched_off, empty, invitation (a mail of identity's
-   * says it), not_verified, suppressed, expired, no_mail, refused, or an SMTP status.
+   * says it), no_mail, not_verified, suppressed (the address was refused before), user_gone, no_access, expired, or the
+   * status or error of SMTP.
    *
    * @generated from field: optional string reason = 3;
    */
