@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { headers as natsHeaders } from "@nats-io/transport-node";
 import {
@@ -9,16 +10,18 @@ import {
 import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { NotificationService } from "../../proto/gen/berth/notifications/v1/notifications_pb.ts";
 import { testNats } from "../../test/support/servers/nats.ts";
-import { connectBus } from "../kit/events/bus.ts";
+import { connectBus, DEAD_STREAM } from "../kit/events/bus.ts";
 import { EVENT_ID } from "../kit/events/outbox.ts";
 import { newId } from "../kit/ids.ts";
 import { createLog } from "../kit/log.ts";
 import { createPool, type Db } from "../kit/postgres/db.ts";
 import { readConfig } from "../kit/process/config.ts";
+import { freePort } from "../kit/process/free-port.ts";
 import { serve } from "../kit/process/server.ts";
 import type { RoleName } from "../kit/rpc/caller-token.ts";
 import { notFound } from "../kit/rpc/errors.ts";
 import { openProxy } from "../kit/testing/proxy.ts";
+import { type ServiceProcess, serviceProcess } from "../kit/testing/service-process.ts";
 import { type Mailbox, startMailbox } from "../kit/testing/smtp-server.ts";
 import { clientAs, testDatabase, testKeys } from "../kit/testing/testing.ts";
 import { fields } from "./config.ts";
@@ -106,6 +109,12 @@ export async function startNotifications(
   const pool = createPool(database.url("notifications"));
   const bus = connectBus(nats.url, "test", createLog("test", "silent"));
   const { js, manager } = await bus.connected;
+  let ownRuns = true;
+  async function stopOwn(): Promise<void> {
+    if (ownRuns) await running.stop();
+    ownRuns = false;
+  }
+  const processes: ServiceProcess[] = [];
 
   return {
     env,
@@ -121,6 +130,19 @@ export async function startNotifications(
     startOne,
     as: (userId: string, port = running.port) =>
       clientAs(NotificationService, port, { id: userId, ip: "203.0.113.7" }),
+    /** Stops the service in this process, so that others are alone. */
+    stopOwn,
+    /** Starts the service as a process of its own, which a test can kill. */
+    async process(other: Record<string, string> = {}) {
+      const port = await freePort();
+      const main = join(import.meta.dirname, "main.ts");
+      const made = serviceProcess({ main, env: { ...env, ...other, PORT: String(port) }, port });
+      processes.push(made);
+      await made.run();
+      return made;
+    },
+    /** Returns how many events were given up. */
+    deadLetters: async () => (await manager.streams.info(DEAD_STREAM)).state.messages,
     /** A user whom identity knows. */
     user(more: Partial<Recipient> = {}): Recipient {
       const userId = newId("usr");
@@ -158,7 +180,8 @@ export async function startNotifications(
       await js.publish(subject, toBinary(schema, create(schema, event)), { headers });
     },
     stop: async () => {
-      await running.stop();
+      await Promise.all(processes.map((each) => each.end("SIGKILL")));
+      await stopOwn();
       await Promise.all([bus.close(), pool.end(), neighbours.stop(), box.stop()]);
       await Promise.all([database.drop(), nats.remove()]);
     },

@@ -5,7 +5,9 @@ import { type Bench, judge, print, type Row } from "./row.ts";
 import { batch } from "./rows/batch.ts";
 import { deploy } from "./rows/deploy.ts";
 import { events } from "./rows/events.ts";
+import { feed } from "./rows/feed.ts";
 import { machine } from "./rows/machine.ts";
+import { notify } from "./rows/notify.ts";
 import { resolved } from "./rows/resolved.ts";
 import { roll } from "./rows/roll.ts";
 import { scale } from "./rows/scale.ts";
@@ -13,7 +15,7 @@ import { start } from "./rows/start.ts";
 import { unpack } from "./rows/unpack.ts";
 
 // Speed as ratios of two things, measured alternately in one run; absolute figures are for orientation.
-const benches: Bench[] = [start, resolved, machine, batch, deploy, roll, events, scale, unpack];
+const benches: Bench[] = [start, resolved, machine, batch, deploy, roll, events, notify, scale, feed, unpack];
 
 const { values } = parseArgs({
   options: { json: { type: "string" }, only: { type: "string" } },

@@ -1,11 +1,10 @@
+import { type HeldCommits, holdCommits } from "../../kit/testing/hold-commits.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { archiveOf, createWebService, startTestPlatform, visit } from "../testing/testing.ts";
 import {
   collectEvents,
   deployerProcess,
   everyDeploymentEnds,
-  type HeldCommits,
-  holdCommits,
   runningFolders,
 } from "../testing/testing-process.ts";
 

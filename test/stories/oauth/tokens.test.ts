@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { holdCommits } from "../../../services/deployer/testing/testing-process.ts";
+import { holdCommits } from "../../../services/kit/testing/hold-commits.ts";
 import { eventually } from "../../../services/kit/testing/testing.ts";
 import { type OauthPlatform, oauthPlatform } from "../../support/oauth/platform.ts";
 

@@ -1,0 +1,185 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  DeploymentFailedSchema,
+  ReleaseHealthySchema,
+} from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { MemberAddedSchema, TokenCreatedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import { newId } from "../../kit/ids.ts";
+import { holdCommits } from "../../kit/testing/hold-commits.ts";
+import { openProxy } from "../../kit/testing/proxy.ts";
+import { eventually } from "../../kit/testing/testing.ts";
+import { startNotifications, type TestNotifications } from "../testing.ts";
+
+let berth: TestNotifications;
+
+/** Longer than ten tries take with the first pauses of a consumer, after which an event would be given up. */
+const OUTAGE_MS = 8_000;
+
+afterAll(() => berth?.stop());
+
+/** An account with editors, and a service in it. */
+function createAccount(editors = 1) {
+  const users = Array.from({ length: editors }, () => berth.user());
+  const accountId = berth.account(...users.map((user) => [user, "editor"] as [typeof user, "editor"]));
+  const serviceId = berth.service(accountId);
+  const live = (version: number, eventId?: string) =>
+    berth.publish("deployer", ReleaseHealthySchema, accountId, { accountId, serviceId, version }, eventId);
+  const failed = (version: number) =>
+    berth.publish("deployer", DeploymentFailedSchema, accountId, { accountId, serviceId, version });
+  return { users, accountId, serviceId, live, failed };
+}
+
+/** Returns the versions of which a user was told, by notifications of a kind. */
+async function listVersions(userId: string, kind = "deploy.ready"): Promise<number[]> {
+  const { rows } = await berth.pool.query<{ version: number }>(
+    `select (metadata->>'version')::int as version from notifications where user_id = $1 and kind = $2 order by 1`,
+    [userId, kind],
+  );
+  return rows.map(({ version }) => version);
+}
+
+/** Waits until a user was told of versions 1 to `count`, and asserts that of each once. */
+async function everyVersionOnce(userId: string, count: number, kind?: string): Promise<void> {
+  const enough = async () => (await listVersions(userId, kind)).length >= count;
+  await eventually(`${count} are told`, enough, 180_000);
+  expect(await listVersions(userId, kind)).toEqual(Array.from({ length: count }, (_, n) => n + 1));
+  expect(await berth.deadLetters()).toBe(0);
+}
+
+describe("one process", () => {
+  beforeAll(async () => {
+    berth = await startNotifications();
+  });
+  afterAll(() => berth.stopOwn());
+
+  test("an event that comes again, and another of the same thing, tell it once", async () => {
+    const { users, live } = createAccount();
+    const eventId = newId("evt");
+    for (const id of [eventId, eventId, newId("evt")]) await live(1, id);
+    await live(2);
+    await everyVersionOnce(users[0]!.userId, 2);
+    const { rows } = await berth.pool.query("select from inbox where event_id = $1", [eventId]);
+    expect(rows).toHaveLength(1);
+  });
+
+  test("identity and the deployer are away while events arrive: none is lost or given up, each is told once", async () => {
+    const { users, live, accountId } = createAccount();
+    const { userId } = users[0]!;
+    berth.neighbours.proxy.shut();
+    for (let version = 1; version <= 25; version++) await live(version);
+    const tokenId = newId("tok");
+    const created = { userId, tokenId, name: "laptop", accountId };
+    await berth.publish("identity", TokenCreatedSchema, accountId, created);
+    await delay(OUTAGE_MS);
+    expect(await listVersions(userId)).toEqual([]);
+    await berth.neighbours.proxy.open();
+    await everyVersionOnce(userId, 25);
+    await eventually("the token is told", async () => {
+      const { data } = await berth.as(userId).listNotifications({ limit: 100 });
+      return data.some(({ metadata }) => metadata.tokenId === tokenId);
+    });
+  });
+
+  test("ten thousand members of an account are told once each, and mailed as they chose", async () => {
+    const { users, accountId, failed } = createAccount(10_000);
+    const silent = users[0]!.userId;
+    await berth
+      .as(silent)
+      .setNotificationPref({ kind: "deploy.failed", channel: "off", frequency: "immediate" });
+    const follower = berth.as(users[1]!.userId).followNotifications({})[Symbol.asyncIterator]();
+    await follower.next();
+    await failed(1);
+    await failed(2);
+    const told = await eventually("all are told", async () => {
+      const { rows } = await berth.pool.query<{ users: number; rows: number; silent: number }>(
+        `select count(distinct user_id)::int as users, count(*)::int as rows,
+           count(*) filter (where user_id = $2)::int as silent from notifications where account_id = $1`,
+        [accountId, silent],
+      );
+      return rows[0]!.rows >= 2 * 9_999 && rows[0];
+    });
+    expect(told).toEqual({ users: 9_999, rows: 2 * 9_999, silent: 0 });
+    const { value } = await follower.next();
+    expect(value.event.case).toBe("notification");
+    expect(await berth.deadLetters()).toBe(0);
+    await berth.pool.query("delete from mails");
+  });
+
+  test("ten thousand deployments do not delay what is forced: it is told before they are", async () => {
+    const { users, accountId, live } = createAccount();
+    const { userId } = users[0]!;
+    const storm = Array.from({ length: 10_000 }, (_, n) => live(n + 1));
+    await Promise.all(storm.slice(0, 5_000));
+    const created = { userId, tokenId: newId("tok"), name: "laptop", accountId };
+    await berth.publish("identity", TokenCreatedSchema, accountId, created);
+    await Promise.all(storm);
+    await everyVersionOnce(userId, 10_000);
+    const { rows } = await berth.pool.query<{ after: number }>(
+      `select count(*)::int as after from notifications n where n.user_id = $1 and n.created_at >
+         (select created_at from notifications where user_id = $1 and kind = 'security.token_created')`,
+      [userId],
+    );
+    expect(rows[0]!.after).toBeGreaterThan(0);
+  }, 180_000);
+});
+
+describe("several processes", () => {
+  test("two consume and one of them is killed: each event is told once", async () => {
+    const { users, live, failed, accountId } = createAccount(3);
+    const one = await berth.process();
+    const other = await berth.process();
+    const { userId } = users[0]!;
+    for (let version = 1; version <= 200; version++) {
+      await live(version);
+      await failed(version);
+      await berth.publish("identity", MemberAddedSchema, accountId, { accountId, userId, role: "editor" });
+      if (version === 100) {
+        await eventually("some are told", async () => (await listVersions(userId)).length > 0);
+        await one.end("SIGKILL");
+      }
+    }
+    for (const user of users) {
+      await everyVersionOnce(user.userId, 200);
+      await everyVersionOnce(user.userId, 200, "deploy.failed");
+    }
+    await other.end("SIGTERM");
+  });
+
+  test.each(["kept", "lost"] as const)(
+    "killed at the commit, which is %s: told once, mailed once",
+    async (outcome) => {
+      const { users, failed } = createAccount();
+      const { userId, email } = users[0]!;
+      const process = await berth.process();
+      const held = await holdCommits(berth, "insert", "notifications", `new.user_id = '${userId}'`);
+      await failed(1);
+      await held.reached();
+      await process.end("SIGKILL");
+      await held.release(outcome);
+      const next = await berth.process();
+      await failed(2);
+      await everyVersionOnce(userId, 2, "deploy.failed");
+      await eventually("both are mailed", async () => berth.box.for(email).length >= 2);
+      await next.end("SIGTERM");
+      expect(berth.box.for(email)).toHaveLength(2);
+    },
+  );
+
+  test("the database is away while events arrive: none is lost or given up, each is told once", async () => {
+    const { users, live } = createAccount();
+    const { userId } = users[0]!;
+    const proxy = await openProxy(new URL(berth.env.DATABASE_URL!));
+    const process = await berth.process({ DATABASE_URL: proxy.of(berth.env.DATABASE_URL!) });
+    await live(1);
+    await everyVersionOnce(userId, 1);
+    proxy.shut();
+    for (let version = 2; version <= 25; version++) await live(version);
+    await delay(OUTAGE_MS);
+    expect(await berth.deadLetters()).toBe(0);
+    await proxy.open();
+    await everyVersionOnce(userId, 25);
+    await process.end("SIGTERM");
+    proxy.shut();
+  });
+});
