@@ -50,7 +50,6 @@ export function memberHandlers({
 
   return [
     announce(MemberAddedSchema, async (event) => {
-      directory.forget(event.accountId);
       if (event.founder) return [];
       const words = ({ name, handle }: Names) => ({
         title: `${name} joined ${handle}`,
@@ -61,7 +60,6 @@ export function memberHandlers({
     }),
 
     announce(MemberRoleChangedSchema, async ({ accountId, userId, role, previousRole, at }) => {
-      directory.forget(accountId);
       const { handle } = await directory.account(accountId);
       return toMember(userId, {
         kind: "member.role_changed",
@@ -75,7 +73,6 @@ export function memberHandlers({
 
     announce(MemberRemovedSchema, async (event) => {
       const { accountId, userId, byUserId, at } = event;
-      directory.forget(accountId);
       const [{ handle }, actor] = await Promise.all([directory.account(accountId), directory.user(byUserId)]);
       const left = byUserId === userId;
       const dedupe = `${accountId}:${userId}:${timeKey(at)}`;

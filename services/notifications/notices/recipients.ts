@@ -1,6 +1,6 @@
 import type { Client } from "@connectrpc/connect";
-import { LRUCache } from "lru-cache";
 import type { InternalService } from "../../../proto/gen/berth/identity/v1/internal_pb.ts";
+import { coalesced } from "../../kit/coalesce.ts";
 import { oneLine } from "../../kit/mail/mail.ts";
 import { atLeast, type RoleName } from "../../kit/rpc/caller-token.ts";
 import { type Audience, catalogue, type Kind, type KindKey } from "../catalog/kinds.ts";
@@ -11,9 +11,6 @@ export type Recipient = { userId: string; email: string; displayName: string; em
 export type Member = Recipient & { role: string };
 /** An account as messages name it, and its members. */
 export type Account = { handle: string; members: Member[] };
-
-/** Many events of one account often come together, such as those of a deployment. */
-const REMEMBERED_MS = 2_000;
 
 /** Returns who of an account gets a kind that is not about one user; `but` did it, or is whom it is about. Pure. */
 export function audienceOf(kind: KindKey, members: Member[], ...but: string[]): Recipient[] {
@@ -41,12 +38,10 @@ export type Directory = ReturnType<typeof createDirectory>;
 
 /** Finds accounts with their members, and users, by asking identity, at the time of the event. */
 export function createDirectory(identity: Client<typeof InternalService>) {
-  const accounts = new LRUCache<string, Promise<Account>>({ max: 1_000, ttl: REMEMBERED_MS });
-
-  async function ask(accountId: string): Promise<Account> {
+  const account = coalesced(async (accountId): Promise<Account> => {
     const { accountHandle, users } = await identity.listRecipients({ accountId });
     return { handle: accountHandle, members: users };
-  }
+  });
 
   /** Returns users by id; those who do not exist or are disabled are missing. */
   async function users(...userIds: string[]): Promise<Recipient[]> {
@@ -54,16 +49,8 @@ export function createDirectory(identity: Client<typeof InternalService>) {
   }
 
   return {
-    account(accountId: string): Promise<Account> {
-      const known = accounts.get(accountId);
-      if (known) return known;
-      const asked = ask(accountId);
-      accounts.set(accountId, asked);
-      asked.catch(() => accounts.delete(accountId));
-      return asked;
-    },
-    /** Asks again for an account whose members have changed. */
-    forget: (accountId: string): void => void accounts.delete(accountId),
+    /** Returns an account; asked once for events that arrived together, such as those of a deployment. */
+    account,
     users,
     /** Returns a user; undefined for one who does not exist or is disabled. */
     user: async (userId: string): Promise<Recipient | undefined> =>

@@ -20,9 +20,11 @@ export function createServiceNotice(deployer: Client<typeof InternalService>, di
     words: (service: ServiceDescription) => Words,
     dedupe = `${serviceId}:${version}`,
   ): Promise<Notice | undefined> => {
-    const service = await deployer.describeService({ serviceId, version }).catch(undefinedIfGone);
+    const [service, { members }] = await Promise.all([
+      deployer.describeService({ serviceId, version }).catch(undefinedIfGone),
+      directory.account(accountId),
+    ]);
     if (!service) return undefined;
-    const { members } = await directory.account(accountId);
     const metadata = metadataOf(service, serviceId, version);
     return { kind, accountId, ...words(service), metadata, dedupe, recipients: audienceOf(kind, members) };
   };

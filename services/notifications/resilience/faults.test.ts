@@ -63,6 +63,20 @@ describe("one process", () => {
     expect(rows).toHaveLength(1);
   });
 
+  test("who is told is decided when an event arrives, however soon after another", async () => {
+    const { users, accountId, live } = createAccount(2);
+    const [stays, leaves] = users.map(({ userId }) => userId) as [string, string];
+    const comes = berth.user().userId;
+    const { roles } = berth.neighbours.accounts.get(accountId)!;
+    for (let version = 1; version <= 3; version++) {
+      await live(version);
+      await everyVersionOnce(stays, version);
+      if (version === 1) roles.delete(leaves);
+      if (version === 2) roles.set(comes, "editor");
+    }
+    expect([await listVersions(leaves), await listVersions(comes)]).toEqual([[1], [3]]);
+  });
+
   test("identity and the deployer are away while events arrive: none is lost or given up, each is told once", async () => {
     const { users, live, accountId } = createAccount();
     const { userId } = users[0]!;
