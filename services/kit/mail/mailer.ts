@@ -43,7 +43,7 @@ export function startMailer(options: MailerOptions) {
     connectionTimeout: 10_000,
     greetingTimeout: 10_000,
     dnsTimeout: 10_000,
-    socketTimeout: 30_000,
+    socketTimeout: DELIVERY_MS,
     disableFileAccess: true,
     disableUrlAccess: true,
   });
