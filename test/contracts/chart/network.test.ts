@@ -110,6 +110,7 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
       import("../../../gateway/metrics/request-metrics.ts"),
       import("../../../gateway/streams/sse-bridge.ts"),
       import("../../../services/identity/oauth/metrics.ts"),
+      import("../../../services/kit/mail/metrics.ts"),
     ]);
     const dashboard = JSON.parse(configOf(external, "berth-dashboard")["berth.json"]!);
     const text = JSON.stringify(dashboard.panels);
