@@ -52,7 +52,8 @@ export function queueMail(db: Db, mail: NewMail): Promise<number> {
 }
 
 /** As `queueMail`, for many mails in one statement. */
-export function queueMails(db: Db, mails: NewMail[]): Promise<number> {
+export async function queueMails(db: Db, mails: NewMail[]): Promise<number> {
+  if (mails.length === 0) return 0;
   return execute(
     db,
     "mails_queue",

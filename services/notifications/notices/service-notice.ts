@@ -3,6 +3,7 @@ import type {
   InternalService,
   ServiceDescription,
 } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
+import { coalesced } from "../../kit/coalesce.ts";
 import type { KindKey } from "../catalog/kinds.ts";
 import type { Notice } from "./notify.ts";
 import { audienceOf, type Directory } from "./recipients.ts";
@@ -10,10 +11,17 @@ import { audienceOf, type Directory } from "./recipients.ts";
 type About = { accountId: string; serviceId: string; version: number };
 type Words = Pick<Notice, "title" | "body">;
 
+/** Kinds that say what a deployment says; for the others a service is described once for events that arrive together. */
+const EXPLAINED: KindKey[] = ["deploy.failed", "deploy.unhealthy"];
+
 export type ServiceNotice = ReturnType<typeof createServiceNotice>;
 
 /** Returns the function that makes a notice about a service; undefined once the service is deleted: nobody needs it then. */
 export function createServiceNotice(deployer: Client<typeof InternalService>, directory: Directory) {
+  const explain = (of: { serviceId: string; version?: number }) =>
+    deployer.describeService(of).catch(undefinedIfGone);
+  const describe = coalesced((serviceId) => explain({ serviceId }));
+
   return async (
     kind: KindKey,
     { accountId, serviceId, version }: About,
@@ -21,7 +29,7 @@ export function createServiceNotice(deployer: Client<typeof InternalService>, di
     dedupe = `${serviceId}:${version}`,
   ): Promise<Notice | undefined> => {
     const [service, { members }] = await Promise.all([
-      deployer.describeService({ serviceId, version }).catch(undefinedIfGone),
+      EXPLAINED.includes(kind) ? explain({ serviceId, version }) : describe(serviceId),
       directory.account(accountId),
     ]);
     if (!service) return undefined;

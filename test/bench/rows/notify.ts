@@ -7,7 +7,10 @@ import type { Platform } from "../platform.ts";
 import { type Bench, median } from "../row.ts";
 import { superuser } from "../scratch.ts";
 
-const EVENTS = 1_000;
+/** Deployments of so many services become healthy in turns. */
+const SERVICES = 20;
+const VERSIONS = 50;
+const EVENTS = SERVICES * VERSIONS;
 const ROUNDS = 6;
 
 /**
@@ -70,27 +73,27 @@ async function insertRaw(client: pg.Client): Promise<number> {
 /** Returns how long it takes from the commit of events until all of them are in the feed. */
 async function insertByEvents(platform: Platform, client: pg.Client, outbox: Pool): Promise<number> {
   const { accountId } = platform;
-  const serviceId = await createService(platform, client);
-  const versions = Array.from({ length: EVENTS }, (_, n) => n + 1);
+  const serviceIds = await createServices(platform, client);
   const count = async () => {
     const { rows } = await client.query<{ count: number }>({
       name: "count",
-      text: `select count(*)::int as count from notifications where kind = 'deploy.ready' and metadata->>'serviceId' = $1`,
-      values: [serviceId],
+      text: `select count(*)::int as count from notifications where kind = 'deploy.ready' and metadata->>'serviceId' = any($1)`,
+      values: [serviceIds],
     });
     return rows[0]!.count;
   };
   await transaction(outbox, async (tx) => {
-    for (const version of versions)
-      await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version });
+    for (let version = 1; version <= VERSIONS; version++)
+      for (const serviceId of serviceIds)
+        await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version });
   });
   const started = performance.now();
   while ((await count()) < EVENTS) await new Promise((resolve) => setTimeout(resolve, 20));
   return performance.now() - started;
 }
 
-/** Creates a service with as many deployments as there are events. Returns its id. */
-async function createService(platform: Platform, client: pg.Client): Promise<string> {
+/** Creates services and their deployments. Returns the services' ids. */
+async function createServices(platform: Platform, client: pg.Client): Promise<string[]> {
   const projects = `/accounts/${platform.accountId}/projects`;
   const name = `notify-${randomBytes(4).toString("hex")}`;
   const project = await platform.call<{ id: string }>("POST", projects, { name });
@@ -99,11 +102,15 @@ async function createService(platform: Platform, client: pg.Client): Promise<str
     name: "production",
   });
   const E = `${P}/environments/${environment.id}`;
-  const { id } = await platform.call<{ id: string }>("POST", `${E}/services`, { name: "web", type: "web" });
+  const ids: string[] = [];
+  for (let n = 0; n < SERVICES; n++) {
+    const service = { name: `web-${n}`, type: "web" };
+    ids.push((await platform.call<{ id: string }>("POST", `${E}/services`, service)).id);
+  }
   await client.query(
     `insert into deployer.deployments (id, service_id, version, status, config, source)
-     select 'dep_' || $1 || n, $1, n, 'superseded', '{}', '{}' from generate_series(1, $2::int) n`,
-    [id, EVENTS],
+     select 'dep_' || id || n, id, n, 'superseded', '{}', '{}' from unnest($1::text[]) id, generate_series(1, $2::int) n`,
+    [ids, VERSIONS],
   );
-  return id;
+  return ids;
 }
