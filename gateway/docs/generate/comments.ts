@@ -46,12 +46,16 @@ function nameAt(file: FileDescriptorProto, path: readonly number[]): string | un
 /** Returns a comment for readers of the API: its paragraphs without line breaks, without references to docs/. */
 function plain(comment: string): string {
   return comment
-    .replaceAll(/(?<!\s)\s*\(docs\/[a-z]+\.md[^()]*\)/g, "")
     .replaceAll(/`[a-z]+(?:_[a-z]+)+`/g, (name) =>
       name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
     )
     .split(/\n\s*\n/)
-    .map((paragraph) => paragraph.replaceAll(/\s+/g, " ").trim())
+    .map((paragraph) =>
+      paragraph
+        .replaceAll(/\s+/g, " ")
+        .replaceAll(/ ?\(docs\/[a-z]+\.md[^()]*\)/g, "")
+        .trim(),
+    )
     .filter((paragraph) => paragraph !== "")
     .join("\n\n");
 }
