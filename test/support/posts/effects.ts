@@ -69,8 +69,3 @@ export async function deploying(door: Door, S: string): Promise<Pick<Post, "name
   const made = listed(door, `${S}/deployments`, ({ id }) => !before.has(id));
   return { named: byId, made, audited: created("deployment.create") };
 }
-
-/** Whether a POST changes nothing that the audit log tells of: an upload's URL, what a user has read. */
-export function isUnaudited(name: string): boolean {
-  return ["CreateUpload", "MarkRead", "MarkAllRead"].includes(name);
-}
