@@ -35,6 +35,7 @@ beforeAll(async () => {
     service: port,
     ingress: { enabled: false },
     owner: { email: "owner@example.com" },
+    smtp: {},
     defaults: { ...given.defaults, replicas: 1 },
     uninstall: { removeApps: false },
     registry: { ...given.registry, bundled: true, nodePort: 30_599, existingSecret: "", push: "", pull: "" },
