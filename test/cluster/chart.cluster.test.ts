@@ -50,7 +50,7 @@ test("helm test asks the gateway through its Service", async () => {
 describe("an upgrade", () => {
   test("that changes nothing keeps every secret and every pod", async () => {
     const generations = async () =>
-      (await deployments()).map(({ metadata }) => [metadata!.name, metadata!.generation]);
+      (await deployments()).map(({ metadata, spec }) => [metadata!.name, metadata!.generation, spec]);
     const before = [await secrets(), await generations()];
     await upgrade();
     expect([await secrets(), await generations()]).toEqual(before);

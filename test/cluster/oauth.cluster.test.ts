@@ -3,6 +3,7 @@ import { auth, withOAuth } from "@modelcontextprotocol/client";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { connectKube } from "../../services/deployer/kube/client.ts";
+import { type Mailbox, startMailbox } from "../../services/kit/testing/smtp-server.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { listeningProgram } from "../stories/pages/application.ts";
 import { allow, toConsent } from "../stories/pages/chromium.ts";
@@ -85,6 +86,7 @@ test("access outlives the pods of identity that gave it", async () => {
 if (!chromiumProgram) console.log("Skipped: OAuth by https in a browser. No Chromium on the PATH.");
 
 describe.skipIf(!chromiumProgram)("in a browser, by https", () => {
+  let box: Mailbox;
   let browser: Browser;
   let program: Awaited<ReturnType<typeof listeningProgram>>;
   beforeAll(async () => {
@@ -93,16 +95,18 @@ describe.skipIf(!chromiumProgram)("in a browser, by https", () => {
     const trust = `--ignore-certificate-errors-spki-list=${known}`;
     const { hostname } = new URL(world.origin);
     const resolve = `--host-resolver-rules=MAP ${hostname} ${appsHost}`;
+    box = await startMailbox({ at: inject("platform")!.smtp });
     [browser, program] = await Promise.all([openBrowser(trust, resolve), listeningProgram()]);
   });
   afterAll(async () => {
     await browser?.close();
+    await box?.stop();
     program?.stop();
   });
 
   test("an MCP client is let in on the pages, and refused once its user has ended that there", async () => {
     const { origin, baseUrl } = world;
-    const user = await world.member("editor");
+    const user = await world.member("editor", box);
     const kept = { ...clientStore("Notes for Berth"), redirectUrl: program.redirectUri };
     const api = withOAuth(kept, baseUrl)(fetch);
     await expect(api(`${baseUrl}/accounts`)).rejects.toThrow(/redirect/i);

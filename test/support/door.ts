@@ -1,4 +1,6 @@
 import { randomBytes } from "node:crypto";
+import type { Mailbox } from "../../services/kit/testing/smtp-server.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
 
 export type Answer<T = Record<string, unknown>> = {
   status: number;
@@ -74,7 +76,7 @@ export async function openDoor(origin: string, ownerToken: string) {
       };
     },
     /** Adds a new user with this role to the owner's account, signed in. */
-    member: (role: Role) => bringIn(call, `/accounts/${accountId}`, role),
+    member: (role: Role, mailbox?: Mailbox) => bringIn(call, `/accounts/${accountId}`, role, mailbox),
   };
 }
 
@@ -87,10 +89,10 @@ type Call = (
 ) => Promise<{ status: number; body: object }>;
 
 /**
- * Adds a new user to an account, signed in: invited by `call`, which acts as an operator of an installation without
- * mail, and joined by the link.
+ * Adds a new user to an account, signed in: invited by `call`, and joined by the link, which is in the mailbox of an
+ * installation with mail, and otherwise in the answer to `call`, an operator.
  */
-export async function bringIn(call: Call, account: string, role: Role) {
+export async function bringIn(call: Call, account: string, role: Role, mailbox?: Mailbox) {
   const email = `${role}-${randomBytes(6).toString("hex")}@example.com`;
   const password = randomBytes(12).toString("hex");
   const must = async <T>(path: string, body: object, options?: { token: string }) => {
@@ -98,8 +100,10 @@ export async function bringIn(call: Call, account: string, role: Role) {
     if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
     return answer.body as T;
   };
-  const { link } = await must<{ link: string }>(`${account}/members`, { email, role });
-  const token = new URL(link).hash.slice(1);
+  const answered = await must<{ link?: string }>(`${account}/members`, { email, role });
+  const mailed = mailbox && (await eventually("the invitation is mailed", async () => mailbox.for(email)[0]));
+  const link = mailed ? /^https?:\S+#\S+$/m.exec(mailed.text)?.[0] : answered.link;
+  const token = new URL(link!).hash.slice(1);
   const joined = await must<{ user: { id: string } }>(
     "/invitations/join",
     { token, password },

@@ -103,7 +103,8 @@ describe("the builder on a cluster", () => {
       { cpu: "1", memory: "200Mi" },
     ];
     const builder = cluster.withOptions({ resources: { requests, limits } });
-    const eat = "const all = []; for (;;) all.push(Buffer.alloc(10_000_000, 1));";
+    // In one piece: a program that takes its memory bit by bit can crawl at the limit for minutes.
+    const eat = "const all = []; for (;;) all.push(Buffer.alloc(1_000_000_000, 1));";
     const request = await requestFor([
       file("eat.js", eat),
       file("Dockerfile", `FROM ${node}\nCOPY . .\nRUN node eat.js\n`),
