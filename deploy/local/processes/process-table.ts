@@ -10,7 +10,8 @@ export async function commandLine(pid: number): Promise<string | undefined> {
     return raw === "" ? undefined : raw.split("\0").join(" ").trim(); // "" is a zombie
   } catch (error) {
     if (process.platform === "linux") {
-      if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+      // ESRCH: it ended between the opening of the file and its reading.
+      if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
       throw error;
     }
   }
