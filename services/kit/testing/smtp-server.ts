@@ -47,7 +47,9 @@ export async function startMailbox(options: MailboxOptions = {}) {
     },
     onMailFrom: (_address, _session, done) => done(refusal(options.refuseSender)),
     onData: async (stream, session, done) => {
-      const raw = (await buffer(stream)).toString();
+      const raw = (await buffer(stream).catch(() => undefined))?.toString();
+      // The sender went away in the midst of it.
+      if (raw === undefined) return done();
       const to = session.envelope.rcptTo.map(({ address }) => address);
       received.push({
         from: (session.envelope.mailFrom as { address: string }).address,
