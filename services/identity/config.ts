@@ -1,5 +1,5 @@
 import { parseToken } from "../kit/bearer-token.ts";
-import { mailFields, toMailSettings } from "../kit/mail/mail.ts";
+import { DEFAULT_ORIGIN, mailFields } from "../kit/mail/mail.ts";
 import {
   apiPrefix,
   ConfigError,
@@ -49,8 +49,6 @@ export const fields = {
     "must be a whole berth_pat_ token",
   ),
   ...mailFields,
-  /** The origin at which clients reach the gateway, and which links in mails lead to. */
-  publicOrigin: optionalUrl("PUBLIC_ORIGIN", ["http", "https"]),
   apiPrefix,
   identityProvider: choice("IDENTITY_PROVIDER", ["embedded", "hydra"] as const, "embedded"),
   /** The admin API of Ory Hydra, which is never reachable from outside. */
@@ -81,14 +79,17 @@ export function firstOwnerOf(config: Config): FirstOwner | undefined {
   return { email: email.toLowerCase(), password, token };
 }
 
-const NPM_START = "http://127.0.0.1:4000";
-
 /**
  * Returns what the OAuth provider is set to: the issuer, what its tokens are for, and Ory Hydra's admin API if Hydra is
  * the provider. Throws ConfigError when that is missing.
  */
 export function oauthSettings(config: Config) {
-  const { publicOrigin: origin = NPM_START, identityProvider, hydraAdminUrl, accessTokenSeconds } = config;
+  const {
+    publicOrigin: origin = DEFAULT_ORIGIN,
+    identityProvider,
+    hydraAdminUrl,
+    accessTokenSeconds,
+  } = config;
   const adminUrl = identityProvider === "hydra" ? hydraAdminUrl : undefined;
   if (identityProvider === "hydra" && (adminUrl === undefined || new URL(adminUrl).username))
     throw new ConfigError(
@@ -101,12 +102,4 @@ export function oauthSettings(config: Config) {
 /** Returns what clients may register. */
 export function redirectRules(config: Config) {
   return { customSchemes: config.customSchemes === "on", hosts: config.redirectHosts };
-}
-
-/** Returns where links lead, and how mail is sent if it is. Throws ConfigError when links in mails would lead nowhere. */
-export function linkSettings(config: Config) {
-  const mail = toMailSettings(config);
-  if (mail && config.publicOrigin === undefined)
-    throw new ConfigError("SMTP_URL needs PUBLIC_ORIGIN, to which the links in mails lead");
-  return { mail, origin: config.publicOrigin ?? NPM_START };
 }

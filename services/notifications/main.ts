@@ -3,11 +3,12 @@ import { InternalService as IdentityInternal } from "../../proto/gen/berth/ident
 import { NotificationService } from "../../proto/gen/berth/notifications/v1/notifications_pb.ts";
 import { UnsubscribeService } from "../../proto/gen/berth/notifications/v1/unsubscribing_pb.ts";
 import type { Logger } from "../kit/log.ts";
+import { linkSettings } from "../kit/mail/mail.ts";
 import { startMailer } from "../kit/mail/mailer.ts";
 import { startChangeFeed } from "../kit/postgres/change-feed.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
-import { type Config, fields, linkSettings } from "./config.ts";
+import { type Config, fields } from "./config.ts";
 import { preferenceChange } from "./digests/change-preference.ts";
 import { startDigests } from "./digests/make-digests.ts";
 import { consumers } from "./events/handlers.ts";
@@ -29,7 +30,8 @@ const FOLLOW_FALLBACK_MS = 5_000;
  * milliseconds.
  */
 export async function start(config: Config, log: Logger, now: () => number = Date.now) {
-  const { mail, ...origins } = linkSettings(config);
+  const { mail, origin } = linkSettings(config);
+  const origins = { origin, baseUrl: origin + config.apiPrefix };
   const options = { name: "notifications", folder: import.meta.dirname, config, log };
   return startService(options, async ({ pool, cursors, client }) => {
     const directory = createDirectory(client(IdentityInternal, config.identityUrl));

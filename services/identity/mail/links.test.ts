@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { linkSettings } from "../../kit/mail/mail.ts";
 import { readConfig } from "../../kit/process/config.ts";
-import { fields, linkSettings } from "../config.ts";
+import { fields } from "../config.ts";
 import { testEnv, tokenIn } from "../testing.ts";
 import { createLinks } from "./links.ts";
 import { type MailedIdentity, someEmail, startMailedIdentity } from "./testing.ts";

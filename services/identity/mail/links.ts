@@ -1,5 +1,6 @@
-import { createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { hashToken } from "../../kit/bearer-token.ts";
+import { createMacs } from "../../kit/mac.ts";
 
 /** `inv`: of an invitation. `rst`: sets a new password. */
 type LinkKind = "inv" | "rst";
@@ -14,21 +15,20 @@ export type Links = ReturnType<typeof createLinks>;
  * browsers send to no server.
  */
 export function createLinks(keys: Buffer[], origin: string) {
-  const secrets = keys.map((key) => Buffer.from(hkdfSync("sha256", key, "", "berth links", 32)));
-  const tokenOf = (secret: Buffer, kind: LinkKind, seed: string) =>
-    `berth_${kind}_${createHmac("sha256", secret).update(`${kind}\n${seed}`).digest("base64url")}`;
+  const { macsOf } = createMacs(keys, "berth links");
+  const tokensOf = (kind: LinkKind, seed: string) =>
+    macsOf(`${kind}\n${seed}`).map((mac) => `berth_${kind}_${mac}`);
   const urlOf = (kind: LinkKind, token: string) => `${origin}${PATHS[kind]}#${token}`;
   return {
     origin,
     /** Returns the link of a seed, and the hash of its token. */
     make(kind: LinkKind, seed: string) {
-      const token = tokenOf(secrets[0]!, kind, seed);
+      const token = tokensOf(kind, seed)[0]!;
       return { url: urlOf(kind, token), hash: hashToken(token) };
     },
     /** Returns the link of a seed whose token has this hash, also under a retired key; undefined when none does. */
     find(kind: LinkKind, seed: string, hash: Buffer): string | undefined {
-      const tokens = secrets.map((secret) => tokenOf(secret, kind, seed));
-      const token = tokens.find((candidate) => hashToken(candidate).equals(hash));
+      const token = tokensOf(kind, seed).find((candidate) => hashToken(candidate).equals(hash));
       return token && urlOf(kind, token);
     },
   };

@@ -1,8 +1,11 @@
 import { newId } from "../ids.ts";
 import { type Db, execute } from "../postgres/db.ts";
-import { ConfigError, checked, optionalUrl } from "../process/config.ts";
+import { ConfigError, type ConfigOf, checked, optionalUrl } from "../process/config.ts";
 
-/** The settings of a process that can send mail: both or neither are set. */
+/** Where `npm start` answers unless another port is chosen. */
+export const DEFAULT_ORIGIN = "http://127.0.0.1:4000";
+
+/** The settings of a process that can send mail: SMTP_URL and MAIL_FROM are set both, with the origin, or neither is. */
 export const mailFields = {
   /** smtp:// (STARTTLS if the server offers it, always with `?requireTLS=true`) or smtps://, with credentials. */
   smtpUrl: optionalUrl("SMTP_URL", ["smtp", "smtps"]),
@@ -11,6 +14,8 @@ export const mailFields = {
     (value) => /^(?:[^<>@"\r\n]+ <[^\s<>@,]+@[^\s<>@,]+>|[^\s<>@,]+@[^\s<>@,]+)$/.test(value),
     "must be an e-mail address, such as berth@example.com or Berth <berth@example.com>",
   ),
+  /** The origin at which clients reach the gateway, and which links in mails lead to. */
+  publicOrigin: optionalUrl("PUBLIC_ORIGIN", ["http", "https"]),
 };
 
 export type MailSettings = { url: string; from: string };
@@ -25,6 +30,14 @@ export function toMailSettings(config: {
   if (url === undefined || from === undefined)
     throw new ConfigError("SMTP_URL and MAIL_FROM must be set together");
   return { url, from };
+}
+
+/** Returns where links lead, and how mail is sent if it is. Throws ConfigError when links in mails would lead nowhere. */
+export function linkSettings(config: ConfigOf<typeof mailFields>) {
+  const mail = toMailSettings(config);
+  if (mail && config.publicOrigin === undefined)
+    throw new ConfigError("SMTP_URL needs PUBLIC_ORIGIN, to which the links in mails lead");
+  return { mail, origin: config.publicOrigin ?? DEFAULT_ORIGIN };
 }
 
 /** A queued mail: its address, and what its text is made of. `data` must hold no secrets. */
