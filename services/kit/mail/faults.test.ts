@@ -83,6 +83,16 @@ describe("a queue", () => {
     expect(box.tries("bulk@example.com")).toBe(10);
   });
 
+  test("goes on while one of its deliveries hangs", async () => {
+    const box = await mailbox({ refuse: (to) => (to === "slow@example.com" ? "hang" : undefined) });
+    await queue("slow@example.com");
+    mailer(box.url);
+    await eventually("it hangs", async () => box.tries("slow@example.com") === 1);
+    for (let n = 1; n <= 30; n++) await queue(`n${n}@example.com`);
+    await eventually("the others are sent", async () => box.received.length === 30);
+    expect(box.tries("slow@example.com")).toBe(1);
+  });
+
   test("of 10 000 mails does not delay another, and is sent by and by", async () => {
     const box = await mailbox();
     await manyBulk(10_000);

@@ -15,7 +15,8 @@ import { deleteMail, retryMail, type TakenMail, takeMails } from "./sql.ts";
 
 const POLL_MS = 1_000;
 const STOP_MS = 5_000;
-const BATCH = 10;
+/** How many mails of a queue are being sent at once. */
+const AT_ONCE = 10;
 /** How long no other replica takes a mail that one took; longer than a delivery may last. */
 const LEASE_SECONDS = 180;
 const DELIVERY_MS = 120_000;
@@ -110,16 +111,29 @@ function startSender(options: MailerOptions, transport: Transport, queue: string
     return outcome;
   }
 
+  const underWay = new Set<Promise<void>>();
+  const warn = (error: unknown) => log.warn({ err: error }, "mails could not be sent");
+
+  /** Takes as many mails as may be under way besides those that are. Returns whether more may be due. */
+  async function takeSome(): Promise<boolean> {
+    const limit = AT_ONCE - underWay.size;
+    const taken = limit > 0 ? await takeMails(pool, queue, { limit, leaseSeconds: LEASE_SECONDS }) : [];
+    for (const mail of taken) {
+      const work: Promise<void> = deliver(mail)
+        .catch(warn)
+        .finally(() => {
+          underWay.delete(work);
+          wake();
+        });
+      underWay.add(work);
+    }
+    return limit > 0 && taken.length === limit;
+  }
+
   async function run(): Promise<void> {
     while (!stopped) {
-      try {
-        const taken = await takeMails(pool, queue, { limit: BATCH, leaseSeconds: LEASE_SECONDS });
-        await Promise.all(taken.map(deliver));
-        if (taken.length === BATCH) continue;
-      } catch (error) {
-        log.warn({ err: error }, "mails could not be sent");
-      }
-      if (!stopped)
+      const more = await takeSome().catch(warn);
+      if (!more && !stopped)
         await new Promise<void>((resolve) => {
           const timer = setTimeout(resolve, POLL_MS);
           wake = () => {
@@ -128,6 +142,7 @@ function startSender(options: MailerOptions, transport: Transport, queue: string
           };
         });
     }
+    await Promise.all(underWay);
   }
   const running = run();
   return {

@@ -8,7 +8,7 @@ import type { ServiceDescription } from "../../../proto/gen/berth/deployer/v1/in
 import type { Handler } from "../../kit/events/handler.ts";
 import type { Notice } from "../notices/notify.ts";
 import { placeOf, type ServiceNotice } from "../notices/service-notice.ts";
-import { reasonText } from "../notices/text.ts";
+import { reasonText, titleText } from "../notices/text.ts";
 import type { Announce } from "./announce.ts";
 
 type Deps = { announce: Announce; serviceNotice: ServiceNotice };
@@ -66,7 +66,7 @@ function failed(service: ServiceDescription, version: number): Pick<Notice, "tit
     return { title: `${deployment} was canceled`, body: `${placeOf(service)}: ${keeps}` };
   const reason = reasonText(errorMessage);
   const stage = errorStage && ` in ${errorStage}`;
-  const inShort = reason.split(";")[0]!.replace(/\.$/, "");
+  const inShort = titleText(reason);
   return {
     title: `${deployment} failed${stage}${inShort && `: ${inShort}`}`,
     body: `${placeOf(service)}: ${reason} ${keeps} Mend the cause, then deploy again.`,

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
-import { nameText, onTime, reasonText } from "./text.ts";
+import { nameText, onTime, reasonText, titleText } from "./text.ts";
 
 test.each([
   ["Ada Lovelace", "Ada Lovelace"],
@@ -25,6 +25,19 @@ test.each([
   ["x".repeat(1_000), `${"x".repeat(159)}…`],
 ])("the reason %j is the sentence %j", (text, sentence) => {
   expect(reasonText(text)).toBe(sentence);
+});
+
+test.each([
+  ["npm ci exited 1.", "npm ci exited 1"],
+  [
+    "The image nginx:1.2 needs a cluster: this Berth runs processes. Deploy source.",
+    "The image nginx:1.2 needs a cluster",
+  ],
+  ["It took too long; nothing runs.", "It took too long"],
+  ["x".repeat(160), `${"x".repeat(79)}…`],
+  ["", ""],
+])("of the reason %j a title says %j", (reason, title) => {
+  expect(titleText(reason)).toBe(title);
 });
 
 test("a time is said in UTC, and not at all when it is unknown", () => {

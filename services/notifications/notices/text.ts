@@ -3,6 +3,7 @@ import { oneLine } from "../../kit/mail/mail.ts";
 
 const NAME_CHARS = 60;
 const REASON_CHARS = 160;
+const TITLE_CHARS = 80;
 
 /**
  * Returns a name that somebody chose, of a user, an application or a token: on one line, short, and without what
@@ -20,6 +21,11 @@ export function reasonText(text: string): string {
   const first = oneLine(text.split("\n", 1)[0]!).replace(/[“”]/g, "");
   const line = shortened(withoutSchemes(first), REASON_CHARS);
   return line === "" || /[.!?…]$/.test(line) ? line : `${line}.`;
+}
+
+/** Returns what a reason says first, for titles: up to what explains it. */
+export function titleText(reason: string): string {
+  return shortened(reason.split(/[;:.] /, 1)[0]!.replace(/[.;:]$/, ""), TITLE_CHARS);
 }
 
 /** Returns a role with its article. */
