@@ -34,6 +34,7 @@ type Slice = {
   ports?: { name?: string; port: number }[];
 };
 type Target = { host: string; port: number };
+type Refusal = { status: number; reason: string };
 
 const api = process.env.API ?? "https://kubernetes.default.svc";
 const token = () => readFileSync("/var/run/secrets/kubernetes.io/serviceaccount/token", "utf8");
@@ -132,33 +133,38 @@ function findCertificate(host: string): SecureContext {
 const rank = (one: Path & { host?: string }) =>
   (one.host && !one.host.startsWith("*") ? 20_000 : 0) + (one.host ? 10_000 : 0) + (one.path ?? "/").length;
 
+/** How long a pod has to accept. A machine that is short of CPU takes more than a second now and then. */
+const CONNECT_MS = 5_000;
+
 /**
- * Returns a connection to one of the targets, starting with a random one; undefined when none accepts. Not
- * round-robin: with one counter for all hosts, a client that alternates between two hosts would always get the same
- * targets.
+ * Returns a connection to one of the targets, starting with a random one, or why none accepts. Not round-robin: with
+ * one counter for all hosts, a client that alternates between two hosts would always get the same targets.
  */
-async function connectToAny(targets: Target[]): Promise<Socket | undefined> {
+async function connectToAny(targets: Target[]): Promise<Socket | Refusal> {
   const start = Math.floor(Math.random() * targets.length);
+  const reasons: string[] = [];
   for (let index = 0; index < targets.length; index++) {
-    const socket = connect(targets[(start + index) % targets.length]!);
-    const connected = await new Promise<boolean>((resolve) => {
-      socket.setTimeout(1_000, () => resolve(false));
-      socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
+    const target = targets[(start + index) % targets.length]!;
+    const socket = connect(target);
+    const failure = await new Promise<string | undefined>((resolve) => {
+      socket.setTimeout(CONNECT_MS, () => resolve("does not answer"));
+      socket.once("connect", () => resolve(undefined)).once("error", ({ message }) => resolve(message));
     });
-    if (connected) return socket.setTimeout(0);
+    if (failure === undefined) return socket.setTimeout(0);
+    reasons.push(`${target.host}: ${failure}`);
     socket.destroy();
   }
-  return undefined;
+  return { status: 502, reason: reasons.join(", ") };
 }
 
-/** Returns a connection for the request, or the status of its refusal. */
-async function route(message: IncomingMessage): Promise<Socket | number> {
+/** Returns a connection for the request, or its refusal. */
+async function route(message: IncomingMessage): Promise<Socket | Refusal> {
   const host = (message.headers.host ?? "").toLowerCase().replace(/:\d+$/, "");
   const path = (message.url ?? "/").split("?")[0]!;
   const targets = findTargets(host, path);
-  if (!targets) return 404;
-  if (targets.length === 0) return 503;
-  return (await connectToAny(targets)) ?? 502;
+  if (!targets) return { status: 404, reason: "no Ingress has this host and path" };
+  if (targets.length === 0) return { status: 503, reason: "no pod is ready" };
+  return connectToAny(targets);
 }
 
 const forwarded = (message: IncomingMessage) => ({
@@ -170,16 +176,17 @@ const forwarded = (message: IncomingMessage) => ({
   "x-forwarded-host": message.headers.host,
 });
 
+function refuse(response: ServerResponse, { status, reason }: Refusal): void {
+  response.writeHead(status, { "content-type": "text/plain" }).end(`${status} ${reason}\n`);
+}
+
 async function serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
   if (message.url === "/ready" && message.headers.host?.startsWith(process.env.POD_IP ?? "-")) {
     response.writeHead(ready === KINDS ? 200 : 503).end();
     return;
   }
   const socket = await route(message);
-  if (typeof socket === "number") {
-    response.writeHead(socket, { "content-type": "text/plain" }).end(`${socket}\n`);
-    return;
-  }
+  if ("status" in socket) return refuse(response, socket);
   const { method, url: path } = message;
   // One connection per request: none is reused while its server is closing it.
   const onward = request({
@@ -194,8 +201,10 @@ async function serve(message: IncomingMessage, response: ServerResponse): Promis
     answer.pipe(response);
     answer.on("error", () => response.destroy());
   });
-  onward.on("error", () =>
-    response.headersSent ? response.destroy() : response.writeHead(502).end("502\n"),
+  onward.on("error", (error) =>
+    response.headersSent
+      ? response.destroy()
+      : refuse(response, { status: 502, reason: `${socket.remoteAddress}: ${error.message}` }),
   );
   response.on("close", () => socket.destroy());
   message.pipe(onward);
@@ -203,7 +212,7 @@ async function serve(message: IncomingMessage, response: ServerResponse): Promis
 
 async function upgrade(message: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
   const socket = await route(message);
-  if (typeof socket === "number") return void client.end(`HTTP/1.1 ${socket} \r\nconnection: close\r\n\r\n`);
+  if ("status" in socket) return void client.end(`HTTP/1.1 ${socket.status} \r\nconnection: close\r\n\r\n`);
   const headers = Object.entries(forwarded(message)).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.write(`${message.method} ${message.url} HTTP/1.1\r\n${headers.join("")}\r\n`);
   socket.write(head);
