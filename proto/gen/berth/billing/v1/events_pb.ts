@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/billing/v1/events.proto.
  */
 export const file_berth_billing_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch1iZXJ0aC9iaWxsaW5nL3YxL2V2ZW50cy5wcm90bxIQYmVydGguYmlsbGluZy52MSIvCgtUaWVyQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEgwKBHRpZXIYAiABKAliBnByb3RvMw");
+  fileDesc("Ch1iZXJ0aC9iaWxsaW5nL3YxL2V2ZW50cy5wcm90bxIQYmVydGguYmlsbGluZy52MSJBCgtUaWVyQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEgwKBHRpZXIYAiABKAkSEAoIcmV2aXNpb24YAyABKANiBnByb3RvMw");
 
 /**
  * The account's plan changed: free, pro, team or enterprise.
@@ -27,6 +27,14 @@ export type TierChanged = Message<"berth.billing.v1.TierChanged"> & {
    * @generated from field: string tier = 2;
    */
   tier: string;
+
+  /**
+   * Grows with each change of the account's plan; a message without it is older than all others. An event with the same
+   * or an older revision than the last one changes nothing.
+   *
+   * @generated from field: int64 revision = 3;
+   */
+  revision: bigint;
 };
 
 /**
