@@ -1,0 +1,24 @@
+import { type Cadence, PLANS, PRICE_VERSION, type PaidTier } from "./plans.ts";
+
+/** What a price of Stripe is for. */
+export type PriceKind = "plan" | "seat" | "compute";
+
+/** The `lookup_key` of a price: its name at Stripe, which Berth finds it by. */
+export function lookupKey(kind: "compute"): string;
+export function lookupKey(kind: "plan" | "seat", tier: PaidTier, cadence: Cadence): string;
+export function lookupKey(kind: PriceKind, tier?: PaidTier, cadence: Cadence = "monthly"): string {
+  return [kind, tier, cadence, PRICE_VERSION].filter(Boolean).join("_");
+}
+
+const CADENCES: Cadence[] = ["monthly", "annual"];
+
+/** All prices that are sold, by lookup key. */
+export function soldPrices() {
+  const tiers = Object.keys(PLANS) as PaidTier[];
+  return tiers.flatMap((tier) =>
+    CADENCES.flatMap((cadence) => [
+      { kind: "plan" as const, tier, cadence, monthlyCents: PLANS[tier].monthlyCents },
+      { kind: "seat" as const, tier, cadence, monthlyCents: PLANS[tier].seatCents },
+    ]),
+  );
+}

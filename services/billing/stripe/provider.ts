@@ -1,0 +1,89 @@
+import Stripe from "stripe";
+import type { Logger } from "../../kit/log.ts";
+import { refuse } from "../../kit/rpc/errors.ts";
+
+/** How long one request to Stripe may take, and how often the SDK repeats one that got no answer, 429 or 5xx. */
+const TIMEOUT_MS = 8_000;
+const RETRIES = 1;
+/** After so many failures in a row, Stripe is not asked for so long. */
+const FAILURES = 5;
+const PAUSE_MS = 30_000;
+
+type Options = { stripeKey?: string | undefined; stripeUrl?: string | undefined };
+
+/** The payment provider, as the rest of billing asks it. */
+export type Provider = {
+  /** Whether a key is set. */
+  readonly configured: boolean;
+  /** Whether its events are those of real money; other events are not this installation's. */
+  readonly live: boolean;
+  /**
+   * Runs requests to Stripe. A failure that is not in `expected` (codes of Stripe, such as resource_missing) is thrown
+   * as 502 payment_provider_unavailable, and logged once; one that is expected as Stripe's own error.
+   */
+  ask: <T>(work: (stripe: Stripe) => Promise<T>, ...expected: string[]) => Promise<T>;
+};
+
+/** Returns a provider that asks Stripe with the key, or refuses everything without one. */
+export function createProvider({ stripeKey, stripeUrl }: Options, log: Logger): Provider {
+  const stripe = stripeKey === undefined ? undefined : createStripe(stripeKey, stripeUrl);
+  let failures = 0;
+  let pausedUntil = 0;
+
+  async function ask<T>(work: (stripe: Stripe) => Promise<T>, ...expected: string[]): Promise<T> {
+    if (!stripe) {
+      log.warn(
+        {},
+        "Nothing can be bought: no payment provider is set up. Set STRIPE_SECRET_KEY (Helm: billing.stripe.existingSecret).",
+      );
+      throw unavailable("This installation has no payment provider, so nothing can be bought.");
+    }
+    if (Date.now() < pausedUntil) throw unavailable();
+    try {
+      const result = await work(stripe);
+      failures = 0;
+      return result;
+    } catch (error) {
+      if (!(error instanceof Stripe.errors.StripeError)) throw error;
+      if (error.code !== undefined && expected.includes(error.code)) throw error;
+      if (isAway(error) && ++failures >= FAILURES) {
+        pausedUntil = Date.now() + PAUSE_MS;
+        failures = 0;
+      }
+      const { type, code, param, requestId, statusCode } = error;
+      log.error({ type, code, param, requestId, statusCode }, "the payment provider refused or did not answer");
+      throw unavailable();
+    }
+  }
+
+  return { configured: stripe !== undefined, live: stripeKey?.includes("_live_") ?? false, ask };
+}
+
+/** Whether Stripe did not answer, or not for this key; anything else is about the request. */
+function isAway(error: Stripe.errors.StripeError): boolean {
+  const { StripeConnectionError, StripeAPIError, StripeRateLimitError } = Stripe.errors;
+  const { StripeAuthenticationError, StripePermissionError } = Stripe.errors;
+  return [
+    StripeConnectionError,
+    StripeAPIError,
+    StripeRateLimitError,
+    StripeAuthenticationError,
+    StripePermissionError,
+  ].some((kind) => error instanceof kind);
+}
+
+/** Whether an error is Stripe's, with this code. */
+export function isStripeError(error: unknown, code: string): boolean {
+  return error instanceof Stripe.errors.StripeError && error.code === code;
+}
+
+function createStripe(key: string, at: string | undefined): Stripe {
+  const options = { timeout: TIMEOUT_MS, maxNetworkRetries: RETRIES, telemetry: false };
+  if (at === undefined) return new Stripe(key, options);
+  const { hostname, port, protocol } = new URL(at);
+  const scheme = protocol === "https:" ? "https" : "http";
+  return new Stripe(key, { ...options, host: hostname, port: port || (scheme === "https" ? 443 : 80), protocol: scheme });
+}
+
+const unavailable = (message = "The payment provider does not answer. Nothing was changed; try again later.") =>
+  refuse(502, "payment_provider_unavailable", message);
