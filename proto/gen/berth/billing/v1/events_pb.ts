@@ -4,13 +4,15 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file berth/billing/v1/events.proto.
  */
 export const file_berth_billing_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch1iZXJ0aC9iaWxsaW5nL3YxL2V2ZW50cy5wcm90bxIQYmVydGguYmlsbGluZy52MSJBCgtUaWVyQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEgwKBHRpZXIYAiABKAkSEAoIcmV2aXNpb24YAyABKANiBnByb3RvMw");
+  fileDesc("Ch1iZXJ0aC9iaWxsaW5nL3YxL2V2ZW50cy5wcm90bxIQYmVydGguYmlsbGluZy52MSJBCgtUaWVyQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEgwKBHRpZXIYAiABKAkSEAoIcmV2aXNpb24YAyABKAMizQEKE1N1YnNjcmlwdGlvbkNoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIXCg9zdWJzY3JpcHRpb25faWQYAiABKAkSDgoGc3RhdHVzGAMgASgJEhUKDWZvcm1lcl9zdGF0dXMYBCABKAkSDAoEdGllchgFIAEoCRIcChRjYW5jZWxfYXRfcGVyaW9kX2VuZBgGIAEoCBI2ChJjdXJyZW50X3BlcmlvZF9lbmQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImwKD0ludm9pY2VNaXJyb3JlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCmludm9pY2VfaWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSEwoLdG90YWxfY2VudHMYBSABKAMimgEKDVBheW1lbnRGYWlsZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgppbnZvaWNlX2lkGAIgASgJEhMKC3RvdGFsX2NlbnRzGAMgASgDEjgKD25leHRfYXR0ZW1wdF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAIgBAUISChBfbmV4dF9hdHRlbXB0X2F0ImIKDVJlZnVuZENoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIXCg9zdWJzY3JpcHRpb25faWQYAiABKAkSDgoGc3RhdHVzGAMgASgJEhQKDGFtb3VudF9jZW50cxgEIAEoAyKaAQoOVXNhZ2VUaHJlc2hvbGQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgdwZXJjZW50GAIgASgFEjAKDHBlcmlvZF9zdGFydBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoQYWNjcnVlZF9uYW5vX3VzZBgEIAEoAxIXCg9idWRnZXRfbmFub191c2QYBSABKAMiRAoQQ291cG9uTm90QXBwbGllZBISCgphY2NvdW50X2lkGAEgASgJEgwKBGNvZGUYAiABKAkSDgoGcmVhc29uGAMgASgJYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * The account's plan changed: free, pro, team or enterprise.
@@ -43,4 +45,236 @@ export type TierChanged = Message<"berth.billing.v1.TierChanged"> & {
  */
 export const TierChangedSchema: GenMessage<TierChanged> = /*@__PURE__*/
   messageDesc(file_berth_billing_v1_events, 0);
+
+/**
+ * What the payment provider says of an account's subscription changed.
+ *
+ * @generated from message berth.billing.v1.SubscriptionChanged
+ */
+export type SubscriptionChanged = Message<"berth.billing.v1.SubscriptionChanged"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string subscription_id = 2;
+   */
+  subscriptionId: string;
+
+  /**
+   * @generated from field: string status = 3;
+   */
+  status: string;
+
+  /**
+   * The status before; empty for a subscription that is new.
+   *
+   * @generated from field: string former_status = 4;
+   */
+  formerStatus: string;
+
+  /**
+   * @generated from field: string tier = 5;
+   */
+  tier: string;
+
+  /**
+   * @generated from field: bool cancel_at_period_end = 6;
+   */
+  cancelAtPeriodEnd: boolean;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp current_period_end = 7;
+   */
+  currentPeriodEnd?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.SubscriptionChanged.
+ * Use `create(SubscriptionChangedSchema)` to create a new message.
+ */
+export const SubscriptionChangedSchema: GenMessage<SubscriptionChanged> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 1);
+
+/**
+ * An invoice was seen for the first time, or its status changed.
+ *
+ * @generated from message berth.billing.v1.InvoiceMirrored
+ */
+export type InvoiceMirrored = Message<"berth.billing.v1.InvoiceMirrored"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string invoice_id = 2;
+   */
+  invoiceId: string;
+
+  /**
+   * @generated from field: string kind = 3;
+   */
+  kind: string;
+
+  /**
+   * @generated from field: string status = 4;
+   */
+  status: string;
+
+  /**
+   * @generated from field: int64 total_cents = 5;
+   */
+  totalCents: bigint;
+};
+
+/**
+ * Describes the message berth.billing.v1.InvoiceMirrored.
+ * Use `create(InvoiceMirroredSchema)` to create a new message.
+ */
+export const InvoiceMirroredSchema: GenMessage<InvoiceMirrored> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 2);
+
+/**
+ * A payment failed; the provider tries again, and cancels in the end.
+ *
+ * @generated from message berth.billing.v1.PaymentFailed
+ */
+export type PaymentFailed = Message<"berth.billing.v1.PaymentFailed"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string invoice_id = 2;
+   */
+  invoiceId: string;
+
+  /**
+   * @generated from field: int64 total_cents = 3;
+   */
+  totalCents: bigint;
+
+  /**
+   * When the provider tries again; absent when it does not.
+   *
+   * @generated from field: optional google.protobuf.Timestamp next_attempt_at = 4;
+   */
+  nextAttemptAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.PaymentFailed.
+ * Use `create(PaymentFailedSchema)` to create a new message.
+ */
+export const PaymentFailedSchema: GenMessage<PaymentFailed> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 3);
+
+/**
+ * A refund was made (`refunded`), or waits for staff or the provider (`under_review`).
+ *
+ * @generated from message berth.billing.v1.RefundChanged
+ */
+export type RefundChanged = Message<"berth.billing.v1.RefundChanged"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string subscription_id = 2;
+   */
+  subscriptionId: string;
+
+  /**
+   * @generated from field: string status = 3;
+   */
+  status: string;
+
+  /**
+   * @generated from field: int64 amount_cents = 4;
+   */
+  amountCents: bigint;
+};
+
+/**
+ * Describes the message berth.billing.v1.RefundChanged.
+ * Use `create(RefundChangedSchema)` to create a new message.
+ */
+export const RefundChangedSchema: GenMessage<RefundChanged> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 4);
+
+/**
+ * Compute of the current period reached a share of its budget. Sent once for each period and threshold.
+ *
+ * @generated from message berth.billing.v1.UsageThreshold
+ */
+export type UsageThreshold = Message<"berth.billing.v1.UsageThreshold"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * 75, 90 or 100.
+   *
+   * @generated from field: int32 percent = 2;
+   */
+  percent: number;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp period_start = 3;
+   */
+  periodStart?: Timestamp | undefined;
+
+  /**
+   * In billionths of a dollar.
+   *
+   * @generated from field: int64 accrued_nano_usd = 4;
+   */
+  accruedNanoUsd: bigint;
+
+  /**
+   * @generated from field: int64 budget_nano_usd = 5;
+   */
+  budgetNanoUsd: bigint;
+};
+
+/**
+ * Describes the message berth.billing.v1.UsageThreshold.
+ * Use `create(UsageThresholdSchema)` to create a new message.
+ */
+export const UsageThresholdSchema: GenMessage<UsageThreshold> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 5);
+
+/**
+ * A saved promo code could not be applied to the checkout of a subscription, and waits on.
+ *
+ * @generated from message berth.billing.v1.CouponNotApplied
+ */
+export type CouponNotApplied = Message<"berth.billing.v1.CouponNotApplied"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string code = 2;
+   */
+  code: string;
+
+  /**
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message berth.billing.v1.CouponNotApplied.
+ * Use `create(CouponNotAppliedSchema)` to create a new message.
+ */
+export const CouponNotAppliedSchema: GenMessage<CouponNotApplied> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 6);
 
