@@ -1,6 +1,6 @@
 import type { V1ResourceRequirements } from "@kubernetes/client-node";
+import { sizes } from "../../kit/sizes.ts";
 import type { ServiceSize } from "../runtime/port.ts";
-import { sizes } from "../runtime/sizes.ts";
 
 /** Returns a container's resources: the size as the limit, and this share of it reserved on a node. */
 export function resourcesOf(

@@ -4,8 +4,10 @@
  * on one machine it is a set of processes.
  */
 
+import type { sizes } from "../../kit/sizes.ts";
+
 export type ServiceType = "web" | "worker";
-export type ServiceSize = "nano" | "small" | "medium" | "large";
+export type ServiceSize = keyof typeof sizes;
 
 /** The desired state of a service. Applying the same release twice is applying it once. */
 export type Release = {

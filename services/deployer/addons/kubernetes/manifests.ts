@@ -6,10 +6,10 @@ import type {
   V1Service,
   V1StatefulSet,
 } from "@kubernetes/client-node";
+import { sizes } from "../../../kit/sizes.ts";
 import type { Sent } from "../../kube/client.ts";
 import { annotation, label, labelsOf, nameOf, namespaceOf } from "../../kube/names.ts";
 import { resourcesOf } from "../../kube/resources.ts";
-import { sizes } from "../../runtime/sizes.ts";
 import type { Addon } from "../port.ts";
 import { DATA, FILES, passwordMark, programs } from "./server-scripts.ts";
 

@@ -1,7 +1,5 @@
-import type { ServiceSize } from "./port.ts";
-
 /** Thousandths of a CPU, and MiB (docs/catalog.md#sizes). */
-export const sizes: Record<ServiceSize, { cpu: number; memory: number }> = {
+export const sizes = {
   nano: { cpu: 250, memory: 256 },
   small: { cpu: 500, memory: 512 },
   medium: { cpu: 1000, memory: 1024 },
