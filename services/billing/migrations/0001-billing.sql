@@ -47,7 +47,9 @@ create table invoices (
   total_cents bigint not null,
   pdf_url text,
   hosted_url text,
-  created_at timestamptz not null
+  created_at timestamptz not null,
+  -- When a payment that failed is tried again.
+  next_attempt timestamptz
 );
 create index invoices_account on invoices (account_id, created_at desc, id desc);
 

@@ -1,0 +1,31 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import type { BillingService } from "../../proto/gen/berth/billing/v1/billing_pb.ts";
+import type { Pool } from "../kit/postgres/db.ts";
+import { refuse } from "../kit/rpc/errors.ts";
+import { effect } from "../kit/rpc/idempotency.ts";
+import { who } from "../kit/rpc/interceptor.ts";
+import type { Cadence } from "./catalog/plans.ts";
+import type { OpenCheckout } from "./subscription/checkout.ts";
+import { findSubscription, LIVE, listInvoices } from "./subscription/sql.ts";
+import { toSubscription } from "./subscription/view.ts";
+
+type Deps = { pool: Pool; openCheckout: OpenCheckout };
+
+/** What an account is on, uses and pays (docs/billing.md). */
+export function billingService({ pool, openCheckout }: Deps): Partial<ServiceImpl<typeof BillingService>> {
+  return {
+    async getSubscription({ accountId }) {
+      const found = await findSubscription(pool, accountId);
+      if (!found || !LIVE.includes(found.status)) throw noSubscription();
+      return toSubscription(found, await listInvoices(pool, accountId));
+    },
+
+    async createSubscription({ accountId, tierId, cadence = "monthly" }, ctx) {
+      const url = await openCheckout(accountId, tierId, cadence as Cadence, who(ctx).caller.id);
+      return effect(pool, ctx, async () => ({ checkoutUrl: url }));
+    },
+  };
+}
+
+const noSubscription = () =>
+  refuse(404, "subscription_not_found", "The account has no subscription. Subscribe with POST to this path.");

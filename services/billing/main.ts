@@ -1,0 +1,66 @@
+import { BillingService } from "../../proto/gen/berth/billing/v1/billing_pb.ts";
+import { InternalService } from "../../proto/gen/berth/billing/v1/internal_pb.ts";
+import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
+import type { Logger } from "../kit/log.ts";
+import { createPool } from "../kit/postgres/db.ts";
+import { main } from "../kit/process/process.ts";
+import { startService } from "../kit/process/service.ts";
+import { createAccountLock } from "./accounts/account-lock.ts";
+import { createMembers } from "./accounts/members.ts";
+import { billingService } from "./billing-service.ts";
+import { createPriceIds } from "./catalog/price-ids.ts";
+import { type Config, fields } from "./config.ts";
+import { createProvider } from "./stripe/provider.ts";
+import { createCheckout } from "./subscription/checkout.ts";
+import { createSync } from "./subscription/sync.ts";
+import { startInbox } from "./webhook/inbox.ts";
+import { createIntake } from "./webhook/intake.ts";
+
+/** Connections that hold the locks of accounts, and so requests to the payment provider at a time. */
+const LOCKS = 8;
+
+/** Starts billing: what accounts are on, use and pay, and what the payment provider reports. */
+export async function start(config: Config, log: Logger) {
+  const options = { name: "billing", folder: import.meta.dirname, config, log };
+  return startService(options, async ({ pool, client }) => {
+    const provider = createProvider(config, log);
+    const locks = createPool(config.databaseUrl, { name: "billing locks", max: LOCKS, timeouts: config });
+    const lock = createAccountLock(locks);
+    const priceIds = createPriceIds(provider);
+    const sync = createSync({ pool, provider, lock, priceIds });
+    const members = createMembers(client(IdentityInternal, config.identityUrl));
+    const origin = config.publicOrigin ?? "http://localhost";
+    const pages = {
+      subscribed: `${origin}/billing/subscribed`,
+      notSubscribed: `${origin}/billing/not-subscribed`,
+    };
+    const openCheckout = createCheckout({ pool, provider, lock, priceIds, members, sync, pages });
+    let wake = () => {};
+    const secrets = config.stripeWebhookSecrets;
+    const receive = createIntake({ pool, provider, secrets, stored: () => wake(), log });
+    return {
+      routes(router) {
+        router.service(BillingService, billingService({ pool, openCheckout }));
+        router.service(InternalService, {
+          async receiveWebhook({ payload, signature }) {
+            await receive(payload, signature);
+            return {};
+          },
+        });
+      },
+      consumers: [],
+      background() {
+        const inbox = provider.configured ? startInbox({ pool, sync, log }) : undefined;
+        if (inbox) wake = inbox.wake;
+        return {
+          stop: async () => {
+            await inbox?.stop();
+            await locks.end();
+          },
+        };
+      },
+    };
+  });
+}
+
+if (import.meta.main) await main("billing", fields, start);

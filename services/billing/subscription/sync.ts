@@ -1,0 +1,132 @@
+import { timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
+import type Stripe from "stripe";
+import {
+  InvoiceMirroredSchema,
+  PaymentFailedSchema,
+  SubscriptionChangedSchema,
+} from "../../../proto/gen/berth/billing/v1/events_pb.ts";
+import { emit } from "../../kit/events/outbox.ts";
+import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import type { AccountLock } from "../accounts/account-lock.ts";
+import { addCustomer, findAccountOfCustomer } from "../accounts/sql.ts";
+import { changeTier } from "../accounts/tier.ts";
+import type { PriceIds } from "../catalog/price-ids.ts";
+import type { Provider } from "../stripe/provider.ts";
+import { EXPAND, type MirroredInvoice, type MirroredSubscription, mirrorInvoice, mirrorSubscription } from "./mirror.ts";
+import { INVOICES, putInvoice, putSubscription } from "./sql.ts";
+
+/** In these the account has what it pays for; while a payment is retried, it keeps it. */
+const SUBSCRIBED = ["active", "trialing", "past_due"];
+/** In these compute is billed. */
+const BILLED = ["active", "trialing"];
+
+type Deps = { pool: Pool; provider: Provider; lock: AccountLock; priceIds: PriceIds };
+
+/** Brings what Berth records of a customer in line with the payment provider. */
+export type Sync = (customerId: string) => Promise<void>;
+
+/**
+ * Returns a function that reads all that the provider knows of a customer and records it: the order and number of
+ * webhooks do not matter. What follows from it (plan, events) is committed with it. A customer that is not of this
+ * installation is passed over. Throws 502 payment_provider_unavailable.
+ */
+export function createSync({ pool, provider, lock, priceIds }: Deps): Sync {
+  return async (customerId) => {
+    const accountId = await accountOf(pool, provider, customerId);
+    if (accountId === undefined) return;
+    await lock(accountId, () => syncLocked(accountId, customerId));
+  };
+
+  async function syncLocked(accountId: string, customerId: string): Promise<void> {
+    const found = await readCustomer(provider, accountId, customerId);
+    await transaction(pool, (tx) => record(tx, accountId, found));
+    const missing = found.subscriptions.find(({ status, compute }) => BILLED.includes(status) && !compute);
+    if (missing) {
+      await attachCompute(missing.id);
+      const again = await readCustomer(provider, accountId, customerId);
+      await transaction(pool, (tx) => record(tx, accountId, again));
+    }
+  }
+
+  /** Compute is billed monthly, also beside an annual plan, which Checkout cannot sell: its item is added afterwards. */
+  async function attachCompute(subscription: string): Promise<void> {
+    const { compute } = await priceIds();
+    await provider.ask((stripe) =>
+      stripe.subscriptionItems.create(
+        { subscription, price: compute, proration_behavior: "none" },
+        { idempotencyKey: `attach:${subscription}` },
+      ),
+    );
+  }
+}
+
+/** Returns whose customer it is; the provider knows it, should this be recorded nowhere else. */
+async function accountOf(pool: Pool, provider: Provider, customerId: string): Promise<string | undefined> {
+  const known = await findAccountOfCustomer(pool, customerId);
+  if (known !== undefined) return known;
+  const customer = await provider.ask((stripe) => stripe.customers.retrieve(customerId));
+  const accountId = customer.deleted ? undefined : customer.metadata.accountId;
+  if (accountId) await addCustomer(pool, accountId, customerId);
+  return accountId || undefined;
+}
+
+type Found = { subscriptions: MirroredSubscription[]; invoices: MirroredInvoice[] };
+
+async function readCustomer(provider: Provider, accountId: string, customer: string): Promise<Found> {
+  const [subscriptions, invoices] = await provider.ask((stripe) =>
+    Promise.all([
+      stripe.subscriptions.list({ customer, status: "all", limit: 100, expand: EXPAND }),
+      stripe.invoices.list({ customer, limit: INVOICES * 2 }),
+    ]),
+  );
+  const mirrored = subscriptions.data.flatMap((each) => mirrorSubscription(accountId, each) ?? []);
+  const computeItems = new Set(mirrored.flatMap(({ compute }) => compute?.item ?? []));
+  return {
+    subscriptions: mirrored,
+    invoices: invoices.data.flatMap((each: Stripe.Invoice) => mirrorInvoice(each, computeItems) ?? []),
+  };
+}
+
+async function record(tx: Tx, accountId: string, { subscriptions, invoices }: Found): Promise<void> {
+  for (const subscription of subscriptions) await recordSubscription(tx, subscription);
+  for (const invoice of invoices) await recordInvoice(tx, accountId, invoice);
+  const subscribed = subscriptions.find(({ status }) => SUBSCRIBED.includes(status));
+  if (subscriptions.length > 0) await changeTier(tx, accountId, subscribed?.tier);
+}
+
+async function recordSubscription(tx: Tx, subscription: MirroredSubscription): Promise<void> {
+  const before = await putSubscription(tx, subscription);
+  const { id, accountId, status, tier, cancelAtPeriodEnd } = subscription;
+  if (before?.status === status && before.cancelAtPeriodEnd === cancelAtPeriodEnd) return;
+  await emit(tx, SubscriptionChangedSchema, accountId, {
+    accountId,
+    subscriptionId: id,
+    status,
+    formerStatus: before?.status ?? "",
+    tier,
+    cancelAtPeriodEnd,
+    currentPeriodEnd: timestampFromDate(subscription.currentPeriodEnd),
+  });
+}
+
+async function recordInvoice(tx: Tx, accountId: string, invoice: MirroredInvoice): Promise<void> {
+  const before = await putInvoice(tx, accountId, invoice);
+  const { id: invoiceId, kind, status, totalCents, nextAttempt } = invoice;
+  if (before?.status !== status)
+    await emit(tx, InvoiceMirroredSchema, accountId, {
+      accountId,
+      invoiceId,
+      kind,
+      status,
+      totalCents: BigInt(totalCents),
+    });
+  const former = before?.nextAttempt && timestampDate(before.nextAttempt).getTime();
+  const failed = status === "open" && nextAttempt !== undefined && nextAttempt.getTime() !== former;
+  if (failed)
+    await emit(tx, PaymentFailedSchema, accountId, {
+      accountId,
+      invoiceId,
+      totalCents: BigInt(totalCents),
+      nextAttemptAt: timestampFromDate(nextAttempt),
+    });
+}
