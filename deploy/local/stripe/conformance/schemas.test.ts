@@ -1,0 +1,16 @@
+import { readFileSync } from "node:fs";
+import { Stripe } from "stripe";
+import { expect, test } from "vitest";
+import { readSchemas, schemasFile } from "./check-request.ts";
+import { generateSchemas, toText } from "./generate.ts";
+
+const AGAIN = "schemas.json is out of date: run `npm run generate:stripe` and read what changed";
+
+test("the schemas are those of the installed version of stripe", () => {
+  expect(readSchemas().stripe, AGAIN).toBe(Stripe.PACKAGE_VERSION);
+});
+
+test("the schemas are what its types and request-types.ts say", () => {
+  const differ = toText(generateSchemas()) !== readFileSync(schemasFile, "utf8");
+  expect(differ, AGAIN).toBe(false);
+});
