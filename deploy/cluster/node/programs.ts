@@ -28,11 +28,12 @@ const helmStamps = [
 ];
 
 /**
- * Programs by the folder of their module under `go/`, the slowest to build first, after the one that `npm test` waits
- * for; `tool`: one that the module names.
+ * Programs by the folder of their module under `go/`, the slowest to build first, after those that `npm test`
+ * waits for; `tool`: one that the module names.
  */
 const modules = {
   hydra: { tool: true },
+  "stripe-mock": { tool: true },
   kubernetes: { stamps: kubernetesStamps },
   helm: { stamps: helmStamps, tool: true },
   versitygw: { tool: true },

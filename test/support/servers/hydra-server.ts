@@ -1,40 +1,16 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { buildPrograms, programPath } from "../../../deploy/cluster/node/programs.ts";
-import { works } from "../../../deploy/cluster/run/commands.ts";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { eventually, testDatabase } from "../../../services/kit/testing/testing.ts";
+import { findGoProgram } from "./go-program.ts";
 
-/** Two minutes on a machine that does nothing else, the first time. */
-const BUILD_MS = 20 * 60_000;
-
-/** What Go prints when it cannot fetch a module. */
-const UNREACHABLE = /dial tcp|no such host|proxyconnect|i\/o timeout|TLS handshake|GOPROXY|reading https?:/;
-
-/**
- * Returns the program of an Ory Hydra, which is built from its Go module where it was not before. Without Go, or without
- * its module proxy, prints that and returns undefined.
- */
-export async function findHydra(): Promise<string | undefined> {
-  const program = await programPath("hydra");
-  if (existsSync(program)) return program;
-  const skip = (why: string) => console.log(`Skipped: OAuth with a real Ory Hydra. ${why}`);
-  if (!(await works("go", ["version"]))) return void skip("There is no Go to build it with.");
-  try {
-    await buildPrograms(["hydra"], { signal: AbortSignal.timeout(BUILD_MS) });
-    return program;
-  } catch (error) {
-    const lines = (error as Error).message.split("\n");
-    const unreachable = lines.find((line) => UNREACHABLE.test(line));
-    if (unreachable === undefined) throw error;
-    return void skip(`Its module cannot be fetched: ${unreachable.trim()}`);
-  }
-}
+/** Returns the program of an Ory Hydra, or undefined, which is printed, where it cannot be built. */
+export const findHydra = () => findGoProgram("hydra", "OAuth with a real Ory Hydra");
 
 export type HydraServer = Awaited<ReturnType<typeof startHydra>>;
 
