@@ -1,0 +1,179 @@
+import type Stripe from "stripe";
+import { invalid } from "../http/errors.ts";
+import {
+  clearable,
+  flag,
+  isWithin,
+  map,
+  mergeMetadata,
+  natural,
+  object,
+  oneOf,
+  range,
+  text,
+} from "../http/params.ts";
+import { listRoute, type Route, route } from "../http/routes.ts";
+import { newId, randomWord } from "../state/ids.ts";
+import { idOf, need, needCustomer, type World } from "../state/world.ts";
+import { withValidity } from "./coupons.ts";
+
+/** Promotion codes: what a customer types to get a coupon. */
+export function promotionCodeRoutes(world: World): Route[] {
+  const { promotionCodes } = world.state;
+  return [
+    route("POST", "/v1/promotion_codes", PROMOTION_CODE, (params) => createPromotionCode(world, params)),
+    route("GET", "/v1/promotion_codes/:id", object({}), (_, id) =>
+      refreshed(world, need(promotionCodes, "promotion code", id!)),
+    ),
+    route(
+      "POST",
+      "/v1/promotion_codes/:id",
+      object<Stripe.PromotionCodeUpdateParams>({ active: flag, metadata: clearable(map) }),
+      ({ active, metadata }, id) => {
+        const code = need(promotionCodes, "promotion code", id!);
+        if (active !== undefined) code.active = active;
+        code.metadata = mergeMetadata(code.metadata, metadata);
+        world.emit("promotion_code.updated", code);
+        return code;
+      },
+    ),
+    listRoute(
+      "/v1/promotion_codes",
+      object<Stripe.PromotionCodeListParams>({
+        active: flag,
+        code: text,
+        coupon: text,
+        created: range,
+        customer: text,
+      }),
+      ({ active, code, coupon, created, customer }) =>
+        [...promotionCodes.values()]
+          .map((row) => refreshed(world, row))
+          .filter(
+            (row) =>
+              (active === undefined || row.active === active) &&
+              (code === undefined || row.code.toLowerCase() === code.toLowerCase()) &&
+              (coupon === undefined || row.promotion.coupon === coupon) &&
+              (customer === undefined || row.customer === customer) &&
+              isWithin(created, row.created),
+          ),
+    ),
+  ];
+}
+
+const PROMOTION_CODE = object<Stripe.PromotionCodeCreateParams>(
+  {
+    promotion: object<Stripe.PromotionCodeCreateParams.Promotion>(
+      { coupon: text, type: oneOf("coupon") },
+      "type",
+      "coupon",
+    ),
+    active: flag,
+    code: text,
+    customer: text,
+    expires_at: natural,
+    max_redemptions: natural,
+    metadata: map,
+    restrictions: object<Stripe.PromotionCodeCreateParams.Restrictions>({
+      first_time_transaction: flag,
+      minimum_amount: natural,
+      minimum_amount_currency: text,
+    }),
+  },
+  "promotion",
+);
+
+function createPromotionCode(world: World, params: Stripe.PromotionCodeCreateParams): Stripe.PromotionCode {
+  const { state, clock } = world;
+  const coupon = need(state.coupons, "coupon", params.promotion.coupon!, "promotion[coupon]");
+  const code = params.code ?? randomWord(8).toUpperCase();
+  const customer = params.customer === undefined ? null : needCustomer(state, params.customer).id;
+  const taken = [...state.promotionCodes.values()].some(
+    (row) =>
+      refreshed(world, row).active &&
+      row.code.toLowerCase() === code.toLowerCase() &&
+      row.customer === customer,
+  );
+  if (taken) throw invalid(`An active promotion code with \`code: ${code}\` already exists.`, "code");
+  const promotionCode = {
+    id: newId("promo"),
+    object: "promotion_code",
+    active: params.active ?? true,
+    code,
+    created: clock.now(),
+    customer,
+    customer_account: null,
+    expires_at: params.expires_at ?? null,
+    livemode: false,
+    max_redemptions: params.max_redemptions ?? null,
+    metadata: mergeMetadata({}, params.metadata),
+    promotion: { coupon: coupon.id, type: "coupon" },
+    restrictions: {
+      first_time_transaction: params.restrictions?.first_time_transaction ?? false,
+      minimum_amount: params.restrictions?.minimum_amount ?? null,
+      minimum_amount_currency: params.restrictions?.minimum_amount_currency ?? null,
+    },
+    times_redeemed: 0,
+  } satisfies Stripe.PromotionCode;
+  state.promotionCodes.set(promotionCode.id, promotionCode);
+  world.emit("promotion_code.created", promotionCode);
+  return promotionCode;
+}
+
+/** Brings `active` up to date: a code that is past, used up or whose coupon is not valid is not active. */
+function refreshed(world: World, row: Stripe.PromotionCode): Stripe.PromotionCode {
+  const { expires_at, max_redemptions, times_redeemed, promotion } = row;
+  const coupon = world.state.coupons.get(idOf(promotion.coupon!));
+  const usable =
+    (expires_at === null || expires_at > world.clock.now()) &&
+    (max_redemptions === null || times_redeemed < max_redemptions) &&
+    coupon !== undefined &&
+    withValidity(world, coupon).valid;
+  if (!usable) row.active = false;
+  return row;
+}
+
+/** What a discount is asked for with. */
+export type DiscountRequest = { coupon?: string; promotion_code?: string; discount?: string };
+
+/** What a discount is made from. */
+export type DiscountSource = { coupon: string; promotion_code: string | null };
+
+/**
+ * Returns the source of a discount for a customer who pays `amount` now (unknown: no minimum is checked); refuses a
+ * code that cannot be redeemed.
+ */
+export function toDiscountSource(
+  world: World,
+  request: DiscountRequest,
+  { customer, amount, param }: { customer: string; amount?: number; param: string },
+): DiscountSource {
+  const { state } = world;
+  if ((request.coupon === undefined) === (request.promotion_code === undefined))
+    throw invalid("You must provide exactly one of coupon and promotion_code.", param);
+  if (request.coupon !== undefined) {
+    const coupon = withValidity(world, need(state.coupons, "coupon", request.coupon, `${param}[coupon]`));
+    if (!coupon.valid) throw invalid(`Coupon expired: ${coupon.id}`, `${param}[coupon]`, "coupon_expired");
+    return { coupon: coupon.id, promotion_code: null };
+  }
+  const at = `${param}[promotion_code]`;
+  const row = refreshed(world, need(state.promotionCodes, "promotion code", request.promotion_code!, at));
+  if (!row.active) throw invalid("This promotion code is inactive.", at, "coupon_expired");
+  if (row.customer !== null && row.customer !== customer)
+    throw invalid("This promotion code cannot be redeemed by this customer.", at);
+  const paidBefore = [...state.invoices.values()].some(
+    (invoice) => invoice.customer === customer && invoice.status === "paid" && invoice.amount_paid > 0,
+  );
+  if (row.restrictions.first_time_transaction && paidBefore)
+    throw invalid(
+      "This promotion code cannot be redeemed because the associated customer has prior transactions.",
+      at,
+    );
+  const { minimum_amount } = row.restrictions;
+  if (minimum_amount !== null && amount !== undefined && amount < minimum_amount)
+    throw invalid(
+      "This promotion code cannot be redeemed because the order does not meet the minimum amount.",
+      at,
+    );
+  return { coupon: idOf(row.promotion.coupon!), promotion_code: row.id };
+}

@@ -1,0 +1,167 @@
+import Stripe from "stripe";
+import { productOf } from "../catalog/prices.ts";
+import { invalid } from "../http/errors.ts";
+import {
+  clearable,
+  decimal,
+  flag,
+  integer,
+  isWithin,
+  map,
+  mergeMetadata,
+  natural,
+  object,
+  range,
+  text,
+} from "../http/params.ts";
+import { listRoute, type Route, route } from "../http/routes.ts";
+import { newId } from "../state/ids.ts";
+import { idOf, need, needCustomer, type World } from "../state/world.ts";
+import type { LineInput } from "./lines.ts";
+
+const period = object<{ start: number; end: number }>({ start: natural, end: natural }, "start", "end");
+
+/** Invoice items: amounts that wait for the next invoice of a customer or a subscription. */
+export function invoiceItemRoutes(world: World): Route[] {
+  const { invoiceItems } = world.state;
+  const needPending = (id: string) => {
+    const item = need(invoiceItems, "invoiceitem", id);
+    if (item.invoice !== null) throw invalid("This invoice item is attached to an invoice.", "id");
+    return item;
+  };
+  return [
+    route(
+      "POST",
+      "/v1/invoiceitems",
+      object<Stripe.InvoiceItemCreateParams>(
+        {
+          customer: text,
+          amount: integer,
+          currency: text,
+          description: text,
+          discountable: flag,
+          metadata: clearable(map),
+          period,
+          quantity: natural,
+          subscription: text,
+          unit_amount_decimal: decimal,
+        },
+        "customer",
+      ),
+      (params) => {
+        const { quantity = 1, unit_amount_decimal: unit } = params;
+        const amount =
+          params.amount ?? Number(unit?.mul(Stripe.Decimal.from(quantity)).toFixed(0, "half-up"));
+        if (Number.isNaN(amount)) throw invalid("You must provide amount.", "amount", "parameter_missing");
+        if (params.subscription !== undefined)
+          need(world.state.subscriptions, "subscription", params.subscription, "subscription");
+        return addInvoiceItem(world, {
+          customer: needCustomer(world.state, params.customer).id,
+          subscription: params.subscription,
+          line: {
+            description: params.description ?? "",
+            price: undefined,
+            quantity,
+            amount,
+            period: params.period ?? { start: world.clock.now(), end: world.clock.now() },
+            // As at Stripe: what is negative is not discounted, unless asked for.
+            discountable: params.discountable ?? amount >= 0,
+            metadata: mergeMetadata({}, params.metadata),
+          },
+        });
+      },
+    ),
+    route("GET", "/v1/invoiceitems/:id", object({}), (_, id) => need(invoiceItems, "invoiceitem", id!)),
+    route("DELETE", "/v1/invoiceitems/:id", object({}), (_, id) => {
+      invoiceItems.delete(needPending(id!).id);
+      return { id: id!, object: "invoiceitem", deleted: true } satisfies Stripe.DeletedInvoiceItem;
+    }),
+    listRoute(
+      "/v1/invoiceitems",
+      object<Stripe.InvoiceItemListParams>({ customer: text, created: range, invoice: text, pending: flag }),
+      ({ customer, created, invoice, pending }) =>
+        [...invoiceItems.values()].filter(
+          (item) =>
+            (customer === undefined || item.customer === customer) &&
+            (invoice === undefined || item.invoice === invoice) &&
+            (pending === undefined || (item.invoice === null) === pending) &&
+            isWithin(created, item.date),
+        ),
+    ),
+  ];
+}
+
+type ItemInput = { customer: string; subscription: string | undefined; line: LineInput };
+
+/** Adds an amount that waits for the next invoice. */
+export function addInvoiceItem(
+  world: World,
+  { customer, subscription, line }: ItemInput,
+): Stripe.InvoiceItem {
+  const { state, clock } = world;
+  const item = {
+    id: newId("ii"),
+    object: "invoiceitem",
+    amount: line.amount,
+    currency: "usd",
+    customer,
+    customer_account: null,
+    date: clock.now(),
+    description: line.description,
+    discountable: line.discountable ?? true,
+    discounts: line.discounts ?? [],
+    invoice: null,
+    livemode: false,
+    metadata: line.metadata ?? {},
+    net_amount: line.amount,
+    parent:
+      subscription === undefined
+        ? null
+        : {
+            subscription_details: {
+              subscription,
+              ...(line.item !== undefined && { subscription_item: line.item }),
+            },
+            type: "subscription_details",
+          },
+    period: line.period,
+    pricing: {
+      ...(line.price && { price_details: { price: line.price.id, product: productOf(line.price) } }),
+      type: "price_details",
+      unit_amount_decimal: line.price?.unit_amount_decimal ?? Stripe.Decimal.from(line.amount),
+    },
+    proration: line.proration ?? false,
+    quantity: line.quantity,
+    quantity_decimal: Stripe.Decimal.from(line.quantity),
+    tax_rates: [],
+    test_clock: null,
+  } satisfies Stripe.InvoiceItem;
+  state.invoiceItems.set(item.id, item);
+  world.emit("invoiceitem.created", item);
+  return item;
+}
+
+/** Returns the lines of what waits for an invoice of this subscription; a customer's own amounts go with any. */
+export function toPendingLines({ state }: World, customer: string, subscription: string | null): LineInput[] {
+  return [...state.invoiceItems.values()]
+    .filter((item) => {
+      const owner = item.parent?.subscription_details?.subscription ?? null;
+      return (
+        item.invoice === null && item.customer === customer && (owner === null || owner === subscription)
+      );
+    })
+    .map((item) => ({
+      description: item.description ?? "",
+      price: state.prices.get(idOf(item.pricing?.price_details?.price ?? "")),
+      quantity: item.quantity,
+      amount: item.amount,
+      period: item.period,
+      discountable: item.discountable,
+      discounts: item.discounts?.map(idOf) ?? [],
+      proration: item.proration,
+      subscription: item.parent?.subscription_details?.subscription ?? null,
+      item: item.parent?.subscription_details?.subscription_item,
+      invoiceItem: item.id,
+      metadata: item.metadata ?? {},
+    }));
+}

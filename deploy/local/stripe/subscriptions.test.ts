@@ -1,0 +1,84 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { openSession, openShop, payOnPage, type Shop, subscribe } from "./testing.ts";
+
+let shop: Shop;
+beforeEach(async () => {
+  shop = await openShop();
+});
+afterEach(() => shop.stop());
+
+test("an annual plan is bought on the page, compute is attached, used, invoiced with an hour's grace and paid", async () => {
+  const { stripe, prices, customer, clock } = shop;
+  const session = await openSession(shop, {
+    price: prices.annual.id,
+    metadata: { hash: "h1" },
+    subscription_data: { billing_mode: { type: "flexible" }, metadata: { accountId: "acc_1" } },
+  });
+  const paid = await payOnPage(session);
+  expect(paid.status).toBe(303);
+  expect(paid.headers.get("location")).toBe(`http://localhost/done?session=${session.id}`);
+
+  const complete = await stripe.checkout.sessions.retrieve(session.id);
+  expect(complete).toMatchObject({ status: "complete", payment_status: "paid", url: null });
+  const id = complete.subscription as string;
+  const bought = await stripe.subscriptions.retrieve(id, {
+    expand: ["default_payment_method", "latest_invoice"],
+  });
+  expect(bought).toMatchObject({
+    status: "active",
+    metadata: { accountId: "acc_1" },
+    default_payment_method: { card: { brand: "visa", last4: "4242" } },
+    latest_invoice: {
+      status: "paid",
+      total: 20_000,
+      amount_paid: 20_000,
+      billing_reason: "subscription_create",
+    },
+  });
+
+  await stripe.subscriptionItems.create({
+    subscription: id,
+    price: prices.compute.id,
+    proration_behavior: "none",
+  });
+  const [plan, compute] = (await stripe.subscriptions.retrieve(id)).items.data;
+  expect(plan!.current_period_end).toBeGreaterThan(compute!.current_period_end);
+
+  clock.advance(compute!.current_period_end - clock.now());
+  const [draft] = (await stripe.invoices.list({ customer: customer.id })).data;
+  expect(draft).toMatchObject({ status: "draft", total: 0, billing_reason: "subscription_cycle" });
+  await stripe.billing.meterEvents.create({
+    event_name: "compute_usage",
+    timestamp: compute!.current_period_end - 1,
+    payload: { stripe_customer_id: customer.id, value: "123400" },
+  });
+  clock.advance(3600);
+  const invoice = await stripe.invoices.retrieve(draft!.id!, { expand: ["payments"] });
+  expect(invoice).toMatchObject({ status: "paid", total: 1234, amount_paid: 1234 });
+  expect(invoice.lines.data).toMatchObject([
+    {
+      amount: 1234,
+      quantity: 123_400,
+      pricing: { price_details: { price: prices.compute.id } },
+      parent: { subscription_item_details: { subscription_item: compute!.id } },
+      period: { start: compute!.current_period_start, end: compute!.current_period_end },
+    },
+  ]);
+  expect(invoice.payments!.data).toMatchObject([{ status: "paid", amount_paid: 1234 }]);
+});
+
+test("a card that fails at renewals: past_due, four retries in 14 days, then canceled", async () => {
+  const { stripe, prices, days } = shop;
+  const { id } = await subscribe(shop, prices.monthly.id, "4000000000000341");
+  days(32);
+  expect((await stripe.subscriptions.retrieve(id)).status).toBe("past_due");
+  days(12);
+  const { latest_invoice, status } = await stripe.subscriptions.retrieve(id, { expand: ["latest_invoice"] });
+  expect(status).toBe("past_due");
+  expect(latest_invoice).toMatchObject({ status: "open", attempt_count: 4 });
+  days(3);
+  expect(await stripe.subscriptions.retrieve(id)).toMatchObject({
+    status: "canceled",
+    cancellation_details: { reason: "payment_failed" },
+  });
+});

@@ -1,0 +1,59 @@
+import type Stripe from "stripe";
+import { type ChargeResult, charge, methodOf, subscriptionOf } from "../invoices/charge.ts";
+import { finalize } from "../invoices/finalize.ts";
+import { idOf, type World } from "../state/world.ts";
+import { endSubscription } from "./end.ts";
+
+const DAY_SECONDS = 24 * 60 * 60;
+/** Days until the next attempt, after each failure: four retries in 14 days, then the subscription ends. */
+const RETRY_DAYS = [3, 4, 3, 4];
+
+/** Charges an open invoice, and brings its subscription to what follows from the result. */
+export function collect(
+  world: World,
+  invoice: Stripe.Invoice,
+  { method = methodOf(world, invoice), first = false }: { method?: string; first?: boolean } = {},
+): ChargeResult {
+  const result = charge(world, invoice, method, first);
+  const subscription = subscriptionOf(world, invoice);
+  if (result === "paid") {
+    if (subscription) restoreSubscription(world, subscription);
+    return result;
+  }
+  const retries = invoice.billing_reason === "subscription_create" || !invoice.auto_advance ? [] : RETRY_DAYS;
+  const wait = retries[invoice.attempt_count - 1];
+  invoice.next_payment_attempt = wait === undefined ? null : world.clock.now() + wait * DAY_SECONDS;
+  world.emit("invoice.payment_failed", invoice);
+  world.emit("invoice.updated", invoice);
+  if (!subscription || subscription.status === "canceled") return result;
+  if (wait === undefined && retries.length > 0) endSubscription(world, subscription, "payment_failed");
+  else if (subscription.status === "active") setStatus(world, subscription, "past_due");
+  return result;
+}
+
+/** Finalizes a draft and charges it at once. */
+export function finalizeAndCollect(world: World, invoice: Stripe.Invoice, first = false): ChargeResult {
+  finalize(world, invoice);
+  return collect(world, invoice, { first });
+}
+
+/** Makes a subscription active again when its invoices are paid. */
+function restoreSubscription(world: World, subscription: Stripe.Subscription): void {
+  if (!["incomplete", "past_due", "unpaid"].includes(subscription.status)) return;
+  const isOwing = [...world.state.invoices.values()].some(
+    (invoice) => invoice.status === "open" && subscriptionOf(world, invoice)?.id === subscription.id,
+  );
+  if (!isOwing) setStatus(world, subscription, "active");
+}
+
+function setStatus(
+  world: World,
+  subscription: Stripe.Subscription,
+  status: Stripe.Subscription.Status,
+): void {
+  const previous = { status: subscription.status };
+  subscription.status = status;
+  const customer = world.state.customers.get(idOf(subscription.customer));
+  if (customer) customer.delinquent = status === "past_due";
+  world.emit("customer.subscription.updated", subscription, previous);
+}

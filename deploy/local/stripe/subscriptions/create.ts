@@ -1,0 +1,47 @@
+import type Stripe from "stripe";
+import { toDiscountSource } from "../catalog/promotion-codes.ts";
+import { declined, invalid } from "../http/errors.ts";
+import { mergeMetadata } from "../http/params.ts";
+import { idOf, need, needCustomer, type World } from "../state/world.ts";
+import { buildSubscription } from "./build.ts";
+import { addDiscount } from "./discounts.ts";
+import { startSubscription } from "./start.ts";
+
+/** Adds a subscription and charges its first invoice. */
+export function createSubscription(
+  world: World,
+  params: Stripe.SubscriptionCreateParams,
+): Stripe.Subscription {
+  const { state } = world;
+  const customer = needCustomer(state, params.customer);
+  const { default_payment_method: ownMethod, payment_behavior } = params;
+  if (ownMethod !== undefined)
+    need(state.paymentMethods, "PaymentMethod", ownMethod, "default_payment_method");
+  const method = ownMethod ?? customer.invoice_settings.default_payment_method;
+  if (!method)
+    throw invalid(
+      "This customer has no attached payment source or default payment method.",
+      "default_payment_method",
+      "resource_missing",
+    );
+  if (payment_behavior === "error_if_incomplete" && state.cardOutcomes.get(idOf(method)) !== "succeeds")
+    throw declined("generic_decline");
+  const sources = (params.discounts || []).map((discount, index) =>
+    toDiscountSource(world, discount, { customer: customer.id, param: `discounts[${index}]` }),
+  );
+  const subscription = buildSubscription(world, {
+    customer: customer.id,
+    items: (params.items ?? []).map(({ price, quantity, metadata }) => ({
+      price: price!,
+      quantity,
+      metadata: mergeMetadata({}, metadata),
+    })),
+    billingMode: params.billing_mode?.type === "classic" ? "classic" : "flexible",
+    defaultPaymentMethod: ownMethod ?? null,
+    metadata: mergeMetadata({}, params.metadata),
+    description: params.description ?? null,
+  });
+  subscription.discounts = sources.map((source) => addDiscount(world, subscription, source));
+  startSubscription(world, subscription, false);
+  return subscription;
+}
