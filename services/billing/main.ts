@@ -19,8 +19,11 @@ import { createIntake } from "./webhook/intake.ts";
 /** Connections that hold the locks of accounts, and so requests to the payment provider at a time. */
 const LOCKS = 8;
 
-/** Starts billing: what accounts are on, use and pay, and what the payment provider reports. */
-export async function start(config: Config, log: Logger) {
+/**
+ * Starts billing: what accounts are on, use and pay, and what the payment provider reports. `now` is the clock of periods
+ * and deadlines, in milliseconds.
+ */
+export async function start(config: Config, log: Logger, now: () => number = Date.now) {
   const options = { name: "billing", folder: import.meta.dirname, config, log };
   return startService(options, async ({ pool, client }) => {
     const provider = createProvider(config, log);
@@ -34,7 +37,7 @@ export async function start(config: Config, log: Logger) {
       subscribed: `${origin}/billing/subscribed`,
       notSubscribed: `${origin}/billing/not-subscribed`,
     };
-    const openCheckout = createCheckout({ pool, provider, lock, priceIds, members, sync, pages });
+    const openCheckout = createCheckout({ pool, provider, lock, priceIds, members, sync, pages, now });
     let wake = () => {};
     const secrets = config.stripeWebhookSecrets;
     const receive = createIntake({ pool, provider, secrets, stored: () => wake(), log });

@@ -15,7 +15,10 @@ export async function ensureCustomer(
   const known = await findCustomer(pool, accountId);
   if (known !== undefined) return known;
   const customerId = await provider.ask(async (stripe) => {
-    const { data } = await stripe.customers.search({ query: `metadata['accountId']:'${accountId}'`, limit: 1 });
+    const { data } = await stripe.customers.search({
+      query: `metadata['accountId']:'${accountId}'`,
+      limit: 1,
+    });
     if (data[0]) return data[0].id;
     const made = await stripe.customers.create(
       { email, name: handle, metadata: { accountId } },

@@ -1,4 +1,4 @@
-import { type Cadence, PLANS, PRICE_VERSION, type PaidTier } from "./plans.ts";
+import { type Cadence, type PaidTier, PLANS, PRICE_VERSION } from "./plans.ts";
 
 /** What a price of Stripe is for. */
 export type PriceKind = "plan" | "seat" | "compute";

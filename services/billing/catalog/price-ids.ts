@@ -20,12 +20,19 @@ export function createPriceIds(provider: Provider): PriceIds {
   let known: Map<string, string> | undefined;
 
   async function read(): Promise<Map<string, string>> {
-    const keys = [lookupKey("compute"), ...soldPrices().map((one) => lookupKey(one.kind, one.tier, one.cadence))];
-    const chunks = Array.from({ length: Math.ceil(keys.length / KEYS) }, (_, n) => keys.slice(n * KEYS, (n + 1) * KEYS));
+    const keys = [
+      lookupKey("compute"),
+      ...soldPrices().map((one) => lookupKey(one.kind, one.tier, one.cadence)),
+    ];
+    const chunks = Array.from({ length: Math.ceil(keys.length / KEYS) }, (_, n) =>
+      keys.slice(n * KEYS, (n + 1) * KEYS),
+    );
     const lists = await provider.ask((stripe) =>
       Promise.all(chunks.map((lookup_keys) => stripe.prices.list({ lookup_keys, limit: KEYS }))),
     );
-    const found = new Map(lists.flatMap(({ data }) => data.map(({ id, lookup_key }) => [lookup_key ?? "", id])));
+    const found = new Map(
+      lists.flatMap(({ data }) => data.map(({ id, lookup_key }) => [lookup_key ?? "", id])),
+    );
     if (keys.some((key) => !found.has(key)))
       throw refuse(
         502,

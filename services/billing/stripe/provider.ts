@@ -51,8 +51,11 @@ export function createProvider({ stripeKey, stripeUrl }: Options, log: Logger): 
         failures = 0;
       }
       const { type, code, param, requestId, statusCode } = error;
-      log.error({ type, code, param, requestId, statusCode }, "the payment provider refused or did not answer");
-      throw unavailable();
+      log.error(
+        { type, code, param, requestId, statusCode },
+        "the payment provider refused or did not answer",
+      );
+      throw Object.assign(unavailable(), { cause: error });
     }
   }
 
@@ -82,8 +85,14 @@ function createStripe(key: string, at: string | undefined): Stripe {
   if (at === undefined) return new Stripe(key, options);
   const { hostname, port, protocol } = new URL(at);
   const scheme = protocol === "https:" ? "https" : "http";
-  return new Stripe(key, { ...options, host: hostname, port: port || (scheme === "https" ? 443 : 80), protocol: scheme });
+  return new Stripe(key, {
+    ...options,
+    host: hostname,
+    port: port || (scheme === "https" ? 443 : 80),
+    protocol: scheme,
+  });
 }
 
-const unavailable = (message = "The payment provider does not answer. Nothing was changed; try again later.") =>
-  refuse(502, "payment_provider_unavailable", message);
+const unavailable = (
+  message = "The payment provider does not answer. Nothing was changed; try again later.",
+) => refuse(502, "payment_provider_unavailable", message);

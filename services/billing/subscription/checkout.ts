@@ -24,19 +24,38 @@ type Deps = {
   sync: Sync;
   /** Where the provider's page leads back to. */
   pages: { subscribed: string; notSubscribed: string };
+  now: () => number;
 };
 
 type Choice = { tier: PaidTier; cadence: Cadence; seats: number; promotionCode?: string };
 
 /** Opens the provider's page on which an owner subscribes, and returns its URL (docs/billing.md#subscribing). */
-export type OpenCheckout = (accountId: string, tierId: string, cadence: Cadence, userId: string) => Promise<string>;
+export type OpenCheckout = (
+  accountId: string,
+  tierId: string,
+  cadence: Cadence,
+  userId: string,
+) => Promise<string>;
 
-export function createCheckout({ pool, provider, lock, priceIds, members, sync, pages }: Deps): OpenCheckout {
+export function createCheckout({
+  pool,
+  provider,
+  lock,
+  priceIds,
+  members,
+  sync,
+  pages,
+  now,
+}: Deps): OpenCheckout {
   return async (accountId, tierId, cadence, userId) => {
     const tier = requireSelfServe(tierId);
     const { directAgreement } = await findAccount(pool, accountId);
     if (directAgreement)
-      throw refuse(403, "direct_agreement", "The account is billed by an agreement. Ask the operator to change it.");
+      throw refuse(
+        403,
+        "direct_agreement",
+        "The account is billed by an agreement. Ask the operator to change it.",
+      );
     let stale: string | undefined;
     try {
       return await lock(accountId, async () => {
@@ -98,7 +117,7 @@ export function createCheckout({ pool, provider, lock, priceIds, members, sync, 
       ],
       ...(promotionCode && { discounts: [{ promotion_code: promotionCode }] }),
       subscription_data: { billing_mode: { type: "flexible" }, metadata: about },
-      expires_at: Math.floor(Date.now() / 1000) + OPEN_SECONDS,
+      expires_at: Math.floor(now() / 1_000) + OPEN_SECONDS,
       metadata: { ...about, choice: nameOf(choice) },
     };
   }
@@ -127,4 +146,7 @@ async function hasLive(provider: Provider, customer: string): Promise<boolean> {
 }
 
 const subscriptionExists = () =>
-  conflict("subscription_exists", "The account has a subscription. Cancel it before you choose another plan.");
+  conflict(
+    "subscription_exists",
+    "The account has a subscription. Cancel it before you choose another plan.",
+  );

@@ -12,7 +12,13 @@ import { addCustomer, findAccountOfCustomer } from "../accounts/sql.ts";
 import { changeTier } from "../accounts/tier.ts";
 import type { PriceIds } from "../catalog/price-ids.ts";
 import type { Provider } from "../stripe/provider.ts";
-import { EXPAND, type MirroredInvoice, type MirroredSubscription, mirrorInvoice, mirrorSubscription } from "./mirror.ts";
+import {
+  EXPAND,
+  type MirroredInvoice,
+  type MirroredSubscription,
+  mirrorInvoice,
+  mirrorSubscription,
+} from "./mirror.ts";
 import { INVOICES, putInvoice, putSubscription } from "./sql.ts";
 
 /** In these the account has what it pays for; while a payment is retried, it keeps it. */

@@ -13,7 +13,15 @@ const BATCH = 50;
  * Processes the webhooks that are stored, in any number of replicas: what the provider says now of each customer is
  * read and recorded, so that their order, doubles and replays do not matter. `wake` begins at once.
  */
-export function startInbox({ pool, sync, log }: { pool: Pool; sync: Sync; log: Logger }): Running & { wake: () => void } {
+export function startInbox({
+  pool,
+  sync,
+  log,
+}: {
+  pool: Pool;
+  sync: Sync;
+  log: Logger;
+}): Running & { wake: () => void } {
   const stopping = new AbortController();
   let woken = new AbortController();
 
@@ -35,7 +43,8 @@ export function startInbox({ pool, sync, log }: { pool: Pool; sync: Sync; log: L
         return [];
       });
       for (const customerId of customers) if (!stopping.signal.aborted) await process(customerId);
-      if (customers.length === 0) await delay(PAUSE_MS, undefined, { signal: wake, ref: false }).catch(() => {});
+      if (customers.length === 0)
+        await delay(PAUSE_MS, undefined, { signal: wake, ref: false }).catch(() => {});
       if (woken.signal.aborted) woken = new AbortController();
     }
   }

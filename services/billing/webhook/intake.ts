@@ -35,7 +35,11 @@ function verify(payload: Buffer, signature: string, secrets: string[]): Stripe.E
       if (!(error instanceof Stripe.errors.StripeSignatureVerificationError)) break;
     }
   }
-  throw refuse(400, "webhook_signature_invalid", "The signature does not belong to this body, or is too old.");
+  throw refuse(
+    400,
+    "webhook_signature_invalid",
+    "The signature does not belong to this body, or is too old.",
+  );
 }
 
 /** Returns the customer that an event is about; undefined for one that is about none. */

@@ -1,0 +1,248 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
+import {
+  create,
+  type DescMessage,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from "@bufbuild/protobuf";
+import { ConnectError } from "@connectrpc/connect";
+import { headers as natsHeaders } from "@nats-io/transport-node";
+import { BillingService } from "../../proto/gen/berth/billing/v1/billing_pb.ts";
+import { InternalService as BillingInternal } from "../../proto/gen/berth/billing/v1/internal_pb.ts";
+import {
+  InternalService as DeployerInternal,
+  type ServiceDescription,
+} from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
+import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
+import { testNats } from "../../test/support/servers/nats.ts";
+import { testStripe } from "../../test/support/servers/stripe.ts";
+import { connectBus, DEAD_STREAM, STREAM } from "../kit/events/bus.ts";
+import { EVENT_ID } from "../kit/events/outbox.ts";
+import { newId } from "../kit/ids.ts";
+import { createLog } from "../kit/log.ts";
+import { createPool } from "../kit/postgres/db.ts";
+import { readConfig } from "../kit/process/config.ts";
+import { freePort } from "../kit/process/free-port.ts";
+import { serve } from "../kit/process/server.ts";
+import { notFound } from "../kit/rpc/errors.ts";
+import { openProxy } from "../kit/testing/proxy.ts";
+import { type ServiceProcess, serviceProcess } from "../kit/testing/service-process.ts";
+import { clientAs, testDatabase, testKeys } from "../kit/testing/testing.ts";
+import { seed } from "./catalog/seed.ts";
+import { fields } from "./config.ts";
+import { start } from "./main.ts";
+import { createProvider } from "./stripe/provider.ts";
+
+type Member = { userId: string; email: string; displayName: string; emailVerified: boolean; role: string };
+
+/** Identity and the deployer as billing sees them: a real server that answers from memory. */
+async function startNeighbours() {
+  const accounts = new Map<string, { handle: string; members: Member[] }>();
+  const services = new Map<string, ServiceDescription>();
+  const server = await serve({
+    host: "127.0.0.1",
+    port: 0,
+    grpcPort: 0,
+    keys: testKeys,
+    log: createLog("neighbours", "silent"),
+    routes(router) {
+      router.service(IdentityInternal, {
+        listRecipients({ accountId }) {
+          const account = accountId === undefined ? undefined : accounts.get(accountId);
+          return { accountHandle: account?.handle ?? "", users: account?.members ?? [] };
+        },
+      });
+      router.service(DeployerInternal, {
+        describeService({ serviceId }) {
+          const found = services.get(serviceId);
+          if (!found) throw notFound("service");
+          return found;
+        },
+      });
+    },
+    ready: async () => true,
+  });
+  const direct = `http://127.0.0.1:${server.port}`;
+  const proxy = await openProxy(new URL(direct));
+  const stop = async () => {
+    proxy.shut();
+    await server.stop();
+  };
+  return { url: proxy.of(direct).replace(/\/$/, ""), proxy, accounts, services, stop };
+}
+
+/** Takes webhooks and passes them to billing, as the gateway does. */
+async function startWebhookDoor(port: () => number | undefined) {
+  const server = createServer(async (request, response) => {
+    const payload = await buffer(request);
+    const signature = String(request.headers["stripe-signature"] ?? "");
+    const to = port();
+    try {
+      if (to === undefined) throw new Error("billing is not running");
+      await clientAs(BillingInternal, to, { kind: "service", id: "gateway" }).receiveWebhook({
+        payload,
+        signature,
+      });
+      response.end("{}");
+    } catch (error) {
+      const refused = error instanceof ConnectError && error.rawMessage.startsWith("The signature");
+      response.writeHead(refused ? 400 : 503).end();
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks/stripe`,
+    stop: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+/**
+ * Billing on a database, a NATS and a simulator of Stripe of its own, seeded, on the simulator's clock, with neighbours
+ * that answer from memory. `more` overrides its environment.
+ */
+export async function startBilling(more: Record<string, string> = {}) {
+  const [database, nats, neighbours] = await Promise.all([
+    testDatabase(["billing"]),
+    testNats(),
+    startNeighbours(),
+  ]);
+  let port: number | undefined;
+  const door = await startWebhookDoor(() => port);
+  const stripe = await testStripe({ webhookUrl: door.url });
+  const env: Record<string, string> = {
+    DATABASE_URL: database.url("billing"),
+    NATS_URL: nats.url,
+    IDENTITY_URL: neighbours.url,
+    DEPLOYER_URL: neighbours.url,
+    INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(","),
+    PUBLIC_ORIGIN: "https://berth.example.com",
+    STRIPE_SECRET_KEY: stripe.key,
+    STRIPE_WEBHOOK_SECRETS: stripe.webhookSecret,
+    STRIPE_API_URL: stripe.url,
+    DEFAULT_TIER: "free",
+    ...more,
+  };
+  const logLines: string[] = [];
+  const log = createLog("billing", "debug", (line) => void logLines.push(line));
+  const now = () => stripe.clock.now() * 1_000;
+  const startOne = (other: Record<string, string> = {}) =>
+    start(readConfig({ ...env, ...other }, fields), log, now);
+  if (env.STRIPE_SECRET_KEY)
+    await seed(createProvider({ stripeKey: stripe.key, stripeUrl: stripe.url }, log)).catch(() => {});
+  const running = await startOne();
+  port = running.port;
+  const pool = createPool(database.url("billing"));
+  const bus = connectBus(nats.url, "test", createLog("test", "silent"));
+  const { js, manager } = await bus.connected;
+  let ownRuns = true;
+  async function stopOwn(): Promise<void> {
+    if (ownRuns) await running.stop();
+    ownRuns = false;
+  }
+  const processes: ServiceProcess[] = [];
+
+  return {
+    env,
+    port: running.port,
+    manager,
+    pool,
+    nats,
+    stripe,
+    neighbours,
+    logLines,
+    /** A second process of the service on the same database. */
+    startOne,
+    /** Billing's API, as an owner of the account. */
+    as: (accountId: string, at = running.port) =>
+      clientAs(BillingService, at, {
+        id: neighbours.accounts.get(accountId)?.members[0]?.userId ?? "usr_nobody",
+        role: "owner",
+        accountId,
+      }),
+    /** Stops the service in this process, so that others are alone. */
+    stopOwn,
+    /** Starts the service as a process of its own, which a test can kill. Webhooks go to it from then on. */
+    async process(other: Record<string, string> = {}) {
+      const at = await freePort();
+      const main = join(import.meta.dirname, "main.ts");
+      const made = serviceProcess({ main, env: { ...env, ...other, PORT: String(at) }, port: at });
+      processes.push(made);
+      await made.run();
+      port = at;
+      return { ...made, port: at };
+    },
+    /** Where webhooks go; undefined refuses them with 503. */
+    deliverTo(to: number | undefined) {
+      port = to;
+    },
+    /** Returns how many events were given up. */
+    deadLetters: async () => (await manager.streams.info(DEAD_STREAM)).state.messages,
+    /** Returns the events of a kind that billing published about an account, oldest first. */
+    async published<S extends DescMessage>(schema: S, accountId: string): Promise<MessageShape<S>[]> {
+      const filter_subjects = [`berth.billing.v1.${schema.name}.${accountId}`];
+      const consumer = await js.consumers.get(STREAM, { filter_subjects });
+      const { num_pending } = await consumer.info();
+      if (num_pending === 0) return [];
+      const found: MessageShape<S>[] = [];
+      for await (const message of await consumer.fetch({ max_messages: num_pending, expires: 5_000 }))
+        found.push(fromBinary(schema, message.data));
+      return found;
+    },
+    /** Pays on the provider's page, with a test card. */
+    async pay(checkoutUrl: string, card = "4242424242424242") {
+      const session = new URL(checkoutUrl).pathname.split("/").at(-1);
+      const answer = await fetch(`${stripe.url}/_sim/checkout/${session}/complete`, {
+        method: "POST",
+        body: JSON.stringify({ card }),
+      });
+      if (!answer.ok) throw new Error(`the payment failed: ${await answer.text()}`);
+    },
+    /** An account with so many members, of whom the first is its owner. */
+    account(members = 1) {
+      const id = newId("acc");
+      const made = Array.from({ length: members }, (_, n) => {
+        const userId = newId("usr");
+        const name = userId.slice(-10);
+        return {
+          userId,
+          email: `${name}@example.com`,
+          displayName: name,
+          emailVerified: true,
+          role: n === 0 ? "owner" : "reader",
+        };
+      });
+      neighbours.accounts.set(id, { handle: `h${id.slice(-8)}`, members: made });
+      return id;
+    },
+    /** Publishes an event of another service, as its relay would. */
+    async publish<S extends DescMessage>(
+      from: "deployer" | "identity",
+      schema: S,
+      accountId: string,
+      event: MessageInitShape<S>,
+      eventId = newId("evt"),
+    ) {
+      const headers = natsHeaders();
+      headers.set(EVENT_ID, eventId);
+      const subject = `berth.${from}.v1.${schema.name}.${accountId}`;
+      await js.publish(subject, toBinary(schema, create(schema, event)), { headers });
+    },
+    stop: async () => {
+      await Promise.all(processes.map((each) => each.end("SIGKILL")));
+      await stopOwn();
+      await Promise.all([bus.close(), pool.end(), neighbours.stop(), stripe.stop(), door.stop()]);
+      await Promise.all([database.drop(), nats.remove()]);
+    },
+  };
+}
+
+export type TestBilling = Awaited<ReturnType<typeof startBilling>>;
