@@ -2,7 +2,7 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import type { BillingService } from "../../proto/gen/berth/billing/v1/billing_pb.ts";
 import type { Pool } from "../kit/postgres/db.ts";
 import { refuse } from "../kit/rpc/errors.ts";
-import { effect } from "../kit/rpc/idempotency.ts";
+import { answered } from "../kit/rpc/idempotency.ts";
 import { who } from "../kit/rpc/interceptor.ts";
 import type { Cadence } from "./catalog/plans.ts";
 import type { OpenCheckout } from "./subscription/checkout.ts";
@@ -22,7 +22,7 @@ export function billingService({ pool, openCheckout }: Deps): Partial<ServiceImp
 
     async createSubscription({ accountId, tierId, cadence = "monthly" }, ctx) {
       const url = await openCheckout(accountId, tierId, cadence as Cadence, who(ctx).caller.id);
-      return effect(pool, ctx, async () => ({ checkoutUrl: url }));
+      return answered(pool, ctx, { checkoutUrl: url });
     },
   };
 }
