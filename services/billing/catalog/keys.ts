@@ -1,4 +1,5 @@
-import { type Cadence, type PaidTier, PLANS, PRICE_VERSION } from "./plans.ts";
+import { type Cadence, type PaidTier, PLANS } from "./plans.ts";
+import { PRICE_VERSION } from "./price-versions.ts";
 
 /** What a price of Stripe is for. */
 export type PriceKind = "plan" | "seat" | "compute";

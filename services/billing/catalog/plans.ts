@@ -12,9 +12,6 @@ export type Plan = {
 export type PaidTier = "pro" | "team";
 export type Cadence = "monthly" | "annual";
 
-/** The price list that is in force, by the month of its first day. Prices of a version never change. */
-export const PRICE_VERSION = "2026-11";
-
 /** The plans that owners can buy themselves (docs/billing.md#plans). */
 export const PLANS: Record<PaidTier, Plan> = {
   pro: { monthlyCents: 2_000, seats: 3, seatCents: 1_000, creditCents: 1_000 },

@@ -1,7 +1,8 @@
 import Stripe from "stripe";
 import type { Provider } from "../stripe/provider.ts";
 import { lookupKey, soldPrices } from "./keys.ts";
-import { PRICE_VERSION, termCents } from "./plans.ts";
+import { termCents } from "./plans.ts";
+import { PRICE_VERSION } from "./price-versions.ts";
 
 /** The meter that compute is reported to; its value is what has accrued since the period began. */
 export const METER = "compute_usage";
