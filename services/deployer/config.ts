@@ -1,3 +1,4 @@
+import { planFields } from "../kit/plans.ts";
 import {
   type ConfigOf,
   type Field,
@@ -18,6 +19,7 @@ import { s3Fields } from "./store/s3/config.ts";
 
 const common = {
   ...serviceFields,
+  ...planFields,
   variablesUrl: url("VARIABLES_URL", ["http", "https"]),
   /** Seal addon passwords, sign archive refs. */
   secretKeys: keys("SECRET_KEYS"),

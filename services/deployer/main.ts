@@ -3,6 +3,7 @@ import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments
 import { InternalService } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { InternalService as VariablesInternal } from "../../proto/gen/berth/variables/v1/internal_pb.ts";
 import type { Logger } from "../kit/log.ts";
+import { createEntitlements } from "../kit/plans.ts";
 import { startChangeFeed } from "../kit/postgres/change-feed.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
@@ -25,6 +26,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
   const { databaseUrl } = config;
   const options = { name: "deployer", folder: import.meta.dirname, config, log, maxConnections: 16 };
   return startService(options, async ({ pool, cursors, client }) => {
+    const entitlementsOf = createEntitlements(config);
     const secrets = createSecrets(config.secretKeys);
     const engine = await startEngine(config, secrets, log);
     const { runtime, store, addonServers } = engine;
@@ -39,8 +41,8 @@ export async function start(config: Config, log: Logger, startEngine = startChos
       log,
       fallbackMs: 1_000,
     });
-    const catalog = { pool, cursors, secrets, images, announceDeletion };
-    const deployments = { pool, cursors, secrets, store, runtime, resolve, changes, images };
+    const catalog = { pool, cursors, secrets, images, announceDeletion, entitlementsOf };
+    const deployments = { pool, cursors, secrets, store, runtime, resolve, changes, images, entitlementsOf };
     return {
       routes(router) {
         router.service(CatalogService, catalogService(catalog));
@@ -54,7 +56,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
         { name: "deployer-billing", from: "billing", handlers: billingHandlers() },
       ],
       async background() {
-        const work = { ...engine, databaseUrl, pool, addons, secrets, resolve, log };
+        const work = { ...engine, databaseUrl, pool, addons, secrets, resolve, entitlementsOf, log };
         const reconciler = await startReconciler(work);
         return {
           stop: async () => {

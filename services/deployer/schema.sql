@@ -1,7 +1,8 @@
 table accounts
   id text not null
-  tier text not null default 'free'::text
+  tier text
   provisioned_at timestamp with time zone
+  tier_revision bigint not null default 0
   constraint accounts_pkey PRIMARY KEY (id)
 table build_logs
   deployment_id text not null

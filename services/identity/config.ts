@@ -1,5 +1,6 @@
 import { parseToken } from "../kit/bearer-token.ts";
 import { DEFAULT_ORIGIN, mailFields } from "../kit/mail/mail.ts";
+import { planFields } from "../kit/plans.ts";
 import {
   apiPrefix,
   ConfigError,
@@ -33,6 +34,7 @@ const redirectHosts: Field<string[] | undefined> = {
 
 export const fields = {
   ...serviceFields,
+  ...planFields,
   bootstrapEmail: checked(
     "BOOTSTRAP_OWNER_EMAIL",
     (value) => value.length <= 254 && /^[^@\s]+@[^@\s]+$/.test(value),

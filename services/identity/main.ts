@@ -7,9 +7,11 @@ import { every } from "../kit/every.ts";
 import type { Logger } from "../kit/log.ts";
 import { linkSettings } from "../kit/mail/mail.ts";
 import { startMailer } from "../kit/mail/mailer.ts";
+import { createEntitlements } from "../kit/plans.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
 import { accountService } from "./accounts/account-service.ts";
+import { billingHandlers } from "./accounts/plan.ts";
 import { auditHandlers } from "./audit/audit-handlers.ts";
 import { bootstrap } from "./bootstrap/bootstrap.ts";
 import { type Config, fields, firstOwnerOf, oauthSettings, redirectRules } from "./config.ts";
@@ -54,6 +56,7 @@ export async function start(
     const passwords = await createPasswordCheck();
     const links = createLinks(config.internalKeys, origin);
     const mails = mail !== undefined;
+    const entitlementsOf = createEntitlements(config);
     const oauth = { ...settings, pool, log, now };
     const rules = redirectRules(config);
     const documents =
@@ -69,13 +72,19 @@ export async function start(
       routes(router) {
         router.service(AccountService, accountService({ pool, cursors, now }));
         router.service(SessionService, sessionService({ pool, cursors, now, passwords }));
-        router.service(InvitationService, invitationService({ pool, cursors, now, links, mails }));
+        router.service(
+          InvitationService,
+          invitationService({ pool, cursors, now, links, mails, entitlementsOf }),
+        );
         router.service(PasswordService, passwordService({ pool, now, passwords, mails }));
         router.service(InternalService, internalService({ pool, now, provider, register }));
         router.service(OauthService, oauthService({ pool, now, provider }));
       },
       ...(embedded && { other: embedded.handle }),
-      consumers: [{ name: "identity-audit", from: "*", handlers: auditHandlers }],
+      consumers: [
+        { name: "identity-audit", from: "*", handlers: auditHandlers },
+        { name: "identity-billing", from: "billing", handlers: billingHandlers },
+      ],
       background() {
         const sweepAll = async (at: Date) => {
           await sweep(pool, at);

@@ -3,6 +3,8 @@ table accounts
   handle text not null
   display_name text not null
   created_at timestamp with time zone not null default now()
+  tier text
+  tier_revision bigint not null default 0
   constraint accounts_handle_key UNIQUE (handle)
   constraint accounts_pkey PRIMARY KEY (id)
 table audit_events

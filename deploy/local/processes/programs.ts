@@ -48,6 +48,7 @@ export const programs: Program[] = [
       API_PREFIX,
       SMTP_URL: mail.url,
       MAIL_FROM: mail.from,
+      ...planSettings(),
     }),
   },
   {
@@ -68,6 +69,7 @@ export const programs: Program[] = [
       ADDON_POSTGRES_URL: databaseUrl("postgres", addonRole, passwordOf(secrets, addonRole)),
       UPLOAD_KEYS: secrets.uploadKeys,
       SECRET_KEYS: secrets.secretKeys,
+      ...planSettings(),
     }),
   },
   {
@@ -117,6 +119,12 @@ export const grpcPortOf = (name: string) => `${name}Grpc`;
 
 function passwordOf(secrets: Secrets, role: string): string {
   return secrets.databasePasswords[role] as string;
+}
+
+/** What accounts may do (docs/plans.md#plans), unless the launcher's own environment says otherwise. */
+function planSettings(): Record<string, string> {
+  const { DEFAULT_TIER, PLAN_QUOTAS } = process.env;
+  return { DEFAULT_TIER: DEFAULT_TIER || "free", PLAN_QUOTAS: PLAN_QUOTAS || "off" };
 }
 
 /** From the launcher's own environment: what programs, builds and proxies need, and nothing by accident. */

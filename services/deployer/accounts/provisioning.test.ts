@@ -7,11 +7,17 @@ import { AccountCreatedSchema } from "../../../proto/gen/berth/identity/v1/event
 import { newId } from "../../kit/ids.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { archiveOf, createWebService, startDeployer, type TestDeployer } from "../testing/testing.ts";
+import {
+  archiveOf,
+  createWebService,
+  FREE_PLAN,
+  startDeployer,
+  type TestDeployer,
+} from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
-  berth = await startDeployer();
+  berth = await startDeployer(FREE_PLAN);
 });
 afterAll(() => berth?.stop());
 
@@ -22,8 +28,8 @@ const provisionedAt = async (accountId: string) => {
   return (await berth.pool.query<{ at: string | null }>(text, [accountId])).rows[0]?.at;
 };
 
-const changeTier = (accountId: string, tier: string) =>
-  berth.variables.publish(TierChangedSchema, accountId, { accountId, tier });
+const changeTier = (accountId: string, tier: string, revision: bigint) =>
+  berth.variables.publish(TierChangedSchema, accountId, { accountId, tier, revision });
 
 const MIB = 1024 ** 2;
 
@@ -82,7 +88,7 @@ test("a plan's upload cap and history depth hold from the moment that billing re
   const rollback = (version: number) => refused(deployments.rollback({ ...path, version }));
   expect(await upload(300 * MIB)).toBe("422 validation_failed archive_too_large");
   expect(await rollback(16)).toBe("403 quota_exceeded");
-  await changeTier(accountId, "pro");
+  await changeTier(accountId, "pro", 1n);
   await eventually("the cap is raised", () =>
     deployments.createUpload({ ...path, sizeBytes: 300 * MIB }).then(
       () => true,
@@ -92,7 +98,7 @@ test("a plan's upload cap and history depth hold from the moment that billing re
   expect(await upload(501 * MIB)).toBe("422 validation_failed archive_too_large");
   expect(await rollback(1)).toBe("403 quota_exceeded");
   expect((await deployments.rollback({ ...path, version: 2 })).image).toBe("web:2");
-  await changeTier(accountId, "free");
+  await changeTier(accountId, "free", 2n);
   await eventually("the cap is lowered", () =>
     upload(300 * MIB).then(
       (said) => said === "422 validation_failed archive_too_large",
@@ -130,7 +136,7 @@ test("a build takes 15 minutes at most on the free plan and 30 on a paid one", a
   expect(failed.errors).toMatchObject([{ stage: "build", code: "build_timeout" }]);
 
   const paid = await builtFor(20);
-  await changeTier(paid.accountId, "team");
+  await changeTier(paid.accountId, "team", 1n);
   await eventually("the plan is known", async () => {
     const { rows } = await berth.pool.query("select tier from accounts where id = $1", [paid.accountId]);
     return rows[0]?.tier === "team";

@@ -3,9 +3,9 @@ import { AccountProvisionedSchema } from "../../../proto/gen/berth/deployer/v1/e
 import { AccountCreatedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { type Handler, on } from "../../kit/events/handler.ts";
 import { emit } from "../../kit/events/outbox.ts";
+import { type Entitlements, type EntitlementsOf, requireTier } from "../../kit/plans.ts";
 import type { Db, Tx } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/errors.ts";
-import { type Entitlements, entitlementsOf, TIERS } from "./plans.ts";
 import { findTier, isProvisioned, markProvisioned, setTier } from "./sql.ts";
 
 /** How long a deployment waits for another process that is provisioning its account. */
@@ -46,8 +46,12 @@ export async function requireProvisionable(tx: Tx, accountId: string): Promise<v
   }
 }
 
-/** Returns what the account's plan allows: the free one until billing reports another. */
-export async function findEntitlements(db: Db, accountId: string): Promise<Entitlements> {
+/** Returns what the account's plan allows: the default one until billing reports another. */
+export async function findEntitlements(
+  db: Db,
+  entitlementsOf: EntitlementsOf,
+  accountId: string,
+): Promise<Entitlements> {
   return entitlementsOf(await findTier(db, accountId));
 }
 
@@ -59,9 +63,8 @@ export function identityHandlers(): Handler[] {
 /** Handlers of the billing service's events. */
 export function billingHandlers(): Handler[] {
   return [
-    on(TierChangedSchema, async (tx, { accountId, tier }) => {
-      if (!Object.hasOwn(TIERS, tier)) throw new Error(`unknown plan ${tier}`);
-      await setTier(tx, accountId, tier);
+    on(TierChangedSchema, async (tx, { accountId, tier, revision }) => {
+      await setTier(tx, accountId, requireTier(tier), revision);
     }),
   ];
 }

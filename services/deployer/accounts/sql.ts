@@ -1,3 +1,4 @@
+import type { Tier } from "../../kit/plans.ts";
 import { type Db, execute, one } from "../../kit/postgres/db.ts";
 
 export async function isProvisioned(db: Db, accountId: string): Promise<boolean> {
@@ -16,18 +17,42 @@ export function markProvisioned(db: Db, accountId: string) {
   );
 }
 
-export function setTier(db: Db, accountId: string, tier: string) {
+/** Records the account's plan unless one of the same or a newer revision is recorded. */
+export function setTier(db: Db, accountId: string, tier: Tier, revision: bigint) {
   return execute(
     db,
     "account_tier_set",
-    "insert into accounts (id, tier) values ($1, $2) on conflict (id) do update set tier = $2",
-    [accountId, tier],
+    `insert into accounts (id, tier, tier_revision) values ($1, $2, $3)
+     on conflict (id) do update set tier = $2, tier_revision = $3
+     where accounts.tier is null or accounts.tier_revision < $3`,
+    [accountId, tier, revision],
   );
 }
 
-export async function findTier(db: Db, accountId: string): Promise<string | undefined> {
-  const row = await one<{ tier: string }>(db, "account_tier", "select tier from accounts where id = $1", [
-    accountId,
-  ]);
-  return row?.tier;
+type TierRow = { tier: string | null };
+
+/** Returns the account's plan; null or undefined when billing has said nothing about it. */
+export async function findTier(db: Db, accountId: string): Promise<string | null | undefined> {
+  const text = "select tier from accounts where id = $1";
+  return (await one<TierRow>(db, "account_tier", text, [accountId]))?.tier;
+}
+
+/** The same, and other transactions that lock the account or change its plan wait until this one ends. */
+export async function lockTier(db: Db, accountId: string): Promise<string | null> {
+  // The account's AccountCreated may not have arrived yet.
+  const text = "insert into accounts (id) values ($1) on conflict (id) do update set id = $1 returning tier";
+  return (await one<TierRow>(db, "account_tier_lock", text, [accountId]))!.tier;
+}
+
+/** Returns how many projects of the account are not being deleted. */
+export async function countProjects(db: Db, accountId: string): Promise<number> {
+  const text = "select count(*) as n from projects where account_id = $1 and deleting_at is null";
+  return (await one<{ n: number }>(db, "account_projects", text, [accountId]))!.n;
+}
+
+/** Returns how many services of a type in the account are not being deleted, staged ones included. */
+export async function countServices(db: Db, accountId: string, type: string): Promise<number> {
+  const text = `select count(*) as n from projects p join services s on s.project_id = p.id
+     where p.account_id = $1 and s.type = $2 and s.deleting_at is null`;
+  return (await one<{ n: number }>(db, "account_services", text, [accountId, type]))!.n;
 }

@@ -2,11 +2,18 @@ import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { refused } from "../../kit/testing/refusal.ts";
-import { archiveOf, createWebService, startDeployer, type TestDeployer, upload } from "../testing/testing.ts";
+import {
+  archiveOf,
+  createWebService,
+  FREE_PLAN,
+  startDeployer,
+  type TestDeployer,
+  upload,
+} from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
-  berth = await startDeployer();
+  berth = await startDeployer(FREE_PLAN);
 });
 afterAll(() => berth?.stop());
 

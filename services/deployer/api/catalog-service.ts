@@ -10,11 +10,13 @@ import {
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
+import type { EntitlementsOf } from "../../kit/plans.ts";
 import { isDuplicate, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
+import * as quotas from "../accounts/quotas.ts";
 import { newPassword } from "../addons/lifecycle.ts";
 import { beginRotation } from "../addons/sql.ts";
 import type { AnnounceDeletion } from "../catalog/announce-deletion.ts";
@@ -46,14 +48,16 @@ export type CatalogDeps = {
   secrets: Secrets;
   announceDeletion: AnnounceDeletion;
   images: AccountImages;
+  entitlementsOf: EntitlementsOf;
 };
 
 /** Projects, environments and services (docs/catalog.md#services). */
 export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogService> {
-  const { pool, cursors, secrets, announceDeletion, images } = deps;
+  const { pool, cursors, secrets, announceDeletion, images, entitlementsOf } = deps;
   return {
     async createProject({ accountId, name }, ctx) {
       return effect(pool, ctx, async (tx) => {
+        await quotas.requireProject(tx, entitlementsOf, accountId);
         const project = await sql.insertProject(tx, newId("prj"), accountId, name);
         if (!project) throw nameTaken("project");
         await emit(tx, ProjectCreatedSchema, accountId, { accountId, projectId: project.id });
@@ -159,6 +163,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       return effect(pool, ctx, async (tx) => {
         if (!(await sql.holdEnvironment(tx, accountId, projectId, environmentId)))
           throw notFound("environment");
+        await quotas.requireService(tx, entitlementsOf, { accountId, type, config });
         await images.require(tx, accountId, "source.image", source.image);
         const service = { id, ...path, name, type, source, config, staged, addonState } as const;
         if (!(await services.insertService(tx, service))) throw nameTaken("service");
@@ -190,6 +195,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
           throw invalid("", "empty_patch", "Send source, config or unsetEnv.");
         const newSource = source ? checkSource(service.type, source) : service.source;
         const newConfig = mergeConfig(service.type, service.config, config, unsetEnv);
+        await quotas.requireScale(tx, entitlementsOf, service, newConfig);
         if (source) await images.require(tx, request.accountId, "source.image", newSource.image);
         if (service.deleting) throw serviceDeleting();
         await services.updateService(tx, service.id, newSource, newConfig);

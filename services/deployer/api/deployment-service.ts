@@ -4,6 +4,7 @@ import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { DeploymentService, DryRunSchema } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { audit } from "../../kit/events/audit.ts";
 import { newId } from "../../kit/ids.ts";
+import type { EntitlementsOf } from "../../kit/plans.ts";
 import type { Db, Pool } from "../../kit/postgres/db.ts";
 import { type Cursors, foreignCursor } from "../../kit/postgres/paging.ts";
 import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
@@ -46,6 +47,7 @@ export type DeploymentDeps = {
   changes: StreamDeps["changes"];
   resolve: ResolveVariables;
   images: AccountImages;
+  entitlementsOf: EntitlementsOf;
 };
 
 type DeployResult = {
@@ -57,7 +59,7 @@ type DeployResult = {
 
 /** Deploy, archive upload, history and logs (docs/deployments.md#sources). */
 export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof DeploymentService> {
-  const { pool, cursors, secrets, store, runtime, images } = deps;
+  const { pool, cursors, secrets, store, runtime, images, entitlementsOf } = deps;
   return {
     async deploy(request, ctx) {
       const { image } = request;
@@ -83,7 +85,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     async createUpload(request, ctx) {
       const service = await requireService(pool, request);
       refuseAddon(service.type);
-      const { uploadBytes: maxBytes } = await findEntitlements(pool, request.accountId);
+      const { uploadBytes: maxBytes } = await findEntitlements(pool, entitlementsOf, request.accountId);
       if ((request.sizeBytes ?? 0) > maxBytes)
         throw invalid(
           "sizeBytes",
@@ -107,7 +109,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     async deployFromArchive(request, ctx) {
       const { archiveRef } = request;
       const { id, type } = await requireService(pool, request);
-      const checked = requireArchive({ pool, secrets, store }, request.accountId, { id, type }, archiveRef);
+      const checked = requireArchive(deps, request.accountId, { id, type }, archiveRef);
       const { key, digest: archiveDigest } = await checked.catch((error) => {
         if (!request.dryRun) throw error;
         return { key: undefined, digest: undefined };
@@ -171,7 +173,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       return deployOrDryRun(request, ctx, async (tx, service) => {
         refuseAddon(service.type);
         if (service.staged) throw serviceStaged();
-        const found = await findRestorable(tx, service, request.version);
+        const found = await findRestorable(tx, entitlementsOf, service, request.version);
         await images.require(tx, service.accountId, "version", found.image);
         return { restores: found };
       });

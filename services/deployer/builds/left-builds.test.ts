@@ -15,6 +15,7 @@ import { accept, type DeploymentInput } from "../deployments/accept.ts";
 import { type ReconcilerDeps, startReconciler } from "../reconcile/reconciler.ts";
 import { imageArtifact } from "../runtime/port.ts";
 import { createSecrets } from "../secrets.ts";
+import { freePlan } from "../testing/testing.ts";
 
 // What a process builds that stalled while others took its work. The builder is one of a cluster: its builds outlive
 // their process and are resumed.
@@ -70,6 +71,7 @@ function deployer(gate: Promise<void> = Promise.resolve(), asked: () => void = (
   return startReconciler({
     databaseUrl: database.url("deployer"),
     ...{ pool, log, builder, isBuiltImage: () => false, minReadySeconds: 0, buildsAtOnce: 2 },
+    entitlementsOf: freePlan,
     secrets: createSecrets([Buffer.alloc(32, 1)]),
     resolve: async () => ({ ...nothing, fingerprint: "same" }),
     runtime: runtime as unknown as ReconcilerDeps["runtime"],

@@ -4,8 +4,8 @@ import {
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import type { Logger } from "../../kit/log.ts";
+import type { EntitlementsOf } from "../../kit/plans.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
-import { entitlementsOf } from "../accounts/plans.ts";
 import { BuildFailure } from "../builder/build-failure.ts";
 import {
   type Builder,
@@ -31,6 +31,7 @@ export type BuildDeps = {
   builder: Builder;
   secrets: Secrets;
   resolve: ResolveVariables;
+  entitlementsOf: EntitlementsOf;
   log: Logger;
   /** Owner of this process's leases: only the holder's builds move a deployment. */
   owner: number;
@@ -148,7 +149,7 @@ function toBuildRequest(deps: BuildDeps, { release, variables, output }: BegunBu
     dockerfile: config.dockerfile,
     command: config.command,
     port: config.port ?? 8080,
-    timeoutMs: Math.max(1, startedMs + entitlementsOf(release.tier).buildMs - Date.now()),
+    timeoutMs: Math.max(1, startedMs + deps.entitlementsOf(release.tier).buildMs - Date.now()),
     ...recordProgress(deps.pool, deploymentId, deps.log),
     log: output.line,
   };

@@ -6,11 +6,11 @@ import { newId } from "../../kit/ids.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startedOf } from "../shared/process-tree.ts";
-import { actAs, archiveOf, startDeployer, type TestDeployer } from "../testing/testing.ts";
+import { actAs, archiveOf, FREE_PLAN, startDeployer, type TestDeployer } from "../testing/testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
-  berth = await startDeployer();
+  berth = await startDeployer(FREE_PLAN);
 });
 afterAll(() => berth?.stop());
 

@@ -1,3 +1,4 @@
+import type { EntitlementsOf } from "../../kit/plans.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { invalid } from "../../kit/rpc/errors.ts";
 import { findEntitlements } from "../accounts/provisioning.ts";
@@ -18,11 +19,12 @@ export const UPLOAD_SWEEP_MS = UPLOAD_LIVES_MS + 2 * 3_600_000;
  * service, for an upload that is missing or too old, and for a wrong content type or size.
  */
 export async function requireArchive(
-  { pool, secrets, store }: { pool: Pool; secrets: Secrets; store: ObjectStore },
+  deps: { pool: Pool; secrets: Secrets; store: ObjectStore; entitlementsOf: EntitlementsOf },
   accountId: string,
   service: { id: string; type: string },
   ref: string,
 ) {
+  const { pool, secrets, store, entitlementsOf } = deps;
   refuseAddon(service.type);
   const key = secrets.archiveKey(service.id, ref);
   if (!key) throw unusable("archive_ref_mismatch", "This archiveRef is not from an upload of this service.");
@@ -32,7 +34,7 @@ export async function requireArchive(
   if (object.contentType !== UPLOAD_TYPE)
     throw unusable("archive_content_type", `Upload the archive with Content-Type ${UPLOAD_TYPE}.`);
   // Signed S3 URLs cannot limit the size of an upload.
-  const { uploadBytes } = await findEntitlements(pool, accountId);
+  const { uploadBytes } = await findEntitlements(pool, entitlementsOf, accountId);
   if (object.size > uploadBytes)
     throw unusable("archive_too_large", `The plan allows archives of up to ${uploadBytes / 1024 ** 2} MiB.`);
   return { key, digest: object.digest };

@@ -1,5 +1,5 @@
+import { type EntitlementsOf, TIERS } from "../../kit/plans.ts";
 import { type Db, many, one, type Pool, transaction } from "../../kit/postgres/db.ts";
-import { TIERS } from "../accounts/plans.ts";
 import type { StoredConfig } from "../catalog/service-config.ts";
 import { digestOf } from "../images/sql.ts";
 import { enqueue } from "../reconcile/queue/sql.ts";
@@ -60,7 +60,7 @@ const expiring = (which: string) => `
   with held as (
     select s.id, s.account_id, s.live_version, s.serving_version,
       coalesce(($1::jsonb ->> (select a.tier from accounts a where a.id = s.account_id))::int,
-        ($1::jsonb ->> 'free')::int) as depth
+        ($1::jsonb ->> 'default')::int) as depth
     from services s where s.deleting_at is null and ${which}),
   kept as (
     select h.*, (select n.version from deployments n where n.service_id = h.id and n.healthy_at is not null
@@ -74,20 +74,27 @@ const expiring = (which: string) => `
       where b.account_id = k.account_id and b.digest = ${digestOf("d.artifact")}))
   returning d.service_id as "serviceId"`;
 
-const DEPTHS = JSON.stringify(
-  Object.fromEntries(Object.entries(TIERS).map(([tier, { historyDepth }]) => [tier, historyDepth])),
-);
+function depthsOf(entitlementsOf: EntitlementsOf): string {
+  const depths = TIERS.map((tier) => [tier, entitlementsOf(tier).historyDepth] as const);
+  return JSON.stringify({ ...Object.fromEntries(depths), default: entitlementsOf(undefined).historyDepth });
+}
 
 /** Marks the artifacts of a locked service that are not retained, for removal by the reconciler. */
-export async function expireArtifacts(db: Db, serviceId: string): Promise<void> {
-  await many(db, "history_expire", expiring("s.id = $2"), [DEPTHS, serviceId]);
+export async function expireArtifacts(
+  db: Db,
+  entitlementsOf: EntitlementsOf,
+  serviceId: string,
+): Promise<void> {
+  await many(db, "history_expire", expiring("s.id = $2"), [depthsOf(entitlementsOf), serviceId]);
 }
 
 /** The same for all services except locked ones, as plans change without a deployment. */
-export async function expireAllArtifacts(pool: Pool): Promise<void> {
+export async function expireAllArtifacts(pool: Pool, entitlementsOf: EntitlementsOf): Promise<void> {
   await transaction(pool, async (tx) => {
     const text = expiring("s.live_version is not null for no key update of s skip locked");
-    const found = await many<{ serviceId: string }>(tx, "history_expire_all", text, [DEPTHS]);
+    const found = await many<{ serviceId: string }>(tx, "history_expire_all", text, [
+      depthsOf(entitlementsOf),
+    ]);
     await enqueue(tx, [...new Set(found.map((row) => row.serviceId))]);
   });
 }

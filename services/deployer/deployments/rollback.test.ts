@@ -7,6 +7,8 @@ import {
   actAs,
   archiveOf,
   createWebService,
+  FREE_PLAN,
+  freePlan,
   startDeployer,
   type TestDeployer,
   visit,
@@ -15,7 +17,7 @@ import { expireAllArtifacts } from "./retention-sql.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
-  berth = await startDeployer();
+  berth = await startDeployer(FREE_PLAN);
 });
 afterAll(() => berth?.stop());
 
@@ -181,10 +183,10 @@ test("what a smaller plan does not retain is removed without a deployment", asyn
   await wereLive(web, 6);
   await deployEdition(web, "eight");
   expect((await web.tryOut.rollback({ ...web.path, version: 1 })).eligible).toBe(true);
-  await expireAllArtifacts(berth.pool);
+  await expireAllArtifacts(berth.pool, freePlan);
   expect((await web.tryOut.rollback({ ...web.path, version: 1 })).eligible).toBe(true);
   await plan("free");
-  await expireAllArtifacts(berth.pool);
+  await expireAllArtifacts(berth.pool, freePlan);
   await eventually("it is removed", async () => !existsSync(folder));
   await plan("pro"); // too late
   const late = web.deployments.rollback({ ...web.path, version: 1 });

@@ -1,9 +1,11 @@
 import { create } from "@bufbuild/protobuf";
 import { createValidator } from "@bufbuild/protovalidate";
 import { ServiceConfigSchema } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import type { EntitlementsOf } from "../../kit/plans.ts";
 import type { Db } from "../../kit/postgres/db.ts";
 import { conflict, invalid, isRefusal, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { findEntitlements } from "../accounts/provisioning.ts";
+import { requireScale } from "../accounts/quotas.ts";
 import { serviceDeleting } from "../api/require.ts";
 import { mergeConfig, type StoredConfig } from "../catalog/service-config.ts";
 import type { LockedService } from "../catalog/services-sql.ts";
@@ -16,6 +18,7 @@ import { findRetainedVersion, type RetainedVersion } from "./retention-sql.ts";
  */
 export async function findRestorable(
   db: Db,
+  entitlementsOf: EntitlementsOf,
   service: LockedService,
   version: number,
 ): Promise<RetainedVersion> {
@@ -28,7 +31,7 @@ export async function findRestorable(
       `Version ${version} was never live, so there is nothing to roll back to.`,
     );
   if (found.current) throw conflict("version_is_current", `Version ${version} is the current release.`);
-  const { historyDepth: limit } = await findEntitlements(db, service.accountId);
+  const { historyDepth: limit } = await findEntitlements(db, entitlementsOf, service.accountId);
   if (found.newer >= limit)
     throw refuse(
       403,
@@ -36,6 +39,7 @@ export async function findRestorable(
       `The plan retains the ${limit} newest versions that were live; version ${version} is older.`,
       { context: { limit } },
     );
+  await requireScale(db, entitlementsOf, service, found.config);
   if (isFrozen(service.type, found.config))
     throw invalid(
       "version",

@@ -1,4 +1,3 @@
-import "./setup.ts";
 import { parentPort, workerData } from "node:worker_threads";
 import { Choices, seedOf, shrink } from "./choices.ts";
 import type { Failure, Progress, Task } from "./run.ts";

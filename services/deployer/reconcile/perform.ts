@@ -1,3 +1,4 @@
+import type { EntitlementsOf } from "../../kit/plans.ts";
 import { type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { AddonStatus } from "../addons/port.ts";
 import { recordAddon } from "../addons/sql.ts";
@@ -10,7 +11,7 @@ import { recordUsage } from "../usage/intervals.ts";
 import type { Action } from "./plan.ts";
 import { discard, type TearDownDeps, tearDown } from "./tear-down.ts";
 
-export type PerformDeps = ApplyDeps & TearDownDeps & { builds: Builds };
+export type PerformDeps = ApplyDeps & TearDownDeps & { builds: Builds; entitlementsOf: EntitlementsOf };
 
 /**
  * Performs one action of a plan. Each can be repeated after a crash at any point. Returns whether the service

@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { entitlementsOf } from "../accounts/plans.ts";
 import type { RuntimeStatus } from "../runtime/port.ts";
 import { type Action, type ActiveDeployment, type Desired, type Observed, plan } from "./plan.ts";
 import { TIMEOUTS } from "./timeouts.ts";
@@ -21,7 +20,7 @@ function running(more: Partial<RuntimeStatus> = {}): RuntimeStatus {
 }
 
 const live = { version: 1, revision: 1, healthy: true };
-const timeouts = { ...TIMEOUTS, buildMs: entitlementsOf(undefined).buildMs };
+const timeouts = { ...TIMEOUTS, buildMs: 15 * 60_000 };
 const idle: Observed = { builderFree: true };
 
 function doings(want: Partial<Desired>, observed: Partial<Observed> = {}): Action["do"][] {

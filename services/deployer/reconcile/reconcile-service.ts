@@ -1,5 +1,5 @@
+import type { EntitlementsOf } from "../../kit/plans.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { entitlementsOf } from "../accounts/plans.ts";
 import type { AddonServers, AddonType } from "../addons/port.ts";
 import type { Builds } from "../builds/running-builds.ts";
 import type { Runtime, RuntimeStatus } from "../runtime/port.ts";
@@ -13,6 +13,7 @@ export type ReconcileDeps = {
   runtime: Runtime;
   addonServers: AddonServers;
   builds: Builds;
+  entitlementsOf: EntitlementsOf;
   /** Performs an action; returns whether the service has to be planned again at once. */
   perform: (serviceId: string, action: Action) => Promise<boolean>;
   /** Called with a service whose build waits until this process can begin another. */
@@ -33,7 +34,7 @@ export async function reconcileService(deps: ReconcileDeps, serviceId: string): 
     const desired = await readDesired(deps.pool, serviceId);
     if (!desired || deps.stopping.aborted) return undefined;
     const observed = await observe(deps, serviceId, desired);
-    const timeouts = { ...TIMEOUTS, buildMs: entitlementsOf(desired.tier).buildMs };
+    const timeouts = { ...TIMEOUTS, buildMs: deps.entitlementsOf(desired.tier).buildMs };
     const { actions, wakeAt } = plan(desired, observed, timeouts);
     if (!observed.builderFree && desired.active?.fromSource) deps.waitForSlot(serviceId);
     let again = false;

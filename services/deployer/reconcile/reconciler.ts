@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { every } from "../../kit/every.ts";
 import type { Logger } from "../../kit/log.ts";
+import type { EntitlementsOf } from "../../kit/plans.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Addons } from "../addons/lifecycle.ts";
 import type { AddonServers } from "../addons/port.ts";
@@ -31,6 +32,7 @@ export type ReconcilerDeps = {
   addonServers: AddonServers;
   secrets: Secrets;
   isBuiltImage: IsBuiltImage;
+  entitlementsOf: EntitlementsOf;
   resolve: ResolveVariables;
   log: Logger;
   minReadySeconds: number;
@@ -80,7 +82,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
 
   async function sweep(): Promise<void> {
     await store.sweep(new Date(Date.now() - UPLOAD_SWEEP_MS), UPLOADS);
-    await expireAllArtifacts(pool);
+    await expireAllArtifacts(pool, deps.entitlementsOf);
   }
   const session = await startLeaseSession({ url: deps.databaseUrl, owner, wake, log });
   const step = (serviceId: string) => reconcileService(reconcileDeps, serviceId);

@@ -5,6 +5,7 @@ import {
   ReleaseUnhealthySchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { emit } from "../../kit/events/outbox.ts";
+import type { EntitlementsOf } from "../../kit/plans.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
 import { newNotice } from "../deployments/fail-deployment.ts";
 import { expireArtifacts } from "../deployments/retention-sql.ts";
@@ -18,7 +19,7 @@ import { recordStatus } from "./sql.ts";
  * emits their events. Records nothing when another process holds the service's lease.
  */
 export async function recordReleaseStatus(
-  { pool, owner }: { pool: Pool; owner: number },
+  { pool, owner, entitlementsOf }: { pool: Pool; owner: number; entitlementsOf: EntitlementsOf },
   status: RuntimeStatus,
 ): Promise<void> {
   const { serviceId, version, state, reason, healthySince } = status;
@@ -32,7 +33,7 @@ export async function recordReleaseStatus(
     const firstHealthy = healthySince && (await markHealthy(tx, serviceId, version, healthySince)) > 0;
     if (firstHealthy) {
       await emit(tx, ReleaseHealthySchema, accountId, { accountId, serviceId, version, at });
-      await expireArtifacts(tx, serviceId);
+      await expireArtifacts(tx, entitlementsOf, serviceId);
     }
     if (state === "running" && before.unhealthy) {
       const event = { accountId, serviceId, version, at, firstHealthy: firstHealthy === true };

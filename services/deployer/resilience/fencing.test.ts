@@ -22,7 +22,7 @@ import { startReconciler } from "../reconcile/reconciler.ts";
 import { createVariablesResolver, type ResolveVariables } from "../releases/variables-client.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { createSecrets, type Secrets } from "../secrets.ts";
-import { archiveOf, exampleApp, startTestPlatform, type TestPlatform } from "../testing/testing.ts";
+import { archiveOf, exampleApp, freePlan, startTestPlatform, type TestPlatform } from "../testing/testing.ts";
 
 const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
 const caller: Caller = { kind: "user", id: "usr_test", ip: "127.0.0.1" };
@@ -79,7 +79,8 @@ function reconciler(applied: string[], resolve: ResolveVariables = openResolve) 
   };
   const addons = createAddons({ pool, secrets, servers: engine.addonServers, log });
   const databaseUrl = platform.env.DATABASE_URL!;
-  return startReconciler({ ...engine, runtime, databaseUrl, pool, addons, secrets, resolve, log });
+  const deps = { ...engine, runtime, databaseUrl, pool, addons, secrets, resolve, log };
+  return startReconciler({ ...deps, entitlementsOf: freePlan });
 }
 
 /** Inserts a service with its project and environment. Returns its path and id. */

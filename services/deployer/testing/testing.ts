@@ -19,6 +19,7 @@ import { testNats } from "../../../test/support/servers/nats.ts";
 import { connectBus, STREAM } from "../../kit/events/bus.ts";
 import { newId } from "../../kit/ids.ts";
 import { createLog } from "../../kit/log.ts";
+import { createEntitlements } from "../../kit/plans.ts";
 import { createPool } from "../../kit/postgres/db.ts";
 import { readConfig } from "../../kit/process/config.ts";
 import { freePort } from "../../kit/process/free-port.ts";
@@ -29,6 +30,10 @@ import type { ServicePath } from "../catalog/services-sql.ts";
 import { fields } from "../config.ts";
 import { start } from "../main.ts";
 import { startVariablesService } from "./variables-service.ts";
+
+/** Every account is on the free plan, without its quotas: of a deployer's environment, and for a reconciler alone. */
+export const FREE_PLAN = { DEFAULT_TIER: "free", PLAN_QUOTAS: "off" };
+export const freePlan = createEntitlements({ defaultTier: "free", planQuotas: "off" });
 
 /** Starts what a deployer needs: database, NATS, a variables service and a data folder. The test starts the deployer. */
 export async function startTestPlatform() {

@@ -1,5 +1,6 @@
 // Statements on accounts and their members.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Tier } from "../../kit/plans.ts";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 
@@ -64,9 +65,31 @@ export function listAccountsByUser(
   );
 }
 
-/** Makes other transactions that change owners of this account wait until this one ends. */
+/** Makes other transactions that change owners of this account, or add members, wait until this one ends. */
 export function lockAccount(db: Db, id: string) {
   return execute(db, "account_lock", "select 1 from accounts where id = $1 for no key update", [id]);
+}
+
+/** Records the account's plan unless one of the same or a newer revision is recorded. */
+export function setTier(db: Db, accountId: string, tier: Tier, revision: bigint) {
+  return execute(
+    db,
+    "account_tier_set",
+    `update accounts set tier = $2, tier_revision = $3
+     where id = $1 and (tier is null or tier_revision < $3)`,
+    [accountId, tier, revision],
+  );
+}
+
+/** Returns the account's plan; null when billing has said nothing about it. */
+export async function findTier(db: Db, accountId: string): Promise<string | null | undefined> {
+  const text = "select tier from accounts where id = $1";
+  return (await one<{ tier: string | null }>(db, "account_tier", text, [accountId]))?.tier;
+}
+
+export async function countMembers(db: Db, accountId: string): Promise<number> {
+  const text = "select count(*) as n from memberships where account_id = $1";
+  return (await one<{ n: number }>(db, "members_count", text, [accountId]))!.n;
 }
 
 /** Returns 0 when the user is already a member. */

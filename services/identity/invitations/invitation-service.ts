@@ -10,11 +10,13 @@ import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import { queueMail } from "../../kit/mail/mail.ts";
+import type { EntitlementsOf } from "../../kit/plans.ts";
 import { type Db, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { type Who, who } from "../../kit/rpc/interceptor.ts";
+import { requireSeat } from "../accounts/plan.ts";
 import { findAccount, findMemberByEmail, insertMembership, lockAccount } from "../accounts/sql.ts";
 import { findOperatorAccount } from "../bootstrap/sql.ts";
 import { type Links, newNonce } from "../mail/links.ts";
@@ -35,6 +37,7 @@ type InvitationDeps = {
   links: Links;
   /** Whether mails are sent. If not, operators hand links over themselves. */
   mails: boolean;
+  entitlementsOf: EntitlementsOf;
 };
 
 const INVITATION_DAYS = 7;
@@ -45,7 +48,7 @@ const PER_RECIPIENT = { max: 10, seconds: 86_400 };
 
 /** Invitations, the only way into an account (docs/identity.md#invitations). */
 export function invitationService(deps: InvitationDeps): ServiceImpl<typeof InvitationService> {
-  const { pool, cursors, now, links } = deps;
+  const { pool, cursors, now, links, entitlementsOf } = deps;
   return {
     async inviteMember(req, ctx) {
       const { accountId, role } = req;
@@ -55,6 +58,7 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
         await lockAccount(tx, accountId);
         if (await findMemberByEmail(tx, accountId, email))
           throw conflict("already_member", "This user is already a member of the account.");
+        await requireSeat(tx, entitlementsOf, accountId);
         await requireQuota(tx, accountId, new Date(now()));
         const { url, ...link } = newLink(id);
         const invitedBy = who(ctx).caller.id;
@@ -117,8 +121,10 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
     async acceptInvitation(req, ctx) {
       const { userId } = await authenticateUnlimited(pool, ctx, now(), "accept an invitation");
       return effect(pool, ctx, async (tx) => {
+        await sql.lockInvitingAccount(tx, req.invitationId);
         const invitation =
           (await sql.consumeInvitation(tx, userId, req.invitationId, new Date(now()))) ?? throwNotFound();
+        await requireSeat(tx, entitlementsOf, invitation.accountId);
         return addMember(tx, who(ctx), invitation, { userId, at: timestampFromMs(now()) });
       });
     },
@@ -147,8 +153,10 @@ export function invitationService(deps: InvitationDeps): ServiceImpl<typeof Invi
       const passwordHash = await hashPassword(req.password);
       const { displayName } = req;
       return transaction(pool, async (tx) => {
+        await lockAccount(tx, found.accountId);
         const invitation =
           (await sql.consumeInvitationByLink(tx, hash, new Date(now()))) ?? throwLinkExpired();
+        await requireSeat(tx, entitlementsOf, invitation.accountId);
         const user = { email: invitation.email, displayName, passwordHash, now: new Date(now()) };
         const userId = await createUser(tx, who(ctx), user);
         const caller = { ...who(ctx).caller, kind: "user" as const, id: userId };

@@ -165,6 +165,16 @@ export type ConsumedInvitation = { id: string; accountId: string; email: string;
 
 const CONSUMED = `i.id, i.account_id as "accountId", i.email, i.role`;
 
+/** Locks the account of an invitation, if there is one, as `lockAccount` does. */
+export function lockInvitingAccount(db: Db, id: string) {
+  return execute(
+    db,
+    "account_lock_by_invitation",
+    "select 1 from accounts where id = (select account_id from invitations where id = $1) for no key update",
+    [id],
+  );
+}
+
 /** Deletes and returns an invitation to the e-mail of a user; undefined when there is none. */
 export function consumeInvitation(db: Db, userId: string, id: string, now: Date) {
   return one<ConsumedInvitation>(

@@ -10,9 +10,9 @@ export async function refusal(call: Promise<unknown>) {
   );
   const problem = error instanceof ConnectError ? error.findDetails(ProblemSchema)[0] : undefined;
   if (!problem) throw error;
-  const { status, code, details, context } = problem;
+  const { status, code, message, details, context } = problem;
   const [reasons, paths] = [details.map((detail) => detail.reason), details.map((detail) => detail.path)];
-  return { status, code, details, reasons, paths, context };
+  return { status, code, message, details, reasons, paths, context };
 }
 
 /** Returns status, code and reasons of a refusal, as in "422 validation_failed invalid_name". */

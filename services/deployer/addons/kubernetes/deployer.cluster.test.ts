@@ -21,7 +21,7 @@ import { enqueue } from "../../reconcile/queue/sql.ts";
 import { startReconciler } from "../../reconcile/reconciler.ts";
 import { createVariablesResolver } from "../../releases/variables-client.ts";
 import { createSecrets, type Secrets } from "../../secrets.ts";
-import { startTestPlatform, type TestPlatform } from "../../testing/testing.ts";
+import { freePlan, startTestPlatform, type TestPlatform } from "../../testing/testing.ts";
 import { createAddons, newPassword } from "../lifecycle.ts";
 import { ADDON_TYPES, type AddonType } from "../port.ts";
 import { beginRotation } from "../sql.ts";
@@ -67,6 +67,7 @@ async function startNext(): Promise<void> {
   const databaseUrl = platform.env.DATABASE_URL!;
   reconciler = await startReconciler({
     ...{ ...engine, databaseUrl, pool, addons, addonServers, secrets, resolve, log },
+    entitlementsOf: freePlan,
   });
 }
 

@@ -1,4 +1,5 @@
 import { startReconciler } from "../../reconcile/reconciler.ts";
+import { entitlementsOf } from "../entitlements.ts";
 import { type Engine, isBuiltImage } from "../world/engine.ts";
 import { createSimulatedPool } from "../world/pool.ts";
 import { Process } from "../world/process.ts";
@@ -25,6 +26,7 @@ export function startDeployer(world: World, engine: Engine, name: string): void 
     secrets: { seal: () => digests, archiveKey: () => "archive" } as never,
     log: (world.trace ? createLog(world, name) : noLog) as never,
     isBuiltImage,
+    entitlementsOf,
     minReadySeconds: 0,
     buildsAtOnce: 1,
   });

@@ -1,4 +1,4 @@
-import { RETAINED } from "../setup.ts";
+import { RETAINED } from "../entitlements.ts";
 import type { Row, Session } from "../world/database.ts";
 import type { Engine, Run } from "../world/engine.ts";
 import type { World } from "../world/world.ts";

@@ -13,6 +13,7 @@ import { findRestorable } from "../../deployments/rollback.ts";
 import { accountImages } from "../../images/account-images.ts";
 import { enqueue } from "../../reconcile/queue/sql.ts";
 import { markDirty } from "../../releases/dirty-sql.ts";
+import { entitlementsOf } from "../entitlements.ts";
 import { type Engine, isBuiltImage } from "../world/engine.ts";
 import type { Process } from "../world/process.ts";
 import type { World } from "../world/world.ts";
@@ -52,7 +53,7 @@ const rollBack = request("a rollback", async (tx, service, world) => {
   const newest = world.db.committed.services.get(service.id)!.next_version - 1;
   if (newest < 1) return;
   const version = 1 + world.choices.below(newest);
-  const found = await findRestorable(tx, service, version);
+  const found = await findRestorable(tx, entitlementsOf, service, version);
   await images.require(tx, service.accountId, "version", found.image);
   await accept(tx, by, service, { restores: found });
 });

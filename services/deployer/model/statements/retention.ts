@@ -28,7 +28,7 @@ function expiring(q: Query, depth: number, services: Row[]): Row[] {
   });
 }
 
-const depthOf = (depths: string) => JSON.parse(depths).free as number;
+const depthOf = (depths: string) => JSON.parse(depths).default as number;
 
 /** The statements of deployments/retention-sql.ts. */
 export function retention(without: Without): Statements {

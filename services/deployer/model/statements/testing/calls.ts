@@ -11,6 +11,7 @@ import * as resync from "../../../reconcile/resync-sql.ts";
 import { markDirty } from "../../../releases/dirty-sql.ts";
 import * as releases from "../../../releases/sql.ts";
 import type { Choices } from "../../choices.ts";
+import { entitlementsOf } from "../../entitlements.ts";
 
 // Random calls of the deployer's statements.
 
@@ -154,7 +155,7 @@ export const CALLS: Call[] = [
   (db, facts) => images.holdBuiltImage(db, "acc", artifactOf(anyDeployment(facts)).split("@")[1] ?? ""),
   (db, facts) => transitions.markDiscarded(db, anyDeployment(facts)),
   (db, { service, version }) => retention.findRetainedVersion(db, service, version),
-  (db, { service }) => retention.expireArtifacts(db, service),
+  (db, { service }) => retention.expireArtifacts(db, entitlementsOf, service),
   (db, { service }) => services.lockService(db, { ...SCOPE, service: service.replace("svc_", "web") }),
   (db, { service, choices }) =>
     services.updateService(db, service, {}, { ...CONFIG, replicas: choices.below(3) }),

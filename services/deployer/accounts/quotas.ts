@@ -1,0 +1,66 @@
+import { type EntitlementsOf, type Quotas, quotaExceeded } from "../../kit/plans.ts";
+import type { Db, Tx } from "../../kit/postgres/db.ts";
+import { sizes } from "../../kit/sizes.ts";
+import type { StoredConfig } from "../catalog/service-config.ts";
+import type { ServiceSize } from "../runtime/port.ts";
+import { countProjects, countServices, findTier, lockTier } from "./sql.ts";
+
+// What the plan allows to be made (docs/plans.md#quotas). Each throws 403 quota_exceeded with `limit`.
+
+/** Requires that the account may have one more project. Other requests for one wait until the transaction ends. */
+export async function requireProject(
+  tx: Tx,
+  entitlementsOf: EntitlementsOf,
+  accountId: string,
+): Promise<void> {
+  const quotas = await lockQuotas(tx, entitlementsOf, accountId);
+  if (!quotas || (await countProjects(tx, accountId)) < quotas.projects) return;
+  throw quotaExceeded(accountId, "projects", quotas.projects);
+}
+
+/**
+ * Requires that the account may have one more service of this type and configuration. Other requests for one wait until
+ * the transaction ends.
+ */
+export async function requireService(
+  tx: Tx,
+  entitlementsOf: EntitlementsOf,
+  service: { accountId: string; type: string; config: StoredConfig },
+): Promise<void> {
+  const { accountId, type, config } = service;
+  const quotas = await lockQuotas(tx, entitlementsOf, accountId);
+  if (!quotas) return;
+  checkScale(accountId, quotas, config);
+  if ((await countServices(tx, accountId, type)) < quotas.servicesPerType) return;
+  throw quotaExceeded(accountId, `services of type ${type}`, quotas.servicesPerType);
+}
+
+/** Requires that a service may have the size and replicas of `config`. Those that it has already it keeps. */
+export async function requireScale(
+  db: Db,
+  entitlementsOf: EntitlementsOf,
+  service: { accountId: string; config: StoredConfig },
+  config: StoredConfig,
+): Promise<void> {
+  const { accountId } = service;
+  const { quotas } = entitlementsOf(await findTier(db, accountId));
+  if (quotas) checkScale(accountId, quotas, config, service.config);
+}
+
+/** Returns the quotas of the account, locked; undefined without quotas. Most accounts have no quotas: they are not locked. */
+async function lockQuotas(tx: Tx, entitlementsOf: EntitlementsOf, accountId: string) {
+  if (!entitlementsOf(await findTier(tx, accountId)).quotas) return undefined;
+  return entitlementsOf(await lockTier(tx, accountId)).quotas;
+}
+
+function checkScale(accountId: string, quotas: Quotas, config: StoredConfig, before?: StoredConfig): void {
+  const replicas = Math.max(quotas.replicas, before?.replicas ?? 0);
+  if ((config.replicas ?? 1) > replicas)
+    throw quotaExceeded(accountId, "replicas of a service", quotas.replicas);
+  if (isLarger(config.size, quotas.size) && isLarger(config.size, before?.size ?? quotas.size))
+    throw quotaExceeded(accountId, "sizes", quotas.size);
+}
+
+function isLarger(size: ServiceSize, other: ServiceSize): boolean {
+  return sizes[size]?.cpu > sizes[other]?.cpu;
+}

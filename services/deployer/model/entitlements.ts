@@ -1,0 +1,8 @@
+import { createEntitlements, type EntitlementsOf } from "../../kit/plans.ts";
+
+/** The model's plan retains this many versions, so that short schedules reach the limit. */
+export const RETAINED = 2;
+
+const plans = createEntitlements({ defaultTier: "free", planQuotas: "off" });
+
+export const entitlementsOf: EntitlementsOf = (tier) => ({ ...plans(tier), historyDepth: RETAINED });
