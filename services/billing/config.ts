@@ -1,3 +1,4 @@
+import { planFields } from "../kit/plans.ts";
 import { apiPrefix, type ConfigOf, optionalUrl, serviceFields, url } from "../kit/process/config.ts";
 import { stripeFields } from "./stripe/stripe-config.ts";
 
@@ -10,6 +11,8 @@ export const fields = {
   /** The origin to which the payment provider's pages lead back. */
   publicOrigin: optionalUrl("PUBLIC_ORIGIN", web),
   apiPrefix,
+  /** The plan of an account that was never subscribed. */
+  defaultTier: planFields.defaultTier,
   ...stripeFields,
 };
 

@@ -141,7 +141,7 @@ export async function startBilling(more: Record<string, string> = {}) {
   const running = await startOne();
   port = running.port;
   const pool = createPool(database.url("billing"));
-  const bus = connectBus(nats.url, "test", createLog("test", "silent"));
+  const bus = connectBus(env.NATS_URL!, "test", createLog("test", "silent"));
   const { js, manager } = await bus.connected;
   let ownRuns = true;
   async function stopOwn(): Promise<void> {
