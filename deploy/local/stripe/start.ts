@@ -14,7 +14,7 @@ import { createWebhooks } from "./events/deliveries.ts";
 import { createEmit } from "./events/emit.ts";
 import { createEndpoint, eventRoutes } from "./events/routes.ts";
 import type { Route } from "./http/routes.ts";
-import { listen, type SimpleRequest, type SimpleResponse } from "./http/server.ts";
+import { type Check, listen, type SimpleRequest, type SimpleResponse } from "./http/server.ts";
 import { invoiceItemRoutes } from "./invoices/invoice-items.ts";
 import { invoiceRoutes, refreshDrafts } from "./invoices/routes.ts";
 import { createClock } from "./state/clock.ts";
@@ -36,12 +36,14 @@ export type StripeOptions = {
   /** Where all events are sent to, signed with `secret` (`whsec_…`). */
   webhookUrl?: string;
   secret?: string;
+  /** Complaints are answered with 400. */
+  check?: Check;
 };
 
 export type StripeSimulator = Awaited<ReturnType<typeof startStripe>>;
 
 /** Starts a simulator of the part of Stripe's API that Berth uses. See README.md. */
-export async function startStripe({ port = 0, dir, webhookUrl, secret }: StripeOptions = {}) {
+export async function startStripe({ port = 0, dir, webhookUrl, secret, check }: StripeOptions = {}) {
   const { state, save } = openState(dir);
   const server = await listen(port);
   const clock = createClock(state.clock);
@@ -75,6 +77,7 @@ export async function startStripe({ port = 0, dir, webhookUrl, secret }: StripeO
     world,
     routes: allRoutes(world),
     faults,
+    check,
     before: settle,
     changed,
     other: (request) => answerOther(controls, request, changed),

@@ -1,7 +1,24 @@
+import { Stripe } from "stripe";
 import { expect, test } from "vitest";
+import { decodeForm } from "../http/form.ts";
 import { requestChecker } from "./check-request.ts";
+import { sdkCalls } from "./sdk-calls.ts";
 
 const check = requestChecker();
+
+test.each(Object.entries(sdkCalls))("%s is taken as the SDK sends it", async (request, calls) => {
+  const seen: string[] = [];
+  const fetchFn = async (url: string, { method, body }: { method: string; body: string }) => {
+    const { pathname, search } = new URL(url);
+    expect(check(method, pathname, decodeForm(body || search.slice(1)))).toEqual([]);
+    seen.push(`${method} ${pathname.split("/").length}`);
+    return Response.json({});
+  };
+  const httpClient = Stripe.createFetchHttpClient(fetchFn as never);
+  for (const call of calls) await call(new Stripe("sk_test_1", { httpClient, telemetry: false }));
+  const [method, path] = request.split(" ");
+  expect(seen).toEqual(calls.map(() => `${method} ${path!.split("/").length}`));
+});
 
 test.each<[string, string, object, string[]]>([
   ["POST", "/v1/subscriptions/sub_1", { coupon: "cp_1" }, ["coupon: Stripe has no such parameter"]],

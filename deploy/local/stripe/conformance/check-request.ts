@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv, type ErrorObject } from "ajv";
+import type { Form } from "../http/form.ts";
+import type { Check } from "../http/server.ts";
 
 /** JSON Schemas of requests' parameters. `requests` has the name of a definition by method and path. */
 export type RequestSchemas = {
@@ -9,9 +11,6 @@ export type RequestSchemas = {
   requests: Record<string, string>;
   definitions: Record<string, object | boolean>;
 };
-
-/** A form's members; an array is written with its indexes for names. */
-type Form = { [name: string]: string | Form };
 
 export const schemasFile = join(import.meta.dirname, "schemas.json");
 
@@ -23,7 +22,7 @@ export const readSchemas = (): RequestSchemas => JSON.parse(readFileSync(schemas
  * parameter that its API does not have, one that is missing, a value of another type. `params` is the decoded form of
  * body or query: an array has its indexes for names.
  */
-export function requestChecker(): (method: string, path: string, params: Form) => string[] {
+export function requestChecker(): Check {
   const { requests, definitions } = readSchemas();
   const ajv = new Ajv({ coerceTypes: true, allErrors: true, allowUnionTypes: true, strictRequired: false });
   ajv.addSchema({ $id: "stripe", definitions });

@@ -1,7 +1,7 @@
 import type { Stripe } from "stripe";
 
 /**
- * The parameters of every request to Stripe that Berth makes, by method and path. `generate.ts` turns them into JSON
+ * The parameters of every request to Stripe that Berth and its tests make, by method and path. `generate.ts` turns them into JSON
  * Schemas: a request that is not here is refused where requests are checked.
  */
 export type RequestTypes = {
@@ -10,20 +10,26 @@ export type RequestTypes = {
   "GET /v1/customers/search": Stripe.CustomerSearchParams;
   "GET /v1/customers/{id}": Stripe.CustomerRetrieveParams;
   "POST /v1/customers/{id}": Stripe.CustomerUpdateParams;
+  "DELETE /v1/customers/{id}": Stripe.CustomerDeleteParams;
+  "POST /v1/payment_methods/{id}/attach": Stripe.PaymentMethodAttachParams;
 
   "GET /v1/products": Stripe.ProductListParams;
   "POST /v1/products": Stripe.ProductCreateParams;
+  "GET /v1/products/{id}": Stripe.ProductRetrieveParams;
   "POST /v1/products/{id}": Stripe.ProductUpdateParams;
   "GET /v1/prices": Stripe.PriceListParams;
   "POST /v1/prices": Stripe.PriceCreateParams;
+  "GET /v1/prices/{id}": Stripe.PriceRetrieveParams;
   "GET /v1/billing/meters": Stripe.Billing.MeterListParams;
   "POST /v1/billing/meters": Stripe.Billing.MeterCreateParams;
+  "GET /v1/billing/meters/{id}/event_summaries": Stripe.Billing.MeterListEventSummariesParams;
   "POST /v1/billing/meter_events": Stripe.Billing.MeterEventCreateParams;
 
   "GET /v1/coupons/{id}": Stripe.CouponRetrieveParams;
   "POST /v1/coupons": Stripe.CouponCreateParams;
   "GET /v1/promotion_codes": Stripe.PromotionCodeListParams;
   "POST /v1/promotion_codes": Stripe.PromotionCodeCreateParams;
+  "GET /v1/promotion_codes/{id}": Stripe.PromotionCodeRetrieveParams;
 
   "GET /v1/checkout/sessions": Stripe.Checkout.SessionListParams;
   "POST /v1/checkout/sessions": Stripe.Checkout.SessionCreateParams;

@@ -6,7 +6,7 @@ type Calls = { [R in keyof RequestTypes]: ((stripe: Stripe) => Promise<unknown>)
 const CREATED = 1_793_491_200; // 2026-11-01
 const metadata = { accountId: "acc_1", tierId: "pro", cadence: "annual", priceVersion: "2026-11" };
 
-/** The calls of the SDK behind each request that Berth makes, with every parameter that it gives. */
+/** The calls of the SDK behind each request, with every parameter that Berth gives. */
 export const sdkCalls: Calls = {
   "GET /v1/customers": [({ customers }) => customers.list({ email: "ada@example.com", limit: 10 })],
   "POST /v1/customers": [
@@ -24,14 +24,20 @@ export const sdkCalls: Calls = {
   ],
   "POST /v1/customers/{id}": [({ customers }) => customers.update("cus_1", { email: "", name: "ada" })],
 
+  "DELETE /v1/customers/{id}": [({ customers }) => customers.del("cus_1")],
+  "POST /v1/payment_methods/{id}/attach": [
+    ({ paymentMethods }) => paymentMethods.attach("pm_card_visa", { customer: "cus_1" }),
+  ],
+
   "GET /v1/products": [({ products }) => products.list({ active: true, limit: 100 })],
   "POST /v1/products": [
     ({ products }) =>
       products.create(
-        { name: "Berth Pro", metadata: { kind: "plan", tierId: "pro" } },
+        { id: "berth_plan_pro", name: "Berth Pro", metadata: { kind: "plan", tierId: "pro" } },
         { idempotencyKey: "p" },
       ),
   ],
+  "GET /v1/products/{id}": [({ products }) => products.retrieve("prod_1")],
   "POST /v1/products/{id}": [({ products }) => products.update("prod_1", { name: "Berth Pro" })],
   "GET /v1/prices": [
     ({ prices }) =>
@@ -56,6 +62,7 @@ export const sdkCalls: Calls = {
         recurring: { interval: "month", usage_type: "metered", meter: "mtr_1" },
       }),
   ],
+  "GET /v1/prices/{id}": [({ prices }) => prices.retrieve("price_1")],
   "GET /v1/billing/meters": [({ billing }) => billing.meters.list({ status: "active", limit: 100 })],
   "POST /v1/billing/meters": [
     ({ billing }) =>
@@ -65,6 +72,14 @@ export const sdkCalls: Calls = {
         default_aggregation: { formula: "last" },
         customer_mapping: { type: "by_id", event_payload_key: "stripe_customer_id" },
         value_settings: { event_payload_key: "value" },
+      }),
+  ],
+  "GET /v1/billing/meters/{id}/event_summaries": [
+    ({ billing }) =>
+      billing.meters.listEventSummaries("mtr_1", {
+        customer: "cus_1",
+        start_time: CREATED,
+        end_time: CREATED + 86_400,
       }),
   ],
   "POST /v1/billing/meter_events": [
@@ -109,6 +124,7 @@ export const sdkCalls: Calls = {
       }),
   ],
 
+  "GET /v1/promotion_codes/{id}": [({ promotionCodes }) => promotionCodes.retrieve("promo_1")],
   "GET /v1/checkout/sessions": [
     ({ checkout }) => checkout.sessions.list({ customer: "cus_1", status: "open", limit: 10 }),
   ],

@@ -6,6 +6,8 @@ export type Field<T> = (value: unknown, path: string) => T;
 
 type Members<T> = { [Name in keyof T]?: Field<unknown> };
 
+const shown = (value: unknown) => (typeof value === "string" ? value : "not a single value");
+
 export const text: Field<string> = (value, path) => {
   if (typeof value !== "string") throw invalid("Invalid string", path);
   return value;
@@ -13,7 +15,7 @@ export const text: Field<string> = (value, path) => {
 
 export const integer: Field<number> = (value, path) => {
   if (typeof value !== "string" || !/^-?\d{1,15}$/.test(value))
-    throw invalid(`Invalid integer: ${String(value)}`, path, "parameter_invalid_integer");
+    throw invalid(`Invalid integer: ${shown(value)}`, path, "parameter_invalid_integer");
   return Number(value);
 };
 
@@ -26,18 +28,18 @@ export const natural: Field<number> = (value, path) => {
 
 export const float: Field<number> = (value, path) => {
   const number = typeof value === "string" && value !== "" ? Number(value) : Number.NaN;
-  if (!Number.isFinite(number)) throw invalid(`Invalid decimal: ${String(value)}`, path);
+  if (!Number.isFinite(number)) throw invalid(`Invalid decimal: ${shown(value)}`, path);
   return number;
 };
 
 export const decimal: Field<Stripe.Decimal> = (value, path) => {
   if (typeof value !== "string" || !/^-?\d+(\.\d{1,12})?$/.test(value))
-    throw invalid(`Invalid decimal: ${String(value)}; at most 12 decimal places`, path);
+    throw invalid(`Invalid decimal: ${shown(value)}; at most 12 decimal places`, path);
   return Stripe.Decimal.from(value);
 };
 
 export const flag: Field<boolean> = (value, path) => {
-  if (value !== "true" && value !== "false") throw invalid(`Invalid boolean: ${String(value)}`, path);
+  if (value !== "true" && value !== "false") throw invalid(`Invalid boolean: ${shown(value)}`, path);
   return value === "true";
 };
 

@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import type { FaultKind, Faults } from "../control/faults.ts";
 import { newId } from "../state/ids.ts";
 import type { World } from "../state/world.ts";
-import { StripeError } from "./errors.ts";
+import { invalid, StripeError } from "./errors.ts";
 import { render } from "./expand.ts";
 import { decodeForm, type Form } from "./form.ts";
 import { findResponse, fingerprint, saveResponse } from "./idempotency.ts";
@@ -16,11 +16,15 @@ export type OtherHandler = (request: SimpleRequest) => SimpleResponse | Promise<
 export type SimpleRequest = { method: string; path: string; query: URLSearchParams; body: string };
 export type SimpleResponse = { status: number; headers?: Record<string, string>; body?: string };
 
+/** Lists what Stripe would object to in a request that the simulator may take. */
+export type Check = (method: string, path: string, form: Form) => string[];
+
 type Served = {
   world: World;
   routes: Route[];
   other: OtherHandler;
   faults: Faults;
+  check?: Check | undefined;
   before: () => void;
   changed: () => void;
 };
@@ -96,7 +100,7 @@ function call(served: Served, { method, path, input, request, fault }: Call): Re
     if (fault === "rate_limit") throw rateLimited();
     const saved = key === undefined ? undefined : findResponse(world.state, key, print, now);
     if (saved) return { status: saved.status, body: saved.body, id: saved.id, replayed: true };
-    const prepared = prepare(served.routes, method, path, decodeForm(input));
+    const prepared = prepare(served, method, path, decodeForm(input));
     started = true;
     if (fault === "error") throw new StripeError(500, "api_error", "An error occurred on our side.");
     return { status: 200, body: render(world, prepared.run(), prepared.expand), id };
@@ -118,7 +122,9 @@ function attempt(id: string, work: () => Reply): Reply {
   }
 }
 
-function prepare(routes: Route[], method: string, path: string, form: Form) {
+function prepare({ routes, check }: Served, method: string, path: string, form: Form) {
+  const complaints = check?.(method, path, form) ?? [];
+  if (complaints.length > 0) throw invalid(complaints.join("; "));
   const found = matchRoute(routes, method, path);
   if (!found)
     throw new StripeError(404, "invalid_request_error", `Unrecognized request URL (${method}: ${path}).`, {
