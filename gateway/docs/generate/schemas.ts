@@ -1,4 +1,5 @@
 import { type DescField, type DescMessage, getOption, hasOption, ScalarType } from "@bufbuild/protobuf";
+import { nullable } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { type FieldRules, field as fieldRules } from "../../../proto/gen/buf/validate/validate_pb.ts";
 import type { Comments } from "./comments.ts";
 
@@ -78,6 +79,7 @@ export function schemaCollector(comments: Comments) {
     if (field.message) {
       const { typeName } = field.message;
       if (typeName === "google.protobuf.Timestamp") return { type: "string", format: "date-time" };
+      if (hasOption(field, nullable)) return { anyOf: [reference(nullableMessage(field)), { type: "null" }] };
       if (typeName.startsWith("google.protobuf.")) return { type: "object" };
       return reference(field.message);
     }
@@ -93,6 +95,14 @@ export function schemaCollector(comments: Comments) {
   }
 
   return { markRequest, reference, fieldSchema, all: () => Object.fromEntries([...schemas].sort(byName)) };
+}
+
+/** Returns the message that the option `nullable` of a field names. */
+function nullableMessage(field: DescField): DescMessage {
+  const name = getOption(field, nullable);
+  const found = field.parent.file.messages.find((message) => message.name === name);
+  if (!found) throw new Error(`${field}: its file has no message ${name}`);
+  return found;
 }
 
 /** Returns a message's name in the document: `VariableDto`, or its own name if it is a request. */
