@@ -1,5 +1,6 @@
 import type { AddressInfo } from "node:net";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { InternalService as BillingInternal } from "../proto/gen/berth/billing/v1/internal_pb.ts";
 import { InternalService } from "../proto/gen/berth/identity/v1/internal_pb.ts";
 import { hashToken } from "../services/kit/bearer-token.ts";
 import { every } from "../services/kit/every.ts";
@@ -31,6 +32,7 @@ import { registerUploads } from "./uploads/upload-proxy.ts";
 import { createForward } from "./upstream/forward.ts";
 import { createUnaryClient } from "./upstream/unary.ts";
 import { type Upstream, upstreamNames } from "./upstreams.ts";
+import { registerStripeWebhook } from "./webhooks/stripe-webhook.ts";
 
 const SWEEP_MS = 60_000;
 const LOOKUP_MS = 5_000;
@@ -93,6 +95,7 @@ export async function start(config: GatewayConfig, log: Logger) {
     limiter,
     ...{ tracing, log },
   });
+  registerStripeWebhook(app, { billing: backends.client(BillingInternal, config.billingUrl), tracing, log });
   const metrics = await startMetrics(config);
   await pageRoutes(app, { prefix: config.apiPrefix, keys, origin: () => origin, idempotency, log });
   await docsRoutes(app, () => origin + config.apiPrefix, config.apiPrefix);

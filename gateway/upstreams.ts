@@ -1,4 +1,5 @@
 import type { DescService } from "@bufbuild/protobuf";
+import { BillingService } from "../proto/gen/berth/billing/v1/billing_pb.ts";
 import { CatalogService } from "../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { DeploymentService } from "../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { AccountService, SessionService } from "../proto/gen/berth/identity/v1/identity_pb.ts";
@@ -18,6 +19,7 @@ const upstreams = {
   variables: [VariablesService],
   deployer: [CatalogService, DeploymentService],
   notifications: [NotificationService, UnsubscribeService],
+  billing: [BillingService],
 } satisfies Record<string, DescService[]>;
 
 export type Upstream = keyof typeof upstreams;

@@ -1,4 +1,5 @@
 import type { ServiceImpl } from "@connectrpc/connect";
+import { InternalService as BillingInternal } from "../../proto/gen/berth/billing/v1/internal_pb.ts";
 import { CatalogService } from "../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { DeploymentService } from "../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
@@ -18,6 +19,8 @@ export type Stubs = {
   variables?: Partial<ServiceImpl<typeof VariablesService>>;
   catalog?: Partial<ServiceImpl<typeof CatalogService>>;
   deployments?: Partial<ServiceImpl<typeof DeploymentService>>;
+  /** What billing does with webhooks. */
+  webhooks?: Partial<ServiceImpl<typeof BillingInternal>>;
   /** Requests at the deployer that are not RPCs. */
   uploads?: ServerOptions["other"];
 };
@@ -61,6 +64,10 @@ export async function testPlatform(
     },
     ...(stubs.uploads && { other: stubs.uploads }),
   });
+  const billing = await serve({
+    ...kit,
+    routes: (router) => router.service(BillingInternal, stubs.webhooks ?? {}),
+  });
   const gatewayEnv: Record<string, string> = {
     NATS_URL: nats.url,
     INTERNAL_KEYS: testKeys.map((key) => key.toString("base64")).join(),
@@ -70,6 +77,7 @@ export async function testPlatform(
     IDENTITY_URL: `http://127.0.0.1:${identity.port}`,
     VARIABLES_URL: `http://127.0.0.1:${variables.port}`,
     DEPLOYER_URL: `http://127.0.0.1:${deployer.port}`,
+    BILLING_URL: `http://127.0.0.1:${billing.port}`,
     RATE_LIMITS: "off",
   };
   const gateways = new Set<() => Promise<void>>();
@@ -91,9 +99,10 @@ export async function testPlatform(
     },
     identityPort: identity.port,
     stopIdentity: () => identity.stop(),
+    stopBilling: () => billing.stop(),
     async stop() {
       await Promise.all([...gateways].map((stop) => stop()));
-      await Promise.all([identity.stop(), variables.stop(), deployer.stop()]);
+      await Promise.all([identity.stop(), variables.stop(), deployer.stop(), billing.stop()]);
       await Promise.all([database.drop(), nats.remove()]);
     },
   };

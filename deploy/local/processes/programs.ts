@@ -84,6 +84,12 @@ export const programs: Program[] = [
     }),
   },
   {
+    name: "billing",
+    folder: "services/billing",
+    kind: "service",
+    env: ({ origin }) => ({ PUBLIC_ORIGIN: origin, API_PREFIX }),
+  },
+  {
     name: "gateway",
     folder: "gateway",
     kind: "gateway",

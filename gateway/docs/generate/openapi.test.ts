@@ -110,11 +110,12 @@ function resolved(schema: Schema): Schema {
 /** Where a value does not fit a schema, as far as the document uses JSON Schema. */
 function misfits(value: unknown, given: Schema, at: string): string[] {
   const schema = resolved(given);
-  if (Array.isArray(schema.oneOf)) {
-    const options = schema.oneOf.map((option) => misfits(value, option as Schema, at));
+  const choices = schema.oneOf ?? schema.anyOf;
+  if (Array.isArray(choices)) {
+    const options = choices.map((option) => misfits(value, option as Schema, at));
     return options.find((found) => found.length === 0) ?? options.flat();
   }
-  const type = Array.isArray(value) ? "array" : typeof value;
+  const type = Array.isArray(value) ? "array" : value === null ? "null" : typeof value;
   const wanted = schema.type === "integer" ? "number" : schema.type;
   if (type !== wanted) return [`${at}: ${type} is not ${String(wanted)}`];
   if (Array.isArray(schema.enum) && !schema.enum.includes(value)) return [`${at}: not in the enum`];
