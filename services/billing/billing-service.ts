@@ -11,7 +11,7 @@ import { toSubscription } from "./subscription/view.ts";
 
 type Deps = { pool: Pool; openCheckout: OpenCheckout };
 
-/** What an account is on, uses and pays (docs/billing.md). */
+/** What an account is on, uses and pays (docs/billing.md#plans). */
 export function billingService({ pool, openCheckout }: Deps): Partial<ServiceImpl<typeof BillingService>> {
   return {
     async getSubscription({ accountId }) {
