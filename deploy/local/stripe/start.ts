@@ -15,8 +15,16 @@ import { createEmit } from "./events/emit.ts";
 import { createEndpoint, eventRoutes } from "./events/routes.ts";
 import type { Route } from "./http/routes.ts";
 import { type Check, listen, type SimpleRequest, type SimpleResponse } from "./http/server.ts";
+import { creditGrantRoutes } from "./invoices/credit-grants.ts";
+import { creditNoteRoutes } from "./invoices/credit-notes.ts";
 import { invoiceItemRoutes } from "./invoices/invoice-items.ts";
+import { previewRoutes } from "./invoices/preview.ts";
+import { refundRoutes } from "./invoices/refunds.ts";
 import { invoiceRoutes, refreshDrafts } from "./invoices/routes.ts";
+import { invoicePage } from "./pages/invoice-page.ts";
+import { portalConfigurationRoutes } from "./portal/configurations.ts";
+import { portalPage } from "./portal/page.ts";
+import { portalSessionRoutes } from "./portal/sessions.ts";
 import { createClock } from "./state/clock.ts";
 import { newId } from "./state/ids.ts";
 import { openState } from "./state/state.ts";
@@ -110,7 +118,13 @@ function allRoutes(world: World): Route[] {
     ...subscriptionRoutes(world),
     ...subscriptionItemRoutes(world),
     ...invoiceItemRoutes(world),
+    ...previewRoutes(world),
     ...invoiceRoutes(world),
+    ...creditNoteRoutes(world),
+    ...creditGrantRoutes(world),
+    ...refundRoutes(world),
+    ...portalConfigurationRoutes(world),
+    ...portalSessionRoutes(world),
     ...eventRoutes(world),
   ];
 }
@@ -128,14 +142,19 @@ async function answerOther(
   request: SimpleRequest,
   changed: () => void,
 ): Promise<SimpleResponse> {
-  const { world } = controls;
-  const [, kind, id = ""] = request.path.split("/");
+  const [, kind = "", id = ""] = request.path.split("/");
+  const show = PAGES[kind];
   const answered =
     kind === "_sim"
       ? await control(controls, request)
-      : kind === "c"
-        ? checkoutPage(world, id, request)
-        : { status: 404, body: "Not found\n" };
+      : (show?.(controls.world, id, request) ?? { status: 404, body: "Not found\n" });
   if (request.method !== "GET") changed();
   return answered;
 }
+
+/** The pages for people, by the first part of their paths. */
+const PAGES: Record<string, (world: World, id: string, request: SimpleRequest) => SimpleResponse> = {
+  c: checkoutPage,
+  i: invoicePage,
+  p: portalPage,
+};

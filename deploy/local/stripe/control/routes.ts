@@ -5,6 +5,7 @@ import type { Webhooks } from "../events/deliveries.ts";
 import { NO_SWITCHES, type Switches } from "../events/switches.ts";
 import { invalid, StripeError } from "../http/errors.ts";
 import type { SimpleRequest, SimpleResponse } from "../http/server.ts";
+import { failRefund } from "../invoices/refunds.ts";
 import type { Clock } from "../state/clock.ts";
 import { need, type World } from "../state/world.ts";
 import { FAULTS, type Fault, type Faults } from "./faults.ts";
@@ -38,6 +39,8 @@ async function run(
   const { clock, faults, webhooks, world } = controls;
   const session = /^POST checkout\/(\w+)\/(complete|expire|fail)$/.exec(what);
   if (session) return runSession(world, session[1]!, session[2]!, body);
+  const refund = /^POST refunds\/(\w+)\/fail$/.exec(what);
+  if (refund) return failRefund(world, refund[1]!);
   switch (what) {
     case "GET clock":
       return { now: clock.now(), next: clock.next() ?? null };

@@ -118,6 +118,7 @@ export function applyCredits({ state, clock }: World, invoice: Stripe.Invoice): 
     (a, b) =>
       (a.priority ?? 50) - (b.priority ?? 50) ||
       (a.expires_at ?? never) - (b.expires_at ?? never) ||
+      b.category.localeCompare(a.category) ||
       a.created - b.created,
   );
   for (const line of invoice.lines.data) {

@@ -104,14 +104,16 @@ export function buildItem(
   const price = needPrice(world, priceId, "price");
   if (isMetered(price) && quantity !== undefined)
     throw invalid("You cannot set the quantity for metered plans.", "quantity");
-  const { start, end } = periodAt(anchor, price.recurring!, world.clock.now());
+  const now = world.clock.now();
+  const { start, end } = periodAt(anchor, price.recurring!, now);
   return {
     id: newId("si", 14),
     object: "subscription_item",
     billing_thresholds: null,
-    created: world.clock.now(),
+    created: now,
     current_period_end: end,
-    current_period_start: start,
+    // What was used before a metered item was there is not charged.
+    current_period_start: isMetered(price) ? now : start,
     current_trial: null,
     discounts: [],
     metadata,

@@ -1,8 +1,10 @@
 import type Stripe from "stripe";
+import { usageOf } from "../catalog/meters.ts";
+import { amountOf } from "../catalog/prices.ts";
 import { invalid, missing } from "../http/errors.ts";
 import { createDraft } from "../invoices/draft.ts";
 import { addInvoiceItem, toPendingLines } from "../invoices/invoice-items.ts";
-import { isMetered } from "../invoices/lines.ts";
+import { isMetered, toItemLine } from "../invoices/lines.ts";
 import { idOf, type World } from "../state/world.ts";
 import { buildItem, checkIntervals, type ItemRequest, needPrice, toPlan } from "./build.ts";
 import { finalizeAndCollect } from "./collection.ts";
@@ -78,8 +80,18 @@ export function removeItem(
 ): void {
   if (subscription.items.data.length === 1)
     throw invalid("A subscription must have at least one active plan.", "id");
-  if (behavior !== "none") prorate(world, subscription, item, -1);
+  if (behavior !== "none" && isMetered(item.price)) chargeUse(world, subscription, item);
+  else if (behavior !== "none") prorate(world, subscription, item, -1);
   subscription.items.data = subscription.items.data.filter((other) => other !== item);
+}
+
+/** What was used of a metered item until it is taken away waits for the next invoice. */
+function chargeUse(world: World, subscription: Stripe.Subscription, item: Stripe.SubscriptionItem): void {
+  const period = { start: item.current_period_start, end: world.clock.now() };
+  const customer = idOf(subscription.customer);
+  const quantity = usageOf(world, item.price.recurring!.meter!, customer, period);
+  const line = { ...toItemLine(world, item, period), quantity, amount: amountOf(item.price, quantity) };
+  addInvoiceItem(world, { customer, subscription: subscription.id, line });
 }
 
 function prorate(

@@ -1,7 +1,19 @@
 import type Stripe from "stripe";
 import type { DiscountRequest } from "../catalog/promotion-codes.ts";
 import { invalid, missing } from "../http/errors.ts";
-import { clearable, flag, isWithin, list, map, natural, object, oneOf, range, text } from "../http/params.ts";
+import {
+  clearable,
+  either,
+  flag,
+  isWithin,
+  list,
+  map,
+  natural,
+  object,
+  oneOf,
+  range,
+  text,
+} from "../http/params.ts";
 import { listRoute, type Route, route } from "../http/routes.ts";
 import { idOf, need, needCustomer, type World } from "../state/world.ts";
 import { cancelNow } from "./cancel.ts";
@@ -58,7 +70,7 @@ const CREATE = object<Stripe.SubscriptionCreateParams>(
 );
 
 const UPDATE = object<Stripe.SubscriptionUpdateParams>({
-  cancel_at: clearable(natural),
+  cancel_at: clearable(either(oneOf("max_period_end", "min_period_end"), natural)),
   cancel_at_period_end: flag,
   cancellation_details: cancellationDetails,
   default_payment_method: text,

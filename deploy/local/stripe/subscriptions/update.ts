@@ -65,18 +65,19 @@ function changeItems(world: World, subscription: Stripe.Subscription, params: Pa
   if (params.items && behavior === "always_invoice") invoiceProrations(world, subscription);
 }
 
-/** Sets when the subscription ends by itself: at the end of the longest period that is paid, or never. */
+/** Sets when the subscription ends by itself: at a time, or at the end of the earliest period of its items, or never. */
 function setEnd({ clock }: World, subscription: Stripe.Subscription, params: Params): void {
   const { cancel_at, cancel_at_period_end } = params;
+  const ends = subscription.items.data.map((item) => item.current_period_end);
   if (cancel_at !== undefined) {
-    subscription.cancel_at = cancel_at === "" ? null : Number(cancel_at);
+    if (cancel_at === "max_period_end") subscription.cancel_at = Math.max(...ends);
+    else if (cancel_at === "min_period_end") subscription.cancel_at = Math.min(...ends);
+    else subscription.cancel_at = Number(cancel_at) || null;
     subscription.cancel_at_period_end = false;
   }
   if (cancel_at_period_end !== undefined) {
     subscription.cancel_at_period_end = cancel_at_period_end;
-    subscription.cancel_at = cancel_at_period_end
-      ? Math.max(...subscription.items.data.map((item) => item.current_period_end))
-      : null;
+    subscription.cancel_at = cancel_at_period_end ? Math.min(...ends) : null;
   }
   if (cancel_at !== undefined || cancel_at_period_end !== undefined)
     subscription.canceled_at = subscription.cancel_at === null ? null : clock.now();
