@@ -8,7 +8,7 @@ Every process of the platform. A new service is one more entry:
 */}}
 {{- define "berth.processes" -}}
 {{- $v := .Values -}}
-{{- if not $v.oauth }}{{ fail "\n\nThese are the values of an older version, without oauth: upgrade with your values file, or with --reset-then-reuse-values instead of --reuse-values.\n" }}{{ end -}}
+{{- if not (and $v.oauth $v.billing) }}{{ fail "\n\nThese are the values of an older version, without oauth or billing: upgrade with your values file, or with --reset-then-reuse-values instead of --reuse-values.\n" }}{{ end -}}
 {{- $hydra := eq $v.oauth.provider "hydra" -}}
 - name: gateway
   calls: [identity, variables, deployer, notifications]
@@ -51,6 +51,7 @@ Every process of the platform. A new service is one more entry:
   config:
     API_PREFIX: /v1
     {{- include "berth.oauthConfig" . | nindent 4 }}
+    {{- include "berth.planConfig" . | nindent 4 }}
     BOOTSTRAP_OWNER_EMAIL: {{ $v.owner.email | quote }}
     {{- with $v.smtp.from }}
     MAIL_FROM: {{ . | quote }}
@@ -71,6 +72,7 @@ Every process of the platform. A new service is one more entry:
   uses: [database, nats, objectStore, registry, kubernetes]
   config:
     {{- include "berth.deployerConfig" . | nindent 4 }}
+    {{- include "berth.planConfig" . | nindent 4 }}
   secrets:
     SECRET_KEYS: {of: keys, key: secret-keys}
     S3_ACCESS_KEY: {of: objectStore, key: access-key}
@@ -100,6 +102,13 @@ Every process of the platform. A new service is one more entry:
 
 {{- define "berth.clientIdMetadata" -}}
 {{- ternary "on" "off" (and .Values.oauth.clientIdMetadata (ne .Values.oauth.provider "hydra")) -}}
+{{- end -}}
+
+{{/* What plans allow, for every process that enforces them. */}}
+{{- define "berth.planConfig" -}}
+{{- $b := .Values.billing -}}
+DEFAULT_TIER: {{ $b.defaultTier | default (ternary "free" "enterprise" (ne $b.existingSecret "")) }}
+PLAN_QUOTAS: {{ ternary "on" "off" $b.quotas | quote }}
 {{- end -}}
 
 {{- define "berth.oauthConfig" -}}

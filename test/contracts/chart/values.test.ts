@@ -109,6 +109,18 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     });
   });
 
+  test("every process that enforces plans gets the same default plan, which depends on the payment provider", async () => {
+    const plans = (manifests: Manifest[]) =>
+      ["identity", "deployer"].map((name) => {
+        const { DEFAULT_TIER, PLAN_QUOTAS } = configOf(manifests, `berth-${name}`);
+        return `${DEFAULT_TIER} ${PLAN_QUOTAS}`;
+      });
+    expect(plans(bundled)).toEqual(["enterprise on", "enterprise on"]);
+    expect(plans(external)).toEqual(["free off", "free off"]);
+    const chosen = await render("external", { "billing.defaultTier": '"team"' });
+    expect(plans(chosen)).toEqual(["team off", "team off"]);
+  });
+
   test("what is missing is told at once, in sentences", async () => {
     const failure = await helm("template", chartFolder, "--kube-version", "1.36.0").catch(String);
     for (const name of [
@@ -155,6 +167,8 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ],
     ["a redirect host beside none", { "oauth.redirectHosts": '["none","a.example"]' }, "none stands alone"],
     ["what an upgrade has kept of an older version", { oauth: "null" }, "--reset-then-reuse-values"],
+    ["what one has kept from before billing", { billing: "null" }, "--reset-then-reuse-values"],
+    ["a plan that there is not", { "billing.defaultTier": '"gold"' }, "must be one of"],
     ["a Hydra without address", { "oauth.provider": '"hydra"' }, "oauth.hydra.adminUrl: name the admin API"],
     [
       "a Hydra that nobody asks",
