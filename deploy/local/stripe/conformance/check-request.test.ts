@@ -1,5 +1,6 @@
 import { Stripe } from "stripe";
 import { expect, test } from "vitest";
+import { testStripe } from "../../../../test/support/servers/stripe.ts";
 import { decodeForm } from "../http/form.ts";
 import { requestChecker } from "./check-request.ts";
 import { sdkCalls } from "./sdk-calls.ts";
@@ -75,4 +76,12 @@ test("an empty text clears what can be cleared", () => {
 test("a path that is a request of its own is no id of another", () => {
   expect(check("GET", "/v1/customers/search", {})).toEqual(["query: is required"]);
   expect(check("GET", "/v1/customers/cus_1", {})).toEqual([]);
+});
+
+test("a simulator of tests refuses it, and says so again when it stops", async () => {
+  const { stripe, stop } = await testStripe();
+  const complaint = "nickname: Stripe has no such parameter";
+  const refused = stripe.customers.create({ nickname: "ada" } as Stripe.CustomerCreateParams);
+  await expect(refused).rejects.toMatchObject({ statusCode: 400, message: complaint });
+  await expect(stop()).rejects.toThrow(`POST /v1/customers: ${complaint}`);
 });
