@@ -137,7 +137,7 @@ export async function startBilling(more: Record<string, string> = {}) {
   const startOne = (other: Record<string, string> = {}) =>
     start(readConfig({ ...env, ...other }, fields), log, now);
   if (env.STRIPE_SECRET_KEY)
-    await seed(createProvider({ stripeKey: stripe.key, stripeUrl: stripe.url }, log)).catch(() => {});
+    await seed(createProvider({ stripeKey: stripe.key, stripeUrl: stripe.url }, log));
   const running = await startOne();
   port = running.port;
   const pool = createPool(database.url("billing"));
