@@ -8,11 +8,16 @@ import type { Cadence } from "./catalog/plans.ts";
 import type { OpenCheckout } from "./subscription/checkout.ts";
 import { findSubscription, LIVE, listInvoices } from "./subscription/sql.ts";
 import { toSubscription } from "./subscription/view.ts";
+import type { UsageReads } from "./usage/usage-service.ts";
 
-type Deps = { pool: Pool; openCheckout: OpenCheckout };
+type Deps = { pool: Pool; openCheckout: OpenCheckout; usage: UsageReads };
 
 /** What an account is on, uses and pays (docs/billing.md#plans). */
-export function billingService({ pool, openCheckout }: Deps): Partial<ServiceImpl<typeof BillingService>> {
+export function billingService({
+  pool,
+  openCheckout,
+  usage,
+}: Deps): Partial<ServiceImpl<typeof BillingService>> {
   return {
     async getSubscription({ accountId }) {
       const found = await findSubscription(pool, accountId);
@@ -24,6 +29,10 @@ export function billingService({ pool, openCheckout }: Deps): Partial<ServiceImp
       const url = await openCheckout(accountId, tierId, cadence as Cadence, who(ctx).caller.id);
       return answered(pool, ctx, { checkoutUrl: url });
     },
+
+    getComputeUsage: ({ accountId }) => usage.getComputeUsage(accountId),
+
+    listComputeUsageLines: (request) => usage.listLines(request),
   };
 }
 

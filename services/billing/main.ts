@@ -1,5 +1,6 @@
 import { BillingService } from "../../proto/gen/berth/billing/v1/billing_pb.ts";
 import { InternalService } from "../../proto/gen/berth/billing/v1/internal_pb.ts";
+import { InternalService as DeployerInternal } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import type { Logger } from "../kit/log.ts";
 import { createPool } from "../kit/postgres/db.ts";
@@ -7,12 +8,18 @@ import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
 import { createAccountLock } from "./accounts/account-lock.ts";
 import { createMembers } from "./accounts/members.ts";
+import { findAccount } from "./accounts/sql.ts";
 import { billingService } from "./billing-service.ts";
 import { createPriceIds } from "./catalog/price-ids.ts";
 import { type Config, fields } from "./config.ts";
 import { createProvider } from "./stripe/provider.ts";
 import { createCheckout } from "./subscription/checkout.ts";
 import { createSync } from "./subscription/sync.ts";
+import { usageHandlers } from "./usage/ledger/handlers.ts";
+import { createNames } from "./usage/ledger/names.ts";
+import type { TierOf } from "./usage/read-usage.ts";
+import { createUsageReads } from "./usage/usage-service.ts";
+import { startUsageTasks } from "./usage/usage-tasks.ts";
 import { startInbox } from "./webhook/inbox.ts";
 import { createIntake } from "./webhook/intake.ts";
 
@@ -25,7 +32,7 @@ const LOCKS = 8;
  */
 export async function start(config: Config, log: Logger, now: () => number = Date.now) {
   const options = { name: "billing", folder: import.meta.dirname, config, log };
-  return startService(options, async ({ pool, client }) => {
+  return startService(options, async ({ pool, cursors, client }) => {
     const provider = createProvider(config, log);
     const locks = createPool(config.databaseUrl, { name: "billing locks", max: LOCKS, timeouts: config });
     const lock = createAccountLock(locks);
@@ -38,12 +45,16 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       notSubscribed: `${origin}/billing/not-subscribed`,
     };
     const openCheckout = createCheckout({ pool, provider, lock, priceIds, members, sync, pages, now });
+    const tierOf: TierOf = async (db, accountId) =>
+      (await findAccount(db, accountId)).tier ?? config.defaultTier;
+    const usage = createUsageReads({ pool, cursors, tierOf, now });
+    const names = createNames(pool, client(DeployerInternal, config.deployerUrl));
     let wake = () => {};
     const secrets = config.stripeWebhookSecrets;
     const receive = createIntake({ pool, provider, secrets, stored: () => wake(), log });
     return {
       routes(router) {
-        router.service(BillingService, billingService({ pool, openCheckout }));
+        router.service(BillingService, billingService({ pool, openCheckout, usage }));
         router.service(InternalService, {
           async receiveWebhook({ payload, signature }) {
             await receive(payload, signature);
@@ -51,13 +62,14 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
           },
         });
       },
-      consumers: [],
+      consumers: [{ name: "billing-deployer", from: "deployer", handlers: usageHandlers({ names, now }) }],
       background() {
         const inbox = provider.configured ? startInbox({ pool, sync, log }) : undefined;
         if (inbox) wake = inbox.wake;
+        const usageTasks = startUsageTasks({ pool, log, tierOf, now });
         return {
           stop: async () => {
-            await inbox?.stop();
+            await Promise.all([inbox?.stop(), usageTasks.stop()]);
             await locks.end();
           },
         };

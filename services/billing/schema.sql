@@ -5,6 +5,24 @@ table accounts
   direct_agreement boolean not null default false
   constraint accounts_pkey PRIMARY KEY (id)
   constraint accounts_tier_check CHECK ((tier = ANY (ARRAY['free'::text, 'pro'::text, 'team'::text, 'enterprise'::text])))
+table adjustments
+  id bigint not null identity
+  account_id text not null
+  at timestamp with time zone not null
+  period_start timestamp with time zone not null
+  amount bigint not null
+  reason text not null
+  written_off boolean not null default false
+  constraint adjustments_pkey PRIMARY KEY (id)
+  constraint adjustments_reason_check CHECK ((reason = ANY (ARRAY['late_usage'::text, 'carried'::text])))
+  CREATE INDEX adjustments_account ON adjustments USING btree (account_id, at)
+table compute_periods
+  account_id text not null
+  started_at timestamp with time zone not null
+  ended_at timestamp with time zone not null
+  tier text not null
+  constraint compute_periods_check CHECK ((ended_at > started_at))
+  constraint compute_periods_pkey PRIMARY KEY (account_id, started_at)
 table customers
   account_id text not null
   customer_id text not null
@@ -59,6 +77,20 @@ table pending_coupons
   promotion_code_id text not null
   coupon jsonb not null
   constraint pending_coupons_pkey PRIMARY KEY (account_id)
+table period_statements
+  account_id text not null
+  started_at timestamp with time zone not null
+  ended_at timestamp with time zone not null
+  tier text not null
+  billed boolean not null
+  inputs bytea not null
+  accrued bigint not null
+  allowance bigint not null
+  adjustment bigint not null
+  due_cents bigint not null
+  lines jsonb not null
+  frozen_at timestamp with time zone not null
+  constraint period_statements_pkey PRIMARY KEY (account_id, started_at, ended_at)
 table schema_migrations
   name text not null
   at timestamp with time zone not null default now()
@@ -93,3 +125,62 @@ table subscriptions
   constraint subscriptions_cadence_check CHECK ((cadence = ANY (ARRAY['monthly'::text, 'annual'::text])))
   constraint subscriptions_pkey PRIMARY KEY (id)
   CREATE INDEX subscriptions_account ON subscriptions USING btree (account_id, created_at DESC)
+table usage_accounts
+  account_id text not null
+  frozen_until timestamp with time zone not null
+  freeze_at timestamp with time zone not null
+  alert_at timestamp with time zone not null
+  constraint usage_accounts_pkey PRIMARY KEY (account_id)
+  CREATE INDEX usage_accounts_alert ON usage_accounts USING btree (alert_at)
+  CREATE INDEX usage_accounts_freeze ON usage_accounts USING btree (freeze_at)
+table usage_alerts
+  account_id text not null
+  period_start timestamp with time zone not null
+  percent integer not null
+  at timestamp with time zone not null
+  constraint usage_alerts_pkey PRIMARY KEY (account_id, period_start, percent)
+table usage_events
+  interval_id text not null
+  seq integer not null
+  kind text not null
+  service_id text not null
+  size text not null
+  replicas integer not null
+  at timestamp with time zone not null
+  received_at timestamp with time zone not null default now()
+  constraint usage_events_kind_check CHECK ((kind = ANY (ARRAY['start'::text, 'resize'::text, 'stop'::text, 'heartbeat'::text])))
+  constraint usage_events_pkey PRIMARY KEY (interval_id, seq)
+table usage_projects
+  project_id text not null
+  name text not null
+  constraint usage_projects_pkey PRIMARY KEY (project_id)
+table usage_segments
+  interval_id text not null
+  seq integer not null
+  account_id text not null
+  service_id text not null
+  service_number bigint not null
+  size text not null
+  replicas integer not null
+  rate bigint not null
+  price_version text not null
+  started_at timestamp with time zone not null
+  ended_at timestamp with time zone
+  last_seen_at timestamp with time zone not null
+  constraint usage_segments_check CHECK (((ended_at > started_at) AND (date_trunc('second'::text, ended_at) = ended_at)))
+  constraint usage_segments_once EXCLUDE USING gist (int8range(service_number, service_number, '[]'::text) WITH =, tstzrange(started_at, ended_at) WITH &&) DEFERRABLE
+  constraint usage_segments_pkey PRIMARY KEY (interval_id, seq)
+  constraint usage_segments_replicas_check CHECK ((replicas > 0))
+  constraint usage_segments_service_number_fkey FOREIGN KEY (service_number) REFERENCES usage_services(number)
+  constraint usage_segments_started_at_check CHECK ((date_trunc('second'::text, started_at) = started_at))
+  CREATE INDEX usage_segments_account ON usage_segments USING btree (account_id, COALESCE(ended_at, 'infinity'::timestamp with time zone))
+  CREATE INDEX usage_segments_newest ON usage_segments USING btree (account_id, started_at DESC, interval_id DESC, seq DESC)
+table usage_services
+  service_id text not null
+  number bigint not null identity
+  account_id text not null
+  project_id text not null
+  type text not null
+  name text
+  constraint usage_services_number_key UNIQUE (number)
+  constraint usage_services_pkey PRIMARY KEY (service_id)

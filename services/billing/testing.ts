@@ -44,6 +44,7 @@ type Member = { userId: string; email: string; displayName: string; emailVerifie
 async function startNeighbours() {
   const accounts = new Map<string, { handle: string; members: Member[] }>();
   const services = new Map<string, ServiceDescription>();
+  const described: string[] = [];
   const server = await serve({
     host: "127.0.0.1",
     port: 0,
@@ -61,6 +62,7 @@ async function startNeighbours() {
         describeService({ serviceId }) {
           const found = services.get(serviceId);
           if (!found) throw notFound("service");
+          described.push(serviceId);
           return found;
         },
       });
@@ -73,7 +75,7 @@ async function startNeighbours() {
     proxy.shut();
     await server.stop();
   };
-  return { url: proxy.of(direct).replace(/\/$/, ""), proxy, accounts, services, stop };
+  return { url: proxy.of(direct).replace(/\/$/, ""), proxy, accounts, services, described, stop };
 }
 
 /** Takes webhooks and passes them to billing, as the gateway does. */
@@ -107,9 +109,9 @@ async function startWebhookDoor(port: () => number | undefined) {
 
 /**
  * Billing on a database, a NATS and a simulator of Stripe of its own, seeded, on the simulator's clock, with neighbours
- * that answer from memory. `more` overrides its environment.
+ * that answer from memory. `more` overrides its environment, `clock` (ms) the simulator's clock.
  */
-export async function startBilling(more: Record<string, string> = {}) {
+export async function startBilling(more: Record<string, string> = {}, clock?: () => number) {
   const [database, nats, neighbours] = await Promise.all([
     testDatabase(["billing"]),
     testNats(),
@@ -133,7 +135,7 @@ export async function startBilling(more: Record<string, string> = {}) {
   };
   const logLines: string[] = [];
   const log = createLog("billing", "debug", (line) => void logLines.push(line));
-  const now = () => stripe.clock.now() * 1_000;
+  const now = clock ?? (() => stripe.clock.now() * 1_000);
   const startOne = (other: Record<string, string> = {}) =>
     start(readConfig({ ...env, ...other }, fields), log, now);
   if (env.STRIPE_SECRET_KEY)

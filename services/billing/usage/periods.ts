@@ -21,7 +21,8 @@ export function periodAt(billed: ComputePeriod[], at: number): AccountPeriod {
   return { start: Math.max(month.start, ...ended), end: Math.min(month.end, ...following) };
 }
 
-function monthOf(at: number): Period {
+/** Returns the calendar month, UTC, that contains a time. */
+export function monthOf(at: number): Period {
   const date = new Date(at * 1_000);
   const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
   return { start: Date.UTC(year, month) / 1_000, end: Date.UTC(year, month + 1) / 1_000 };

@@ -21,6 +21,7 @@ export type Bounds = {
  * Returns the segments of an interval from its events, in whatever order and however late they came:
  * - A time counts from the whole second it is in. One that lies before that of an earlier event counts as that.
  * - Without a start, the interval begins with the first event that says it runs; a stop alone says nothing.
+ * - An event that changes nothing begins no segment.
  * - What follows a stop changes nothing.
  * - Without a stop, the next interval of the service ends it, at the latest when it was last seen.
  */
@@ -31,6 +32,7 @@ export function segmentsOf(events: UsageEvent[], { lastSeen, next }: Bounds): Se
   for (const event of ordered) {
     at = Math.max(at, Math.floor(event.at / 1_000));
     const last = segments.at(-1);
+    if (last && event.kind !== "stop" && isSame(last, event)) continue;
     if (last) last.end = at;
     if (event.kind === "stop") return clip(segments, next);
     segments.push({ seq: event.seq, size: event.size, replicas: event.replicas, start: at });
@@ -47,9 +49,12 @@ function clip(segments: Segment[], next = Number.POSITIVE_INFINITY): Segment[] {
     .filter(({ start, end }) => end === undefined || end > start);
 }
 
+function isSame(a: Amount, b: Amount): boolean {
+  return a.size === b.size && a.replicas === b.replicas;
+}
+
 /** Whether a heartbeat says something that the other events of its interval do not. */
 export function isNews(heartbeat: UsageEvent, known: UsageEvent[]): boolean {
   const before = known.filter(({ seq }) => seq < heartbeat.seq).toSorted((a, b) => b.seq - a.seq)[0];
-  if (before?.kind === "stop") return false;
-  return before?.size !== heartbeat.size || before.replicas !== heartbeat.replicas;
+  return before === undefined || (before.kind !== "stop" && !isSame(before, heartbeat));
 }

@@ -1,0 +1,43 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { UsageThresholdSchema } from "../../../../proto/gen/berth/billing/v1/events_pb.ts";
+import { emit } from "../../../kit/events/outbox.ts";
+import { type Pool, type Tx, transaction } from "../../../kit/postgres/db.ts";
+import { budgetOf } from "../../catalog/compute.ts";
+import { findPeriod, ratePeriod, type TierOf } from "../read-usage.ts";
+import * as sql from "./sql.ts";
+import { reached, secondsToNext } from "./threshold.ts";
+
+type Deps = { pool: Pool; tierOf: TierOf; now: () => number };
+
+/**
+ * Compares what accounts owe before their credit with their budgets, and emits an event for a share that is reached:
+ * once for a period, and of several at a time for the highest. Several replicas may do this at once.
+ */
+export async function alertSpend(deps: Deps, stopped: () => boolean = () => false): Promise<void> {
+  while (!stopped() && (await transaction(deps.pool, (tx) => alertOne(tx, deps))));
+}
+
+/** Looks at one account that is due. Returns false when none is. */
+async function alertOne(tx: Tx, { tierOf, now }: Deps): Promise<boolean> {
+  const at = Math.floor(now() / 1_000);
+  const accountId = await sql.takeAccountToAlert(tx, at);
+  if (accountId === undefined) return false;
+  const period = await findPeriod(tx, tierOf, accountId, at);
+  const { rated, sums } = await ratePeriod(tx, accountId, period, at);
+  const budget = budgetOf(period.tier);
+  if (budget === undefined) {
+    await sql.setAlertAt(tx, accountId, period.end);
+    return true;
+  }
+  const added = await sql.insertAlerts(tx, accountId, period.start, reached(rated.due, budget), at);
+  if (added.length > 0)
+    await emit(tx, UsageThresholdSchema, accountId, {
+      accountId,
+      percent: Math.max(...added),
+      periodStart: timestampFromMs(period.start * 1_000),
+      accruedNanoUsd: rated.due,
+      budgetNanoUsd: budget,
+    });
+  await sql.setAlertAt(tx, accountId, Math.min(period.end, at + secondsToNext(rated.due, budget, sums)));
+  return true;
+}

@@ -1,0 +1,206 @@
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { newId } from "../../../kit/ids.ts";
+import { transaction } from "../../../kit/postgres/db.ts";
+import { eventually } from "../../../kit/testing/testing.ts";
+import { startUsage, type TestUsage } from "../testing.ts";
+import { endComputePeriod, frozenAmount, startComputePeriod } from "./compute-periods.ts";
+import { FREEZE_AFTER_SECONDS } from "./freeze.ts";
+
+const HOUR = 3_600;
+const DAY = 24 * HOUR;
+const LARGE = 24_000e-9;
+const NANO = 2_250e-9;
+const second = (iso: string) => Date.parse(iso) / 1_000;
+
+let berth: TestUsage;
+beforeAll(async () => {
+  berth = await startUsage();
+});
+afterAll(() => berth?.stop());
+
+type Row = { period: string; billed: boolean; tier: string; cents: number; lines: { cents: string }[] };
+
+async function statements(accountId: string): Promise<Row[]> {
+  const { rows } = await berth.pool.query(
+    `select to_char(started_at at time zone 'utc', 'YYYY-MM-DD HH24:MI') as period, billed, tier, due_cents as cents, lines
+     from period_statements where account_id = $1 order by started_at`,
+    [accountId],
+  );
+  return rows;
+}
+
+const frozen = (accountId: string, count: number) =>
+  eventually(`${count} statements`, async () => {
+    const rows = await statements(accountId);
+    return rows.length === count && rows;
+  });
+
+/** Begins a period of the compute item, as its webhook does. */
+const subscribe = (accountId: string, start: number, end: number, tier = "pro") =>
+  transaction(berth.pool, (tx) => startComputePeriod(tx, accountId, { start, end, tier }));
+
+const cents = (usd: number) => Math.round(usd * 100);
+
+test("a period is frozen once, 45 minutes after its end, and its lines add up to its cents", async () => {
+  const accountId = newId("acc");
+  const [start, end] = [second("2027-04-10T09:30:00Z"), second("2027-05-10T09:30:00Z")];
+  await berth.advance(start + HOUR);
+  await subscribe(accountId, start, end);
+  const runs = ["web", "web", "worker", "redis"].map((type) =>
+    berth.interval(berth.service(accountId, type), { size: "large" }),
+  );
+  for (const { report } of runs) {
+    await report("started", start - DAY);
+    await report("heartbeat", start + HOUR);
+  }
+  await berth.settled();
+  await berth.advance(end + FREEZE_AFTER_SECONDS - 1);
+  for (const [index, { report }] of runs.entries()) await report("stopped", end - index * 7_777);
+  await berth.settled();
+  expect((await statements(accountId)).map(({ billed }) => billed)).toEqual([false]);
+  expect(await frozenAmount(berth.pool, accountId, start)).toBeUndefined();
+  await berth.advance(end + FREEZE_AFTER_SECONDS);
+  const [calendar, item] = await frozen(accountId, 2);
+  expect(calendar).toMatchObject({ period: "2027-04-01 00:00", billed: false, tier: "free" });
+  const ran = [0, 1, 2, 3].map((index) => end - start - index * 7_777);
+  // The allowance covers one web service, the worker and the addon.
+  const free = [ran[0]!, ran[2]!].map((seconds) => seconds * NANO).concat(ran[3]! * 2_310e-9);
+  const accrued = ran.map((seconds, index) => seconds * (index === 3 ? LARGE + 60e-9 : LARGE));
+  const total = cents(accrued.reduce((a, b) => a + b) - free.reduce((a, b) => a + b));
+  expect(item).toMatchObject({ period: "2027-04-10 09:30", billed: true, tier: "pro", cents: total });
+  expect(item!.lines.reduce((sum, line) => sum + Number(line.cents), 0)).toBe(total);
+  expect(await frozenAmount(berth.pool, accountId, start)).toBe(total);
+});
+
+test("the calendar's period ends as a free one where the compute item's begins, and begins again when it ends", async () => {
+  const accountId = newId("acc");
+  const month = second("2027-06-01T00:00:00Z");
+  const [start, end, canceled] = [month + 9 * DAY, month + 39 * DAY, month + 20 * DAY];
+  await berth.advance(start);
+  const shown = async () => {
+    const { periodStart, periodEnd, credit } = await berth.usage(accountId);
+    return [
+      ...[periodStart, periodEnd].map((at) => timestampDate(at!).getTime() / 1_000),
+      credit!.includedUsd,
+    ];
+  };
+  const { report } = berth.interval(berth.service(accountId), { size: "large", replicas: 2 });
+  await report("started", month);
+  await report("heartbeat", start);
+  await berth.settled();
+  expect(await shown()).toEqual([month, month + 30 * DAY, 0]);
+  expect((await berth.usage(accountId)).accruedUsd).toBeGreaterThan(0);
+  await subscribe(accountId, start, end);
+  await subscribe(accountId, start, end);
+  expect(await shown()).toEqual([start, end, 10]);
+  expect((await berth.usage(accountId)).accruedUsd).toBe(0);
+  await subscribe(accountId, start, end, "team");
+  expect(await shown()).toEqual([start, end, 50]);
+  await berth.advance(canceled);
+  await report("stopped", canceled);
+  await berth.settled();
+  await transaction(berth.pool, (tx) => endComputePeriod(tx, accountId, canceled));
+  expect(await shown()).toEqual([canceled, month + 30 * DAY, 0]);
+  await berth.advance(canceled + FREEZE_AFTER_SECONDS);
+  const found = await frozen(accountId, 2);
+  expect(found.map(({ billed, tier }) => [billed, tier])).toEqual([
+    [false, "free"],
+    [true, "team"],
+  ]);
+  const seconds = canceled - start;
+  expect(await frozenAmount(berth.pool, accountId, start)).toBe(cents(seconds * (2 * LARGE - NANO)));
+});
+
+test("what is found after the freeze corrects the next period; the statement stays as it is", async () => {
+  const accountId = newId("acc");
+  const [start, end] = [second("2027-08-05T00:00:00Z"), second("2027-09-05T00:00:00Z")];
+  await berth.advance(start + HOUR);
+  await subscribe(accountId, start, end);
+  await subscribe(accountId, end, end + 30 * DAY);
+  const service = berth.service(accountId);
+  const first = berth.interval(service, { size: "large" });
+  await berth.advance(start + 20 * DAY);
+  await first.report("started", start);
+  await first.report("heartbeat", start + 10 * DAY);
+  await berth.settled();
+  await berth.advance(end + FREEZE_AFTER_SECONDS);
+  const statement = (await frozen(accountId, 1))[0];
+  expect(statement!.cents).toBe(cents(10 * DAY * (LARGE - NANO)));
+  // It ran on for two days, which nobody heard of: owed.
+  await first.report("stopped", start + 12 * DAY);
+  await berth.settled();
+  const owed = 2 * DAY * (LARGE - NANO);
+  expect((await berth.usage(accountId)).adjustmentUsd).toBeCloseTo(owed, 4);
+  expect(await statements(accountId)).toEqual([statement]);
+  // A later heartbeat of an interval that had stopped changes nothing; an earlier stop does not exist.
+  await first.report("heartbeat", start + 13 * DAY);
+  // Another interval began in the middle: the first ended there, and what was asked twice is returned.
+  const second_ = berth.interval(service, { size: "nano" });
+  await second_.report("started", start + 5 * DAY);
+  await second_.report("stopped", start + 12 * DAY);
+  await berth.settled();
+  const shown = await berth.usage(accountId);
+  const returned = 5 * DAY * (LARGE - NANO) - 10 * DAY * (LARGE - NANO);
+  expect(shown.adjustmentUsd).toBeCloseTo(returned, 4);
+  expect(shown.netUsd).toBe(0);
+  // The next period owes less than is returned: the rest is carried on.
+  await berth.advance(end + 30 * DAY + FREEZE_AFTER_SECONDS);
+  const [, next] = await frozen(accountId, 2);
+  expect(next!.cents).toBe(0);
+  expect(next!.lines.reduce((sum, line) => sum + Number(line.cents), 0)).toBe(0);
+  const { rows } = await berth.pool.query(
+    "select sum(amount)::bigint as amount from adjustments where account_id = $1 and reason = 'carried'",
+    [accountId],
+  );
+  expect(Number(rows[0].amount) / 1e9).toBeCloseTo(returned, 6);
+});
+
+test("what is owed but found 35 days after its period is written off; what is to be returned never is", async () => {
+  const accountId = newId("acc");
+  const [start, end] = [second("2027-11-01T00:00:00Z"), second("2027-12-01T00:00:00Z")];
+  await berth.advance(start + HOUR);
+  await subscribe(accountId, start, end);
+  await subscribe(accountId, end, end + 90 * DAY);
+  const service = berth.service(accountId);
+  const { report } = berth.interval(service, { size: "large" });
+  await berth.advance(start + 20 * DAY);
+  await report("started", start);
+  await report("heartbeat", start + 10 * DAY);
+  await berth.settled();
+  await berth.advance(end + 36 * DAY);
+  await frozen(accountId, 1);
+  await report("heartbeat", start + 12 * DAY);
+  await berth.settled();
+  expect((await berth.usage(accountId)).adjustmentUsd).toBe(0);
+  const other = berth.interval(service, { size: "nano" });
+  await other.report("started", start + 11 * DAY);
+  await other.report("stopped", start + 12 * DAY);
+  await berth.settled();
+  expect((await berth.usage(accountId)).adjustmentUsd).toBeCloseTo(-DAY * (LARGE - NANO), 4);
+});
+
+test("the lines of a frozen period are listed, page by page, each once", async () => {
+  const accountId = newId("acc");
+  const month = second("2028-02-01T00:00:00Z");
+  await berth.advance(month + 20 * DAY);
+  const services = [berth.service(accountId), berth.service(accountId, "worker")];
+  for (let day = 0; day < 9; day++) {
+    const { report } = berth.interval(services[day % 2]!);
+    await report("started", month + day * DAY);
+    await report("stopped", month + day * DAY + HOUR);
+  }
+  await berth.settled();
+  await berth.advance(month + 40 * DAY);
+  expect((await berth.lines(accountId)).data).toEqual([]);
+  const at = { seconds: BigInt(month + DAY), nanos: 0 };
+  const starts: number[] = [];
+  for (let cursor: string | undefined; cursor !== ""; ) {
+    const { data, page } = await berth.lines(accountId, { at, limit: 2, cursor });
+    starts.push(...data.map(({ startedAt }) => Number(startedAt!.seconds)));
+    cursor = page!.nextCursor;
+  }
+  expect(starts).toEqual([8, 7, 6, 5, 4, 3, 2, 1, 0].map((day) => month + day * DAY));
+  const { data } = await berth.lines(accountId, { at, serviceId: services[1]!.serviceId });
+  expect(data).toHaveLength(4);
+});

@@ -1,0 +1,78 @@
+import type { Logger } from "../../../kit/log.ts";
+import { type Pool, type Tx, transaction } from "../../../kit/postgres/db.ts";
+import { NANO_PER_CENT, splitCents, toCents } from "../money.ts";
+import { findPeriod, type PeriodUsage, type PlannedPeriod, ratePeriod, type TierOf } from "../read-usage.ts";
+import * as sql from "./sql.ts";
+
+/** How long after its end a period is frozen: within the hour that the payment provider waits for usage. */
+export const FREEZE_AFTER_SECONDS = 45 * 60;
+
+/** A free account that would owe more shows a fault: its quotas keep it within the allowance. */
+const FREE_LIMIT = 100n * NANO_PER_CENT;
+
+type Deps = { pool: Pool; log: Logger; tierOf: TierOf; now: () => number };
+
+/**
+ * Freezes all periods that ended 45 minutes ago, each once: what came until then is in its statement, and what comes
+ * later corrects it. Several replicas may do this at once. Stops between two accounts when `stopped`.
+ */
+export async function freezePeriods(deps: Deps, stopped: () => boolean = () => false): Promise<void> {
+  while (!stopped() && (await transaction(deps.pool, (tx) => freezeOne(tx, deps))));
+}
+
+/** Freezes the next period of an account that is due. Returns false when none is. */
+async function freezeOne(tx: Tx, { log, tierOf, now }: Deps): Promise<boolean> {
+  const at = Math.floor(now() / 1_000);
+  const account = await sql.takeAccountToFreeze(tx, at);
+  if (!account) return false;
+  const { accountId, frozenUntil } = account;
+  const period = await findPeriod(tx, tierOf, accountId, frozenUntil);
+  const due = period.end + FREEZE_AFTER_SECONDS;
+  if (due > at) await sql.setFrozen(tx, accountId, frozenUntil, due);
+  else {
+    await writeStatement(tx, log, accountId, period, at);
+    await sql.setFrozen(tx, accountId, period.end, period.end);
+  }
+  return true;
+}
+
+async function writeStatement(tx: Tx, log: Logger, accountId: string, period: PlannedPeriod, now: number) {
+  const usage = await ratePeriod(tx, accountId, period, now);
+  const { rated, adjustment } = usage;
+  if (!period.billed && rated.services.length === 0) return;
+  const { accrued, allowance, due } = rated;
+  if (period.tier === "free" && due > FREE_LIMIT)
+    log.error({ accountId, cents: Number(toCents(due)) }, "a free account used more than the allowance");
+  const inputs = await sql.digestSegments(tx, accountId, period);
+  const dueCents = toCents(due);
+  const lines = statementLines(usage);
+  const { start, end, tier, billed } = period;
+  const amounts = { accrued, allowance, adjustment, dueCents };
+  await sql.insertStatement(tx, { accountId, start, end, tier, billed, inputs, ...amounts, lines, now });
+  const left = accrued - allowance + adjustment - due;
+  if (billed && left !== 0n)
+    await sql.insertAdjustment(tx, {
+      accountId,
+      at: end,
+      periodStart: start,
+      amount: left,
+      reason: "carried",
+    });
+}
+
+/** Returns a line for each service, and for what else the total is made of. */
+function statementLines({ rated, adjustment }: PeriodUsage): sql.StatementLine[] {
+  const carried = rated.due - (rated.accrued - rated.allowance + adjustment);
+  const others = [
+    { type: "adjustment", accrued: adjustment, allowance: 0n },
+    { type: "carried", accrued: carried, allowance: 0n },
+  ].filter(({ accrued }) => accrued !== 0n);
+  const lines = [...rated.services, ...others];
+  const cents = splitCents(lines.map(({ accrued, allowance }) => accrued - allowance));
+  return lines.map((line, index) => ({
+    ...line,
+    accrued: String(line.accrued),
+    allowance: String(line.allowance),
+    cents: String(cents[index]),
+  }));
+}
