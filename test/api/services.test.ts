@@ -129,7 +129,7 @@ describe("projects, environments and services", () => {
     expect(refusal(await world.call("POST", `${S("web")}/deploy`, {}))).toBe("422 no_deployable_image");
     expect(refusal(await world.call("POST", `${S("db")}/uploads`, {}))).toBe("422 not_deployable");
     expect(refusal(await world.call("POST", `${S("db")}/deploy`, { image: "x" }))).toBe("422 not_deployable");
-    const tooLarge = { sizeBytes: 300 * 1024 * 1024 };
+    const tooLarge = { sizeBytes: 501 * 1024 * 1024 };
     expect(refusal(await world.call("POST", `${S("web")}/uploads`, tooLarge))).toBe("422 archive_too_large");
     for (const [size, said] of [
       ["2147483647", "archive_too_large"],
