@@ -14,6 +14,7 @@ import { startMailCapture } from "./mail/capture.ts";
 import { findNatsServer } from "./nats/install.ts";
 import { startNats } from "./nats/nats.ts";
 import { stopOnStorageFailure } from "./nats/storage-check.ts";
+import type { PaymentSettings } from "./payments.ts";
 import { addonRole, prepareDatabase } from "./postgres/database.ts";
 import { startPostgres } from "./postgres/postgres.ts";
 import { httpGet } from "./processes/http-get.ts";
@@ -44,6 +45,8 @@ export type Platform = {
   kill(): void;
 };
 
+type Payments = { settings: PaymentSettings; pageUrl?: string };
+
 /** The part of a stop's time that a program has before it is killed. */
 const GRACE_MS = { gateway: 2_000, service: 4_500 };
 
@@ -52,6 +55,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
   const parts = createParts(display);
 
   let mail: { stop: () => Promise<void> } | undefined;
+  let simulator: { stop: () => Promise<void> } | undefined;
 
   /** Returns how mail is sent: as the environment says, or to a page of this machine. */
   async function startMail(ports: Record<string, number>, secrets: Secrets) {
@@ -61,6 +65,21 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
     const capture = await startMailCapture({ dir: folder.mail, secret: secrets.internalKeys, ports: at });
     mail = capture;
     return { url: capture.smtpUrl, from: MAIL_FROM, page: capture.pageUrl };
+  }
+
+  /** Returns how payments are taken: by Stripe, as the environment says, or by a simulator. */
+  async function startPayments(origin: string, port: number, secrets: Secrets): Promise<Payments> {
+    const {
+      STRIPE_SECRET_KEY: key,
+      STRIPE_WEBHOOK_SECRETS: webhookSecrets,
+      STRIPE_API_URL: url,
+    } = process.env;
+    if (key) return { settings: { key, webhookSecrets: webhookSecrets ?? "", url: url ?? "" } };
+    const { startSimulatedPayments } = await import("./payments.ts");
+    const secret = secrets.internalKeys;
+    const started = await startSimulatedPayments({ dir: folder.stripe, secret, port, origin });
+    simulator = started;
+    return started;
   }
 
   async function startServers(ports: Record<string, number>, secrets: Secrets) {
@@ -108,9 +127,12 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
     await makeFolder(folder.deployer);
     const secrets = await readSecrets(folder.dir, [...roles, addonRole], await isFresh(folder));
     const ports = await choosePorts(folder, portNames, preferredPorts(options.port));
-    const [postgres, nats] = await startServers(ports, secrets);
-    const sending = await startMail(ports, secrets);
     const origin = `http://127.0.0.1:${ports.gateway}`;
+    const [[postgres, nats], paying] = await allOrFirstFailure([
+      startServers(ports, secrets),
+      startPayments(origin, ports.stripe as number, secrets),
+    ] as const);
+    const sending = await startMail(ports, secrets);
     const context: PlatformContext = {
       secrets,
       ports,
@@ -120,12 +142,13 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
       deployerDir: folder.deployer,
       programsDir,
       mail: sending,
+      payments: paying.settings,
     };
     await allOrFirstFailure(programs.map((program) => startOne(program, context)));
     const baseUrl = origin + API_PREFIX;
     const { ownerToken } = secrets;
     const accountId = await firstAccount(baseUrl, ownerToken, parts.stopping);
-    const mailUrl = sending.page;
+    const [mailUrl, checkoutUrl] = [sending.page, paying.pageUrl];
     const info = {
       origin,
       baseUrl,
@@ -133,6 +156,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
       ownerToken,
       accountId,
       ...(mailUrl && { mailUrl }),
+      ...(checkoutUrl && { checkoutUrl }),
       pid: process.pid,
     };
     return { info, router: ports.router as number };
@@ -140,7 +164,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
 
   async function stop(): Promise<void> {
     await parts.stop();
-    await mail?.stop();
+    await Promise.all([mail?.stop(), simulator?.stop()]);
   }
 
   return { start, stop, kill: parts.kill };
@@ -153,6 +177,7 @@ const portNames = [
   "nats",
   "smtp",
   "mail",
+  "stripe",
   ...programs.filter(({ kind }) => kind === "service").flatMap(({ name }) => [name, grpcPortOf(name)]),
 ];
 

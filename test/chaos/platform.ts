@@ -86,6 +86,7 @@ export async function startPlatform(dir: string) {
     programsDir,
     deployerDir: folder.deployer,
     mail: { url: "", from: "" },
+    payments: { key: "", webhookSecrets: "", url: "" },
   };
   for (const program of programs) {
     const { name } = program;

@@ -9,7 +9,14 @@ import { familyOf } from "./processes.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 
-export type Local = { origin: string; baseUrl: string; ownerToken: string; accountId: string; pid: number };
+export type Local = {
+  origin: string;
+  baseUrl: string;
+  ownerToken: string;
+  accountId: string;
+  checkoutUrl?: string;
+  pid: number;
+};
 
 /** A file system of `bytes`, mounted at a folder of the data folder. */
 export type Disk = { at: string; bytes: number };

@@ -13,6 +13,7 @@ export type DataFolder = {
   nats: string;
   deployer: string;
   mail: string;
+  stripe: string;
   logs: string;
   localInfo: string;
   log(name: string): string;
@@ -35,6 +36,7 @@ export async function takeDataFolder(data: string): Promise<{ folder: DataFolder
     nats: join(dir, "nats"),
     deployer: join(dir, "deployer"),
     mail: join(dir, "mail"),
+    stripe: join(dir, "stripe"),
     logs,
     localInfo: join(dir, "local.json"),
     log: (name: string) => join(logs, `${name}.log`),
@@ -60,8 +62,8 @@ export async function resetDataFolder(folder: DataFolder): Promise<void> {
   for (const pid of await findByWorkingDirectory(folder.deployer))
     await endOrphan(pid, () => true, "SIGTERM", 2_000);
   // The secrets go last: as long as any data is left, so is its key.
-  const { postgres, nats, deployer, mail, logs } = folder;
-  for (const path of [postgres, nats, deployer, mail, logs, join(folder.dir, "ports.json")]) {
+  const { postgres, nats, deployer, mail, stripe, logs } = folder;
+  for (const path of [postgres, nats, deployer, mail, stripe, logs, join(folder.dir, "ports.json")]) {
     await rm(path, { recursive: true, force: true });
   }
   await rm(join(folder.dir, "secrets.json"), { force: true });

@@ -1,4 +1,5 @@
 import type { Secrets } from "../data/secrets.ts";
+import type { PaymentSettings } from "../payments.ts";
 import { addonRole, database } from "../postgres/database.ts";
 
 /** What the environments of programs are made from. */
@@ -15,6 +16,7 @@ export type PlatformContext = {
   programsDir: string;
   /** How services send mail. */
   mail: { url: string; from: string };
+  payments: PaymentSettings;
 };
 
 /** A process of the platform: `node <folder>/main.ts`, configured by its environment alone. */
@@ -87,7 +89,14 @@ export const programs: Program[] = [
     name: "billing",
     folder: "services/billing",
     kind: "service",
-    env: ({ origin }) => ({ PUBLIC_ORIGIN: origin, API_PREFIX }),
+    env: ({ origin, payments }) => ({
+      PUBLIC_ORIGIN: origin,
+      API_PREFIX,
+      STRIPE_SECRET_KEY: payments.key,
+      STRIPE_WEBHOOK_SECRETS: payments.webhookSecrets,
+      STRIPE_API_URL: payments.url,
+      ...planSettings(),
+    }),
   },
   {
     name: "gateway",

@@ -21,6 +21,7 @@ import { invoiceItemRoutes } from "./invoices/invoice-items.ts";
 import { previewRoutes } from "./invoices/preview.ts";
 import { refundRoutes } from "./invoices/refunds.ts";
 import { invoiceRoutes, refreshDrafts } from "./invoices/routes.ts";
+import { homePage } from "./pages/home.ts";
 import { invoicePage } from "./pages/invoice-page.ts";
 import { portalConfigurationRoutes } from "./portal/configurations.ts";
 import { portalPage } from "./portal/page.ts";
@@ -147,7 +148,9 @@ async function answerOther(
   const answered =
     kind === "_sim"
       ? await control(controls, request)
-      : (show?.(controls.world, id, request) ?? { status: 404, body: "Not found\n" });
+      : kind === ""
+        ? homePage(controls, request)
+        : (show?.(controls.world, id, request) ?? { status: 404, body: "Not found\n" });
   if (request.method !== "GET") changed();
   return answered;
 }

@@ -9,6 +9,8 @@ export type LocalInfo = {
   accountId: string;
   /** Where captured mails are shown; absent when mail is sent by SMTP_URL. */
   mailUrl?: string;
+  /** The page of the simulator that takes payments; absent with STRIPE_SECRET_KEY. */
+  checkoutUrl?: string;
   pid: number;
 };
 
@@ -24,6 +26,9 @@ export function summary(info: LocalInfo, about: { data: string; router: number; 
     ["Owner", `${info.ownerEmail} (password: ownerPassword in ${folder}/secrets.json)`],
     ["Token", info.ownerToken],
     ...(info.mailUrl ? [["Mail", `${info.mailUrl} (what Berth sends; it goes nowhere else)`]] : []),
+    ...(info.checkoutUrl
+      ? [["Payments", `${info.checkoutUrl} (a simulator of Stripe: no money moves)`]]
+      : []),
     ["Data, logs", `${folder}, ${folder}/logs`],
   ].map(([name, value]) => `  ${name?.padEnd(11)} ${value}`);
   return [

@@ -1,0 +1,67 @@
+import { type Html, html } from "../../../../services/kit/html.ts";
+import type { Controls } from "../control/routes.ts";
+import type { SimpleRequest, SimpleResponse } from "../http/server.ts";
+import type { World } from "../state/world.ts";
+import { idOf } from "../state/world.ts";
+import { page, redirect, toDollars } from "./layout.ts";
+
+const HOUR = 3_600;
+const STEPS = { "An hour later": HOUR, "A day later": 24 * HOUR, "A month later": 30 * 24 * HOUR };
+const LATEST_INVOICES = 10;
+
+/** Answers `GET /`: what the simulator knows, for people; and `POST /`, which moves its clock by `seconds`. */
+export function homePage({ world, clock }: Controls, { method, body }: SimpleRequest): SimpleResponse {
+  if (method === "POST") {
+    const seconds = Number(new URLSearchParams(body).get("seconds"));
+    if (Object.values(STEPS).includes(seconds)) clock.advance(seconds);
+    return redirect("/");
+  }
+  return page(
+    "Payments",
+    html`<p>Berth asks this simulator what it would ask Stripe. Checkout pages, invoices and the portal lead here.</p>
+<h2>Time</h2>
+<p>It is ${toTime(clock.now())} here. Renewals, invoices and retries of payments happen when their time comes.</p>
+<form method="post">${Object.entries(STEPS).map(
+      ([name, seconds]) => html`<button name="seconds" value="${seconds}">${name}</button> `,
+    )}</form>
+<h2>Checkouts that are open</h2>${list(openCheckouts(world))}
+<h2>Subscriptions</h2>${list(subscriptions(world))}
+<h2>Latest invoices</h2>${list(invoices(world))}
+<h2>Promo codes</h2>${list(promoCodes(world))}`,
+  );
+}
+
+const list = (rows: Html[]) =>
+  rows.length === 0 ? html`<p>None.</p>` : html`<ul>${rows.map((row) => html`<li>${row}</li>`)}</ul>`;
+
+function openCheckouts({ state }: World): Html[] {
+  return [...state.checkoutSessions.values()]
+    .filter(({ status }) => status === "open")
+    .map(({ id, customer_details }) => html`<a href="/c/${id}">${customer_details?.email ?? id}</a>`);
+}
+
+function subscriptions({ state }: World): Html[] {
+  return [...state.subscriptions.values()].map(({ id, status, customer }) => {
+    const email = state.customers.get(idOf(customer))?.email ?? idOf(customer);
+    return html`${email}: ${status} <small>${id}</small>`;
+  });
+}
+
+function invoices({ state }: World): Html[] {
+  const latest = [...state.invoices.values()].slice(-LATEST_INVOICES).reverse();
+  return latest.map(({ id, status, total }) => {
+    const words = html`${toDollars(total)}, ${status ?? "draft"}`;
+    return status === "draft" ? words : html`<a href="/i/${id}">${words}</a>`;
+  });
+}
+
+function promoCodes({ state }: World): Html[] {
+  return [...state.promotionCodes.values()]
+    .filter(({ active }) => active)
+    .map(({ code, promotion }) => {
+      const coupon = promotion.coupon && state.coupons.get(idOf(promotion.coupon));
+      return html`<strong>${code}</strong>: ${coupon ? (coupon.name ?? coupon.id) : ""}`;
+    });
+}
+
+const toTime = (seconds: number) => new Date(seconds * 1_000).toISOString().replace(/\.\d+/, "");
