@@ -22,6 +22,7 @@ import { createUsageReads } from "./usage/usage-service.ts";
 import { startUsageTasks } from "./usage/usage-tasks.ts";
 import { startInbox } from "./webhook/inbox.ts";
 import { createIntake } from "./webhook/intake.ts";
+import { startReconciler } from "./webhook/reconcile.ts";
 
 /** Connections that hold the locks of accounts, and so requests to the payment provider at a time. */
 const LOCKS = 8;
@@ -66,10 +67,13 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       background() {
         const inbox = provider.configured ? startInbox({ pool, sync, log }) : undefined;
         if (inbox) wake = inbox.wake;
+        const reconciler = provider.configured
+          ? startReconciler({ pool, provider, log, now, stored: () => wake() })
+          : undefined;
         const usageTasks = startUsageTasks({ pool, log, tierOf, now });
         return {
           stop: async () => {
-            await Promise.all([inbox?.stop(), usageTasks.stop()]);
+            await Promise.all([inbox?.stop(), reconciler?.stop(), usageTasks.stop()]);
             await locks.end();
           },
         };

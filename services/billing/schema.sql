@@ -28,6 +28,14 @@ table customers
   customer_id text not null
   constraint customers_customer_id_key UNIQUE (customer_id)
   constraint customers_pkey PRIMARY KEY (account_id)
+table due_customers
+  customer_id text not null
+  revision bigint not null default nextval('due_customers_revision_seq'::regclass)
+  since timestamp with time zone not null default now()
+  attempts integer not null default 0
+  next_at timestamp with time zone not null default now()
+  constraint due_customers_pkey PRIMARY KEY (customer_id)
+  CREATE INDEX due_customers_next ON due_customers USING btree (next_at)
 table inbox
   consumer text not null
   event_id text not null
@@ -91,6 +99,12 @@ table period_statements
   lines jsonb not null
   frozen_at timestamp with time zone not null
   constraint period_statements_pkey PRIMARY KEY (account_id, started_at, ended_at)
+table reconciliations
+  name text not null
+  done_until timestamp with time zone
+  next_at timestamp with time zone not null default '-infinity'::timestamp with time zone
+  constraint reconciliations_name_check CHECK ((name = ANY (ARRAY['events'::text, 'customers'::text])))
+  constraint reconciliations_pkey PRIMARY KEY (name)
 table schema_migrations
   name text not null
   at timestamp with time zone not null default now()
@@ -101,12 +115,8 @@ table stripe_events
   created timestamp with time zone not null
   customer_id text
   received_at timestamp with time zone not null default now()
-  processed_at timestamp with time zone
-  attempts integer not null default 0
-  next_at timestamp with time zone not null default now()
   constraint stripe_events_pkey PRIMARY KEY (id)
-  CREATE INDEX stripe_events_due ON stripe_events USING btree (next_at) WHERE (processed_at IS NULL)
-  CREATE INDEX stripe_events_processed ON stripe_events USING btree (processed_at) WHERE (processed_at IS NOT NULL)
+  CREATE INDEX stripe_events_received ON stripe_events USING btree (received_at)
 table subscriptions
   id text not null
   account_id text not null

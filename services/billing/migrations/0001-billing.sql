@@ -61,16 +61,33 @@ create table pending_coupons (
   coupon jsonb not null
 );
 
--- The webhooks of the payment provider, each stored before it is answered.
+-- What the payment provider reported, for a month: each event counts once.
 create table stripe_events (
   id text primary key,
   type text not null,
   created timestamptz not null,
   customer_id text,
-  received_at timestamptz not null default now(),
-  processed_at timestamptz,
+  received_at timestamptz not null default now()
+);
+create index stripe_events_received on stripe_events (received_at);
+
+-- The customers to read anew from the payment provider.
+create table due_customers (
+  customer_id text primary key,
+  -- Another one with each mark: what was marked while a customer was read is read again.
+  revision bigserial,
+  since timestamptz not null default now(),
   attempts int not null default 0,
+  -- When it is read, or tried again; while it is being read, until when nobody else takes it.
   next_at timestamptz not null default now()
 );
-create index stripe_events_due on stripe_events (next_at) where processed_at is null;
-create index stripe_events_processed on stripe_events (processed_at) where processed_at is not null;
+create index due_customers_next on due_customers (next_at);
+
+-- What is compared with the payment provider from time to time.
+create table reconciliations (
+  name text primary key check (name in ('events', 'customers')),
+  -- Until when it is done. null: never.
+  done_until timestamptz,
+  next_at timestamptz not null default '-infinity'
+);
+insert into reconciliations (name) values ('events'), ('customers');

@@ -1,17 +1,27 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Running } from "../../kit/process/process.ts";
 import { causeOf } from "../../kit/rpc/errors.ts";
 import type { Sync } from "../subscription/sync.ts";
-import { markProcessed, takeCustomers, timeOf } from "./sql.ts";
+import { customerReads, watchLag } from "./metrics.ts";
+import { finishCustomer, retryCustomer, type TakenCustomer, takeCustomers } from "./sql.ts";
 
-const PAUSE_MS = 1_000;
-const BATCH = 50;
+const POLL_MS = 1_000;
+/** How many customers are being read at once, so that one at whom the provider hangs holds up no others. */
+const AT_ONCE = 4;
+/** How long no other replica takes a customer; longer than all requests for one may take. */
+const LEASE_SECONDS = 300;
+const FIRST_RETRY_SECONDS = 5;
+const MAX_RETRY_SECONDS = 300;
+
+/** Returns after how many seconds a customer is read again that could not be read so many times. */
+export function retrySeconds(attempts: number): number {
+  return Math.min(FIRST_RETRY_SECONDS * 2 ** (attempts - 1), MAX_RETRY_SECONDS);
+}
 
 /**
- * Processes the webhooks that are stored, in any number of replicas: what the provider says now of each customer is
- * read and recorded, so that their order, doubles and replays do not matter. `wake` begins at once.
+ * Reads the customers anew that are due, in any number of replicas: what the provider says of them now is recorded, so
+ * that the order of webhooks, doubles and replays do not matter. `wake` begins at once.
  */
 export function startInbox({
   pool,
@@ -22,39 +32,76 @@ export function startInbox({
   sync: Sync;
   log: Logger;
 }): Running & { wake: () => void } {
-  const stopping = new AbortController();
-  let woken = new AbortController();
+  const unwatch = watchLag(pool);
+  const underWay = new Set<Promise<void>>();
+  let stopped = false;
+  let wake = () => {};
 
-  async function process(customerId: string): Promise<void> {
+  async function read(customer: TakenCustomer): Promise<void> {
+    const { customerId, attempts } = customer;
     try {
-      const at = await timeOf(pool);
       await sync(customerId);
-      await markProcessed(pool, customerId, at);
+      await finishCustomer(pool, customer);
+      customerReads.inc({ outcome: "done" });
     } catch (error) {
-      log.warn({ customer: customerId, cause: causeOf(error) }, "what the payment provider reported waits");
+      customerReads.inc({ outcome: "failed" });
+      log.warn(
+        { customerId, attempts, cause: causeOf(error) },
+        "a customer could not be read and is tried again",
+      );
+      await retryCustomer(pool, customer, retrySeconds(attempts));
     }
   }
 
-  async function run(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      const wake = AbortSignal.any([stopping.signal, woken.signal]);
-      const customers = await takeCustomers(pool, BATCH).catch((error) => {
-        log.warn({ cause: causeOf(error) }, "the inbox cannot be read");
-        return [];
-      });
-      for (const customerId of customers) if (!stopping.signal.aborted) await process(customerId);
-      if (customers.length === 0)
-        await delay(PAUSE_MS, undefined, { signal: wake, ref: false }).catch(() => {});
-      if (woken.signal.aborted) woken = new AbortController();
+  /** Takes as many customers as may be read besides those that are. Returns whether more may be due. */
+  async function takeSome(): Promise<boolean> {
+    const limit = AT_ONCE - underWay.size;
+    const taken = limit > 0 ? await takeCustomers(pool, limit, LEASE_SECONDS) : [];
+    for (const customer of taken) {
+      const work: Promise<void> = read(customer)
+        // Its lease ends, and then it is taken again.
+        .catch((error) => log.warn({ err: error }, "what became of a customer could not be recorded"))
+        .finally(() => {
+          underWay.delete(work);
+          wake();
+        });
+      underWay.add(work);
     }
+    return limit > 0 && taken.length === limit;
+  }
+
+  async function run(): Promise<void> {
+    while (!stopped) {
+      const woken = new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+      const more = await takeSome().catch((error) => {
+        log.warn({ err: error }, "customers that are due could not be read");
+        return false;
+      });
+      if (!more && !stopped) await within(POLL_MS, woken);
+    }
+    await Promise.all(underWay);
   }
 
   const running = run();
   return {
-    wake: () => woken.abort(),
+    wake: () => wake(),
     stop: async () => {
-      stopping.abort();
+      stopped = true;
+      unwatch();
+      wake();
       await running;
     },
   };
+}
+
+/** Waits until something happens, but no longer than this. */
+async function within(ms: number, happened: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([happened, late]);
+  clearTimeout(timer);
 }

@@ -3,7 +3,8 @@ import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/errors.ts";
 import type { Provider } from "../stripe/provider.ts";
-import { addEvent } from "./sql.ts";
+import { webhooks } from "./metrics.ts";
+import { addEvents, type StripeEvent } from "./sql.ts";
 
 /** How old a webhook may be, in seconds; an older one may be a replay. */
 const TOLERANCE_SECONDS = 300;
@@ -17,34 +18,50 @@ type Deps = { pool: Pool; provider: Provider; secrets: string[]; stored: () => v
 export function createIntake({ pool, provider, secrets, stored, log }: Deps) {
   return async (payload: Uint8Array, signature: string): Promise<void> => {
     const event = verify(Buffer.from(payload), signature, secrets);
+    if (!event) {
+      webhooks.inc({ outcome: "refused" });
+      throw invalidSignature();
+    }
     if (event.livemode !== provider.live) {
+      webhooks.inc({ outcome: "passed_over" });
       log.warn({ event: event.id }, "a webhook of the other mode of the payment provider is passed over");
       return;
     }
-    const { id, type, created } = event;
-    const customerId = customerOf(event);
-    if ((await addEvent(pool, { id, type, created: new Date(created * 1000), customerId })) > 0) stored();
+    const added = await addEvents(pool, [toStripeEvent(event)]);
+    webhooks.inc({ outcome: added.length > 0 ? "stored" : "known" });
+    if (added.length > 0) stored();
   };
 }
 
-function verify(payload: Buffer, signature: string, secrets: string[]): Stripe.Event {
+/** Returns the event that a payload is, when one of the secrets signed it, not too long ago. */
+function verify(payload: Buffer, signature: string, secrets: string[]): Stripe.Event | undefined {
   for (const secret of secrets) {
     try {
       return Stripe.webhooks.constructEvent(payload, signature, secret, TOLERANCE_SECONDS);
     } catch (error) {
-      if (!(error instanceof Stripe.errors.StripeSignatureVerificationError)) break;
+      // Signed, but no event.
+      if (!(error instanceof Stripe.errors.StripeSignatureVerificationError)) return undefined;
     }
   }
-  throw refuse(
-    400,
-    "webhook_signature_invalid",
-    "The signature does not belong to this body, or is too old.",
-  );
+  return undefined;
 }
 
-/** Returns the customer that an event is about; undefined for one that is about none. */
-export function customerOf({ type, data }: Stripe.Event): string | undefined {
-  const object = data.object as { id?: string; object: string; customer?: string | { id: string } | null };
-  if (object.object === "customer") return type === "customer.deleted" ? undefined : object.id;
-  return typeof object.customer === "object" ? object.customer?.id : object.customer;
+/** Returns what is stored of an event. */
+export function toStripeEvent(event: Stripe.Event): StripeEvent {
+  const { id, type, created } = event;
+  return { id, type, created: new Date(created * 1000), customerId: customerOf(event) };
 }
+
+type About = { id?: string; object?: string; customer?: string | { id: string } | null };
+
+/** Returns the customer that an event is about; undefined for one that is about none. */
+function customerOf({ data }: Stripe.Event): string | undefined {
+  const about = data.object as About;
+  if (about.object === "customer") return about.id;
+  // A payment method that was detached says whose it was.
+  const customer = about.customer ?? (data.previous_attributes as About | undefined)?.customer;
+  return typeof customer === "object" ? customer?.id : customer;
+}
+
+const invalidSignature = () =>
+  refuse(400, "webhook_signature_invalid", "The signature does not belong to this body, or is too old.");

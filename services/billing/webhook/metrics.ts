@@ -1,0 +1,45 @@
+import { Counter, Gauge } from "prom-client";
+import type { Pool } from "../../kit/postgres/db.ts";
+import { longestDue } from "./sql.ts";
+
+/** Webhooks of the payment provider. */
+export const webhooks = new Counter({
+  name: "berth_stripe_webhooks_total",
+  help: "Webhooks of Stripe by outcome: stored, known, refused (signature), passed_over (the other mode)",
+  labelNames: ["outcome"],
+});
+
+/** Customers that were read anew from the payment provider. */
+export const customerReads = new Counter({
+  name: "berth_stripe_customer_reads_total",
+  help: "Customers read from Stripe by outcome: done, failed (tried again)",
+  labelNames: ["outcome"],
+});
+
+/** Events that only the reconciler saw. */
+export const missedEvents = new Counter({
+  name: "berth_stripe_missed_events_total",
+  help: "Events of Stripe of which no webhook had arrived after five minutes",
+});
+
+for (const outcome of ["stored", "known", "refused", "passed_over"]) webhooks.inc({ outcome }, 0);
+for (const outcome of ["done", "failed"]) customerReads.inc({ outcome }, 0);
+
+let watched: Pool | undefined;
+
+const lag: Gauge = new Gauge({
+  name: "berth_stripe_mirror_lag_seconds",
+  help: "How long the customer waits whose changes at Stripe are not recorded yet; grows while Stripe is away",
+  collect: async () => {
+    lag.reset();
+    if (watched) lag.set(await longestDue(watched).catch(() => Number.NaN));
+  },
+});
+
+/** Reports how far what is recorded lags behind the payment provider, until the returned function is called. */
+export function watchLag(pool: Pool): () => void {
+  watched = pool;
+  return () => {
+    if (watched === pool) watched = undefined;
+  };
+}
