@@ -38,8 +38,8 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
     const locks = createPool(config.databaseUrl, { name: "billing locks", max: LOCKS, timeouts: config });
     const lock = createAccountLock(locks);
     const priceIds = createPriceIds(provider);
-    const sync = createSync({ pool, provider, lock, priceIds });
     const members = createMembers(client(IdentityInternal, config.identityUrl));
+    const sync = createSync({ pool, provider, lock, priceIds, members });
     const origin = config.publicOrigin ?? "http://localhost";
     const pages = {
       subscribed: `${origin}/billing/subscribed`,

@@ -1,10 +1,10 @@
 import type { Client } from "@connectrpc/connect";
 import type { InternalService } from "../../../proto/gen/berth/identity/v1/internal_pb.ts";
 
-/** Returns an account's handle, how many members it has, and the e-mail of one of them. */
+/** Returns an account's handle (empty: there is no such account), how many members it has, and the e-mail of one of them. */
 export type Members = (
   accountId: string,
-  userId: string,
+  userId?: string,
 ) => Promise<{ handle: string; count: number; email: string }>;
 
 export function createMembers(identity: Client<typeof InternalService>): Members {

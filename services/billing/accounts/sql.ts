@@ -56,3 +56,8 @@ export function addCustomer(db: Db, accountId: string, customerId: string): Prom
     [accountId, customerId],
   );
 }
+
+/** Forgets a customer, whom the payment provider has deleted. */
+export function removeCustomer(db: Db, customerId: string): Promise<number> {
+  return execute(db, "customer_remove", "delete from customers where customer_id = $1", [customerId]);
+}

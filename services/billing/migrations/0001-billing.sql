@@ -91,3 +91,9 @@ create table reconciliations (
   next_at timestamptz not null default '-infinity'
 );
 insert into reconciliations (name) values ('events'), ('customers');
+
+-- How often an answer of the payment provider made an idempotency key useless.
+create table provider_attempts (
+  name text primary key,
+  attempt int not null
+);

@@ -8,10 +8,12 @@ import {
 import { emit } from "../../kit/events/outbox.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { AccountLock } from "../accounts/account-lock.ts";
-import { addCustomer, findAccountOfCustomer } from "../accounts/sql.ts";
+import type { Members } from "../accounts/members.ts";
+import { addCustomer, findAccountOfCustomer, removeCustomer } from "../accounts/sql.ts";
 import { changeTier } from "../accounts/tier.ts";
 import type { PriceIds } from "../catalog/price-ids.ts";
-import type { Provider } from "../stripe/provider.ts";
+import { makeOnce } from "../stripe/make-once.ts";
+import { isStripeError, type Provider } from "../stripe/provider.ts";
 import {
   EXPAND,
   type MirroredInvoice,
@@ -19,14 +21,14 @@ import {
   mirrorInvoice,
   mirrorSubscription,
 } from "./mirror.ts";
-import { INVOICES, putInvoice, putSubscription } from "./sql.ts";
+import { INVOICES, LIVE, putInvoice, putSubscription } from "./sql.ts";
 
 /** In these the account has what it pays for; while a payment is retried, it keeps it. */
 const SUBSCRIBED = ["active", "trialing", "past_due"];
 /** In these compute is billed. */
 const BILLED = ["active", "trialing"];
 
-type Deps = { pool: Pool; provider: Provider; lock: AccountLock; priceIds: PriceIds };
+type Deps = { pool: Pool; provider: Provider; lock: AccountLock; priceIds: PriceIds; members: Members };
 
 /** Brings what Berth records of a customer in line with the payment provider. */
 export type Sync = (customerId: string) => Promise<void>;
@@ -36,44 +38,72 @@ export type Sync = (customerId: string) => Promise<void>;
  * webhooks do not matter. What follows from it (plan, events) is committed with it. A customer that is not of this
  * installation is passed over. Throws 502 payment_provider_unavailable.
  */
-export function createSync({ pool, provider, lock, priceIds }: Deps): Sync {
+export function createSync(deps: Deps): Sync {
+  const { pool, provider, lock, priceIds } = deps;
   return async (customerId) => {
-    const accountId = await accountOf(pool, provider, customerId);
+    const accountId = await accountOf(deps, customerId);
     if (accountId === undefined) return;
     await lock(accountId, () => syncLocked(accountId, customerId));
   };
 
   async function syncLocked(accountId: string, customerId: string): Promise<void> {
-    const found = await readCustomer(provider, accountId, customerId);
-    await transaction(pool, (tx) => record(tx, accountId, found));
-    const missing = found.subscriptions.find(({ status, compute }) => BILLED.includes(status) && !compute);
+    const { subscriptions } = await readAndRecord(accountId, customerId);
+    const missing = subscriptions.find(({ status, compute }) => BILLED.includes(status) && !compute);
     if (missing) {
       await attachCompute(missing.id);
-      const again = await readCustomer(provider, accountId, customerId);
-      await transaction(pool, (tx) => record(tx, accountId, again));
+      await readAndRecord(accountId, customerId);
     }
+    if (subscriptions.some(({ status }) => LIVE.includes(status))) return;
+    const customer = await provider.ask((stripe) => stripe.customers.retrieve(customerId));
+    // The account's next checkout makes another.
+    if (customer.deleted) await removeCustomer(pool, customerId);
+  }
+
+  async function readAndRecord(accountId: string, customerId: string): Promise<Found> {
+    const found = await readCustomer(provider, accountId, customerId);
+    await transaction(pool, (tx) => record(tx, accountId, found));
+    return found;
   }
 
   /** Compute is billed monthly, also beside an annual plan, which Checkout cannot sell: its item is added afterwards. */
   async function attachCompute(subscription: string): Promise<void> {
     const { compute } = await priceIds();
-    await provider.ask((stripe) =>
-      stripe.subscriptionItems.create(
-        { subscription, price: compute, proration_behavior: "none" },
-        { idempotencyKey: `attach:${subscription}` },
-      ),
+    const item: Stripe.SubscriptionItemCreateParams = {
+      subscription,
+      price: compute,
+      proration_behavior: "none",
+    };
+    await makeOnce({ pool, provider }, `attach:${subscription}`, (stripe, options) =>
+      stripe.subscriptionItems.create(item, options),
     );
   }
 }
 
-/** Returns whose customer it is; the provider knows it, should this be recorded nowhere else. */
-async function accountOf(pool: Pool, provider: Provider, customerId: string): Promise<string | undefined> {
+/**
+ * Returns whose customer it is; the provider knows it, should this be recorded nowhere else. Undefined for a customer of
+ * whom this installation knows nothing: several may share one account at the provider.
+ */
+async function accountOf({ pool, provider, members }: Deps, customerId: string): Promise<string | undefined> {
   const known = await findAccountOfCustomer(pool, customerId);
   if (known !== undefined) return known;
-  const customer = await provider.ask((stripe) => stripe.customers.retrieve(customerId));
-  const accountId = customer.deleted ? undefined : customer.metadata.accountId;
-  if (accountId) await addCustomer(pool, accountId, customerId);
-  return accountId || undefined;
+  const accountId = await readAccountId(provider, customerId);
+  if (!accountId || (await members(accountId)).handle === "") return undefined;
+  await addCustomer(pool, accountId, customerId);
+  // Undefined when the account is another customer already.
+  return findAccountOfCustomer(pool, customerId);
+}
+
+async function readAccountId(provider: Provider, customerId: string): Promise<string | undefined> {
+  try {
+    const customer = await provider.ask(
+      (stripe) => stripe.customers.retrieve(customerId),
+      "resource_missing",
+    );
+    return customer.deleted ? undefined : customer.metadata.accountId;
+  } catch (error) {
+    if (isStripeError(error, "resource_missing")) return undefined;
+    throw error;
+  }
 }
 
 type Found = { subscriptions: MirroredSubscription[]; invoices: MirroredInvoice[] };
