@@ -99,6 +99,10 @@ table period_statements
   lines jsonb not null
   frozen_at timestamp with time zone not null
   constraint period_statements_pkey PRIMARY KEY (account_id, started_at, ended_at)
+table provider_attempts
+  name text not null
+  attempt integer not null
+  constraint provider_attempts_pkey PRIMARY KEY (name)
 table reconciliations
   name text not null
   done_until timestamp with time zone

@@ -1,0 +1,141 @@
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { createLog } from "../../kit/log.ts";
+import { createPool, type Pool } from "../../kit/postgres/db.ts";
+import { migrate } from "../../kit/postgres/migrate.ts";
+import type { Running } from "../../kit/process/process.ts";
+import { eventually, testDatabase } from "../../kit/testing/testing.ts";
+import type { Sync } from "../subscription/sync.ts";
+import { retrySeconds, startInbox } from "./inbox.ts";
+import { addEvents } from "./sql.ts";
+
+const log = createLog("inbox", "silent");
+let database: Awaited<ReturnType<typeof testDatabase>>;
+let pool: Pool;
+let running: Running[] = [];
+
+beforeAll(async () => {
+  database = await testDatabase(["billing"]);
+  pool = createPool(database.url("billing"));
+  await migrate(pool, `${import.meta.dirname}/../migrations`);
+});
+afterEach(async () => {
+  await Promise.all(running.map((inbox) => inbox.stop()));
+  running = [];
+  await pool.query("delete from due_customers");
+});
+afterAll(async () => {
+  await pool?.end();
+  await database?.drop();
+});
+
+let events = 0;
+const report = (...customers: string[]) =>
+  addEvents(
+    pool,
+    customers.map((customerId) => ({ id: `evt_${++events}`, type: "test", created: new Date(), customerId })),
+  );
+
+const start = (sync: Sync) => {
+  const inbox = startInbox({ pool, sync, log });
+  running.push(inbox);
+  return inbox;
+};
+
+const due = async () =>
+  (
+    await pool.query<{ customer_id: string; attempts: number; seconds: number }>(
+      `select customer_id, attempts, extract(epoch from next_at - now())::float8 as seconds from due_customers
+       order by customer_id`,
+    )
+  ).rows;
+const nobodyIsDue = () => eventually("nobody is due", async () => (await due()).length === 0);
+
+test("a customer is read once for many events", async () => {
+  const read: string[] = [];
+  await report("a", "b", "a", "a");
+  await report("b");
+  start(async (customer) => void read.push(customer));
+  await nobodyIsDue();
+  expect(read.sort()).toEqual(["a", "b"]);
+});
+
+test("what is reported while a customer is read has it read again", async () => {
+  let reads = 0;
+  await report("a");
+  start(async () => {
+    reads++;
+    if (reads < 3) await report("a");
+  });
+  await nobodyIsDue();
+  expect(reads).toBe(3);
+});
+
+test("a customer at whom the provider hangs, and one who fails, hold up no others", async () => {
+  const read: string[] = [];
+  const hanging = Promise.withResolvers<void>();
+  await report("hangs", "fails");
+  const inbox = start(async (customer) => {
+    if (customer === "hangs") await hanging.promise;
+    if (customer === "fails") throw new Error("no such price");
+    read.push(customer);
+  });
+  await eventually("both are tried", async () => (await due()).every(({ attempts }) => attempts === 1));
+  await report(...Array.from({ length: 40 }, (_, n) => `customer ${n}`));
+  inbox.wake();
+  await eventually("the others are read", async () => read.length === 40);
+  const [failing, hung] = await due();
+  expect([failing?.customer_id, hung?.customer_id]).toEqual(["fails", "hangs"]);
+  expect(failing!.seconds).toBeLessThanOrEqual(retrySeconds(1));
+  hanging.resolve();
+  await eventually("it is read", async () => read.includes("hangs"));
+});
+
+test("a customer who failed is tried again, later each time, up to five minutes, and sooner for no event", async () => {
+  expect([1, 2, 3, 6, 7, 60].map(retrySeconds)).toEqual([5, 10, 20, 160, 300, 300]);
+  await report("fails");
+  start(() => Promise.reject(new Error("no such price")));
+  await eventually("it was tried", async () => (await due())[0]!.seconds < 6);
+  await report("fails");
+  expect((await due())[0]).toMatchObject({ attempts: 1 });
+  expect((await due())[0]!.seconds).toBeGreaterThan(0);
+});
+
+test("several replicas never read one customer at once, and a replica that was killed leaves it to the others", async () => {
+  const reading = new Set<string>();
+  let reads = 0;
+  const sync: Sync = async (customer) => {
+    if (reading.has(customer)) throw new Error(`${customer} is read twice at once`);
+    reading.add(customer);
+    await pool.query("select pg_sleep(0.01)");
+    reads++;
+    reading.delete(customer);
+  };
+  const failures: unknown[] = [];
+  const watched: Sync = (customer) =>
+    sync(customer).catch((error) => {
+      failures.push(error);
+      throw error;
+    });
+  for (let replica = 0; replica < 3; replica++) start(watched);
+  const customers = Array.from({ length: 10 }, (_, n) => `customer ${n}`);
+  for (let round = 0; round < 10; round++) await report(...customers);
+  await nobodyIsDue();
+  expect(failures).toEqual([]);
+  expect(reads).toBeGreaterThanOrEqual(10);
+  // As a replica leaves it that is killed while it reads, once its lease is over.
+  await report("left");
+  await pool.query("update due_customers set attempts = 1, next_at = now() - interval '1 s'");
+  await nobodyIsDue();
+});
+
+test("the database that is away for a moment ends nothing", async () => {
+  let reads = 0;
+  const own = createPool(database.url("billing"), { name: "inbox" });
+  const inbox = startInbox({ pool: own, sync: async () => void reads++, log });
+  await pool.query("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'inbox'");
+  await report("a");
+  await nobodyIsDue();
+  await inbox.stop();
+  await own.end();
+  expect(reads).toBe(1);
+});
