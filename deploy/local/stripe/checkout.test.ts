@@ -127,3 +127,38 @@ test("what programs say to the simulator completes, declines and expires session
   expect((await say("expire")).status).toBe(400);
   expect((await stripe.checkout.sessions.retrieve(session.id)).payment_status).toBe("paid");
 });
+
+test("a session that is paid later is complete and unpaid until the bank has paid, or has not", async () => {
+  const { stripe, prices, url } = shop;
+  const say = async (id: string, action: string, body = {}) =>
+    (await fetch(`${url}/_sim/checkout/${id}/${action}`, { method: "POST", body: JSON.stringify(body) }))
+      .status;
+  const complete = async () => {
+    const { id } = await openSession(shop, { price: prices.annual.id });
+    expect(await say(id, "complete", { payment: "later" })).toBe(200);
+    return stripe.checkout.sessions.retrieve(id, { expand: ["subscription"] });
+  };
+  const paid = await complete();
+  expect(paid).toMatchObject({
+    status: "complete",
+    payment_status: "unpaid",
+    subscription: { status: "incomplete" },
+  });
+  await say(paid.id, "complete");
+  const { subscription } = await stripe.checkout.sessions.retrieve(paid.id, { expand: ["subscription"] });
+  expect(subscription).toMatchObject({ status: "active" });
+  expect(await say(paid.id, "complete")).toBe(400);
+
+  const failed = await complete();
+  await say(failed.id, "fail");
+  const { data } = await stripe.events.list({ types: ["checkout.session.*"] });
+  expect(data.map(({ type }) => type)).toEqual([
+    "checkout.session.async_payment_failed",
+    "checkout.session.completed",
+    "checkout.session.async_payment_succeeded",
+    "checkout.session.completed",
+  ]);
+  shop.days(1);
+  const { id } = failed.subscription as Stripe.Subscription;
+  expect((await stripe.subscriptions.retrieve(id)).status).toBe("incomplete_expired");
+});

@@ -1,4 +1,6 @@
+import type Stripe from "stripe";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { addIntervals } from "./subscriptions/periods.ts";
 import { openSession, openShop, payOnPage, type Shop, subscribe } from "./testing.ts";
 
 let shop: Shop;
@@ -81,4 +83,79 @@ test("a card that fails at renewals: past_due, four retries in 14 days, then can
     status: "canceled",
     cancellation_details: { reason: "payment_failed" },
   });
+});
+
+test("a subscription ends with its period when it is told to, with a last invoice for what was used", async () => {
+  const { stripe, prices, clock, customer } = shop;
+  const { id, items } = await subscribe(shop, prices.monthly.id);
+  await stripe.subscriptionItems.create({
+    subscription: id,
+    price: prices.compute.id,
+    proration_behavior: "none",
+  });
+  const end = items.data[0]!.current_period_end;
+  const leaving = await stripe.subscriptions.update(id, {
+    cancel_at_period_end: true,
+    cancellation_details: { comment: "too dear" },
+  });
+  expect(leaving).toMatchObject({
+    status: "active",
+    cancel_at_period_end: true,
+    cancel_at: end,
+    cancellation_details: { comment: "too dear" },
+  });
+  await stripe.billing.meterEvents.create({
+    event_name: "compute_usage",
+    payload: { stripe_customer_id: customer.id, value: "70000" },
+  });
+  clock.advance(end - clock.now());
+  expect(await stripe.subscriptions.retrieve(id)).toMatchObject({ status: "canceled", ended_at: end });
+  clock.advance(3600);
+  const totals = (await stripe.invoices.list({ subscription: id })).data.map(({ status, total }) => ({
+    status,
+    total,
+  }));
+  expect(totals).toEqual([
+    { status: "paid", total: 700 },
+    { status: "paid", total: 2000 },
+  ]);
+  await expect(stripe.subscriptions.update(id, { cancel_at_period_end: false })).rejects.toThrow(/canceled/);
+  expect((await stripe.subscriptions.list({ customer: customer.id })).data).toEqual([]);
+  expect((await stripe.subscriptions.list({ customer: customer.id, status: "all" })).data).toHaveLength(1);
+});
+
+test("a subscription of both intervals may end with either; nothing is invoiced to a customer who is deleted", async () => {
+  const { stripe, prices, customer, days } = shop;
+  const { id } = await subscribe(shop, prices.annual.id);
+  await stripe.subscriptionItems.create({
+    subscription: id,
+    price: prices.compute.id,
+    proration_behavior: "none",
+  });
+  const [plan, compute] = (await stripe.subscriptions.retrieve(id)).items.data;
+  const endOf = async (params: Stripe.SubscriptionUpdateParams) =>
+    (await stripe.subscriptions.update(id, params)).cancel_at;
+  expect(await endOf({ cancel_at: "max_period_end" })).toBe(plan!.current_period_end);
+  expect(await endOf({ cancel_at_period_end: true })).toBe(compute!.current_period_end);
+  expect(await endOf({ cancel_at_period_end: false })).toBeNull();
+
+  await stripe.customers.del(customer.id);
+  days(400);
+  expect(await stripe.customers.retrieve(customer.id)).toEqual({
+    id: customer.id,
+    object: "customer",
+    deleted: true,
+  });
+  expect((await stripe.invoices.list({ subscription: id })).data).toHaveLength(1);
+});
+
+test.each([
+  ["2026-01-31T10:00:00Z", "month", 1, "2026-02-28T10:00:00Z"],
+  ["2026-01-31T10:00:00Z", "month", 2, "2026-03-31T10:00:00Z"],
+  ["2028-02-29T00:00:00Z", "year", 1, "2029-02-28T00:00:00Z"],
+  ["2028-02-29T00:00:00Z", "year", 4, "2032-02-29T00:00:00Z"],
+  ["2026-12-31T23:59:59Z", "month", 2, "2027-02-28T23:59:59Z"],
+] as const)("from %s, %s times %i is %s", (anchor, interval, times, expected) => {
+  const seconds = (text: string) => Date.parse(text) / 1000;
+  expect(addIntervals(seconds(anchor), { interval, interval_count: 1 }, times)).toBe(seconds(expected));
 });

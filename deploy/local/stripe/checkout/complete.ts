@@ -3,18 +3,25 @@ import { attach, createCard } from "../customers/payment-methods.ts";
 import type { TestCard } from "../customers/test-cards.ts";
 import { declined, invalid } from "../http/errors.ts";
 import { mergeMetadata } from "../http/params.ts";
-import { idOf, need, type World } from "../state/world.ts";
+import { idOf, type World } from "../state/world.ts";
 import { buildSubscription } from "../subscriptions/build.ts";
+import { collect } from "../subscriptions/collection.ts";
 import { addDiscount } from "../subscriptions/discounts.ts";
 import { startSubscription } from "../subscriptions/start.ts";
 
-/** Pays an open session with a card and makes its subscription; throws card_declined, which leaves it open. */
-export function completeSession(world: World, id: string, card: TestCard): Stripe.Checkout.Session {
-  const { state } = world;
-  const session = need(state.checkoutSessions, "checkout.session", id);
+/**
+ * Pays an open session with a card and makes its subscription; throws card_declined, which leaves it open. With `later`
+ * it is complete and unpaid, like one that is paid from a bank account, until `settleSession`.
+ */
+export function completeSession(
+  world: World,
+  session: Stripe.Checkout.Session,
+  card: TestCard,
+  later = false,
+): Stripe.Checkout.Session {
   if (session.status !== "open") throw invalid(`This Checkout Session is ${session.status}.`, "session");
   if (card.outcome === "declines") throw declined(card.decline);
-  const order = state.orders.get(id)!;
+  const order = world.state.orders.get(session.id)!;
   const customer = idOf(session.customer!);
   const method = attach(world, createCard(world, card), customer);
   method.billing_details.email = session.customer_details?.email ?? null;
@@ -27,16 +34,33 @@ export function completeSession(world: World, id: string, card: TestCard): Strip
     description: order.subscription.description ?? null,
   });
   if (order.discount)
-    subscription.discounts = [addDiscount(world, subscription, order.discount, { session: id })];
-  startSubscription(world, subscription, true);
-  const invoice = state.invoices.get(idOf(subscription.latest_invoice!))!;
-  Object.assign(session, {
-    status: "complete",
-    payment_status: invoice.amount_paid > 0 ? "paid" : "no_payment_required",
-    subscription: subscription.id,
-    invoice: invoice.id,
-    url: null,
-  } satisfies Partial<Stripe.Checkout.Session>);
+    subscription.discounts = [addDiscount(world, subscription, order.discount, { session: session.id })];
+  const invoice = startSubscription(world, subscription, later ? "later" : "succeeds");
+  session.status = "complete";
+  session.payment_status = invoice.total > 0 ? (later ? "unpaid" : "paid") : "no_payment_required";
+  session.subscription = subscription.id;
+  session.invoice = invoice.id;
+  session.url = null;
   world.emit("checkout.session.completed", session);
+  return session;
+}
+
+/** Ends the wait of a session that is complete and unpaid: the bank has paid, or not. */
+export function settleSession(
+  world: World,
+  session: Stripe.Checkout.Session,
+  isPaid: boolean,
+): Stripe.Checkout.Session {
+  const invoice = world.state.invoices.get(idOf(session.invoice ?? ""));
+  if (session.payment_status !== "unpaid" || invoice?.status !== "open")
+    throw invalid("This Checkout Session does not wait for its payment.", "session");
+  if (isPaid) {
+    collect(world, invoice, { first: true });
+    session.payment_status = "paid";
+    world.emit("checkout.session.async_payment_succeeded", session);
+  } else {
+    world.emit("invoice.payment_failed", invoice);
+    world.emit("checkout.session.async_payment_failed", session);
+  }
   return session;
 }

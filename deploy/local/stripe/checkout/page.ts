@@ -21,7 +21,7 @@ export function checkoutPage(world: World, id: string, { method, body }: SimpleR
   if (!card)
     return openPage(world, session, "Your card number is not one of Stripe's test cards listed below.");
   try {
-    completeSession(world, id, card);
+    completeSession(world, session, card);
   } catch (error) {
     if (!(error instanceof StripeError)) throw error;
     return openPage(world, session, error.message);

@@ -1,4 +1,4 @@
-import { completeSession } from "../checkout/complete.ts";
+import { completeSession, settleSession } from "../checkout/complete.ts";
 import { expire } from "../checkout/routes.ts";
 import { findCardByNumber } from "../customers/test-cards.ts";
 import type { Webhooks } from "../events/deliveries.ts";
@@ -71,10 +71,11 @@ async function run(
 function runSession(world: World, id: string, action: string, body: Record<string, unknown>): object {
   const session = need(world.state.checkoutSessions, "checkout.session", id);
   if (action === "expire") return expire(world, session);
+  if (session.status === "complete") return settleSession(world, session, action === "complete");
   const number = String(body.card ?? (action === "fail" ? "4000000000000002" : "4242424242424242"));
   const card = findCardByNumber(number);
   if (!card) throw invalid("This is not one of Stripe's test cards.", "card");
-  return completeSession(world, id, card);
+  return completeSession(world, session, card, body.payment === "later");
 }
 
 function toSeconds({ seconds, to }: Record<string, unknown>, now: number): number {

@@ -45,8 +45,9 @@ export function createWebhooks(world: World, changed: () => void) {
       if (stopping.signal.aborted) return;
       if (outcome === "done") deliveries.delete(delivery.id);
       else retryLater(delivery);
-      changed();
     }
+    // What a crash forgets here is sent once more.
+    changed();
   }
 
   function retryLater(delivery: Delivery): void {
@@ -79,6 +80,7 @@ export function createWebhooks(world: World, changed: () => void) {
 
   /** Sends what is due. */
   function pump(): Promise<void> {
+    if (!sending && !nextDue()) return Promise.resolve();
     sending ??= sendAll().finally(() => {
       sending = undefined;
       if (!stopping.signal.aborted && nextDue()) void pump();

@@ -67,7 +67,7 @@ async function answer(served: Served, request: IncomingMessage, response: Server
   // The client's own patience ends it.
   if (fault === "timeout") return;
   const reply = call(served, { method, path, input: body === "" ? search.slice(1) : body, request, fault });
-  served.changed();
+  if (method !== "GET") served.changed();
   if (fault === "lose_answer") return void response.destroy();
   response
     .writeHead(reply.status, {

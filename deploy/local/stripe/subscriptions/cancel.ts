@@ -38,9 +38,11 @@ export function setCancellationDetails(
   };
 }
 
-/** Ends all subscriptions of a customer at once. */
+/** Ends all subscriptions of a customer at once; nothing more is invoiced. */
 export function endAllOf(world: World, customer: string): void {
   for (const subscription of world.state.subscriptions.values())
-    if (subscription.customer === customer && subscription.status !== "canceled")
+    if (subscription.customer === customer && subscription.ended_at === null)
       cancelNow(world, subscription, {});
+  for (const invoice of world.state.invoices.values())
+    if (invoice.customer === customer) invoice.auto_advance = false;
 }

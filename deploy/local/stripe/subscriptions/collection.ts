@@ -32,9 +32,9 @@ export function collect(
 }
 
 /** Finalizes a draft and charges it at once. */
-export function finalizeAndCollect(world: World, invoice: Stripe.Invoice, first = false): ChargeResult {
+export function finalizeAndCollect(world: World, invoice: Stripe.Invoice): ChargeResult {
   finalize(world, invoice);
-  return collect(world, invoice, { first });
+  return collect(world, invoice);
 }
 
 /** Makes a subscription active again when its invoices are paid. */

@@ -42,6 +42,6 @@ export function createSubscription(
     description: params.description ?? null,
   });
   subscription.discounts = sources.map((source) => addDiscount(world, subscription, source));
-  startSubscription(world, subscription, false);
+  startSubscription(world, subscription, payment_behavior === "default_incomplete" ? "later" : "as_any");
   return subscription;
 }

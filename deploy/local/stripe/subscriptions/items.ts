@@ -57,7 +57,9 @@ export function changeItem(
     throw invalid("You cannot set the quantity for metered plans.", "quantity");
   const others = subscription.items.data.filter((other) => other !== item).map((other) => other.price);
   checkIntervals([...others, next], subscription.billing_mode.type);
-  if (behavior !== "none") prorate(world, subscription, item, -1);
+  const isOther = next.id !== item.price.id || (quantity !== undefined && quantity !== item.quantity);
+  const isSettled = behavior !== "none" && isOther;
+  if (isSettled) prorate(world, subscription, item, -1);
   if (next.recurring!.interval !== item.price.recurring!.interval) {
     // As at Stripe: another interval begins a new period at once.
     const { start, end } = periodAt(world.clock.now(), next.recurring!, world.clock.now());
@@ -68,7 +70,7 @@ export function changeItem(
   item.plan = toPlan(next);
   if (quantity !== undefined) item.quantity = quantity;
   if (metadata !== undefined) item.metadata = { ...item.metadata, ...metadata };
-  if (behavior !== "none") prorate(world, subscription, item, 1);
+  if (isSettled) prorate(world, subscription, item, 1);
 }
 
 /** Takes an item away; unless `behavior` is none, the rest of its period is given back as credit. */

@@ -1,18 +1,21 @@
 import type Stripe from "stripe";
-import type { ChargeResult } from "../invoices/charge.ts";
 import { createDraft } from "../invoices/draft.ts";
+import { finalize } from "../invoices/finalize.ts";
 import { toPendingLines } from "../invoices/invoice-items.ts";
 import { isMetered, toItemLine } from "../invoices/lines.ts";
 import { idOf, type World } from "../state/world.ts";
-import { finalizeAndCollect } from "./collection.ts";
+import { collect } from "./collection.ts";
 import { dropSpentDiscounts } from "./discounts.ts";
+
+/** How the first invoice is charged: as any other, so that a card that fails later succeeds, or not yet. */
+export type FirstCharge = "as_any" | "succeeds" | "later";
 
 /** Invoices the first period of a new subscription and charges it; the subscription is active once that is paid. */
 export function startSubscription(
   world: World,
   subscription: Stripe.Subscription,
-  first: boolean,
-): ChargeResult {
+  first: FirstCharge,
+): Stripe.Invoice {
   const now = world.clock.now();
   const customer = idOf(subscription.customer);
   const licensed = subscription.items.data.filter(({ price }) => !isMetered(price));
@@ -30,7 +33,8 @@ export function startSubscription(
     period: { start: now, end: now },
     autoAdvance: true,
   });
-  const result = finalizeAndCollect(world, invoice, first);
+  finalize(world, invoice);
+  if (first !== "later") collect(world, invoice, { first: first === "succeeds" });
   dropSpentDiscounts(world, subscription, invoice);
-  return result;
+  return invoice;
 }
