@@ -26,10 +26,9 @@ import { checkSource, isDeployable, mergeConfig } from "../catalog/service-confi
 import { serviceStatus } from "../catalog/service-status.ts";
 import * as services from "../catalog/services-sql.ts";
 import * as sql from "../catalog/sql.ts";
-import { accept, type DeploymentInput } from "../deployments/accept.ts";
+import { accept, stagedInput } from "../deployments/accept.ts";
 import type { AccountImages } from "../images/account-images.ts";
 import { enqueue, notifyReconcilers } from "../reconcile/queue/sql.ts";
-import { imageArtifact } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";
 import { resizeUsage } from "../usage/intervals.ts";
 import {
@@ -278,14 +277,6 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       });
     },
   };
-}
-
-/** Returns what a staged service deploys when it is applied: what was staged, else its source. */
-function stagedInput({ toDeploy, source }: services.LockedService): DeploymentInput | undefined {
-  const { archiveRef, archiveDigest, image = source.git ? undefined : source.image } = toDeploy;
-  if (archiveRef) return { archiveRef, archiveDigest };
-  if (image) return { artifact: imageArtifact(image), image };
-  return source.git && { branch: source.git.branch };
 }
 
 function toService(row: services.ServiceRow) {

@@ -10,6 +10,7 @@ import type { Caller } from "../../kit/rpc/caller-token.ts";
 import { requireProvisioned } from "../accounts/provisioning.ts";
 import type { LockedService } from "../catalog/services-sql.ts";
 import { enqueue } from "../reconcile/queue/sql.ts";
+import { imageArtifact } from "../runtime/port.ts";
 import { insertRestored, type RetainedVersion } from "./retention-sql.ts";
 import { type DeploymentRow, insertDeployment, supersede, takeVersion } from "./sql.ts";
 
@@ -66,4 +67,12 @@ export async function accept(
   await audit(tx, by, { service: "deployer", accountId, action: "deployment.create", target, metadata });
   await enqueue(tx, [serviceId]);
   return deployment;
+}
+
+/** Returns what a staged service deploys when it is applied: what was staged, else its source. */
+export function stagedInput({ toDeploy, source }: LockedService): DeploymentInput | undefined {
+  const { archiveRef, archiveDigest, image = source.git ? undefined : source.image } = toDeploy;
+  if (archiveRef) return { archiveRef, archiveDigest };
+  if (image) return { artifact: imageArtifact(image), image };
+  return source.git && { branch: source.git.branch };
 }
