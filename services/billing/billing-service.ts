@@ -1,22 +1,27 @@
+import { fromJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { BillingService } from "../../proto/gen/berth/billing/v1/billing_pb.ts";
 import type { Pool } from "../kit/postgres/db.ts";
 import { refuse } from "../kit/rpc/errors.ts";
-import { answered } from "../kit/rpc/idempotency.ts";
+import { answered, effect } from "../kit/rpc/idempotency.ts";
 import { who } from "../kit/rpc/interceptor.ts";
 import type { Cadence } from "./catalog/plans.ts";
+import type { Coupons } from "./coupons/coupons.ts";
+import { findPendingCoupon } from "./coupons/sql.ts";
 import type { OpenCheckout } from "./subscription/checkout.ts";
 import { findSubscription, LIVE, listInvoices } from "./subscription/sql.ts";
 import { toSubscription } from "./subscription/view.ts";
 import type { UsageReads } from "./usage/usage-service.ts";
 
-type Deps = { pool: Pool; openCheckout: OpenCheckout; usage: UsageReads };
+type Deps = { pool: Pool; openCheckout: OpenCheckout; usage: UsageReads; coupons: Coupons };
 
 /** What an account is on, uses and pays (docs/billing.md#plans). */
 export function billingService({
   pool,
   openCheckout,
   usage,
+  coupons,
 }: Deps): Partial<ServiceImpl<typeof BillingService>> {
   return {
     async getSubscription({ accountId }) {
@@ -33,6 +38,25 @@ export function billingService({
     getComputeUsage: ({ accountId }) => usage.getComputeUsage(accountId),
 
     listComputeUsageLines: (request) => usage.listLines(request),
+
+    async getCoupon({ accountId }) {
+      const pending = await findPendingCoupon(pool, accountId);
+      return { pending: fromJson(ValueSchema, pending?.coupon ?? null) };
+    },
+
+    async redeemCoupon({ accountId, code }, ctx) {
+      return coupons.redeem(accountId, code, (work) =>
+        effect(pool, ctx, async (tx) => {
+          await work(tx);
+          return {};
+        }),
+      );
+    },
+
+    async removeCoupon({ accountId }) {
+      await coupons.remove(accountId);
+      return {};
+    },
   };
 }
 

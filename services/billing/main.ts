@@ -12,6 +12,7 @@ import { findAccount } from "./accounts/sql.ts";
 import { billingService } from "./billing-service.ts";
 import { createPriceIds } from "./catalog/price-ids.ts";
 import { type Config, fields } from "./config.ts";
+import { createCoupons } from "./coupons/coupons.ts";
 import { createProvider } from "./stripe/provider.ts";
 import { createCheckout } from "./subscription/checkout.ts";
 import { createSync } from "./subscription/sync.ts";
@@ -45,17 +46,28 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       subscribed: `${origin}/billing/subscribed`,
       notSubscribed: `${origin}/billing/not-subscribed`,
     };
-    const openCheckout = createCheckout({ pool, provider, lock, priceIds, members, sync, pages, now });
     const tierOf: TierOf = async (db, accountId) =>
       (await findAccount(db, accountId)).tier ?? config.defaultTier;
     const usage = createUsageReads({ pool, cursors, tierOf, now });
     const names = createNames(pool, client(DeployerInternal, config.deployerUrl));
+    const coupons = createCoupons({ pool, provider, lock, now, log });
+    const openCheckout = createCheckout({
+      pool,
+      provider,
+      lock,
+      priceIds,
+      members,
+      coupons,
+      sync,
+      pages,
+      now,
+    });
     let wake = () => {};
     const secrets = config.stripeWebhookSecrets;
     const receive = createIntake({ pool, provider, secrets, stored: () => wake(), log });
     return {
       routes(router) {
-        router.service(BillingService, billingService({ pool, openCheckout, usage }));
+        router.service(BillingService, billingService({ pool, openCheckout, usage, coupons }));
         router.service(InternalService, {
           async receiveWebhook({ payload, signature }) {
             await receive(payload, signature);

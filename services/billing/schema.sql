@@ -84,6 +84,8 @@ table pending_coupons
   account_id text not null
   promotion_code_id text not null
   coupon jsonb not null
+  saved_at timestamp with time zone not null
+  refused text
   constraint pending_coupons_pkey PRIMARY KEY (account_id)
 table period_statements
   account_id text not null

@@ -11,6 +11,13 @@ export function lookupKey(kind: PriceKind, tier?: PaidTier, cadence: Cadence = "
   return [kind, tier, cadence, PRICE_VERSION].filter(Boolean).join("_");
 }
 
+/** The id of a product of Stripe: chosen by Berth, so that no second one can be made. */
+export function productId(kind: "compute"): string;
+export function productId(kind: "plan" | "seat", tier: PaidTier): string;
+export function productId(kind: PriceKind, tier?: PaidTier): string {
+  return ["berth", kind, tier].filter(Boolean).join("_");
+}
+
 const CADENCES: Cadence[] = ["monthly", "annual"];
 
 /** All prices that are sold, by lookup key. */

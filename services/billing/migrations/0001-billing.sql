@@ -58,7 +58,10 @@ create table pending_coupons (
   account_id text primary key,
   promotion_code_id text not null,
   -- As the API shows it.
-  coupon jsonb not null
+  coupon jsonb not null,
+  saved_at timestamptz not null,
+  -- The last plan that it could not be spent on, and why; owners were told.
+  refused text
 );
 
 -- What the payment provider reported, for a month: each event counts once.

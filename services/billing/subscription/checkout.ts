@@ -8,7 +8,7 @@ import { findAccount } from "../accounts/sql.ts";
 import { type Cadence, extraSeats, isPaidTier, type PaidTier } from "../catalog/plans.ts";
 import type { PriceIds } from "../catalog/price-ids.ts";
 import { PRICE_VERSION } from "../catalog/price-versions.ts";
-import { findPendingCoupon } from "../coupons/sql.ts";
+import type { Coupons } from "../coupons/coupons.ts";
 import type { Provider } from "../stripe/provider.ts";
 import { findSubscription, LIVE } from "./sql.ts";
 import type { Sync } from "./sync.ts";
@@ -22,6 +22,7 @@ type Deps = {
   lock: AccountLock;
   priceIds: PriceIds;
   members: Members;
+  coupons: Coupons;
   sync: Sync;
   /** Where the provider's page leads back to. */
   pages: { subscribed: string; notSubscribed: string };
@@ -44,6 +45,7 @@ export function createCheckout({
   lock,
   priceIds,
   members,
+  coupons,
   sync,
   pages,
   now,
@@ -67,12 +69,12 @@ export function createCheckout({
           stale = customer;
           throw subscriptionExists();
         }
-        const pending = await findPendingCoupon(pool, accountId);
+        const promotionCode = await coupons.findSpendable(accountId, { tier, cadence });
         const choice = {
           tier,
           cadence,
           seats: extraSeats(tier, count),
-          ...(pending && { promotionCode: pending.promotionCodeId }),
+          ...(promotionCode && { promotionCode }),
         };
         return openSession(accountId, customer, choice);
       });
@@ -117,7 +119,10 @@ export function createCheckout({
         ...(seats > 0 ? [{ price: priceOf("seat", tier, cadence), quantity: seats }] : []),
       ],
       ...(promotionCode && { discounts: [{ promotion_code: promotionCode }] }),
-      subscription_data: { billing_mode: { type: "flexible" }, metadata: about },
+      subscription_data: {
+        billing_mode: { type: "flexible" },
+        metadata: { ...about, ...(promotionCode && { promotionCode }) },
+      },
       expires_at: Math.floor(now() / 1_000) + OPEN_SECONDS,
       metadata: { ...about, choice: nameOf(choice) },
     };

@@ -20,6 +20,8 @@ export type MirroredSubscription = {
   compute?: { item: string; start: Date; end: Date };
   cancelAtPeriodEnd: boolean;
   coupon?: Coupon;
+  /** The id of the promo code that its checkout spent. */
+  promotionCode?: string;
   items: Item[];
   paymentMethod?: PaymentMethod;
 };
@@ -39,13 +41,16 @@ export type MirroredInvoice = {
   nextAttempt?: Date;
 };
 
-/** What has to be expanded in a list of subscriptions for `mirrorSubscription`. */
+/** What has to be expanded in a subscription for `mirrorSubscription`. */
 export const EXPAND = [
-  "data.default_payment_method",
-  "data.discounts.source.coupon",
-  "data.discounts.promotion_code",
-  "data.customer.invoice_settings.default_payment_method",
+  "default_payment_method",
+  "discounts.source.coupon",
+  "discounts.promotion_code",
+  "customer.invoice_settings.default_payment_method",
 ];
+
+/** The same, in a list of subscriptions. */
+export const EXPAND_LIST = EXPAND.map((path) => `data.${path}`);
 
 const date = (seconds: number) => new Date(seconds * 1000);
 const refOf = (price: Stripe.Price) => price.metadata.tierId || (price.metadata.kind ?? "");
@@ -79,6 +84,7 @@ export function mirrorSubscription(
     }),
     cancelAtPeriodEnd: subscription.cancel_at_period_end || subscription.cancel_at !== null,
     ...(coupon && { coupon }),
+    ...(subscription.metadata.promotionCode && { promotionCode: subscription.metadata.promotionCode }),
     items: items.map(({ price, quantity }) => ({
       kind: price.metadata.kind ?? "",
       ref: refOf(price),

@@ -20,6 +20,9 @@ const SUBSCRIPTION = `id, account_id as "accountId", status, tier, cadence, pric
 /** Subscriptions that are not over, whether they are paid or not. */
 export const LIVE = ["active", "trialing", "past_due", "unpaid", "paused", "incomplete"];
 
+/** In these the account has what it pays for; while a payment is retried, it keeps it. */
+export const SUBSCRIBED = ["active", "trialing", "past_due"];
+
 /** Returns the account's subscription: the one that is not over, or else the last. */
 export function findSubscription(db: Db, accountId: string): Promise<SubscriptionRow | undefined> {
   return one<SubscriptionRow>(
@@ -92,6 +95,12 @@ export function listInvoices(db: Db, accountId: string): Promise<InvoiceRow[]> {
      from invoices where account_id = $1 order by created_at desc, id desc limit $2`,
     [accountId, INVOICES],
   );
+}
+
+/** Whether an account paid for anything yet. */
+export async function hasPaidInvoice(db: Db, accountId: string): Promise<boolean> {
+  const text = "select 1 from invoices where account_id = $1 and status = 'paid' and total_cents > 0 limit 1";
+  return (await one(db, "invoice_paid", text, [accountId])) !== undefined;
 }
 
 /** Records an invoice as the provider reports it. Returns what was recorded before. */

@@ -12,19 +12,18 @@ import type { Members } from "../accounts/members.ts";
 import { addCustomer, findAccountOfCustomer, removeCustomer } from "../accounts/sql.ts";
 import { changeTier } from "../accounts/tier.ts";
 import type { PriceIds } from "../catalog/price-ids.ts";
+import { deleteSpentCoupon } from "../coupons/sql.ts";
 import { makeOnce } from "../stripe/make-once.ts";
 import { isStripeError, type Provider } from "../stripe/provider.ts";
 import {
-  EXPAND,
+  EXPAND_LIST,
   type MirroredInvoice,
   type MirroredSubscription,
   mirrorInvoice,
   mirrorSubscription,
 } from "./mirror.ts";
-import { INVOICES, LIVE, putInvoice, putSubscription } from "./sql.ts";
+import { INVOICES, LIVE, putInvoice, putSubscription, SUBSCRIBED } from "./sql.ts";
 
-/** In these the account has what it pays for; while a payment is retried, it keeps it. */
-const SUBSCRIBED = ["active", "trialing", "past_due"];
 /** In these compute is billed. */
 const BILLED = ["active", "trialing"];
 
@@ -111,7 +110,7 @@ type Found = { subscriptions: MirroredSubscription[]; invoices: MirroredInvoice[
 async function readCustomer(provider: Provider, accountId: string, customer: string): Promise<Found> {
   const [subscriptions, invoices] = await provider.ask((stripe) =>
     Promise.all([
-      stripe.subscriptions.list({ customer, status: "all", limit: 100, expand: EXPAND }),
+      stripe.subscriptions.list({ customer, status: "all", limit: 100, expand: EXPAND_LIST }),
       stripe.invoices.list({ customer, limit: INVOICES * 2 }),
     ]),
   );
@@ -130,9 +129,12 @@ async function record(tx: Tx, accountId: string, { subscriptions, invoices }: Fo
   if (subscriptions.length > 0) await changeTier(tx, accountId, subscribed?.tier);
 }
 
-async function recordSubscription(tx: Tx, subscription: MirroredSubscription): Promise<void> {
+/** Records a subscription as the provider has it, and sends what follows. To be called under the account's lock. */
+export async function recordSubscription(tx: Tx, subscription: MirroredSubscription): Promise<void> {
   const before = await putSubscription(tx, subscription);
-  const { id, accountId, status, tier, cancelAtPeriodEnd } = subscription;
+  const { id, accountId, status, tier, cancelAtPeriodEnd, promotionCode, created } = subscription;
+  if (promotionCode && SUBSCRIBED.includes(status))
+    await deleteSpentCoupon(tx, accountId, promotionCode, created);
   if (before?.status === status && before.cancelAtPeriodEnd === cancelAtPeriodEnd) return;
   await emit(tx, SubscriptionChangedSchema, accountId, {
     accountId,
