@@ -106,7 +106,7 @@ export async function startStripe({ port = 0, dir, webhookUrl, secret, check }: 
   };
 }
 
-function allRoutes(world: World): Route[] {
+export function allRoutes(world: World): Route[] {
   return [
     ...productRoutes(world),
     ...priceRoutes(world),

@@ -8,19 +8,22 @@ async function cancelAnnual(scenario: Scenario) {
   const customer = await addPayer(scenario);
   const { id, items } = await subscribe(scenario, customer.id, { cadence: "annual" });
   const subscription = await stripe.subscriptions.cancel(id, { invoice_now: true, prorate: false });
-  const price = prices.of("plan", "pro", "annual");
-  const item = items.data.find((one) => one.price.id === price)!;
   const invoices = await invoicesOf(stripe, id);
   const invoice = invoices.find(({ billing_reason }) => billing_reason === "subscription_create")!;
+  const plan = items.data.find(({ price }) => price.id === prices.of("plan", "pro", "annual"))!;
   const line = invoice.lines.data.find(
-    ({ parent }) => parent?.subscription_item_details?.subscription_item === item.id,
+    ({ parent }) => parent?.subscription_item_details?.subscription_item === plan.id,
   )!;
-  const noteOf = (amount: number): Stripe.CreditNotePreviewParams => ({
-    invoice: invoice.id,
-    lines: [{ type: "invoice_line_item", invoice_line_item: line.id, amount }],
-  });
-  return { subscription, invoice, noteOf };
+  return { subscription, invoice, line };
 }
+
+type Paid = Awaited<ReturnType<typeof cancelAnnual>>;
+
+const ofInvoice = ({ invoice }: Paid, amount: number) => ({ invoice: invoice.id, amount });
+const ofLine = ({ invoice, line }: Paid, amount: number) => ({
+  invoice: invoice.id,
+  lines: [{ type: "invoice_line_item" as const, invoice_line_item: line.id, amount }],
+});
 
 /** An annual subscription is canceled, and a part of what was paid given back. */
 export function describeRefunds(scenario: () => Scenario): void {
@@ -38,14 +41,19 @@ export function describeRefunds(scenario: () => Scenario): void {
     expect(data).toEqual([]);
   });
 
-  test("a credit note for a line gives money back, once", async () => {
+  test.each([
+    ["a line", ofLine],
+    ["an invoice", ofInvoice],
+  ])("a credit note for a part of %s gives money back, once", async (_, toNote) => {
     const { stripe } = scenario();
-    const { invoice, noteOf } = await cancelAnnual(scenario());
-    const preview = await stripe.creditNotes.preview({ ...noteOf(16_000), refund_amount: 16_000 });
+    const paid = await cancelAnnual(scenario());
+    const { invoice } = paid;
+    const asked = { ...toNote(paid, 16_000), refund_amount: 16_000 };
+    const preview = await stripe.creditNotes.preview(asked);
     expect(preview).toMatchObject({ total: 16_000, post_payment_amount: 16_000, pre_payment_amount: 0 });
     const create = () =>
       stripe.creditNotes.create(
-        { ...noteOf(16_000), refund_amount: 16_000, reason: "order_change", email_type: "none" },
+        { ...asked, reason: "order_change", email_type: "none" },
         { idempotencyKey: `refund:${invoice.id}` },
       );
     const note = await create();
@@ -64,7 +72,8 @@ export function describeRefunds(scenario: () => Scenario): void {
 
   test("no more is given back than was paid, and all of a note has a place to go", async () => {
     const { stripe } = scenario();
-    const { noteOf } = await cancelAnnual(scenario());
+    const paid = await cancelAnnual(scenario());
+    const noteOf = (amount: number) => ofInvoice(paid, amount);
     const refused = [
       { ...noteOf(20_001), refund_amount: 20_001 },
       { ...noteOf(16_000), refund_amount: 15_000 },

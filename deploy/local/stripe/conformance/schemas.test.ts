@@ -1,6 +1,9 @@
 import { readFileSync } from "node:fs";
 import { Stripe } from "stripe";
 import { expect, test } from "vitest";
+import { allRoutes } from "../start.ts";
+import { createClock } from "../state/clock.ts";
+import { openState } from "../state/state.ts";
 import { readSchemas, schemasFile } from "./check-request.ts";
 import { generateSchemas, toText } from "./generate.ts";
 
@@ -13,4 +16,11 @@ test("the schemas are those of the installed version of stripe", () => {
 test("the schemas are what its types and request-types.ts say", () => {
   const differ = toText(generateSchemas()) !== readFileSync(schemasFile, "utf8");
   expect(differ, AGAIN).toBe(false);
+});
+
+test("the schemas are those of every request that the simulator answers", () => {
+  const { state } = openState(undefined);
+  const routes = allRoutes({ state, clock: createClock({ seconds: 0 }), url: "", emit: () => {} });
+  const answered = routes.map(({ method, path }) => `${method} ${path.replaceAll(/:\w+/g, "{id}")}`);
+  expect(answered.sort()).toEqual(Object.keys(readSchemas().requests).sort());
 });

@@ -10,7 +10,6 @@ const tooOld: Record<string, string> = {
     "object property 'api_version' validation failed: value is not in enumeration",
 };
 
-const requests = Object.entries(sdkCalls);
 const program = await findStripeMock();
 
 describe.skipIf(program === undefined)("Stripe's own mock of its API", () => {
@@ -23,11 +22,11 @@ describe.skipIf(program === undefined)("Stripe's own mock of its API", () => {
   });
   afterAll(() => stop?.());
 
-  test.each(requests.filter(([request]) => !(request in tooOld)))("accepts %s", async (_, calls) => {
+  test.each(sdkCalls.filter(([request]) => !(request in tooOld)))("accepts %s", async (_, calls) => {
     for (const call of calls) await call(stripe);
   });
 
-  test.each(requests.filter(([request]) => request in tooOld))(
+  test.each(sdkCalls.filter(([request]) => request in tooOld))(
     "is too old for %s",
     async (request, calls) => {
       for (const call of calls) await expect(call(stripe)).rejects.toThrow(tooOld[request]);
