@@ -7,7 +7,7 @@ type Searchable = { metadata: { [key: string]: string }; email: string | null; n
  * Other queries are refused.
  */
 export function toMatcher(query: string): (object: Searchable) => boolean {
-  const clauses = query.split(/\s+AND\s+/i).map((clause) => {
+  const clauses = query.split(/ AND /i).map((clause) => {
     const [, name, key, value] =
       /^(metadata|email|name)(?:\['([^']+)'\])?:['"]([^'"]*)['"]$/.exec(clause.trim()) ?? [];
     if (name === undefined || value === undefined || (name === "metadata") !== (key !== undefined))
