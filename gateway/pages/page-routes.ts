@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { serveFiles, serveText } from "../http/static-text.ts";
+import { billingPages } from "./billing/returned.ts";
 import { type PagesDeps, servePages } from "./kit/serve-pages.ts";
 import { LINK_PAGES, linkDocument } from "./links/link-page.ts";
 import { consentPages } from "./oauth/consent.ts";
@@ -25,6 +26,7 @@ const PAGES = [
   ...sessionsPages,
   ...invitationsPages,
   ...unsubscribePages,
+  ...billingPages,
 ];
 
 /** Paths on the bare origin, and the scripts of `links/` that they serve. */

@@ -262,3 +262,12 @@ test("pages and an API without a prefix share the origin", async () => {
   expect((await go("GET", "/profile/sessions", { at })).status).toBe(200);
   expect((await bare.call("GET", "/me/sessions", undefined, { token: "" })).status).toBe(401);
 });
+
+test("what the payment provider leads back to is for everybody, and asks nothing of the API", async () => {
+  for (const path of ["/billing/subscribed", "/billing/not-subscribed", "/billing/portal-closed"]) {
+    const { status, text, headers } = await visitor().go("GET", path);
+    expect([path, status, headers.get("cache-control")]).toEqual([path, 200, "no-store"]);
+    expect(headers.getSetCookie()).toEqual([]);
+    expect(text).toMatch(/<h1>[^<]+<\/h1>/);
+  }
+});

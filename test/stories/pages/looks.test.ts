@@ -106,6 +106,10 @@ inChromium("the looks of the pages", (stage) => {
         await question.click();
         await check(`${path.split("/").at(-1)}-asked`);
       }
+      for (const name of ["subscribed", "not-subscribed", "portal-closed"]) {
+        await page.goto(`${world.origin}/billing/${name}`);
+        await check(name);
+      }
       const left = await page.context().newPage();
       await left.goto(asked);
       await page.goto(`${world.origin}/signin`);
