@@ -168,7 +168,7 @@ export async function startNotifications(
     },
     /** Publishes an event of another service, as its relay would. */
     async publish<S extends DescMessage>(
-      from: "deployer" | "identity" | "variables",
+      from: "deployer" | "identity" | "variables" | "billing",
       schema: S,
       accountId: string,
       event: MessageInitShape<S>,

@@ -5,6 +5,7 @@ import type { Notify } from "../notices/notify.ts";
 import type { Directory } from "../notices/recipients.ts";
 import { createServiceNotice } from "../notices/service-notice.ts";
 import { announcer } from "./announce.ts";
+import { billingHandlers } from "./billing-handlers.ts";
 import { deletionHandlers } from "./deletion-handlers.ts";
 import { deploymentHandlers } from "./deployment-handlers.ts";
 import { healthHandlers } from "./health-handlers.ts";
@@ -43,6 +44,12 @@ export function consumers({ notify, deployer, directory }: Deps): ConsumerDefini
       from: "variables",
       firstSeconds: FIRST_SECONDS,
       handlers: [revealHandler({ announce, directory })],
+    },
+    {
+      name: "notifications-billing",
+      from: "billing",
+      firstSeconds: FIRST_SECONDS,
+      handlers: billingHandlers({ announce, directory }),
     },
   ];
 }

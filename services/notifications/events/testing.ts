@@ -37,7 +37,9 @@ export async function startTelling() {
 
   async function handled(): Promise<void> {
     await eventually("all events are handled", async () => {
-      const consumers = ["identity", "deployer", "variables"].map((from) => `notifications-${from}`);
+      const consumers = ["identity", "deployer", "variables", "billing"].map(
+        (from) => `notifications-${from}`,
+      );
       const infos = await Promise.all(consumers.map((name) => service.manager.consumers.info("BERTH", name)));
       return infos.every(({ num_pending, num_ack_pending }) => num_pending + num_ack_pending === 0);
     });

@@ -35,10 +35,16 @@ export function roleText(role: string): string {
 
 /** Returns " on 20 November 2026 at 08:00 UTC", or nothing for an event that does not say when. */
 export function onTime(at: Timestamp | undefined): string {
-  if (!at) return "";
-  const format = (options: Intl.DateTimeFormatOptions) =>
-    new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...options }).format(timestampMs(at));
-  return ` on ${format({ dateStyle: "long" })} at ${format({ timeStyle: "short" })} UTC`;
+  return at ? `${onDay(at)} at ${inUtc(at, { timeStyle: "short" })} UTC` : "";
+}
+
+/** Returns " on 20 November 2026", or nothing. */
+export function onDay(at: Timestamp | undefined): string {
+  return at ? ` on ${inUtc(at, { dateStyle: "long" })}` : "";
+}
+
+function inUtc(at: Timestamp, options: Intl.DateTimeFormatOptions): string {
+  return new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...options }).format(timestampMs(at));
 }
 
 /** Returns a time as a part of a dedupe key. */
