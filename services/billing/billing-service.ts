@@ -6,6 +6,7 @@ import type { Pool } from "../kit/postgres/db.ts";
 import { refuse } from "../kit/rpc/errors.ts";
 import { answered, effect } from "../kit/rpc/idempotency.ts";
 import { who } from "../kit/rpc/interceptor.ts";
+import type { OpenPortal } from "./accounts/open-portal.ts";
 import type { Cadence } from "./catalog/plans.ts";
 import type { Coupons } from "./coupons/coupons.ts";
 import { findPendingCoupon } from "./coupons/sql.ts";
@@ -14,12 +15,19 @@ import { findSubscription, LIVE, listInvoices } from "./subscription/sql.ts";
 import { toSubscription } from "./subscription/view.ts";
 import type { UsageReads } from "./usage/usage-service.ts";
 
-type Deps = { pool: Pool; openCheckout: OpenCheckout; usage: UsageReads; coupons: Coupons };
+type Deps = {
+  pool: Pool;
+  openCheckout: OpenCheckout;
+  openPortal: OpenPortal;
+  usage: UsageReads;
+  coupons: Coupons;
+};
 
 /** What an account is on, uses and pays (docs/billing.md#plans). */
 export function billingService({
   pool,
   openCheckout,
+  openPortal,
   usage,
   coupons,
 }: Deps): Partial<ServiceImpl<typeof BillingService>> {
@@ -56,6 +64,10 @@ export function billingService({
     async removeCoupon({ accountId }) {
       await coupons.remove(accountId);
       return {};
+    },
+
+    async openBillingPortal({ accountId }) {
+      return { url: await openPortal(accountId) };
     },
   };
 }

@@ -8,9 +8,11 @@ import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
 import { createAccountLock } from "./accounts/account-lock.ts";
 import { createMembers } from "./accounts/members.ts";
+import { createPortal } from "./accounts/open-portal.ts";
 import { findAccount } from "./accounts/sql.ts";
 import { billingService } from "./billing-service.ts";
 import { createPriceIds } from "./catalog/price-ids.ts";
+import { startSeeding } from "./catalog/seeding.ts";
 import { type Config, fields } from "./config.ts";
 import { createCoupons } from "./coupons/coupons.ts";
 import { createProvider } from "./stripe/provider.ts";
@@ -62,12 +64,13 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       pages,
       now,
     });
+    const openPortal = createPortal({ pool, provider, returnUrl: `${origin}/profile` });
     let wake = () => {};
     const secrets = config.stripeWebhookSecrets;
     const receive = createIntake({ pool, provider, secrets, stored: () => wake(), log });
     return {
       routes(router) {
-        router.service(BillingService, billingService({ pool, openCheckout, usage, coupons }));
+        router.service(BillingService, billingService({ pool, openCheckout, openPortal, usage, coupons }));
         router.service(InternalService, {
           async receiveWebhook({ payload, signature }) {
             await receive(payload, signature);
@@ -82,10 +85,11 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
         const reconciler = provider.configured
           ? startReconciler({ pool, provider, log, now, stored: () => wake() })
           : undefined;
+        const seeding = provider.configured ? startSeeding({ provider, log }) : undefined;
         const usageTasks = startUsageTasks({ pool, log, tierOf, now });
         return {
           stop: async () => {
-            await Promise.all([inbox?.stop(), reconciler?.stop(), usageTasks.stop()]);
+            await Promise.all([inbox?.stop(), reconciler?.stop(), usageTasks.stop(), seeding?.stop()]);
             await locks.end();
           },
         };

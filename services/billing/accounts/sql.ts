@@ -27,6 +27,21 @@ export async function setTier(db: Db, accountId: string, tier: string): Promise<
   return row?.revision;
 }
 
+/** Notes whether an account is billed by agreement, unless that is so. Returns the revision of its plan. */
+export async function putAgreement(db: Db, accountId: string, agreed: boolean, tier: string) {
+  const row = await one<{ revision: number }>(
+    db,
+    "account_put_agreement",
+    `insert into accounts as a (id, tier, tier_revision, direct_agreement)
+     select $1, $3, 1, $2 where $2 or exists (select from accounts where id = $1)
+     on conflict (id) do update set direct_agreement = $2, tier = $3, tier_revision = a.tier_revision + 1
+       where a.direct_agreement <> $2
+     returning tier_revision as revision`,
+    [accountId, agreed, tier],
+  );
+  return row?.revision;
+}
+
 export async function findCustomer(db: Db, accountId: string): Promise<string | undefined> {
   const row = await one<{ customerId: string }>(
     db,

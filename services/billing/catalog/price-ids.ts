@@ -33,12 +33,7 @@ export function createPriceIds(provider: Provider): PriceIds {
     const found = new Map(
       lists.flatMap(({ data }) => data.map(({ id, lookup_key }) => [lookup_key ?? "", id])),
     );
-    if (keys.some((key) => !found.has(key)))
-      throw refuse(
-        502,
-        "payment_provider_unavailable",
-        "The plans are not set up at the payment provider. Tell the operator of this installation.",
-      );
+    if (keys.some((key) => !found.has(key))) throw notSetUp();
     return found;
   }
 
@@ -51,3 +46,11 @@ export function createPriceIds(provider: Provider): PriceIds {
     };
   };
 }
+
+/** Returns the refusal while what is sold is not set up at the payment provider. */
+export const notSetUp = () =>
+  refuse(
+    502,
+    "payment_provider_unavailable",
+    "The plans are not set up at the payment provider. Tell the operator of this installation.",
+  );

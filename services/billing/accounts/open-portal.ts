@@ -1,0 +1,32 @@
+import type { Pool } from "../../kit/postgres/db.ts";
+import { conflict } from "../../kit/rpc/errors.ts";
+import { findPortal } from "../catalog/portal-configuration.ts";
+import { notSetUp } from "../catalog/price-ids.ts";
+import type { Provider } from "../stripe/provider.ts";
+import { findCustomer } from "./sql.ts";
+
+/** Opens the provider's page with an account's invoices and payment methods, and returns its URL, a secret. */
+export type OpenPortal = (accountId: string) => Promise<string>;
+
+type Deps = { pool: Pool; provider: Provider; returnUrl: string };
+
+/** The portal (docs/billing.md#portal). Throws 409 no_billing_customer and 502 payment_provider_unavailable. */
+export function createPortal({ pool, provider, returnUrl }: Deps): OpenPortal {
+  let known: string | undefined;
+  return async (accountId) => {
+    const customer = await findCustomer(pool, accountId);
+    if (customer === undefined)
+      throw conflict("no_billing_customer", "The account has bought nothing yet. Subscribe first.");
+    known ??= await provider.ask(findPortal);
+    if (known === undefined) throw notSetUp();
+    const configuration = known;
+    const session = { customer, configuration, return_url: returnUrl };
+    try {
+      return (await provider.ask((stripe) => stripe.billingPortal.sessions.create(session))).url;
+    } catch (error) {
+      // Somebody may have taken it away.
+      known = undefined;
+      throw error;
+    }
+  };
+}
