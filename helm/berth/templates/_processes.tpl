@@ -1,7 +1,8 @@
 {{/*
 Every process of the platform. A new service is one more entry:
   calls      the processes that it calls
-  uses       database, nats, objectStore, registry, kubernetes, smtp, hydraAdmin, hydraPublic, clientDocuments
+  uses       database, nats, objectStore, registry, kubernetes, smtp, hydraAdmin, hydraPublic, clientDocuments,
+             paymentProvider
   config     its environment, in addition to what all processes have (_pod.tpl)
   secrets    variable → of (which Secret, _secrets.tpl), key, optional
   files      a key of a Secret as a file
@@ -11,7 +12,7 @@ Every process of the platform. A new service is one more entry:
 {{- if not (and $v.oauth $v.billing) }}{{ fail "\n\nThese are the values of an older version, without oauth or billing: upgrade with your values file, or with --reset-then-reuse-values instead of --reuse-values.\n" }}{{ end -}}
 {{- $hydra := eq $v.oauth.provider "hydra" -}}
 - name: gateway
-  calls: [identity, variables, deployer, notifications]
+  calls: [identity, variables, deployer, notifications, billing]
   uses: [database, nats{{ if $hydra }}, hydraPublic{{ end }}]
   config:
     API_PREFIX: /v1
@@ -97,6 +98,17 @@ Every process of the platform. A new service is one more entry:
   {{- if $v.smtp.existingSecret }}
   secrets:
     SMTP_URL: {of: smtp, key: url}
+  {{- end }}
+- name: billing
+  calls: [identity, deployer]
+  uses: [database, nats{{ if $v.billing.existingSecret }}, paymentProvider{{ end }}]
+  config:
+    API_PREFIX: /v1
+    {{- include "berth.planConfig" . | nindent 4 }}
+  {{- if $v.billing.existingSecret }}
+  secrets:
+    STRIPE_SECRET_KEY: {of: billing, key: secret-key}
+    STRIPE_WEBHOOK_SECRETS: {of: billing, key: webhook-secrets, optional: true}
   {{- end }}
 {{- end -}}
 

@@ -1,4 +1,4 @@
-{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|smtp|objectStore|registryLogin"). */}}
+{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|smtp|billing|objectStore|registryLogin"). */}}
 {{- define "berth.secretName" -}}
 {{- include "berth.givenSecret" . | default (include "berth.madeSecret" .) -}}
 {{- end -}}
@@ -12,6 +12,7 @@
   "admin" $v.database.admin.existingSecret
   "nats" $v.nats.existingSecret
   "smtp" $v.smtp.existingSecret
+  "billing" (get ($v.billing | default dict) "existingSecret")
   "objectStore" $v.objectStore.existingSecret
   "registryLogin" $v.registry.existingSecret) .of -}}
 {{- end -}}

@@ -34,7 +34,7 @@ export function createProvider({ stripeKey, stripeUrl }: Options, log: Logger): 
     if (!stripe) {
       log.warn(
         {},
-        "Nothing can be bought: no payment provider is set up. Set STRIPE_SECRET_KEY (Helm: billing.stripe.existingSecret).",
+        "Nothing can be bought: no payment provider is set up. Set STRIPE_SECRET_KEY (Helm: billing.existingSecret).",
       );
       throw unavailable("This installation has no payment provider, so nothing can be bought.");
     }

@@ -40,9 +40,10 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
       const known = new RegExp([...processes, "prepare", "rotate", "berth-builds"].join("|"), "g");
       return [...new Set(JSON.stringify(from).match(known))].sort();
     };
-    expect(peers("identity")).toEqual(["gateway", "notifications"]);
+    expect(peers("identity")).toEqual(["billing", "gateway", "notifications"]);
+    expect(peers("billing")).toEqual(["gateway"]);
     expect(peers("notifications")).toEqual(["gateway"]);
-    expect(peers("deployer")).toEqual(["gateway", "notifications", "variables"]);
+    expect(peers("deployer")).toEqual(["billing", "gateway", "notifications", "variables"]);
     expect(peers("postgres")).toEqual([...processes, "prepare", "rotate"].sort());
     expect(peers("object-store")).toEqual(["berth-builds", "deployer"]);
   });
@@ -87,6 +88,31 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     expect(internet(await render("bundled", { "oauth.clientIdMetadata": "false" }))).toEqual([]);
   });
 
+  test("billing alone calls the payment provider, in the internet alone or at its addresses, and nobody where there is none", async () => {
+    const open = (manifests: Manifest[]) =>
+      ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy").filter(
+        ({ metadata, spec }) =>
+          metadata!.name === "berth-billing" &&
+          spec!.egress!.some(({ ports }) => ports?.some(({ port }) => port === 443)),
+      );
+    const asking = (manifests: Manifest[]) =>
+      ofKind<V1Deployment>(manifests, "Deployment")
+        .filter((one) => JSON.stringify(one).includes("STRIPE_SECRET_KEY"))
+        .map(({ metadata }) => metadata!.name);
+    expect([open(bundled), asking(bundled)]).toEqual([[], []]);
+    expect(asking(external)).toEqual(["berth-billing"]);
+    const reached = (manifests: Manifest[]) =>
+      open(manifests)[0]!
+        .spec!.egress!.filter(({ ports }) => ports?.some(({ port }) => port === 443))
+        .flatMap(({ to }) => to!.map(({ ipBlock }) => ipBlock));
+    expect(reached(external)).toEqual([
+      { cidr: "0.0.0.0/0", except: expect.arrayContaining(["10.0.0.0/8"]) },
+      { cidr: "::/0", except: ["fc00::/7", "fe80::/10"] },
+    ]);
+    const addresses = { "networkPolicy.paymentProviderCidrs": '["3.18.12.63/32"]' };
+    expect(reached(await render("external", addresses))).toEqual([{ cidr: "3.18.12.63/32" }]);
+  });
+
   test("every path of the origin reaches the gateway", () => {
     const rules = ofKind<V1Ingress>(bundled, "Ingress").flatMap(({ spec }) => spec!.rules!);
     expect(rules.map(({ http }) => http!.paths.map(({ path, pathType }) => [path, pathType]))).toEqual([
@@ -111,6 +137,7 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
       import("../../../gateway/streams/sse-bridge.ts"),
       import("../../../services/identity/oauth/metrics.ts"),
       import("../../../services/kit/mail/metrics.ts"),
+      import("../../../services/billing/webhook/metrics.ts"),
     ]);
     const dashboard = JSON.parse(configOf(external, "berth-dashboard")["berth.json"]!);
     const text = JSON.stringify(dashboard.panels);

@@ -53,6 +53,8 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
       ENCRYPTION_KEYS: `k1:${key}`,
       S3_ACCESS_KEY: "a",
       S3_SECRET_KEY: "s",
+      STRIPE_SECRET_KEY: "rk_live_0",
+      STRIPE_WEBHOOK_SECRETS: "whsec_0",
     };
     const fieldsOf = new Map<string, Fields>();
     for (const { name, folder } of programs)
@@ -111,14 +113,14 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
 
   test("every process that enforces plans gets the same default plan, which depends on the payment provider", async () => {
     const plans = (manifests: Manifest[]) =>
-      ["identity", "deployer"].map((name) => {
+      ["identity", "deployer", "billing"].map((name) => {
         const { DEFAULT_TIER, PLAN_QUOTAS } = configOf(manifests, `berth-${name}`);
         return `${DEFAULT_TIER} ${PLAN_QUOTAS}`;
       });
-    expect(plans(bundled)).toEqual(["enterprise on", "enterprise on"]);
-    expect(plans(external)).toEqual(["free off", "free off"]);
+    expect(plans(bundled)).toEqual(Array(3).fill("enterprise on"));
+    expect(plans(external)).toEqual(Array(3).fill("free off"));
     const chosen = await render("external", { "billing.defaultTier": '"team"' });
-    expect(plans(chosen)).toEqual(["team off", "team off"]);
+    expect(plans(chosen)).toEqual(Array(3).fill("team off"));
   });
 
   test("what is missing is told at once, in sentences", async () => {
