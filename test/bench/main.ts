@@ -13,9 +13,23 @@ import { roll } from "./rows/roll.ts";
 import { scale } from "./rows/scale.ts";
 import { start } from "./rows/start.ts";
 import { unpack } from "./rows/unpack.ts";
+import { usage } from "./rows/usage.ts";
 
 // Speed as ratios of two things, measured alternately in one run; absolute figures are for orientation.
-const benches: Bench[] = [start, resolved, machine, batch, deploy, roll, events, notify, scale, feed, unpack];
+const benches: Bench[] = [
+  start,
+  resolved,
+  machine,
+  batch,
+  deploy,
+  roll,
+  events,
+  notify,
+  scale,
+  feed,
+  unpack,
+  usage,
+];
 
 const { values } = parseArgs({
   options: { json: { type: "string" }, only: { type: "string" } },
