@@ -5,6 +5,7 @@ import {
   EnvironmentDeletedSchema,
   ProjectCreatedSchema,
   ProjectDeletedSchema,
+  ProjectRenamedSchema,
   ServiceCreatedSchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { audit } from "../../kit/events/audit.ts";
@@ -83,6 +84,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         });
         if (!project) throw notFound("project");
         await auditWrite(tx, ctx, accountId, "project.update", project);
+        await emit(tx, ProjectRenamedSchema, accountId, { accountId, projectId, name });
         return project;
       });
     },

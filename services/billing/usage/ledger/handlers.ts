@@ -2,6 +2,7 @@ import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import {
   ProjectDeletedSchema,
+  ProjectRenamedSchema,
   ServiceCreatedSchema,
   ServiceDeletedSchema,
   UsageHeartbeatSchema,
@@ -10,6 +11,7 @@ import {
   UsageStoppedSchema,
 } from "../../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { type Handler, on } from "../../../kit/events/handler.ts";
+import type { Tx } from "../../../kit/postgres/db.ts";
 import type { UsageKind } from "../segments.ts";
 import type { Names, ServiceNames } from "./names.ts";
 import { type ReportedUsage, recordUsage } from "./record-usage.ts";
@@ -42,8 +44,11 @@ export function usageHandlers({ names, now }: Deps): Handler[] {
       await sql.upsertService(tx, event);
       if (event.projectName) await sql.upsertProject(tx, event.projectId, event.projectName);
     }),
-    on(ProjectDeletedSchema, async (tx, { projectId, name }) => {
-      await sql.upsertProject(tx, projectId, name);
-    }),
+    on(ProjectRenamedSchema, nameProject),
+    on(ProjectDeletedSchema, nameProject),
   ];
+}
+
+async function nameProject(tx: Tx, { projectId, name }: { projectId: string; name: string }): Promise<void> {
+  await sql.upsertProject(tx, projectId, name);
 }

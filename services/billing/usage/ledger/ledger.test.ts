@@ -2,6 +2,7 @@ import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import {
   ProjectDeletedSchema,
+  ProjectRenamedSchema,
   ServiceCreatedSchema,
   ServiceDeletedSchema,
 } from "../../../../proto/gen/berth/deployer/v1/events_pb.ts";
@@ -202,6 +203,9 @@ test("names are asked for once, are kept after a deletion, and no read waits for
   await again.report("started", now - 100);
   await berth.settled();
   expect((await usage(accountId)).services).toMatchObject([named]);
+  await berth.publish("deployer", ProjectRenamedSchema, accountId, { projectId, name: "front-office" });
+  await berth.settled();
+  expect((await usage(accountId)).services).toMatchObject([{ ...named, projectName: "front-office" }]);
   expect(berth.neighbours.described.filter((id) => id === serviceId)).toHaveLength(1);
 });
 
