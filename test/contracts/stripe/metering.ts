@@ -12,29 +12,28 @@ import {
   subscribe,
 } from "./harness.ts";
 
-/** Reports that a customer used so much since the period began; a unit is a hundredth of a cent. */
-async function report(stripe: Stripe, customer: string, units: number, timestamp: number): Promise<void> {
+/**
+ * Reports what a customer used from the period's beginning until `at`, in hundredths of a cent, and waits until the meter
+ * shows it, which takes Stripe a while.
+ */
+async function report(
+  scenario: Scenario,
+  { id: customer }: Customer,
+  units: number,
+  at: number,
+): Promise<void> {
+  const { stripe, prices } = scenario;
   await stripe.billing.meterEvents.create({
     event_name: METER,
     identifier: crypto.randomUUID(),
-    timestamp,
+    timestamp: at,
     payload: { stripe_customer_id: customer, value: String(units) },
   });
-}
-
-/** Waits until the last that was reported is what the meter shows, which takes Stripe a while. */
-async function untilMetered(
-  scenario: Scenario,
-  customer: string,
-  units: number,
-  since: number,
-): Promise<void> {
-  const { stripe, prices } = scenario;
   const meter = (await stripe.prices.retrieve(prices.compute)).recurring!.meter!;
-  const minute = (time: number) => time - (time % 60);
-  const period = { start_time: minute(since), end_time: minute(since) + 86_400 };
+  const minute = at - (at % 60);
   const shown = async () => {
-    const { data } = await stripe.billing.meters.listEventSummaries(meter, { customer, ...period });
+    const around = { customer, start_time: minute, end_time: minute + 60 };
+    const { data } = await stripe.billing.meters.listEventSummaries(meter, around);
     return data[0]?.aggregated_value;
   };
   await expect.poll(shown, { timeout: 120_000, interval: 1_000 }).toBe(units);
@@ -56,13 +55,6 @@ async function subscribeWithCredit(scenario: Scenario) {
   return { customer, subscription, start, end };
 }
 
-/** Uses compute: what was reported last counts, here $15. */
-async function useCompute(scenario: Scenario, customer: Customer, start: number): Promise<void> {
-  await report(scenario.stripe, customer.id, 200_000, start + 1);
-  await report(scenario.stripe, customer.id, 150_000, start + 2);
-  await untilMetered(scenario, customer.id, 150_000, start);
-}
-
 const linesOf = (invoice: Stripe.Invoice, price: string) =>
   invoice.lines.data.filter(({ pricing }) => pricing?.price_details?.price === price);
 
@@ -71,10 +63,12 @@ export function describeMetering(scenario: () => Scenario): void {
   test("compute is invoiced after its period, less the plan's credit", async () => {
     const { stripe, prices } = scenario();
     const { customer, subscription, start, end } = await subscribeWithCredit(scenario());
-    await useCompute(scenario(), customer, start);
+    await report(scenario(), customer, 200_000, start + 1);
     await customer.advanceTo(end + 60);
     const [draft] = await invoicesOf(stripe, subscription.id);
     expect(draft).toMatchObject({ status: "draft", billing_reason: "subscription_cycle" });
+    // What is reported last counts, and may be reported until the invoice is final.
+    await report(scenario(), customer, 150_000, end - 1);
     await customer.advanceTo(end + FINALIZED_SECONDS);
     const invoice = await stripe.invoices.retrieve(draft!.id);
     expect(linesOf(invoice, prices.compute)).toMatchObject([{ amount: 1_500, period: { start, end } }]);
@@ -85,7 +79,7 @@ export function describeMetering(scenario: () => Scenario): void {
   test("compute until a cancelation is invoiced at once, less the plan's credit, and waits to be paid", async () => {
     const { stripe, prices } = scenario();
     const { customer, subscription, start } = await subscribeWithCredit(scenario());
-    await useCompute(scenario(), customer, start);
+    await report(scenario(), customer, 150_000, start + 1);
     await customer.advanceTo(start + 86_400);
     await stripe.subscriptions.cancel(subscription.id, { invoice_now: true, prorate: false });
     const [last] = await invoicesOf(stripe, subscription.id);
@@ -104,7 +98,7 @@ export function describeMetering(scenario: () => Scenario): void {
     const { current_period_start: start, current_period_end: end } = items.data.find(
       ({ price }) => price.id === prices.compute,
     )!;
-    await useCompute(scenario(), customer, start);
+    await report(scenario(), customer, 150_000, start + 1);
     await customer.advanceTo(end + FINALIZED_SECONDS);
     const [compute] = await invoicesOf(stripe, id);
     expect(compute).toMatchObject({ billing_reason: "subscription_cycle", subtotal: 1_500, total: 1_500 });
