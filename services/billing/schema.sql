@@ -100,7 +100,7 @@ table period_statements
   due_cents bigint not null
   lines jsonb not null
   frozen_at timestamp with time zone not null
-  constraint period_statements_pkey PRIMARY KEY (account_id, started_at, ended_at)
+  constraint period_statements_pkey PRIMARY KEY (account_id, started_at, ended_at, billed)
 table provider_attempts
   name text not null
   attempt integer not null

@@ -94,7 +94,7 @@ create table period_statements (
   due_cents bigint not null,
   lines jsonb not null,
   frozen_at timestamptz not null,
-  primary key (account_id, started_at, ended_at)
+  primary key (account_id, started_at, ended_at, billed)
 );
 
 -- Corrections of frozen periods; they count in the period that contains `at`.

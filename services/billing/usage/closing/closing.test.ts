@@ -1,7 +1,9 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { UsageThresholdSchema } from "../../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { newId } from "../../../kit/ids.ts";
 import { transaction } from "../../../kit/postgres/db.ts";
+import { holdCommits } from "../../../kit/testing/hold-commits.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import { startUsage, type TestUsage } from "../testing.ts";
 import { endComputePeriod, frozenAmount, startComputePeriod } from "./compute-periods.ts";
@@ -203,4 +205,36 @@ test("the lines of a frozen period are listed, page by page, each once", async (
   expect(starts).toEqual([8, 7, 6, 5, 4, 3, 2, 1, 0].map((day) => month + day * DAY));
   const { data } = await berth.lines(accountId, { at, serviceId: services[1]!.serviceId });
   expect(data).toHaveLength(4);
+});
+
+test("whatever dies at its commit, an event counts once, a period is frozen once and a share is told once", async () => {
+  const accountId = newId("acc");
+  const [start, end] = [second("2028-05-01T06:00:00Z"), second("2028-06-01T06:00:00Z")];
+  await berth.advance(start + HOUR);
+  await subscribe(accountId, start, end);
+  const { report } = berth.interval(berth.service(accountId), { size: "large" });
+  const mine = `new.account_id = '${accountId}'`;
+  const losing = async (table: string, work: () => Promise<unknown>) => {
+    const held = await holdCommits(berth, "insert", table, mine);
+    await work();
+    await held.reached();
+    await held.release("lost");
+  };
+  await losing("usage_segments", () => report("started", start));
+  await berth.settled();
+  await losing("usage_alerts", async () => {
+    berth.clock.now = start + 4 * DAY;
+    await report("heartbeat", start + 4 * DAY);
+  });
+  const told = () => berth.published(UsageThresholdSchema, accountId);
+  await eventually("the share is told", async () => (await told()).length > 0);
+  await report("stopped", start + 4 * DAY);
+  await berth.settled();
+  await losing("period_statements", async () => {
+    berth.clock.now = end + FREEZE_AFTER_SECONDS;
+  });
+  const rows = await frozen(accountId, 1);
+  expect(rows[0]!.cents).toBe(cents(4 * DAY * (LARGE - NANO)));
+  await berth.advance(end + FREEZE_AFTER_SECONDS + 1);
+  expect([(await statements(accountId)).length, (await told()).length]).toEqual([1, 1]);
 });

@@ -1,5 +1,5 @@
 import type { Db, Tx } from "../../../kit/postgres/db.ts";
-import { lockAccount } from "../ledger/sql.ts";
+import { expectAlert, lockAccount } from "../ledger/sql.ts";
 import { type ComputePeriod, monthOf } from "../periods.ts";
 import * as sql from "./sql.ts";
 
@@ -16,6 +16,7 @@ export async function startComputePeriod(tx: Tx, accountId: string, period: Comp
   if (start >= period.end) return;
   await sql.upsertComputePeriod(tx, accountId, { ...period, start });
   await sql.setFrozen(tx, accountId, frozenUntil, 0);
+  await expectAlert(tx, accountId);
 }
 
 /** Ends the period of an account's compute item at a time (s): its subscription has ended. Safe to repeat. */

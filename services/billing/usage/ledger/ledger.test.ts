@@ -223,3 +223,21 @@ test("what is deleted before billing hears of its usage has the names that the e
   await berth.settled();
   expect((await usage(accountId)).services).toMatchObject([{ serviceName: "gone", projectName: "old-shop" }]);
 });
+
+test("no second of a service can be recorded twice, by whatever fault", async () => {
+  const accountId = newId("acc");
+  const service = berth.service(accountId);
+  const { report } = berth.interval(service);
+  await report("started", now - 2 * DAY);
+  await report("stopped", now - DAY);
+  await berth.settled();
+  const copy = (shift: number) =>
+    berth.pool.query(
+      `insert into usage_segments select interval_id || 'x', seq, account_id, service_id, service_number, size, replicas,
+         rate, price_version, started_at + $2 * interval '1 second', ended_at + $2 * interval '1 second', last_seen_at
+       from usage_segments where service_id = $1`,
+      [service.serviceId, shift],
+    );
+  await expect(copy(DAY - 1)).rejects.toMatchObject({ constraint: "usage_segments_once" });
+  await copy(DAY);
+});

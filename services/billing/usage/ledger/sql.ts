@@ -110,7 +110,7 @@ export type SegmentRow = Segment & { intervalId: string; lastSeen: number; rate:
 
 type Owner = { accountId: string; serviceId: string; number: number; priceVersion: string };
 
-/** Writes segments of a service. Those that are there keep their rates. */
+/** Writes the segments of a service that changed. Those that are there keep their rates. */
 export function upsertSegments(db: Db, owner: Owner, segments: SegmentRow[]): Promise<number> {
   const column = <T>(of: (segment: SegmentRow) => T) => segments.map(of);
   return execute(
@@ -121,6 +121,8 @@ export function upsertSegments(db: Db, owner: Owner, segments: SegmentRow[]): Pr
      select $1, $2, $3, $4, interval_id, seq, size, replicas, rate, to_timestamp(s), to_timestamp(e), to_timestamp(seen)
      from unnest($5::text[], $6::int[], $7::text[], $8::int[], $9::bigint[], $10::float8[], $11::float8[], $12::float8[])
        t (interval_id, seq, size, replicas, rate, s, e, seen)
+     where not exists (select from usage_segments known where known.interval_id = t.interval_id and known.seq = t.seq
+       and known.started_at = to_timestamp(s) and known.ended_at = to_timestamp(e))
      on conflict (interval_id, seq) do update set started_at = excluded.started_at, ended_at = excluded.ended_at,
        last_seen_at = excluded.last_seen_at`,
     [
