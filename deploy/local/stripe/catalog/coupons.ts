@@ -3,7 +3,6 @@ import { invalid } from "../http/errors.ts";
 import {
   clearable,
   float,
-  isWithin,
   list,
   map,
   mergeMetadata,
@@ -13,7 +12,7 @@ import {
   range,
   text,
 } from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
 import { need, type World } from "../state/world.ts";
 
@@ -60,10 +59,8 @@ export function couponRoutes(world: World): Route[] {
       world.emit("coupon.deleted", coupon);
       return gone;
     }),
-    listRoute("/v1/coupons", object<Stripe.CouponListParams>({ created: range }), ({ created }) =>
-      [...coupons.values()]
-        .filter((coupon) => isWithin(created, coupon.created))
-        .map((coupon) => withValidity(world, coupon)),
+    listRoute("/v1/coupons", object<Stripe.CouponListParams>({ created: range }), (filter) =>
+      select(coupons.values(), filter).map((coupon) => withValidity(world, coupon)),
     ),
   ];
 }

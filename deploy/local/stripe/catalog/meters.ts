@@ -1,7 +1,7 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
 import { map, natural, object, oneOf, text } from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
 import { need, needCustomer, type World } from "../state/world.ts";
 
@@ -32,7 +32,7 @@ export function meterRoutes(world: World, used: (customer: string) => void): Rou
     listRoute(
       "/v1/billing/meters",
       object<Stripe.Billing.MeterListParams>({ status: oneOf("active", "inactive") }),
-      ({ status }) => [...meters.values()].filter((meter) => status === undefined || meter.status === status),
+      (filter) => select(meters.values(), filter),
     ),
     listRoute(
       "/v1/billing/meters/:id/event_summaries",

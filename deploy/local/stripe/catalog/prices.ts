@@ -4,7 +4,6 @@ import {
   clearable,
   decimal,
   flag,
-  isWithin,
   list,
   map,
   mergeMetadata,
@@ -14,7 +13,7 @@ import {
   range,
   text,
 } from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
 import { idOf, need, type World } from "../state/world.ts";
 import { createProduct } from "./products.ts";
@@ -88,24 +87,14 @@ export function priceRoutes(world: World): Route[] {
         recurring: object<Stripe.PriceListParams.Recurring>({ interval, meter: text, usage_type: usageType }),
         type: oneOf("one_time", "recurring"),
       }),
-      (filter) => [...prices.values()].filter((price) => isWanted(price, filter)),
+      ({ lookup_keys, recurring, ...filter }) =>
+        select(prices.values(), filter).filter(
+          (price) =>
+            (lookup_keys?.includes(price.lookup_key ?? "") ?? true) &&
+            (!recurring || select([price.recurring ?? {}], recurring).length > 0),
+        ),
     ),
   ];
-}
-
-function isWanted(price: Stripe.Price, filter: Stripe.PriceListParams): boolean {
-  const { active, created, currency, lookup_keys, product, recurring, type } = filter;
-  return (
-    (active === undefined || price.active === active) &&
-    isWithin(created, price.created) &&
-    (currency === undefined || price.currency === currency) &&
-    (lookup_keys === undefined || lookup_keys.includes(price.lookup_key ?? "")) &&
-    (product === undefined || price.product === product) &&
-    (type === undefined || price.type === type) &&
-    Object.entries(recurring ?? {}).every(
-      ([name, value]) => price.recurring?.[name as keyof Stripe.Price.Recurring] === value,
-    )
-  );
 }
 
 function createPrice(world: World, params: Stripe.PriceCreateParams): Stripe.Price {

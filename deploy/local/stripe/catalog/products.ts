@@ -1,7 +1,7 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
-import { clearable, flag, isWithin, list, map, mergeMetadata, object, range, text } from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
+import { clearable, flag, list, map, mergeMetadata, object, range, text } from "../http/params.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
 import { need, type World } from "../state/world.ts";
 
@@ -56,13 +56,8 @@ export function productRoutes(world: World): Route[] {
     listRoute(
       "/v1/products",
       object<Stripe.ProductListParams>({ active: flag, created: range, ids: list(text) }),
-      ({ active, created, ids }) =>
-        [...products.values()].filter(
-          (product) =>
-            (active === undefined || product.active === active) &&
-            (ids?.includes(product.id) ?? true) &&
-            isWithin(created, product.created),
-        ),
+      ({ ids, ...filter }) =>
+        select(products.values(), filter).filter((product) => ids?.includes(product.id) ?? true),
     ),
     route("DELETE", "/v1/products/:id", object({}), (_, id) => {
       const product = need(products, "product", id!);

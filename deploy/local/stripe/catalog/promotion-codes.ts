@@ -1,18 +1,7 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
-import {
-  clearable,
-  flag,
-  isWithin,
-  map,
-  mergeMetadata,
-  natural,
-  object,
-  oneOf,
-  range,
-  text,
-} from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
+import { clearable, flag, map, mergeMetadata, natural, object, oneOf, range, text } from "../http/params.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId, randomWord } from "../state/ids.ts";
 import { idOf, need, needCustomer, type World } from "../state/world.ts";
 import { withValidity } from "./coupons.ts";
@@ -46,17 +35,15 @@ export function promotionCodeRoutes(world: World): Route[] {
         created: range,
         customer: text,
       }),
-      ({ active, code, coupon, created, customer }) =>
-        [...promotionCodes.values()]
-          .map((row) => refreshed(world, row))
-          .filter(
-            (row) =>
-              (active === undefined || row.active === active) &&
-              (code === undefined || row.code.toLowerCase() === code.toLowerCase()) &&
-              (coupon === undefined || row.promotion.coupon === coupon) &&
-              (customer === undefined || row.customer === customer) &&
-              isWithin(created, row.created),
-          ),
+      ({ code, coupon, ...filter }) =>
+        select(
+          promotionCodes.values().map((row) => refreshed(world, row)),
+          filter,
+        ).filter(
+          (row) =>
+            (code === undefined || isSameCode(row.code, code)) &&
+            (coupon === undefined || row.promotion.coupon === coupon),
+        ),
     ),
   ];
 }
@@ -89,10 +76,7 @@ function createPromotionCode(world: World, params: Stripe.PromotionCodeCreatePar
   const code = params.code ?? randomWord(8).toUpperCase();
   const customer = params.customer === undefined ? null : needCustomer(state, params.customer).id;
   const taken = [...state.promotionCodes.values()].some(
-    (row) =>
-      refreshed(world, row).active &&
-      row.code.toLowerCase() === code.toLowerCase() &&
-      row.customer === customer,
+    (row) => refreshed(world, row).active && isSameCode(row.code, code) && row.customer === customer,
   );
   if (taken) throw invalid(`An active promotion code with \`code: ${code}\` already exists.`, "code");
   const promotionCode = {
@@ -120,6 +104,10 @@ function createPromotionCode(world: World, params: Stripe.PromotionCodeCreatePar
   return promotionCode;
 }
 
+function isSameCode(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
+}
+
 /** Brings `active` up to date: a code that is past, used up or whose coupon is not valid is not active. */
 function refreshed(world: World, row: Stripe.PromotionCode): Stripe.PromotionCode {
   const { expires_at, max_redemptions, times_redeemed, promotion } = row;
@@ -139,14 +127,26 @@ export type DiscountRequest = { coupon?: string; promotion_code?: string; discou
 /** What a discount is made from. */
 export type DiscountSource = { coupon: string; promotion_code: string | null };
 
+/** Returns the sources of discounts that are asked for in the parameter `discounts`. */
+export function toDiscountSources(
+  world: World,
+  requests: DiscountRequest[],
+  customer: string,
+  amount?: number,
+): DiscountSource[] {
+  return requests.map((request, index) =>
+    toDiscountSource(world, request, { customer, amount, param: `discounts[${index}]` }),
+  );
+}
+
 /**
  * Returns the source of a discount for a customer who pays `amount` now (unknown: no minimum is checked); refuses a
  * code that cannot be redeemed.
  */
-export function toDiscountSource(
+function toDiscountSource(
   world: World,
   request: DiscountRequest,
-  { customer, amount, param }: { customer: string; amount?: number; param: string },
+  { customer, amount, param }: { customer: string; amount: number | undefined; param: string },
 ): DiscountSource {
   const { state } = world;
   if ((request.coupon === undefined) === (request.promotion_code === undefined))

@@ -1,6 +1,6 @@
 import type Stripe from "stripe";
 import { amountOf } from "../catalog/prices.ts";
-import { toDiscountSource } from "../catalog/promotion-codes.ts";
+import { toDiscountSources } from "../catalog/promotion-codes.ts";
 import { invalid } from "../http/errors.ts";
 import { mergeMetadata } from "../http/params.ts";
 import { isMetered } from "../invoices/lines.ts";
@@ -132,9 +132,7 @@ function toOrder(world: World, params: Params, customer: string) {
   // Mixed intervals are for the Subscriptions API alone, also in flexible mode.
   checkIntervals(prices, "checkout");
   const amount = prices.reduce((sum, price, index) => sum + amountOf(price, items[index]!.quantity ?? 0), 0);
-  const [discount] = (params.discounts || []).map((one) =>
-    toDiscountSource(world, one, { customer, amount, param: "discounts[0]" }),
-  );
+  const [discount] = toDiscountSources(world, params.discounts || [], customer, amount);
   return {
     lines: items.map(({ quantity }, index) => ({ id: newId("li"), price: prices[index]!.id, quantity })),
     subscription: params.subscription_data ?? {},

@@ -1,7 +1,7 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
-import { clearable, isWithin, list, map, natural, object, oneOf, range, text } from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
+import { clearable, list, map, natural, object, oneOf, range, text } from "../http/params.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { need, type World } from "../state/world.ts";
 import { createSession } from "./create.ts";
 import { toSessionLines } from "./session-lines.ts";
@@ -59,14 +59,7 @@ export function checkoutRoutes(world: World): Route[] {
         status: oneOf("complete", "expired", "open"),
         subscription: text,
       }),
-      ({ created, customer, status, subscription }) =>
-        [...checkoutSessions.values()].filter(
-          (session) =>
-            isWithin(created, session.created) &&
-            (customer === undefined || session.customer === customer) &&
-            (status === undefined || session.status === status) &&
-            (subscription === undefined || session.subscription === subscription),
-        ),
+      (filter) => select(checkoutSessions.values(), filter),
     ),
     listRoute("/v1/checkout/sessions/:id/line_items", object({}), (_, id) =>
       toSessionLines(world, needSession(id!).id).toReversed(),

@@ -1,7 +1,6 @@
 import type Stripe from "stripe";
+import { toCouponShares } from "../catalog/coupon-shares.ts";
 import { amountOf, productOf } from "../catalog/prices.ts";
-import { allocate } from "../invoices/totals.ts";
-import type { State } from "../state/state.ts";
 import type { World } from "../state/world.ts";
 
 /** Returns the lines of what a checkout session sells, with its discount. */
@@ -12,7 +11,13 @@ export function toSessionLines({ state }: Pick<World, "state">, session: string)
     const price = state.prices.get(priceId)!;
     return { id, price, quantity: quantity ?? null, subtotal: amountOf(price, quantity ?? 0) };
   });
-  const discounts = discountsOf(state, order.discount?.coupon, lines);
+  const coupon = state.coupons.get(order.discount?.coupon ?? "");
+  const discounts = coupon
+    ? toCouponShares(
+        coupon,
+        lines.map(({ price, subtotal }) => ({ product: productOf(price), amount: subtotal })),
+      )
+    : lines.map(() => 0);
   return lines.map(
     ({ id, price, quantity, subtotal }, index) =>
       ({
@@ -30,19 +35,6 @@ export function toSessionLines({ state }: Pick<World, "state">, session: string)
         quantity,
       }) satisfies Stripe.LineItem,
   );
-}
-
-type Priced = { price: Stripe.Price; subtotal: number };
-
-function discountsOf({ coupons }: State, couponId: string | undefined, lines: Priced[]): number[] {
-  const coupon = coupons.get(couponId ?? "");
-  if (!coupon) return lines.map(() => 0);
-  const products = coupon.applies_to?.products;
-  const eligible = lines.map(({ price, subtotal }) =>
-    products === undefined || products.includes(productOf(price)) ? subtotal : 0,
-  );
-  if (coupon.percent_off === null) return allocate(coupon.amount_off ?? 0, eligible);
-  return eligible.map((subtotal) => Math.round((subtotal * coupon.percent_off!) / 100));
 }
 
 /** Returns what a checkout session costs. */

@@ -5,7 +5,6 @@ import {
   clearable,
   flag,
   integer,
-  isWithin,
   list,
   map,
   mergeMetadata,
@@ -14,7 +13,7 @@ import {
   range,
   text,
 } from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
 import { need, needCustomer, type World } from "../state/world.ts";
 import { toMatcher } from "./search.ts";
@@ -77,14 +76,8 @@ export function customerRoutes(world: World, end: (customer: string) => void): R
       world.emit("customer.deleted", customer);
       return gone;
     }),
-    listRoute(
-      "/v1/customers",
-      object<Stripe.CustomerListParams>({ created: range, email: text }),
-      ({ created, email }) =>
-        [...customers.values()].filter(
-          (customer) =>
-            isWithin(created, customer.created) && (email === undefined || customer.email === email),
-        ),
+    listRoute("/v1/customers", object<Stripe.CustomerListParams>({ created: range, email: text }), (filter) =>
+      select(customers.values(), filter),
     ),
   ];
 }

@@ -1,7 +1,7 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
-import { clearable, flag, isWithin, list, map, mergeMetadata, object, range, text } from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
+import { clearable, flag, list, map, mergeMetadata, object, range, text } from "../http/params.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
 import { need, type World } from "../state/world.ts";
 
@@ -19,12 +19,11 @@ export function eventRoutes({ state, clock }: World): Route[] {
         types: list(text, MOST_TYPES),
         delivery_success: flag,
       }),
-      ({ created, type, types, delivery_success }) => {
+      ({ type, types, delivery_success, ...filter }) => {
         if (type !== undefined && types !== undefined)
           throw invalid("You may only specify one of type, types", "types");
-        return [...events.values()].filter(
+        return select(events.values(), filter).filter(
           (event) =>
-            isWithin(created, event.created) &&
             (type === undefined || matchesType(type, event.type)) &&
             (types === undefined || types.some((one) => matchesType(one, event.type))) &&
             (delivery_success === undefined || delivery_success === (event.pending_webhooks === 0)),

@@ -59,8 +59,9 @@ function toJson(object: object): Json {
 function expandAt(world: World, objects: Json[], [name, ...rest]: string[], path: string): void {
   if (name === undefined) return;
   for (const object of objects) {
-    const value = object[name] ?? ON_REQUEST[String(object.object)]?.[name]?.(world, object);
-    if (value === undefined && !(name in object) && object.object !== "coupon")
+    const onRequest = ON_REQUEST[String(object.object)]?.[name];
+    const value = object[name] ?? onRequest?.(world, object);
+    if (!(name in object) && !onRequest)
       throw invalid(`This property cannot be expanded (${path}).`, "expand");
     if (value === undefined || value === null) continue;
     const expanded = Array.isArray(value)

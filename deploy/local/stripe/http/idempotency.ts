@@ -37,5 +37,7 @@ export function saveResponse(state: State, key: string, response: SavedResponse)
     if (created + KEPT_SECONDS > response.created) break;
     state.responses.delete(old);
   }
+  // At the end, where the newest are.
+  state.responses.delete(key);
   state.responses.set(key, response);
 }

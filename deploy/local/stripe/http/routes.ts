@@ -1,7 +1,7 @@
 import type Stripe from "stripe";
 import { invalid } from "./errors.ts";
 import type { Form } from "./form.ts";
-import { type Field, list, natural, object, text } from "./params.ts";
+import { type Field, isWithin, list, natural, object, text } from "./params.ts";
 
 type Method = "GET" | "POST" | "DELETE";
 
@@ -86,6 +86,20 @@ function toPage<O extends { id: string }>(all: O[], paging: Stripe.PaginationPar
   }
   const start = starting_after === undefined ? 0 : positionOf(starting_after, "starting_after") + 1;
   return toList(all.slice(start, start + limit), url, start + limit < all.length);
+}
+
+/**
+ * Returns the rows whose members are those of a filter, as far as it has them; `created` may be a range of times. Rows
+ * refer to each other by ids.
+ */
+export function select<O extends object>(rows: Iterable<O>, filter: object): O[] {
+  const wanted = Object.entries(filter).filter(([, value]) => value !== undefined);
+  return [...rows].filter((row) => {
+    const members = new Map<string, unknown>(Object.entries(row));
+    return wanted.every(([name, value]) =>
+      name === "created" ? isWithin(value, Number(members.get(name))) : members.get(name) === value,
+    );
+  });
 }
 
 /** Returns Stripe's form of a list. */

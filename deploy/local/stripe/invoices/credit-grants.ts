@@ -1,7 +1,7 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
 import { clearable, list, map, mergeMetadata, natural, object, oneOf, text } from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
 import { need, needCustomer, type World } from "../state/world.ts";
 
@@ -80,8 +80,7 @@ export function creditGrantRoutes(world: World): Route[] {
     listRoute(
       "/v1/billing/credit_grants",
       object<Stripe.Billing.CreditGrantListParams>({ customer: text }),
-      ({ customer }) =>
-        [...creditGrants.values()].filter((grant) => customer === undefined || grant.customer === customer),
+      (filter) => select(creditGrants.values(), filter),
     ),
   ];
 }

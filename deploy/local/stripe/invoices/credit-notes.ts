@@ -3,7 +3,6 @@ import { invalid } from "../http/errors.ts";
 import {
   clearable,
   integer,
-  isWithin,
   list,
   map,
   mergeMetadata,
@@ -13,7 +12,7 @@ import {
   range,
   text,
 } from "../http/params.ts";
-import { listRoute, type Route, route, toList } from "../http/routes.ts";
+import { listRoute, type Route, route, select, toList } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
 import { idOf, need, needCustomer, type World } from "../state/world.ts";
 import { creditOf, paymentOf, toNoteLines } from "./credit-note-lines.ts";
@@ -74,13 +73,7 @@ export function creditNoteRoutes(world: World): Route[] {
     listRoute(
       "/v1/credit_notes",
       object<Stripe.CreditNoteListParams>({ created: range, customer: text, invoice: text }),
-      ({ created, customer, invoice }) =>
-        [...creditNotes.values()].filter(
-          (note) =>
-            isWithin(created, note.created) &&
-            (customer === undefined || note.customer === customer) &&
-            (invoice === undefined || note.invoice === invoice),
-        ),
+      (filter) => select(creditNotes.values(), filter),
     ),
   ];
 }

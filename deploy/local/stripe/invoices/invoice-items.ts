@@ -14,7 +14,7 @@ import {
   range,
   text,
 } from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
 import { idOf, need, needCustomer, type World } from "../state/world.ts";
 import type { LineInput } from "./lines.ts";
@@ -79,13 +79,10 @@ export function invoiceItemRoutes(world: World): Route[] {
     listRoute(
       "/v1/invoiceitems",
       object<Stripe.InvoiceItemListParams>({ customer: text, created: range, invoice: text, pending: flag }),
-      ({ customer, created, invoice, pending }) =>
-        [...invoiceItems.values()].filter(
+      ({ created, pending, ...filter }) =>
+        select(invoiceItems.values(), filter).filter(
           (item) =>
-            (customer === undefined || item.customer === customer) &&
-            (invoice === undefined || item.invoice === invoice) &&
-            (pending === undefined || (item.invoice === null) === pending) &&
-            isWithin(created, item.date),
+            isWithin(created, item.date) && (pending === undefined || (item.invoice === null) === pending),
         ),
     ),
   ];

@@ -1,17 +1,7 @@
 import type Stripe from "stripe";
 import { invalid } from "../http/errors.ts";
-import {
-  clearable,
-  isWithin,
-  map,
-  mergeMetadata,
-  natural,
-  object,
-  oneOf,
-  range,
-  text,
-} from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
+import { clearable, map, mergeMetadata, natural, object, oneOf, range, text } from "../http/params.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
 import type { Payment } from "../state/state.ts";
 import { need, type World } from "../state/world.ts";
@@ -46,13 +36,7 @@ export function refundRoutes(world: World): Route[] {
     listRoute(
       "/v1/refunds",
       object<Stripe.RefundListParams>({ charge: text, created: range, payment_intent: text }),
-      ({ charge, created, payment_intent: intent }) =>
-        [...refunds.values()].filter(
-          (row) =>
-            (charge === undefined || row.charge === charge) &&
-            (intent === undefined || row.payment_intent === intent) &&
-            isWithin(created, row.created),
-        ),
+      (filter) => select(refunds.values(), filter),
     ),
   ];
 }

@@ -1,7 +1,7 @@
 import type Stripe from "stripe";
 import { declined, invalid } from "../http/errors.ts";
-import { clearable, flag, isWithin, map, mergeMetadata, object, oneOf, range, text } from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
+import { clearable, flag, map, mergeMetadata, object, oneOf, range, text } from "../http/params.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { idOf, need, type World } from "../state/world.ts";
 import { collect } from "../subscriptions/collection.ts";
 import { subscriptionOf } from "./charge.ts";
@@ -26,13 +26,9 @@ export function invoiceRoutes(world: World): Route[] {
         status: oneOf("draft", "open", "paid", "uncollectible", "void"),
         subscription: text,
       }),
-      ({ created, customer, status, subscription }) =>
-        [...invoices.values()].filter(
-          (invoice) =>
-            isWithin(created, invoice.created) &&
-            (customer === undefined || invoice.customer === customer) &&
-            (status === undefined || invoice.status === status) &&
-            (subscription === undefined || subscriptionOf(world, invoice)?.id === subscription),
+      ({ subscription, ...filter }) =>
+        select(invoices.values(), filter).filter(
+          (invoice) => subscription === undefined || subscriptionOf(world, invoice)?.id === subscription,
         ),
     ),
     route("GET", "/v1/invoices/:id", object({}), (_, id) => needInvoice(id!)),
@@ -99,12 +95,7 @@ export function invoiceRoutes(world: World): Route[] {
     listRoute(
       "/v1/invoice_payments",
       object<Stripe.InvoicePaymentListParams>({ invoice: text, status: text }),
-      ({ invoice, status }) =>
-        [...invoicePayments.values()].filter(
-          (payment) =>
-            (invoice === undefined || payment.invoice === invoice) &&
-            (status === undefined || payment.status === status),
-        ),
+      (filter) => select(invoicePayments.values(), filter),
     ),
     route("GET", "/v1/invoice_payments/:id", object({}), (_, id) =>
       need(invoicePayments, "invoice_payment", id!),

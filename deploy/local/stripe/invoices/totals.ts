@@ -1,4 +1,5 @@
 import type Stripe from "stripe";
+import { toCouponShares } from "../catalog/coupon-shares.ts";
 import { usageOf } from "../catalog/meters.ts";
 import { amountOf } from "../catalog/prices.ts";
 import { newId } from "../state/ids.ts";
@@ -65,36 +66,17 @@ function countUse(world: World, invoice: Stripe.Invoice, line: Line): void {
 function applyDiscount({ state }: World, lines: Line[], discountId: string): void {
   const coupon = state.coupons.get(idOf(state.discounts.get(discountId)?.source.coupon ?? ""));
   if (!coupon) return;
-  const products = coupon.applies_to?.products;
-  const eligible = lines.filter(
-    (line) =>
-      line.discountable &&
-      netOf(line) !== 0 &&
-      (products === undefined || products.includes(line.pricing?.price_details?.product ?? "")),
+  const eligible = lines.filter((line) => line.discountable);
+  const amounts = toCouponShares(
+    coupon,
+    eligible.map((line) => ({ product: line.pricing?.price_details?.product ?? "", amount: netOf(line) })),
   );
-  const amounts =
-    coupon.percent_off === null
-      ? allocate(coupon.amount_off ?? 0, eligible.map(netOf))
-      : eligible.map((line) => Math.round((netOf(line) * coupon.percent_off!) / 100));
   for (const [index, line] of eligible.entries()) {
     const amount = amounts[index]!;
+    if (amount === 0) continue;
     line.discount_amounts!.push({ amount, discount: discountId });
     line.pretax_credit_amounts!.push({ amount, discount: discountId, type: "discount" });
   }
-}
-
-/** Shares an amount among parts in proportion to them, at most what they are; the shares are whole and add up. */
-export function allocate(amount: number, parts: number[]): number[] {
-  const positive = parts.map((part) => Math.max(0, part));
-  const total = sum(positive);
-  const shared = Math.min(amount, total);
-  if (total === 0) return parts.map(() => 0);
-  const exact = positive.map((part) => (part * shared) / total);
-  const shares = exact.map(Math.floor);
-  const byRest = exact.map((value, index) => ({ index, rest: value - Math.floor(value) }));
-  byRest.sort((a, b) => b.rest - a.rest || a.index - b.index);
-  for (const { index } of byRest.slice(0, shared - sum(shares))) shares[index]!++;
-  return shares;
 }
 
 function sum(values: number[]): number {

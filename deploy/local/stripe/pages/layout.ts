@@ -25,7 +25,7 @@ export function page(title: string, content: Html, status = 200): SimpleResponse
 <link rel="icon" href="data:,">
 `;
   const body = html`</head>
-<body><p class="banner" role="note">This is a simulator: no money moves</p>
+<body><header class="banner">This is a simulator: no money moves</header>
 <main><h1>${title}</h1>${content}</main></body>
 </html>
 `;

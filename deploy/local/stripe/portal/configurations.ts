@@ -1,6 +1,6 @@
 import type Stripe from "stripe";
 import { clearable, flag, list, map, mergeMetadata, object, oneOf, text } from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { newId } from "../state/ids.ts";
 import { need, type World } from "../state/world.ts";
 
@@ -79,12 +79,7 @@ export function portalConfigurationRoutes(world: World): Route[] {
     listRoute(
       path,
       object<Stripe.BillingPortal.ConfigurationListParams>({ active: flag, is_default: flag }),
-      ({ active, is_default }) =>
-        [...portalConfigurations.values()].filter(
-          (row) =>
-            (active === undefined || row.active === active) &&
-            (is_default === undefined || row.is_default === is_default),
-        ),
+      (filter) => select(portalConfigurations.values(), filter),
     ),
   ];
 }

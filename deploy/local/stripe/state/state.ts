@@ -35,6 +35,9 @@ export type CreditUse = {
 /** How a card behaves when it is charged. */
 export type CardOutcome = "succeeds" | "declines" | "fails_later";
 
+/** The members that are decimals: texts in JSON. */
+const DECIMALS = ["amount_decimal", "quantity_decimal", "unit_amount_decimal"];
+
 /** All that the simulator knows. Objects are in Stripe's own shapes, with ids where they refer to each other. */
 export type State = ReturnType<typeof emptyState>;
 
@@ -98,7 +101,7 @@ export function openState(dir: string | undefined): { state: State; save: () => 
 function restore(state: State, saved: string | undefined): void {
   if (saved === undefined) return;
   const tables = JSON.parse(saved, (name, value) =>
-    name.endsWith("_decimal") && typeof value === "string" ? Stripe.Decimal.from(value) : value,
+    DECIMALS.includes(name) && typeof value === "string" ? Stripe.Decimal.from(value) : value,
   );
   for (const [name, table] of Object.entries(state)) {
     const rows = tables[name];

@@ -1,5 +1,5 @@
 import type Stripe from "stripe";
-import { toDiscountSource } from "../catalog/promotion-codes.ts";
+import { toDiscountSources } from "../catalog/promotion-codes.ts";
 import { declined, invalid } from "../http/errors.ts";
 import { mergeMetadata } from "../http/params.ts";
 import { idOf, need, needCustomer, type World } from "../state/world.ts";
@@ -26,9 +26,7 @@ export function createSubscription(
     );
   if (payment_behavior === "error_if_incomplete" && state.cardOutcomes.get(idOf(method)) !== "succeeds")
     throw declined("generic_decline");
-  const sources = (params.discounts || []).map((discount, index) =>
-    toDiscountSource(world, discount, { customer: customer.id, param: `discounts[${index}]` }),
-  );
+  const sources = toDiscountSources(world, params.discounts || [], customer.id);
   const subscription = buildSubscription(world, {
     customer: customer.id,
     items: (params.items ?? []).map(({ price, quantity, metadata }) => ({

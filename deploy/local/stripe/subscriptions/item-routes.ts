@@ -1,5 +1,5 @@
 import type Stripe from "stripe";
-import { toDiscountSource } from "../catalog/promotion-codes.ts";
+import { toDiscountSources } from "../catalog/promotion-codes.ts";
 import { clearable, flag, list, map, mergeMetadata, natural, object, oneOf, text } from "../http/params.ts";
 import { listRoute, type Route, route } from "../http/routes.ts";
 import { idOf, need, type World } from "../state/world.ts";
@@ -62,12 +62,7 @@ export function subscriptionItemRoutes(world: World): Route[] {
       }),
       ({ price, quantity, metadata, discounts, proration_behavior: behavior = "create_prorations" }, id) => {
         const { subscription, item } = needItem(world, id!);
-        const sources = (discounts || []).map((discount, index) =>
-          toDiscountSource(world, discount, {
-            customer: idOf(subscription.customer),
-            param: `discounts[${index}]`,
-          }),
-        );
+        const sources = toDiscountSources(world, discounts || [], idOf(subscription.customer));
         if (price !== undefined || quantity !== undefined)
           changeItem(world, subscription, item, { price, quantity }, behavior);
         if (discounts === "") item.discounts = [];

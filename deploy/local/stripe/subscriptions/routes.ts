@@ -1,21 +1,9 @@
 import type Stripe from "stripe";
 import type { DiscountRequest } from "../catalog/promotion-codes.ts";
 import { invalid, missing } from "../http/errors.ts";
-import {
-  clearable,
-  either,
-  flag,
-  isWithin,
-  list,
-  map,
-  natural,
-  object,
-  oneOf,
-  range,
-  text,
-} from "../http/params.ts";
-import { listRoute, type Route, route } from "../http/routes.ts";
-import { idOf, need, needCustomer, type World } from "../state/world.ts";
+import { clearable, either, flag, list, map, natural, object, oneOf, range, text } from "../http/params.ts";
+import { listRoute, type Route, route, select } from "../http/routes.ts";
+import { need, needCustomer, type World } from "../state/world.ts";
 import { cancelNow } from "./cancel.ts";
 import { createSubscription } from "./create.ts";
 import { clearDiscounts } from "./discounts.ts";
@@ -136,14 +124,13 @@ export function subscriptionRoutes(world: World): Route[] {
         status: oneOf(...STATUSES),
         created: range,
       }),
-      ({ customer, price, status, created }) => {
+      ({ price, status, ...filter }) => {
+        const { customer } = filter;
         if (customer !== undefined) needCustomer(world.state, customer);
-        return [...subscriptions.values()].filter(
+        return select(subscriptions.values(), filter).filter(
           (subscription) =>
-            (customer === undefined || idOf(subscription.customer) === customer) &&
             (price === undefined || subscription.items.data.some((item) => item.price.id === price)) &&
-            isListed(subscription.status, status) &&
-            isWithin(created, subscription.created),
+            isListed(subscription.status, status),
         );
       },
     ),

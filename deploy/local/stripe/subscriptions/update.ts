@@ -1,5 +1,5 @@
 import type Stripe from "stripe";
-import { toDiscountSource } from "../catalog/promotion-codes.ts";
+import { toDiscountSources } from "../catalog/promotion-codes.ts";
 import { invalid } from "../http/errors.ts";
 import { mergeMetadata } from "../http/params.ts";
 import { idOf, need, type World } from "../state/world.ts";
@@ -35,13 +35,9 @@ export function updateSubscription(
 
 /** Returns what the discounts are replaced with; an absent or empty list changes nothing, the empty string clears. */
 function toSources(world: World, subscription: Stripe.Subscription, discounts: Params["discounts"]) {
-  if (!discounts || discounts.length === 0) return discounts === "" ? [] : undefined;
-  return (discounts as Stripe.SubscriptionUpdateParams.Discount[]).map((discount, index) =>
-    toDiscountSource(world, discount, {
-      customer: idOf(subscription.customer),
-      param: `discounts[${index}]`,
-    }),
-  );
+  if (discounts === "") return [];
+  if (!discounts || discounts.length === 0) return undefined;
+  return toDiscountSources(world, discounts, idOf(subscription.customer));
 }
 
 function changeItems(world: World, subscription: Stripe.Subscription, params: Params): void {
