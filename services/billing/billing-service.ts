@@ -3,14 +3,16 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { BillingService } from "../../proto/gen/berth/billing/v1/billing_pb.ts";
 import type { Pool } from "../kit/postgres/db.ts";
-import { refuse } from "../kit/rpc/errors.ts";
 import { answered, effect } from "../kit/rpc/idempotency.ts";
 import { who } from "../kit/rpc/interceptor.ts";
 import type { OpenPortal } from "./accounts/open-portal.ts";
+import type { Cancel } from "./cancellation/cancel.ts";
+import { previewCancellation } from "./cancellation/preview.ts";
 import type { Cadence } from "./catalog/plans.ts";
 import type { Coupons } from "./coupons/coupons.ts";
 import { findPendingCoupon } from "./coupons/sql.ts";
 import type { OpenCheckout } from "./subscription/checkout.ts";
+import { noSubscription } from "./subscription/refusals.ts";
 import { findSubscription, LIVE, listInvoices } from "./subscription/sql.ts";
 import { toSubscription } from "./subscription/view.ts";
 import type { UsageReads } from "./usage/usage-service.ts";
@@ -19,8 +21,10 @@ type Deps = {
   pool: Pool;
   openCheckout: OpenCheckout;
   openPortal: OpenPortal;
+  cancel: Cancel;
   usage: UsageReads;
   coupons: Coupons;
+  now: () => number;
 };
 
 /** What an account is on, uses and pays (docs/billing.md#plans). */
@@ -28,8 +32,10 @@ export function billingService({
   pool,
   openCheckout,
   openPortal,
+  cancel,
   usage,
   coupons,
+  now,
 }: Deps): Partial<ServiceImpl<typeof BillingService>> {
   return {
     async getSubscription({ accountId }) {
@@ -41,6 +47,14 @@ export function billingService({
     async createSubscription({ accountId, tierId, cadence = "monthly" }, ctx) {
       const url = await openCheckout(accountId, tierId, cadence as Cadence, who(ctx).caller.id);
       return answered(pool, ctx, { checkoutUrl: url });
+    },
+
+    cancelSubscription({ accountId }, ctx) {
+      return cancel(accountId, who(ctx));
+    },
+
+    previewCancellation({ accountId }) {
+      return previewCancellation(pool, accountId, now());
     },
 
     getComputeUsage: ({ accountId }) => usage.getComputeUsage(accountId),
@@ -71,6 +85,3 @@ export function billingService({
     },
   };
 }
-
-const noSubscription = () =>
-  refuse(404, "subscription_not_found", "The account has no subscription. Subscribe with POST to this path.");

@@ -11,6 +11,9 @@ import { createMembers } from "./accounts/members.ts";
 import { createPortal } from "./accounts/open-portal.ts";
 import { findAccount } from "./accounts/sql.ts";
 import { billingService } from "./billing-service.ts";
+import { createCancel } from "./cancellation/cancel.ts";
+import { createCarryOn } from "./cancellation/carry-on.ts";
+import { startCancellations } from "./cancellation/worker.ts";
 import { createPriceIds } from "./catalog/price-ids.ts";
 import { startSeeding } from "./catalog/seeding.ts";
 import { type Config, fields } from "./config.ts";
@@ -42,7 +45,9 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
     const lock = createAccountLock(locks);
     const priceIds = createPriceIds(provider);
     const members = createMembers(client(IdentityInternal, config.identityUrl));
-    const sync = createSync({ pool, provider, lock, priceIds, members });
+    const { sync, syncLocked } = createSync({ pool, provider, lock, priceIds, members });
+    const carryOn = createCarryOn({ pool, provider, log });
+    const cancel = createCancel({ pool, provider, lock, syncLocked, carryOn, log });
     const origin = config.publicOrigin ?? "http://localhost";
     const pages = {
       subscribed: `${origin}/billing/subscribed`,
@@ -70,7 +75,8 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
     const receive = createIntake({ pool, provider, secrets, stored: () => wake(), log });
     return {
       routes(router) {
-        router.service(BillingService, billingService({ pool, openCheckout, openPortal, usage, coupons }));
+        const handlers = { pool, openCheckout, openPortal, cancel, usage, coupons, now };
+        router.service(BillingService, billingService(handlers));
         router.service(InternalService, {
           async receiveWebhook({ payload, signature }) {
             await receive(payload, signature);
@@ -81,6 +87,9 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       consumers: [{ name: "billing-deployer", from: "deployer", handlers: usageHandlers({ names, now }) }],
       background() {
         const inbox = provider.configured ? startInbox({ pool, sync, log }) : undefined;
+        const cancellations = provider.configured
+          ? startCancellations({ pool, provider, lock, carryOn, log })
+          : undefined;
         if (inbox) wake = inbox.wake;
         const reconciler = provider.configured
           ? startReconciler({ pool, provider, log, now, stored: () => wake() })
@@ -89,7 +98,8 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
         const usageTasks = startUsageTasks({ pool, log, tierOf, now });
         return {
           stop: async () => {
-            await Promise.all([inbox?.stop(), reconciler?.stop(), usageTasks.stop(), seeding?.stop()]);
+            const tasks = [inbox, cancellations, reconciler, usageTasks, seeding];
+            await Promise.all(tasks.map((task) => task?.stop()));
             await locks.end();
           },
         };

@@ -16,6 +16,22 @@ table adjustments
   constraint adjustments_pkey PRIMARY KEY (id)
   constraint adjustments_reason_check CHECK ((reason = ANY (ARRAY['late_usage'::text, 'carried'::text])))
   CREATE INDEX adjustments_account ON adjustments USING btree (account_id, at)
+table cancellations
+  subscription_id text not null
+  account_id text not null
+  kind text not null
+  step text not null
+  asked_at timestamp with time zone not null default now()
+  ended_at timestamp with time zone
+  released boolean not null default false
+  refund_status text
+  attempts integer not null default 0
+  next_at timestamp with time zone not null
+  constraint cancellations_kind_check CHECK ((kind = ANY (ARRAY['annual'::text, 'unpaid'::text, 'duplicate'::text])))
+  constraint cancellations_pkey PRIMARY KEY (subscription_id)
+  constraint cancellations_refund_status_check CHECK ((refund_status = ANY (ARRAY['under_review'::text, 'refunded'::text])))
+  constraint cancellations_step_check CHECK ((step = ANY (ARRAY['asked'::text, 'uncertain'::text, 'ended'::text, 'refunding'::text, 'review'::text, 'done'::text, 'denied'::text])))
+  CREATE INDEX cancellations_due ON cancellations USING btree (next_at) WHERE (step = ANY (ARRAY['asked'::text, 'uncertain'::text, 'ended'::text, 'refunding'::text]))
 table compute_periods
   account_id text not null
   started_at timestamp with time zone not null
@@ -61,10 +77,12 @@ table invoices
   hosted_url text
   created_at timestamp with time zone not null
   next_attempt timestamp with time zone
+  paid jsonb
   constraint invoices_kind_check CHECK ((kind = ANY (ARRAY['subscription'::text, 'compute'::text, 'proration'::text, 'manual'::text])))
   constraint invoices_pkey PRIMARY KEY (id)
   constraint invoices_status_check CHECK ((status = ANY (ARRAY['open'::text, 'paid'::text, 'void'::text, 'uncollectible'::text])))
   CREATE INDEX invoices_account ON invoices USING btree (account_id, created_at DESC, id DESC)
+  CREATE INDEX invoices_paid ON invoices USING btree (subscription_id) WHERE (paid IS NOT NULL)
 table kept_answers
   id bytea not null
   request bytea not null
@@ -111,6 +129,14 @@ table reconciliations
   next_at timestamp with time zone not null default '-infinity'::timestamp with time zone
   constraint reconciliations_name_check CHECK ((name = ANY (ARRAY['events'::text, 'customers'::text])))
   constraint reconciliations_pkey PRIMARY KEY (name)
+table refunds
+  subscription_id text not null
+  invoice_id text not null
+  amount_cents bigint not null
+  cash_cents bigint not null
+  credit_note_id text
+  constraint refunds_pkey PRIMARY KEY (subscription_id, invoice_id)
+  constraint refunds_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES cancellations(subscription_id) ON DELETE CASCADE
 table schema_migrations
   name text not null
   at timestamp with time zone not null default now()

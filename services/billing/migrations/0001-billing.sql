@@ -49,9 +49,42 @@ create table invoices (
   hosted_url text,
   created_at timestamptz not null,
   -- When a payment that failed is tried again.
-  next_attempt timestamptz
+  next_attempt timestamptz,
+  -- Of a year's invoices, what a refund is computed of.
+  paid jsonb
 );
 create index invoices_account on invoices (account_id, created_at desc, id desc);
+create index invoices_paid on invoices (subscription_id) where paid is not null;
+
+-- Subscriptions that end at once: each step is recorded before the next begins.
+create table cancellations (
+  subscription_id text primary key,
+  account_id text not null,
+  kind text not null check (kind in ('annual', 'unpaid', 'duplicate')),
+  step text not null check (step in ('asked', 'uncertain', 'ended', 'refunding', 'review', 'done', 'denied')),
+  asked_at timestamptz not null default now(),
+  -- When the payment provider ended it.
+  ended_at timestamptz,
+  -- Whether staff released a refund that was under review.
+  released boolean not null default false,
+  -- What was last reported of the refund.
+  refund_status text check (refund_status in ('under_review', 'refunded')),
+  attempts int not null default 0,
+  next_at timestamptz not null
+);
+create index cancellations_due on cancellations (next_at) where step in ('asked', 'uncertain', 'ended', 'refunding');
+
+-- What a cancellation gives back of each invoice, recorded before it is given.
+create table refunds (
+  subscription_id text not null references cancellations on delete cascade,
+  invoice_id text not null,
+  amount_cents bigint not null,
+  -- The rest goes to the customer's balance.
+  cash_cents bigint not null,
+  -- Of the payment provider, once it is made.
+  credit_note_id text,
+  primary key (subscription_id, invoice_id)
+);
 
 -- The promo code that waits for an account's next subscription.
 create table pending_coupons (

@@ -1,6 +1,6 @@
 import Stripe from "stripe";
 import { type Db, execute, one, type Pool } from "../../kit/postgres/db.ts";
-import type { Provider } from "./provider.ts";
+import { isStripeError, type Provider } from "./provider.ts";
 
 type Make<T> = (stripe: Stripe, options: { idempotencyKey: string }) => Promise<T>;
 
@@ -25,8 +25,9 @@ export async function makeOnce<T>(
   });
 }
 
-/** Whether a key is of no use after an error: it answers a 5xx again, or is of another request. */
+/** Whether a key is of no use after an error: it answers a 5xx again, or is of another request that is not under way. */
 function isSpent(error: unknown): boolean {
+  if (isStripeError(error, "idempotency_key_in_use")) return false;
   const { StripeAPIError, StripeIdempotencyError } = Stripe.errors;
   return error instanceof StripeAPIError || error instanceof StripeIdempotencyError;
 }

@@ -80,6 +80,13 @@ export function isStripeError(error: unknown, code: string): boolean {
   return error instanceof Stripe.errors.StripeError && error.code === code;
 }
 
+/** Whether an error, or its cause, is Stripe's answer that it does not do what was asked. */
+export function isRefused(error: unknown): boolean {
+  const answer = error instanceof Stripe.errors.StripeError ? error : (error as { cause?: unknown }).cause;
+  const isStripe = answer instanceof Stripe.errors.StripeError;
+  return isStripe && [400, 402, 404].includes(answer.statusCode ?? 0);
+}
+
 function createStripe(key: string, at: string | undefined): Stripe {
   const options = { timeout: TIMEOUT_MS, maxNetworkRetries: RETRIES, telemetry: false };
   if (at === undefined) return new Stripe(key, options);
@@ -93,6 +100,7 @@ function createStripe(key: string, at: string | undefined): Stripe {
   });
 }
 
-const unavailable = (
+/** Returns 502 payment_provider_unavailable. */
+export const unavailable = (
   message = "The payment provider does not answer. Nothing was changed; try again later.",
 ) => refuse(502, "payment_provider_unavailable", message);

@@ -1,5 +1,6 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { type Db, many, one } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import type { PaidInvoice } from "../cancellation/refund.ts";
 import type { MirroredInvoice, MirroredSubscription } from "./mirror.ts";
 
 /** A subscription as the API shows it, without its invoices. */
@@ -28,8 +29,10 @@ export function findSubscription(db: Db, accountId: string): Promise<Subscriptio
   return one<SubscriptionRow>(
     db,
     "subscription_find",
-    `select ${SUBSCRIPTION} from subscriptions where account_id = $1
-     order by status = any($2) desc, created_at desc, id limit 1`,
+    `select ${SUBSCRIPTION} from subscriptions s where account_id = $1
+     order by status = any($2) desc,
+       exists (select from cancellations c where c.subscription_id = s.id and c.kind = 'duplicate'), created_at desc, id
+     limit 1`,
     [accountId, LIVE],
   );
 }
@@ -135,4 +138,25 @@ export async function putInvoice(db: Db, accountId: string, row: MirroredInvoice
     ],
   );
   return before;
+}
+
+/** Records what a refund of invoices is computed of. */
+export function setPaidInvoices(db: Db, invoices: PaidInvoice[]): Promise<number> {
+  return execute(
+    db,
+    "invoices_paid",
+    "update invoices i set paid = p.paid from unnest($1::text[], $2::jsonb[]) as p (id, paid) where i.id = p.id",
+    [invoices.map(({ id }) => id), invoices.map(({ id: _, ...paid }) => JSON.stringify(paid))],
+  );
+}
+
+/** Lists what a refund of a subscription is computed of. */
+export function listPaidInvoices(db: Db, subscriptionId: string): Promise<PaidInvoice[]> {
+  return many<PaidInvoice>(
+    db,
+    "invoices_paid_list",
+    `select id, paid -> 'lines' as lines, (paid ->> 'cashCents')::bigint as "cashCents"
+     from invoices where subscription_id = $1 and paid is not null order by id`,
+    [subscriptionId],
+  );
 }

@@ -11,6 +11,9 @@ import type { AccountLock } from "../accounts/account-lock.ts";
 import type { Members } from "../accounts/members.ts";
 import { addCustomer, findAccountOfCustomer, removeCustomer } from "../accounts/sql.ts";
 import { changeTier } from "../accounts/tier.ts";
+import { readPaidInvoices } from "../cancellation/paid-invoices.ts";
+import type { PaidInvoice } from "../cancellation/refund.ts";
+import { askCancellation } from "../cancellation/sql.ts";
 import type { PriceIds } from "../catalog/price-ids.ts";
 import { deleteSpentCoupon } from "../coupons/sql.ts";
 import { makeOnce } from "../stripe/make-once.ts";
@@ -22,7 +25,8 @@ import {
   mirrorInvoice,
   mirrorSubscription,
 } from "./mirror.ts";
-import { INVOICES, LIVE, putInvoice, putSubscription, SUBSCRIBED } from "./sql.ts";
+import { sortOut } from "./sort-out.ts";
+import { INVOICES, LIVE, putInvoice, putSubscription, SUBSCRIBED, setPaidInvoices } from "./sql.ts";
 
 /** In these compute is billed. */
 const BILLED = ["active", "trialing"];
@@ -31,25 +35,28 @@ type Deps = { pool: Pool; provider: Provider; lock: AccountLock; priceIds: Price
 
 /** Brings what Berth records of a customer in line with the payment provider. */
 export type Sync = (customerId: string) => Promise<void>;
+/** As `Sync`, under the lock of the customer's account. */
+export type SyncLocked = (accountId: string, customerId: string) => Promise<void>;
 
 /**
- * Returns a function that reads all that the provider knows of a customer and records it: the order and number of
- * webhooks do not matter. What follows from it (plan, events) is committed with it. A customer that is not of this
- * installation is passed over. Throws 502 payment_provider_unavailable.
+ * Returns functions that read all that the provider knows of a customer and record it: the order and number of webhooks
+ * do not matter. What follows from it (plan, events, the end of a second subscription) is committed with it. A customer
+ * that is not of this installation is passed over. They throw 502 payment_provider_unavailable.
  */
-export function createSync(deps: Deps): Sync {
+export function createSync(deps: Deps): { sync: Sync; syncLocked: SyncLocked } {
   const { pool, provider, lock, priceIds } = deps;
-  return async (customerId) => {
+
+  async function sync(customerId: string): Promise<void> {
     const accountId = await accountOf(deps, customerId);
     if (accountId === undefined) return;
     await lock(accountId, () => syncLocked(accountId, customerId));
-  };
+  }
 
   async function syncLocked(accountId: string, customerId: string): Promise<void> {
     const { subscriptions } = await readAndRecord(accountId, customerId);
-    const missing = subscriptions.find(({ status, compute }) => BILLED.includes(status) && !compute);
-    if (missing) {
-      await attachCompute(missing.id);
+    const { kept } = sortOut(subscriptions);
+    if (kept && BILLED.includes(kept.status) && !kept.compute) {
+      await attachCompute(kept.id);
       await readAndRecord(accountId, customerId);
     }
     if (subscriptions.some(({ status }) => LIVE.includes(status))) return;
@@ -76,6 +83,8 @@ export function createSync(deps: Deps): Sync {
       stripe.subscriptionItems.create(item, options),
     );
   }
+
+  return { sync, syncLocked };
 }
 
 /**
@@ -105,7 +114,12 @@ async function readAccountId(provider: Provider, customerId: string): Promise<st
   }
 }
 
-type Found = { subscriptions: MirroredSubscription[]; invoices: MirroredInvoice[] };
+type Found = {
+  subscriptions: MirroredSubscription[];
+  invoices: MirroredInvoice[];
+  /** What a refund of an annual subscription is computed of. */
+  paid: PaidInvoice[];
+};
 
 async function readCustomer(provider: Provider, accountId: string, customer: string): Promise<Found> {
   const [subscriptions, invoices] = await provider.ask((stripe) =>
@@ -116,17 +130,25 @@ async function readCustomer(provider: Provider, accountId: string, customer: str
   );
   const mirrored = subscriptions.data.flatMap((each) => mirrorSubscription(accountId, each) ?? []);
   const computeItems = new Set(mirrored.flatMap(({ compute }) => compute?.item ?? []));
+  const { kept } = sortOut(mirrored);
+  const annual = kept?.cadence === "annual" && subscriptions.data.find(({ id }) => id === kept.id);
+  const paid = annual ? await provider.ask((stripe) => readPaidInvoices(stripe, annual)) : [];
   return {
     subscriptions: mirrored,
     invoices: invoices.data.flatMap((each: Stripe.Invoice) => mirrorInvoice(each, computeItems) ?? []),
+    paid,
   };
 }
 
-async function record(tx: Tx, accountId: string, { subscriptions, invoices }: Found): Promise<void> {
+async function record(tx: Tx, accountId: string, { subscriptions, invoices, paid }: Found): Promise<void> {
   for (const subscription of subscriptions) await recordSubscription(tx, subscription);
   for (const invoice of invoices) await recordInvoice(tx, accountId, invoice);
-  const subscribed = subscriptions.find(({ status }) => SUBSCRIBED.includes(status));
-  if (subscriptions.length > 0) await changeTier(tx, accountId, subscribed?.tier);
+  await setPaidInvoices(tx, paid);
+  const { kept, duplicates } = sortOut(subscriptions);
+  for (const { id } of duplicates)
+    await askCancellation(tx, { subscriptionId: id, accountId, kind: "duplicate" });
+  const isSubscribed = kept && SUBSCRIBED.includes(kept.status);
+  if (subscriptions.length > 0) await changeTier(tx, accountId, isSubscribed ? kept.tier : undefined);
 }
 
 /** Records a subscription as the provider has it, and sends what follows. To be called under the account's lock. */

@@ -1,0 +1,67 @@
+import { TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
+import { eventually } from "../../kit/testing/testing.ts";
+import type { TestBilling } from "../testing.ts";
+
+export const DAY = 86_400;
+
+type Choice = {
+  tierId?: string;
+  cadence?: "monthly" | "annual";
+  members?: number;
+  card?: string;
+  /** A promo code. */
+  code?: string;
+};
+
+/** Returns an account whose owner has subscribed, with what tests ask about it. */
+export async function subscribe(billing: TestBilling, choice: Choice = {}) {
+  const { tierId = "pro", cadence = "annual", members = 1, card, code } = choice;
+  const accountId = billing.account(members);
+  const owner = billing.as(accountId);
+  if (code) await owner.redeemCoupon({ accountId, code });
+  const { checkoutUrl } = await owner.createSubscription({ accountId, tierId, cadence });
+  await billing.pay(checkoutUrl, card);
+  const found = await eventually("compute is attached", async () => {
+    const subscription = await owner.getSubscription({ accountId }).catch(() => undefined);
+    return subscription?.items.some(({ kind }) => kind === "compute") && subscription;
+  });
+  const { stripe } = billing.stripe;
+  const atStripe = () => stripe.subscriptions.retrieve(found.id);
+  const customer = (await atStripe()).customer as string;
+  return {
+    accountId,
+    owner,
+    id: found.id,
+    customer,
+    atStripe,
+    cancel: () => owner.cancelSubscription({ accountId }),
+    preview: () => owner.previewCancellation({ accountId }),
+    /** What was refunded to the account's cards, in cents, each refund on its own. */
+    refunds: async () => {
+      const { data } = await stripe.refunds.list({ limit: 100 });
+      return data.filter((refund) => refund.customer === customer).map(({ amount }) => amount);
+    },
+    notes: async () => (await stripe.creditNotes.list({ customer, limit: 100 })).data,
+    balance: async () => {
+      const found = await stripe.customers.retrieve(customer);
+      return found.deleted ? undefined : found.balance;
+    },
+    invoices: async () => (await stripe.invoices.list({ customer, limit: 100 })).data,
+    /** How far the cancellation is. */
+    step: async () => {
+      const { rows } = await billing.pool.query<{ step: string }>(
+        "select step from cancellations where subscription_id = $1",
+        [found.id],
+      );
+      return rows[0]?.step;
+    },
+    /** Waits until billing has processed what the provider reported. */
+    isFree: () =>
+      eventually("the account is on the free plan", async () => {
+        const told = await billing.published(TierChangedSchema, accountId);
+        return told.at(-1)?.tier === "free";
+      }),
+  };
+}
+
+export type Subscribed = Awaited<ReturnType<typeof subscribe>>;

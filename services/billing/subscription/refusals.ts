@@ -1,0 +1,5 @@
+import { refuse } from "../../kit/rpc/errors.ts";
+
+/** Returns 404 subscription_not_found. */
+export const noSubscription = () =>
+  refuse(404, "subscription_not_found", "The account has no subscription. Subscribe with POST to this path.");
