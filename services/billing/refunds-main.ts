@@ -1,0 +1,50 @@
+import { createPool, type Pool } from "../kit/postgres/db.ts";
+import { readConfig, url } from "../kit/process/config.ts";
+import { listReviews, type Review, settleReview } from "./cancellation/sql.ts";
+
+const USAGE = "Usage: npm run refunds -- list | release SUBSCRIPTION | deny SUBSCRIPTION\n";
+
+type Done = { output: string; exitCode: number };
+
+/** Lists the refunds that wait for staff, releases one, or denies it (docs/billing.md#refunds). */
+export async function refunds(pool: Pool, [command, subscription, ...more]: string[]): Promise<Done> {
+  if (command === "list" && subscription === undefined)
+    return { output: toTable(await listReviews(pool)), exitCode: 0 };
+  const step = command === "release" ? "ended" : command === "deny" ? "denied" : undefined;
+  if (!step || !subscription || more.length > 0) return { output: USAGE, exitCode: 2 };
+  const settled = await settleReview(pool, subscription, step);
+  if (settled === 0) return { output: `No refund of ${subscription} is under review.\n`, exitCode: 1 };
+  const output =
+    step === "ended"
+      ? `The refund of ${subscription} is made as soon as billing runs.\n`
+      : `The refund of ${subscription} is denied. Nobody is told: write to the owner.\n`;
+  return { output, exitCode: 0 };
+}
+
+function toTable(reviews: Review[]): string {
+  if (reviews.length === 0) return "No refund is under review.\n";
+  const rows = reviews.map(({ subscriptionId, accountId, endedAt, cashCents, creditCents }) => [
+    subscriptionId,
+    accountId,
+    endedAt,
+    `$${(cashCents / 100).toFixed(2)}`,
+    `$${(creditCents / 100).toFixed(2)}`,
+  ]);
+  const table = [["subscription", "account", "canceled", "cash", "to the balance"], ...rows];
+  const widths = table[0]!.map((_, column) => Math.max(...table.map((row) => row[column]!.length)));
+  const line = (row: string[]) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join("  ")
+      .trimEnd();
+  return `${table.map(line).join("\n")}\n`;
+}
+
+if (import.meta.main) {
+  const config = readConfig(process.env, { databaseUrl: url("DATABASE_URL", ["postgres", "postgresql"]) });
+  const pool = createPool(config.databaseUrl, { name: "billing-refunds" });
+  const { output, exitCode } = await refunds(pool, process.argv.slice(2));
+  await pool.end();
+  (exitCode === 0 ? process.stdout : process.stderr).write(output);
+  process.exitCode = exitCode;
+}
