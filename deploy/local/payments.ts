@@ -1,6 +1,6 @@
 import { hkdfSync } from "node:crypto";
 import type Stripe from "stripe";
-import { soldPrices } from "../../services/billing/catalog/keys.ts";
+import { productId, soldPrices } from "../../services/billing/catalog/keys.ts";
 import { seed } from "../../services/billing/catalog/seed.ts";
 import { createProvider } from "../../services/billing/stripe/provider.ts";
 import { createLog } from "../../services/kit/log.ts";
@@ -51,7 +51,7 @@ export async function startSimulatedPayments(options: {
 async function addPromoCode(stripe: Stripe): Promise<void> {
   const { data } = await stripe.promotionCodes.list({ code: PROMO_CODE, limit: 1 });
   if (data.length > 0) return;
-  const products = [...new Set(soldPrices().map(({ kind, tier }) => `berth_${kind}_${tier}`))];
+  const products = [...new Set(soldPrices().map(({ kind, tier }) => productId(kind, tier)))];
   const coupon = await stripe.coupons.create({
     name: "20 % off for three months",
     percent_off: 20,

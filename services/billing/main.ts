@@ -69,7 +69,7 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       pages,
       now,
     });
-    const openPortal = createPortal({ pool, provider, returnUrl: `${origin}/profile` });
+    const openPortal = createPortal({ pool, provider, returnUrl: `${origin}/billing/portal-closed` });
     let wake = () => {};
     const secrets = config.stripeWebhookSecrets;
     const receive = createIntake({ pool, provider, secrets, stored: () => wake(), log });

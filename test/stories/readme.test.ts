@@ -51,6 +51,8 @@ test("the README's first deploy and the tour, pasted line by line, do what they 
   const output = await paste(tour, { REPOSITORY: git.url("yours") });
   for (const said of [
     "Hello! Set the variable GREETING",
+    '"projectedNetUsd"',
+    "/c/cs_test_",
     '"name":"API_KEY","sensitive":true,"source":"service"',
     "Hello from production",
     "Changed while it runs",
