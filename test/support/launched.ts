@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { freePort } from "../../services/kit/process/free-port.ts";
 import { onSmallDisk } from "../../services/kit/testing/small-disk.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { familyOf } from "./processes.ts";
@@ -26,7 +27,8 @@ export type Launched = Awaited<ReturnType<typeof launch>>;
 
 export async function launch(options: { dir?: string; disk?: Disk; env?: NodeJS.ProcessEnv } = {}) {
   const data = options.dir ?? (await mkdtemp(join(tmpdir(), "berth-launched-")));
-  const command = [process.execPath, "deploy/local/main.ts", "--data", data];
+  const port = (await formerPort(data)) ?? (await freePort());
+  const command = [process.execPath, "deploy/local/main.ts", "--data", data, "--port", String(port)];
   const { disk } = options;
   if (disk) await mkdir(join(data, disk.at), { recursive: true });
   const [program, ...args] = disk ? [...onSmallDisk(join(data, disk.at), disk.bytes), ...command] : command;
@@ -75,6 +77,11 @@ export async function launch(options: { dir?: string; disk?: Disk; env?: NodeJS.
       await rm(data, { recursive: true, force: true });
     },
   };
+}
+
+/** Returns the gateway's port of the run before, so that addresses stay. */
+async function formerPort(data: string): Promise<number | undefined> {
+  return JSON.parse(await readFile(join(data, "ports.json"), "utf8").catch(() => "{}")).gateway;
 }
 
 async function request(local: Local, method: string, path: string, body?: unknown) {
