@@ -9,7 +9,7 @@ import { eventually } from "../../services/kit/testing/testing.ts";
 import { prepare, waitForDatabase } from "./prepare.ts";
 import { databaseUrl } from "./provision.ts";
 
-const processes = ["gateway", "identity", "variables", "deployer"];
+const processes = ["gateway", "identity", "variables", "deployer", "billing"];
 const log = createLog("test", "silent");
 const key = (fill: number) => `k1:${Buffer.alloc(32, fill).toString("base64")}`;
 let folder: string;
