@@ -79,7 +79,8 @@ async function deriveInterval(tx: Tx, owner: Owner, events: UsageEvent[], at: nu
     await derive(events, { intervalId, lastSeen, next: others.find(isLater)?.start });
   }
   await sql.upsertSegments(tx, { ...owner, priceVersion: PRICE_VERSION }, rows);
-  return Math.min(at, own?.lastSeen ?? at, first ?? at);
+  const started = own?.start === first ? [] : [own?.start ?? at, first ?? at];
+  return Math.min(at, own?.lastSeen ?? at, ...started);
 }
 
 type Interval = { intervalId: string; lastSeen: number; next?: number | undefined };
