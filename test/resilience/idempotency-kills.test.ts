@@ -12,12 +12,14 @@ import { eventually } from "../../services/kit/testing/testing.ts";
 import { type Answer, type Door, openDoor, refusal } from "../support/door.ts";
 import { end } from "../support/launched.ts";
 import type { Post } from "../support/posts/effects.ts";
-import { posts, routeOf, unhurried } from "../support/posts/posts.ts";
+import { changing, posts, routeOf, UNAUDITED, unhurried } from "../support/posts/posts.ts";
+import { seededStripe } from "../support/servers/seeded-stripe.ts";
 import { prepareWorld } from "../support/world.ts";
 
 type Program = Upstream | "gateway" | "other";
 
 let deps: Awaited<ReturnType<typeof prepareWorld>>;
+let stripe: Awaited<ReturnType<typeof seededStripe>>;
 let door: Door;
 /** A client of a second gateway. */
 let other: Door;
@@ -28,7 +30,8 @@ const pools = {} as Record<Upstream | "gateway", Pool>;
 const owed: string[][] = [];
 
 beforeAll(async () => {
-  deps = await prepareWorld(unhurried);
+  stripe = await seededStripe();
+  deps = await prepareWorld({ ...unhurried, ...stripe.env });
   otherPort = await freePort();
   await Promise.all(upstreamNames.map(run));
   await Promise.all((["gateway", "other"] as const).map(run));
@@ -42,6 +45,7 @@ afterAll(async () => {
   for (const child of processes.values()) await end(child, "SIGTERM");
   for (const pool of Object.values(pools)) await pool.end();
   await deps?.remove();
+  await stripe?.stop();
 });
 
 /** Starts a process of the platform as an operator does, and waits until it is ready. */
@@ -112,9 +116,6 @@ async function oneEffect({ name, post, key }: Sent, client = door): Promise<Answ
   return answer;
 }
 
-/** MarkRead and MarkAllRead: what a user has read is not in the audit log. */
-const UNAUDITED = 2;
-const changing = Object.keys(posts).filter((name) => !name.includes(",") && name !== "CreateUpload");
 const namesOf = (upstream: Upstream) => changing.filter((name) => routeOf(name).upstream === upstream);
 const changed = upstreamNames.filter((upstream) => namesOf(upstream).length > 0);
 
@@ -125,6 +126,7 @@ const together: [Upstream, string[]][] = [
   ["identity", alternate(1)],
   ["variables", namesOf("variables")],
   ["deployer", namesOf("deployer")],
+  ["billing", namesOf("billing")],
   // The second waits for what the first has changed.
   ...namesOf("notifications").map((name): [Upstream, string[]] => ["notifications", [name]]),
 ];

@@ -11,10 +11,12 @@ import { openProxy, type TcpProxy } from "../../services/kit/testing/proxy.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { type Answer, type Door, openDoor, refusal } from "../support/door.ts";
 import type { Post } from "../support/posts/effects.ts";
-import { keyedRoutes, posts, routeOf, unhurried } from "../support/posts/posts.ts";
+import { changing, keyedRoutes, posts, routeOf, UNAUDITED, unhurried } from "../support/posts/posts.ts";
+import { seededStripe } from "../support/servers/seeded-stripe.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 let world: World;
+let stripe: Awaited<ReturnType<typeof seededStripe>>;
 /** A second gateway. */
 let other: Door & { stop: () => Promise<void> };
 /** Proxies between the gateways and the services, and between the services and their databases. */
@@ -26,7 +28,8 @@ const owed: { action: string; target: string }[] = [];
 
 beforeAll(async () => {
   let gatewayEnv: Record<string, string> = {};
-  world = await startWorld(unhurried, async (service, env) => {
+  stripe = await seededStripe();
+  world = await startWorld({ ...unhurried, ...stripe.env }, async (service, env) => {
     if (service !== "gateway") {
       const proxy = await openProxy(new URL(env.DATABASE_URL!));
       toDatabase[service as Upstream] = proxy;
@@ -50,6 +53,7 @@ afterAll(async () => {
   await other?.stop();
   for (const pool of Object.values(pools)) await pool.end();
   await world?.stop();
+  await stripe?.stop();
 });
 
 const anyKey = () => randomBytes(8).toString("hex");
@@ -91,10 +95,6 @@ describe("the answer of a service is lost", () => {
     },
   );
 });
-
-/** MarkRead and MarkAllRead: what a user has read is not in the audit log. */
-const UNAUDITED = 2;
-const changing = Object.keys(posts).filter((name) => !name.includes(",") && name !== "CreateUpload");
 
 describe("the commit's answer is lost", () => {
   test.each(changing)(

@@ -3,6 +3,7 @@ import { eventually } from "../../../services/kit/testing/testing.ts";
 import { type Deployment, deployArchive, settled } from "../apps.ts";
 import { archiveOf } from "../archives.ts";
 import type { Door } from "../door.ts";
+import { PROMO_CODE } from "../servers/seeded-stripe.ts";
 import {
   byId,
   created,
@@ -178,6 +179,16 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
     return { path, body: {}, named: byId, audited: created("deployment.cancel") };
   },
 
+  async CreateSubscription(door) {
+    const path = `${await anotherAccount(door)}/subscription`;
+    return { path, body: { tierId: "pro" }, named: (answer) => String(answer.checkoutUrl) };
+  },
+
+  async RedeemCoupon(door) {
+    const path = `${await anotherAccount(door)}/coupon`;
+    return { path, body: { code: PROMO_CODE }, named: () => "{}" };
+  },
+
   async CreateVariable(door) {
     const { P } = await door.environment();
     const path = `${P}/variables`;
@@ -210,8 +221,22 @@ export const posts: Record<string, (door: Door) => Promise<Post>> = {
   },
 };
 
+/** Requests that leave something in the database of a service. */
+export const changing = Object.keys(posts).filter(
+  (name) => !name.includes(",") && !["CreateUpload", "CreateSubscription"].includes(name),
+);
+
+/** How many of these are not in the audit log: what a user has read, and promo codes. */
+export const UNAUDITED = ["MarkRead", "MarkAllRead", "RedeemCoupon"].length;
+
 /** Returns the route of a request by its name in `posts`. */
 export const routeOf = (name: string) => keyedRoutes.find((route) => route.rpc.name === name.split(",")[0])!;
+
+/** Returns the path of an account of the caller's that has bought nothing. */
+async function anotherAccount(door: Door): Promise<string> {
+  const { id } = await door.must<Made>("POST", "/accounts", { handle: unique("h") });
+  return `/accounts/${id}`;
+}
 
 /** Returns an unread notification of the owner's: a token that was made is told. */
 async function notified(door: Door): Promise<Made> {
