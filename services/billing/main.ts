@@ -18,6 +18,8 @@ import { createPriceIds } from "./catalog/price-ids.ts";
 import { startSeeding } from "./catalog/seeding.ts";
 import { type Config, fields } from "./config.ts";
 import { createCoupons } from "./coupons/coupons.ts";
+import { createAdjustSeats } from "./seats/adjust-seats.ts";
+import { memberHandlers } from "./seats/handlers.ts";
 import { createProvider } from "./stripe/provider.ts";
 import { createCheckout } from "./subscription/checkout.ts";
 import { createSync } from "./subscription/sync.ts";
@@ -45,7 +47,8 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
     const lock = createAccountLock(locks);
     const priceIds = createPriceIds(provider);
     const members = createMembers(client(IdentityInternal, config.identityUrl));
-    const { sync, syncLocked } = createSync({ pool, provider, lock, priceIds, members });
+    const adjustSeats = createAdjustSeats({ pool, provider, priceIds, members });
+    const { sync, syncLocked } = createSync({ pool, provider, lock, priceIds, members, adjustSeats });
     const carryOn = createCarryOn({ pool, provider, log });
     const cancel = createCancel({ pool, provider, lock, syncLocked, carryOn, log });
     const origin = config.publicOrigin ?? "http://localhost";
@@ -84,7 +87,10 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
           },
         });
       },
-      consumers: [{ name: "billing-deployer", from: "deployer", handlers: usageHandlers({ names, now }) }],
+      consumers: [
+        { name: "billing-deployer", from: "deployer", handlers: usageHandlers({ names, now }) },
+        { name: "billing-identity", from: "identity", handlers: memberHandlers },
+      ],
       background() {
         const inbox = provider.configured ? startInbox({ pool, sync, log }) : undefined;
         const cancellations = provider.configured

@@ -98,6 +98,11 @@ table outbox
   headers jsonb not null default '{}'::jsonb
   constraint outbox_id_key UNIQUE (id)
   constraint outbox_pkey PRIMARY KEY (seq)
+table paid_seats
+  subscription_id text not null
+  until timestamp with time zone not null
+  quantity integer not null
+  constraint paid_seats_pkey PRIMARY KEY (subscription_id)
 table pending_coupons
   account_id text not null
   promotion_code_id text not null
@@ -141,6 +146,10 @@ table schema_migrations
   name text not null
   at timestamp with time zone not null default now()
   constraint schema_migrations_pkey PRIMARY KEY (name)
+table seat_checks
+  account_id text not null
+  revision bigint not null default nextval('seat_checks_revision_seq'::regclass)
+  constraint seat_checks_pkey PRIMARY KEY (account_id)
 table stripe_events
   id text not null
   type text not null

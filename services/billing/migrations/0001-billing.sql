@@ -133,3 +133,17 @@ create table provider_attempts (
   name text primary key,
   attempt int not null
 );
+
+-- The accounts whose members changed, or who began to be billed: their subscriptions have to bill as many.
+create table seat_checks (
+  account_id text primary key,
+  -- Another one with each change: what changes while members are counted is counted again.
+  revision bigserial
+);
+
+-- Seats that are paid until the end of a period, also while fewer are billed from then on.
+create table paid_seats (
+  subscription_id text primary key,
+  until timestamptz not null,
+  quantity int not null
+);

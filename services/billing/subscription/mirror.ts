@@ -55,6 +55,10 @@ export const EXPAND_LIST = EXPAND.map((path) => `data.${path}`);
 const date = (seconds: number) => new Date(seconds * 1000);
 const refOf = (price: Stripe.Price) => price.metadata.tierId || (price.metadata.kind ?? "");
 
+/** Seats that nobody takes any longer stay as an item of 0. */
+const isShown = ({ price, quantity }: Stripe.SubscriptionItem) =>
+  price.metadata.kind !== "seat" || quantity !== 0;
+
 /** Returns a subscription as Berth records it; undefined for one that Berth did not sell. Pure. */
 export function mirrorSubscription(
   accountId: string,
@@ -85,7 +89,7 @@ export function mirrorSubscription(
     cancelAtPeriodEnd: subscription.cancel_at_period_end || subscription.cancel_at !== null,
     ...(coupon && { coupon }),
     ...(subscription.metadata.promotionCode && { promotionCode: subscription.metadata.promotionCode }),
-    items: items.map(({ price, quantity }) => ({
+    items: items.filter(isShown).map(({ price, quantity }) => ({
       kind: price.metadata.kind ?? "",
       ref: refOf(price),
       quantity: quantity ?? 0,

@@ -16,6 +16,8 @@ import type { PaidInvoice } from "../cancellation/refund.ts";
 import { askCancellation } from "../cancellation/sql.ts";
 import type { PriceIds } from "../catalog/price-ids.ts";
 import { deleteSpentCoupon } from "../coupons/sql.ts";
+import type { AdjustSeats } from "../seats/adjust-seats.ts";
+import { putSeatCheck } from "../seats/sql.ts";
 import { makeOnce } from "../stripe/make-once.ts";
 import { isStripeError, type Provider } from "../stripe/provider.ts";
 import {
@@ -31,7 +33,14 @@ import { INVOICES, LIVE, putInvoice, putSubscription, SUBSCRIBED, setPaidInvoice
 /** In these compute is billed. */
 const BILLED = ["active", "trialing"];
 
-type Deps = { pool: Pool; provider: Provider; lock: AccountLock; priceIds: PriceIds; members: Members };
+type Deps = {
+  pool: Pool;
+  provider: Provider;
+  lock: AccountLock;
+  priceIds: PriceIds;
+  members: Members;
+  adjustSeats: AdjustSeats;
+};
 
 /** Brings what Berth records of a customer in line with the payment provider. */
 export type Sync = (customerId: string) => Promise<void>;
@@ -44,12 +53,15 @@ export type SyncLocked = (accountId: string, customerId: string) => Promise<void
  * that is not of this installation is passed over. They throw 502 payment_provider_unavailable.
  */
 export function createSync(deps: Deps): { sync: Sync; syncLocked: SyncLocked } {
-  const { pool, provider, lock, priceIds } = deps;
+  const { pool, provider, lock, priceIds, adjustSeats } = deps;
 
   async function sync(customerId: string): Promise<void> {
     const accountId = await accountOf(deps, customerId);
     if (accountId === undefined) return;
-    await lock(accountId, () => syncLocked(accountId, customerId));
+    await lock(accountId, async () => {
+      await syncLocked(accountId, customerId);
+      if (await adjustSeats(accountId)) await readAndRecord(accountId, customerId);
+    });
   }
 
   async function syncLocked(accountId: string, customerId: string): Promise<void> {
@@ -157,6 +169,9 @@ export async function recordSubscription(tx: Tx, subscription: MirroredSubscript
   const { id, accountId, status, tier, cancelAtPeriodEnd, promotionCode, created } = subscription;
   if (promotionCode && SUBSCRIBED.includes(status))
     await deleteSpentCoupon(tx, accountId, promotionCode, created);
+  // Members may have changed while it was not billed.
+  if (SUBSCRIBED.includes(status) && !SUBSCRIBED.includes(before?.status ?? ""))
+    await putSeatCheck(tx, accountId);
   if (before?.status === status && before.cancelAtPeriodEnd === cancelAtPeriodEnd) return;
   await emit(tx, SubscriptionChangedSchema, accountId, {
     accountId,

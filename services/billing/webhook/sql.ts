@@ -122,6 +122,12 @@ export function markCustomers(
   );
 }
 
+/** Marks a customer as due. */
+export function markCustomer(db: Db, customerId: string): Promise<number> {
+  const text = `insert into due_customers (customer_id) values ($1) ${MARK_AGAIN}`;
+  return execute(db, "due_customer_mark", text, [customerId]);
+}
+
 export type Reconciliation = "events" | "customers";
 
 /**
