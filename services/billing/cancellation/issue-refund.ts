@@ -16,8 +16,10 @@ export async function issueRefund(deps: Deps, subscriptionId: string, refund: Re
   const made = data.find((note) => note.metadata?.cancellation === subscriptionId && note.status !== "void");
   if (made) return made.id;
   const note = noteOf(subscriptionId, refund);
-  const { id } = await makeOnce(deps, `refund:${subscriptionId}:${invoice}`, (stripe, options) =>
-    stripe.creditNotes.create(note, options),
+  const { id } = await makeOnce(
+    deps,
+    `refund:${subscriptionId}:${invoice}:${note.amount}`,
+    (stripe, options) => stripe.creditNotes.create(note, options),
   );
   return id;
 }

@@ -63,7 +63,7 @@ export function moveCancellation(db: Db, subscriptionId: string, from: Step, to:
   return execute(
     db,
     "cancellation_move",
-    "update cancellations set step = $3, attempts = 0 where subscription_id = $1 and step = $2",
+    "update cancellations set step = $3 where subscription_id = $1 and step = $2",
     [subscriptionId, from, to],
   );
 }
@@ -73,7 +73,7 @@ export function setEnded(db: Db, subscriptionId: string, at: Date): Promise<Canc
   return one<Cancellation>(
     db,
     "cancellation_ended",
-    `update cancellations set step = 'ended', ended_at = $2, attempts = 0
+    `update cancellations set step = 'ended', ended_at = $2
      where subscription_id = $1 and step in ('asked', 'uncertain') returning ${CANCELLATION}`,
     [subscriptionId, at],
   );

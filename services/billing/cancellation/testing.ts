@@ -1,4 +1,5 @@
-import { TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
+import { isDeepStrictEqual } from "node:util";
+import { RefundChangedSchema, TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import type { TestBilling } from "../testing.ts";
 
@@ -27,6 +28,7 @@ export async function subscribe(billing: TestBilling, choice: Choice = {}) {
   });
   const { stripe } = billing.stripe;
   const atStripe = () => stripe.subscriptions.retrieve(found.id);
+  const tiers = async () => (await billing.published(TierChangedSchema, accountId)).map(({ tier }) => tier);
   const customer = (await atStripe()).customer as string;
   return {
     accountId,
@@ -55,12 +57,17 @@ export async function subscribe(billing: TestBilling, choice: Choice = {}) {
       );
       return rows[0]?.step;
     },
+    /** Waits until this was reported of the refund, and nothing else. */
+    told: (...expected: [status: string, cents: bigint][]) =>
+      eventually(`${expected.join("; ")} is reported`, async () => {
+        const told = await billing.published(RefundChangedSchema, accountId);
+        const found = told.map(({ status, amountCents }) => [status, amountCents]);
+        return found.length >= expected.length && isDeepStrictEqual(found, expected);
+      }),
     /** Waits until billing has processed what the provider reported. */
     isFree: () =>
-      eventually("the account is on the free plan", async () => {
-        const told = await billing.published(TierChangedSchema, accountId);
-        return told.at(-1)?.tier === "free";
-      }),
+      eventually("the account is on the free plan", async () => (await tiers()).at(-1) === "free"),
+    tiers,
   };
 }
 

@@ -1,0 +1,132 @@
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { refused } from "../../kit/testing/refusal.ts";
+import { eventually } from "../../kit/testing/testing.ts";
+import { startBilling, type TestBilling } from "../testing.ts";
+import { DAY, subscribe } from "./testing.ts";
+
+let billing: TestBilling;
+beforeAll(async () => {
+  billing = await startBilling();
+});
+afterEach(() => billing.stripe.faults.clear());
+afterAll(() => billing?.stop());
+
+const NOTES = { method: "POST", path: "/v1/credit_notes" };
+const CANCEL = { method: "DELETE", path: "/v1/subscriptions/*" };
+const READ = { method: "GET", path: "/v1/subscriptions/*" };
+const UNAVAILABLE = "502 payment_provider_unavailable";
+
+async function subscribed(choice = {}) {
+  const made = await subscribe(billing, choice);
+  billing.stripe.clock.advance(20 * DAY);
+  return made;
+}
+
+test.each(["refuse", "error", "rate_limit"] as const)(
+  "an end that the provider did not do (%s) is answered 502, changes nothing, and can be asked for again",
+  async (kind) => {
+    const annual = await subscribed();
+    // The SDK itself repeats a request whose connection was closed.
+    billing.stripe.faults.add({ kind, ...CANCEL, times: kind === "refuse" ? 2 : 1 });
+    expect(await refused(annual.cancel())).toBe(UNAVAILABLE);
+    expect((await annual.atStripe()).status).toBe("active");
+    expect((await annual.cancel()).refund?.amountUsd).toBe(180);
+    expect(await annual.refunds()).toEqual([18_000]);
+  },
+);
+
+test("an end whose answer was lost is learnt from the provider", async () => {
+  const annual = await subscribed();
+  billing.stripe.faults.add({ kind: "lose_answer", ...CANCEL });
+  expect((await annual.cancel()).refund?.amountUsd).toBe(180);
+  expect(await annual.refunds()).toEqual([18_000]);
+});
+
+test("an end of which nothing can be learnt is answered 502; it is found out later, and what is due is refunded", async () => {
+  const annual = await subscribed();
+  const { faults, stripe } = billing.stripe;
+  faults.add({ kind: "timeout", ...CANCEL });
+  const canceling = refused(annual.cancel());
+  await eventually("the provider is asked", async () => faults.pending().length === 0);
+  faults.add({ kind: "refuse", ...READ, times: 1_000 });
+  await stripe.subscriptions.cancel(annual.id);
+  expect(await canceling).toBe(UNAVAILABLE);
+  expect(await annual.refunds()).toEqual([]);
+  faults.clear();
+  await eventually("it is refunded", async () => (await annual.step()) === "done");
+  expect(await annual.refunds()).toEqual([18_000]);
+  await annual.told(["refunded", 18_000n]);
+});
+
+test("a monthly one: an answer that was lost is learnt, a refusal changes nothing", async () => {
+  const monthly = await subscribed({ cadence: "monthly" });
+  const change = { method: "POST", path: `/v1/subscriptions/${monthly.id}` };
+  billing.stripe.faults.add({ kind: "refuse", ...change, times: 2 });
+  expect(await refused(monthly.cancel())).toBe(UNAVAILABLE);
+  billing.stripe.faults.clear();
+  expect((await monthly.atStripe()).cancel_at_period_end).toBe(false);
+  billing.stripe.faults.add({ kind: "lose_answer", ...change, times: 2 });
+  expect((await monthly.cancel()).accessUntil).not.toBe("now");
+  expect((await monthly.atStripe()).cancel_at_period_end).toBe(true);
+});
+
+test.each(["refuse", "error", "rate_limit", "lose_answer"] as const)(
+  "a refund that the provider does not answer (%s) is under review, tried again, and made once",
+  async (kind) => {
+    const annual = await subscribed();
+    billing.stripe.faults.add({ kind, ...NOTES, times: 2 });
+    const canceled = await annual.cancel();
+    expect(canceled).toMatchObject({ status: "canceled", accessUntil: "now", refundUnderReview: true });
+    expect(canceled.refund).toBeUndefined();
+    billing.stripe.faults.clear();
+    await eventually("it is refunded", async () => (await annual.step()) === "done");
+    expect(await annual.refunds()).toEqual([18_000]);
+    expect(await annual.notes()).toHaveLength(1);
+    await annual.told(["under_review", 18_000n], ["refunded", 18_000n]);
+  },
+);
+
+test("what staff gave back while a refund waited is not given back again", async () => {
+  const annual = await subscribed();
+  const { faults, stripe } = billing.stripe;
+  faults.add({ kind: "refuse", ...NOTES, times: 2 });
+  await annual.cancel();
+  const invoice = (await annual.invoices()).at(-1);
+  const paid = await stripe.invoices.retrieve(invoice!.id, { expand: ["payments"] });
+  await stripe.refunds.create({
+    payment_intent: paid.payments!.data[0]!.payment.payment_intent as string,
+    amount: 10_000,
+  });
+  await eventually("it is refunded", async () => (await annual.step()) === "done");
+  // Nine tenths of the $100 that were left.
+  expect((await annual.refunds()).toSorted()).toEqual([10_000, 9_000]);
+});
+
+test("the last invoice stays open when its payment is refused, and the refund is made all the same", async () => {
+  const annual = await subscribed();
+  const { stripe } = billing.stripe;
+  const card = await stripe.paymentMethods.attach("pm_card_chargeCustomerFail", {
+    customer: annual.customer,
+  });
+  await stripe.customers.update(annual.customer, { invoice_settings: { default_payment_method: card.id } });
+  await stripe.subscriptions.update(annual.id, { default_payment_method: card.id });
+  await stripe.billing.meterEvents.create({
+    event_name: "compute_usage",
+    payload: { stripe_customer_id: annual.customer, value: "50000" },
+  });
+  expect((await annual.cancel()).refund?.amountUsd).toBe(180);
+  const open = (await annual.invoices()).filter(({ status }) => status === "open");
+  expect(open.map(({ amount_due }) => amount_due)).toEqual([500]);
+});
+
+test("the reports of an end that come doubled, in any order and beside it change nothing twice", async () => {
+  const annual = await subscribed();
+  billing.stripe.webhooks.set({ duplicate: 100, reorder: 100 });
+  const other = await billing.startOne();
+  await annual.cancel();
+  await annual.isFree();
+  billing.stripe.webhooks.set({ duplicate: 0, reorder: 0 });
+  await other.stop();
+  expect(await annual.refunds()).toEqual([18_000]);
+  await annual.told(["refunded", 18_000n]);
+});
