@@ -18,6 +18,7 @@ import { createPriceIds } from "./catalog/price-ids.ts";
 import { startSeeding } from "./catalog/seeding.ts";
 import { type Config, fields } from "./config.ts";
 import { createCoupons } from "./coupons/coupons.ts";
+import { startMetering } from "./metering/report-periods.ts";
 import { createAdjustSeats } from "./seats/adjust-seats.ts";
 import { memberHandlers } from "./seats/handlers.ts";
 import { createProvider } from "./stripe/provider.ts";
@@ -100,11 +101,12 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
         const reconciler = provider.configured
           ? startReconciler({ pool, provider, log, now, stored: () => wake() })
           : undefined;
+        const metering = provider.configured ? startMetering({ pool, provider, log, now }) : undefined;
         const seeding = provider.configured ? startSeeding({ provider, log }) : undefined;
         const usageTasks = startUsageTasks({ pool, log, tierOf, now });
         return {
           stop: async () => {
-            const tasks = [inbox, cancellations, reconciler, usageTasks, seeding];
+            const tasks = [inbox, cancellations, reconciler, metering, usageTasks, seeding];
             await Promise.all(tasks.map((task) => task?.stop()));
             await locks.end();
           },

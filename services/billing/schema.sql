@@ -14,7 +14,7 @@ table adjustments
   reason text not null
   written_off boolean not null default false
   constraint adjustments_pkey PRIMARY KEY (id)
-  constraint adjustments_reason_check CHECK ((reason = ANY (ARRAY['late_usage'::text, 'carried'::text])))
+  constraint adjustments_reason_check CHECK ((reason = ANY (ARRAY['late_usage'::text, 'carried'::text, 'invoiced'::text])))
   CREATE INDEX adjustments_account ON adjustments USING btree (account_id, at)
 table cancellations
   subscription_id text not null
@@ -90,6 +90,22 @@ table kept_answers
   at timestamp with time zone not null default now()
   constraint kept_answers_pkey PRIMARY KEY (id)
   CREATE INDEX kept_answers_at ON kept_answers USING btree (at)
+table metered_periods
+  subscription_id text not null
+  started_at timestamp with time zone not null
+  ended_at timestamp with time zone not null
+  account_id text not null
+  customer_id text not null
+  tier text not null
+  next_at timestamp with time zone not null default '-infinity'::timestamp with time zone
+  reported_cents bigint
+  due_cents bigint
+  invoice_id text
+  invoiced_cents bigint
+  compared boolean not null default false
+  constraint metered_periods_pkey PRIMARY KEY (subscription_id, started_at)
+  CREATE INDEX metered_periods_invoiced ON metered_periods USING btree (invoice_id) WHERE (NOT compared)
+  CREATE INDEX metered_periods_next ON metered_periods USING btree (next_at)
 table outbox
   seq bigint not null identity
   id text not null

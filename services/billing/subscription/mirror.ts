@@ -19,6 +19,8 @@ export type MirroredSubscription = {
   /** The current period of the compute item, once it is attached. */
   compute?: { item: string; start: Date; end: Date };
   cancelAtPeriodEnd: boolean;
+  /** When it ended. */
+  endedAt?: Date;
   coupon?: Coupon;
   /** The id of the promo code that its checkout spent. */
   promotionCode?: string;
@@ -87,6 +89,7 @@ export function mirrorSubscription(
       },
     }),
     cancelAtPeriodEnd: subscription.cancel_at_period_end || subscription.cancel_at !== null,
+    ...(subscription.ended_at !== null && { endedAt: date(subscription.ended_at) }),
     ...(coupon && { coupon }),
     ...(subscription.metadata.promotionCode && { promotionCode: subscription.metadata.promotionCode }),
     items: items.filter(isShown).map(({ price, quantity }) => ({

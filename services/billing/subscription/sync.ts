@@ -16,6 +16,8 @@ import type { PaidInvoice } from "../cancellation/refund.ts";
 import { askCancellation } from "../cancellation/sql.ts";
 import type { PriceIds } from "../catalog/price-ids.ts";
 import { deleteSpentCoupon } from "../coupons/sql.ts";
+import { invoicedPeriods, recordComputePeriods } from "../metering/record-periods.ts";
+import { type InvoicedPeriod, putInvoiced } from "../metering/sql.ts";
 import type { AdjustSeats } from "../seats/adjust-seats.ts";
 import { putSeatCheck } from "../seats/sql.ts";
 import { makeOnce } from "../stripe/make-once.ts";
@@ -79,7 +81,7 @@ export function createSync(deps: Deps): { sync: Sync; syncLocked: SyncLocked } {
 
   async function readAndRecord(accountId: string, customerId: string): Promise<Found> {
     const found = await readCustomer(provider, accountId, customerId);
-    await transaction(pool, (tx) => record(tx, accountId, found));
+    await transaction(pool, (tx) => record(tx, { accountId, customerId }, found));
     return found;
   }
 
@@ -131,6 +133,7 @@ type Found = {
   invoices: MirroredInvoice[];
   /** What a refund of an annual subscription is computed of. */
   paid: PaidInvoice[];
+  invoiced: InvoicedPeriod[];
 };
 
 async function readCustomer(provider: Provider, accountId: string, customer: string): Promise<Found> {
@@ -149,12 +152,18 @@ async function readCustomer(provider: Provider, accountId: string, customer: str
     subscriptions: mirrored,
     invoices: invoices.data.flatMap((each: Stripe.Invoice) => mirrorInvoice(each, computeItems) ?? []),
     paid,
+    invoiced: invoices.data.flatMap((each) => invoicedPeriods(each, computeItems)),
   };
 }
 
-async function record(tx: Tx, accountId: string, { subscriptions, invoices, paid }: Found): Promise<void> {
+type Ids = { accountId: string; customerId: string };
+
+async function record(tx: Tx, { accountId, customerId }: Ids, found: Found): Promise<void> {
+  const { subscriptions, invoices, paid, invoiced } = found;
   for (const subscription of subscriptions) await recordSubscription(tx, subscription);
+  await recordComputePeriods(tx, customerId, subscriptions);
   for (const invoice of invoices) await recordInvoice(tx, accountId, invoice);
+  for (const period of invoiced) await putInvoiced(tx, period);
   await setPaidInvoices(tx, paid);
   const { kept, duplicates } = sortOut(subscriptions);
   for (const { id } of duplicates)

@@ -151,7 +151,7 @@ export type Adjustment = {
   at: number;
   periodStart: number;
   amount: bigint;
-  reason: "late_usage" | "carried";
+  reason: "late_usage" | "carried" | "invoiced";
   writtenOff?: boolean;
 };
 

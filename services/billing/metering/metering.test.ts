@@ -1,0 +1,206 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { UsageStartedSchema, UsageStoppedSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { newId } from "../../kit/ids.ts";
+import { eventually } from "../../kit/testing/testing.ts";
+import { startBilling, type TestBilling } from "../testing.ts";
+import { webhookScene } from "../webhook/testing.ts";
+
+const MINUTE = 60;
+const HOUR = 3_600;
+const DAY = 86_400;
+/** Of a plan, and what a day of two large replicas comes to beyond the allowance. */
+const CREDIT_CENTS = 1_000;
+const DAY_CENTS = Math.round(((2 * 24_000 - 2_250) * DAY) / 1e7);
+
+let billing: TestBilling;
+let scene: ReturnType<typeof webhookScene>;
+
+beforeAll(async () => {
+  billing = await startBilling();
+  scene = webhookScene(billing);
+});
+afterAll(() => billing?.stop());
+
+const now = () => billing.stripe.clock.now();
+
+type Row = {
+  subscription_id: string;
+  customer_id: string;
+  start: number;
+  end: number;
+  reported_cents: number | null;
+  due_cents: number | null;
+  invoiced_cents: number | null;
+  compared: boolean;
+};
+
+const NUMBERS = `subscription_id, customer_id, extract(epoch from started_at)::int as start,
+  extract(epoch from ended_at)::int as end, reported_cents::int, due_cents::int, invoiced_cents::int, compared`;
+
+async function periodsOf(accountId: string): Promise<Row[]> {
+  const text = `select ${NUMBERS} from metered_periods where account_id = $1 order by started_at`;
+  return (await billing.pool.query<Row>(text, [accountId])).rows;
+}
+
+/** Waits until the first period of an account is as said. */
+const firstPeriod = (accountId: string, what: string, is: (row: Row) => boolean) =>
+  eventually(what, async () => {
+    const [row] = await periodsOf(accountId);
+    return row && is(row) && row;
+  });
+
+/** Subscribes an account, and returns the period of its compute item. */
+async function subscribe(cadence: "monthly" | "annual" = "monthly") {
+  const accountId = await scene.paid(cadence);
+  const period = await firstPeriod(accountId, "the period is recorded", () => true);
+  return { accountId, ...period };
+}
+
+/** Two large replicas run for so many days from a time on, which then have passed. */
+async function run(accountId: string, from: number, days: number): Promise<void> {
+  const about = {
+    accountId,
+    projectId: "prj_1",
+    environmentId: "env_1",
+    serviceId: newId("svc"),
+    serviceType: "web",
+  };
+  const amount = { ...about, intervalId: newId("uin"), size: "large", replicas: 2 };
+  const at = (seconds: number) => timestampFromMs(seconds * 1_000);
+  await billing.publish("deployer", UsageStartedSchema, accountId, { ...amount, seq: 0, at: at(from) });
+  goTo(from + days * DAY + MINUTE);
+  const end = { ...amount, seq: 1, at: at(from + days * DAY) };
+  await billing.publish("deployer", UsageStoppedSchema, accountId, end);
+  await eventually("the usage is recorded", async () => {
+    const text = "select from usage_segments where account_id = $1 and ended_at is not null";
+    return ((await billing.pool.query(text, [accountId])).rowCount ?? 0) > 0;
+  });
+}
+
+/** What the provider's meter says of a customer in a period, in units of a hundredth of a cent. */
+async function metered(customer: string, { start, end }: { start: number; end: number }): Promise<number> {
+  const { stripe } = billing.stripe;
+  const [meter] = (await stripe.billing.meters.list({ status: "active" })).data;
+  const { data } = await stripe.billing.meters.listEventSummaries(meter!.id, {
+    customer,
+    start_time: start,
+    end_time: end,
+  });
+  return data[0]!.aggregated_value;
+}
+
+const grantsOf = async (customer: string) =>
+  (await billing.stripe.stripe.billing.creditGrants.list({ customer })).data.map(
+    ({ amount }) => amount.monetary?.value,
+  );
+/** Goes on to a time, with what falls due for the provider on the way. */
+const goTo = (at: number) => billing.stripe.clock.advance(Math.max(0, at - now()));
+const computeInvoice = async (accountId: string) => {
+  const { invoices } = await billing.as(accountId).getSubscription({ accountId });
+  return invoices.find(({ status, totalUsd }) => status === "paid" && totalUsd !== 20 && totalUsd !== 200);
+};
+const differences = () =>
+  billing.logLines.filter((line) => line.includes("other compute than was used")).length;
+
+/** Goes past the end of a period, until it is closed, and then until its invoice is final and compared. */
+async function closeAndInvoice(accountId: string, end: number): Promise<Row> {
+  goTo(end + 46 * MINUTE);
+  await firstPeriod(accountId, "the period is closed", ({ due_cents }) => due_cents !== null);
+  goTo(end + 61 * MINUTE);
+  return firstPeriod(accountId, "the invoice is compared", ({ compared }) => compared);
+}
+
+test("a month of compute: reported every hour, closed with what the ledger froze, credited and invoiced to the cent", async () => {
+  const { accountId, customer_id, start, end } = await subscribe();
+  await run(accountId, start, 5);
+  goTo(now() + HOUR);
+  const due = Math.round(((2 * 24_000 - 2_250) * 5 * DAY) / 1e7);
+  await firstPeriod(accountId, "what ran is reported", (row) => row.reported_cents === due);
+  expect(await metered(customer_id, { start, end })).toBe(due * 100);
+  const row = await closeAndInvoice(accountId, end);
+  expect(row).toMatchObject({ due_cents: due, invoiced_cents: due });
+  expect(await metered(customer_id, { start, end })).toBe(due * 100);
+  expect(await grantsOf(customer_id)).toEqual([CREDIT_CENTS]);
+  const invoice = await eventually("the invoice is paid", () => computeInvoice(accountId));
+  expect(invoice.totalUsd).toBeCloseTo(20 + (due - CREDIT_CENTS) / 100, 5);
+  expect(differences()).toBe(0);
+  expect(await billing.as(accountId).getComputeUsage({ accountId })).toMatchObject({ accruedUsd: 0 });
+});
+
+test("what a plan pays is granted as far as it is used, and nothing of it is left for the next month", async () => {
+  const { accountId, customer_id, start, end } = await subscribe();
+  await run(accountId, start, 1);
+  const row = await closeAndInvoice(accountId, end);
+  expect(row).toMatchObject({ due_cents: DAY_CENTS, invoiced_cents: DAY_CENTS });
+  expect(await grantsOf(customer_id)).toEqual([DAY_CENTS]);
+  const next = (await periodsOf(accountId))[1]!;
+  await run(accountId, next.start, 5);
+  goTo(next.end + 46 * MINUTE);
+  await eventually("the next is closed", async () => (await periodsOf(accountId))[1]!.due_cents !== null);
+  goTo(next.end + 61 * MINUTE);
+  await eventually("the next is compared", async () => (await periodsOf(accountId))[1]!.compared);
+  expect(await grantsOf(customer_id)).toEqual([CREDIT_CENTS, DAY_CENTS]);
+  expect(differences()).toBe(0);
+});
+
+test("an invoice that asks for other compute is left as it is: the difference is corrected in the next month", async () => {
+  const { accountId, customer_id, start, end } = await subscribe();
+  await run(accountId, start, 2);
+  goTo(end + 46 * MINUTE);
+  const { due_cents } = await firstPeriod(accountId, "it is closed", (row) => row.due_cents !== null);
+  // Someone reports by hand.
+  await billing.stripe.stripe.billing.meterEvents.create({
+    event_name: "compute_usage",
+    payload: { stripe_customer_id: customer_id, value: String((due_cents! + 300) * 100) },
+    timestamp: end - 1,
+  });
+  goTo(end + 61 * MINUTE);
+  await firstPeriod(accountId, "the invoice is compared", ({ compared }) => compared);
+  const { rows } = await billing.pool.query(
+    "select amount, reason, written_off from adjustments where account_id = $1 and reason = 'invoiced'",
+    [accountId],
+  );
+  expect(rows).toEqual([{ amount: -300 * 1e7, reason: "invoiced", written_off: false }]);
+  expect(differences()).toBe(1);
+});
+
+test("the provider is away when a period is closed, or its answers are lost: one grant, the same amount", async () => {
+  const { accountId, customer_id, start, end } = await subscribe();
+  await run(accountId, start, 5);
+  const { faults } = billing.stripe;
+  // Two requests each: the SDK repeats one that fails.
+  faults.add({ kind: "lose_answer", path: "/v1/billing/credit_grants", method: "POST", times: 2 });
+  faults.add({ kind: "error", path: "/v1/billing/credit_grants", method: "GET", times: 2 });
+  faults.add({ kind: "lose_answer", path: "/v1/billing/meter_events", times: 2 });
+  goTo(end + 46 * MINUTE);
+  await eventually("it is closed", async () => {
+    const [{ due_cents } = { due_cents: null }] = await periodsOf(accountId);
+    // A failure is tried again in a minute, which need not pass.
+    await billing.pool.query("update metered_periods set next_at = '-infinity' where due_cents is null");
+    return due_cents !== null;
+  });
+  expect(faults.pending()).toEqual([]);
+  goTo(end + 61 * MINUTE);
+  await firstPeriod(accountId, "the invoice is compared", ({ compared }) => compared);
+  expect(await grantsOf(customer_id)).toEqual([CREDIT_CENTS]);
+  const due = (await periodsOf(accountId))[0]!.due_cents!;
+  expect(await metered(customer_id, { start, end })).toBe(due * 100);
+});
+
+test("a period that is closed more than 35 days late is not reported, and the log says so", async () => {
+  const { accountId, customer_id, start, end } = await subscribe("annual");
+  await run(accountId, start, 1);
+  await billing.stopOwn();
+  goTo(end + 36 * DAY);
+  const replica = await billing.startOne();
+  const row = await eventually("it is closed", async () => {
+    goTo(now() + HOUR);
+    const [first] = await periodsOf(accountId);
+    return first?.due_cents !== null && first;
+  });
+  await replica.stop();
+  expect(row.due_cents).toBe(DAY_CENTS);
+  expect(await grantsOf(customer_id)).toEqual([]);
+  expect(billing.logLines.some((line) => line.includes("too old to be reported"))).toBe(true);
+});

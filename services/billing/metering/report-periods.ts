@@ -1,0 +1,125 @@
+import { every } from "../../kit/every.ts";
+import type { Logger } from "../../kit/log.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
+import { causeOf } from "../../kit/rpc/errors.ts";
+import { creditOf } from "../catalog/compute.ts";
+import type { Provider } from "../stripe/provider.ts";
+import { frozenAmount } from "../usage/closing/compute-periods.ts";
+import { FREEZE_AFTER_SECONDS } from "../usage/closing/freeze.ts";
+import { toCents } from "../usage/money.ts";
+import { ratePeriod } from "../usage/read-usage.ts";
+import { compareInvoices } from "./compare-invoices.ts";
+import { grantCredit, reportAmount } from "./provider-usage.ts";
+import * as sql from "./sql.ts";
+
+const TICK_MS = 1_000;
+const HOUR = 3_600;
+const MINUTE = 60;
+/** How long no other replica reports on a period; longer than the requests may take. */
+const LEASE_SECONDS = 300;
+/** Closer than this to its end, what a period has come to by now is not reported: the last report must be the final one. */
+const LAST_SECONDS = 5 * MINUTE;
+/** How long the ledger is waited for that is about to freeze a period. */
+const SOON_SECONDS = 5;
+/** How old the time of a report may be. */
+const MAX_AGE_SECONDS = 35 * 86_400;
+
+type Deps = { pool: Pool; provider: Provider; log: Logger; now: () => number };
+
+/**
+ * Reports to the provider what compute has come to (docs/billing.md#closing-a-period), until it is stopped: every hour,
+ * and a last time once the ledger has frozen the period. `now` is in milliseconds.
+ */
+export function startMetering(deps: Deps) {
+  let stopped = false;
+  const work = async () => {
+    await reportPeriods(deps, () => stopped);
+    await compareInvoices(deps);
+  };
+  const reports = every(TICK_MS, work, {
+    failed: (error) => deps.log.warn({ cause: causeOf(error) }, "what compute came to could not be reported"),
+    atOnce: true,
+  });
+  return {
+    stop: () => {
+      stopped = true;
+      return reports.stop();
+    },
+  };
+}
+
+/** Reports on the periods that are due, each once among several replicas. */
+async function reportPeriods(deps: Deps, stopped: () => boolean): Promise<void> {
+  while (!stopped()) {
+    const at = Math.floor(deps.now() / 1_000);
+    const period = await sql.takePeriod(deps.pool, at, at + LEASE_SECONDS);
+    if (!period) return;
+    try {
+      await report(deps, period, at);
+    } catch (error) {
+      const { subscriptionId, reportedCents: cents } = period;
+      deps.log.warn({ subscriptionId, cause: causeOf(error) }, "a period of compute could not be reported");
+      await sql.setReported(deps.pool, period, { cents, next: at + MINUTE });
+    }
+  }
+}
+
+async function report(deps: Deps, period: sql.TakenPeriod, at: number): Promise<void> {
+  const frozenAt = period.end + FREEZE_AFTER_SECONDS;
+  if (at < period.end - LAST_SECONDS) {
+    const cents = await reportRunning(deps, period, at);
+    await sql.setReported(deps.pool, period, { cents, next: Math.min(at + HOUR, frozenAt) });
+  } else if (at < frozenAt) {
+    await sql.setReported(deps.pool, period, { cents: period.reportedCents, next: frozenAt });
+  } else await close(deps, period, at);
+}
+
+/** Reports what a period has come to by now, unless that was reported. Returns it, in cents. */
+async function reportRunning(
+  { pool, provider }: Pick<Deps, "pool" | "provider">,
+  period: sql.TakenPeriod,
+  at: number,
+): Promise<number> {
+  const { rated } = await ratePeriod(pool, period.accountId, period, at);
+  const cents = Number(toCents(rated.due));
+  if (cents !== (period.reportedCents ?? 0)) await reportAmount(provider, period, { cents, at });
+  return cents;
+}
+
+/** Reports what a period came to, and grants what the plan pays of it; both before the invoice is final. */
+async function close(deps: Deps, period: sql.TakenPeriod, at: number): Promise<void> {
+  const { pool, provider, log } = deps;
+  const { subscriptionId, accountId, start, end, reportedCents } = period;
+  const cents = await frozenAmount(pool, accountId, start);
+  if (cents === undefined) {
+    const pause = at < end + FREEZE_AFTER_SECONDS + HOUR ? SOON_SECONDS : HOUR;
+    await sql.setReported(pool, period, { cents: reportedCents, next: at + pause });
+    return;
+  }
+  if (end <= at - MAX_AGE_SECONDS)
+    log.error({ subscriptionId, start, cents }, "a period of compute is too old to be reported");
+  else {
+    await grantCredit(deps, period, Math.min(cents, creditCents(period.tier)));
+    await reportAmount(provider, period, { cents, at: end - 1 });
+  }
+  await sql.setClosed(pool, period, cents);
+}
+
+/**
+ * Reports what the present period of a subscription has come to, and grants what the plan pays of it: to be called
+ * before a subscription is ended at once, which makes its last invoice final. `now` is in milliseconds.
+ */
+export async function reportBeforeEnd(
+  { pool, provider, now }: Omit<Deps, "log">,
+  subscriptionId: string,
+): Promise<void> {
+  const at = Math.floor(now() / 1_000);
+  const period = await sql.findOpenPeriod(pool, subscriptionId, at);
+  if (!period) return;
+  const { rated } = await ratePeriod(pool, period.accountId, period, at);
+  const cents = Number(toCents(rated.due));
+  await grantCredit({ pool, provider }, period, Math.min(cents, creditCents(period.tier)));
+  await reportAmount(provider, period, { cents, at });
+}
+
+const creditCents = (tier: string) => Number(toCents(creditOf(tier)));

@@ -1,0 +1,125 @@
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+
+/** A period of a compute item; times in seconds. */
+export type MeteredPeriod = {
+  subscriptionId: string;
+  accountId: string;
+  customerId: string;
+  tier: string;
+  start: number;
+  end: number;
+};
+
+/** What an invoice asks for a period of a compute item. */
+export type InvoicedPeriod = { subscriptionId: string; start: number; invoiceId: string; cents: number };
+
+/** Writes a period, or its end and plan anew. A period that has a new end is reported on again. */
+export function putPeriod(db: Db, period: MeteredPeriod): Promise<number> {
+  const { subscriptionId, start, end, accountId, customerId, tier } = period;
+  return execute(
+    db,
+    "metered_period_put",
+    `insert into metered_periods (subscription_id, started_at, ended_at, account_id, customer_id, tier)
+     values ($1, to_timestamp($2), to_timestamp($3), $4, $5, $6)
+     on conflict (subscription_id, started_at) do update set ended_at = excluded.ended_at, tier = excluded.tier,
+       next_at = case when metered_periods.ended_at = excluded.ended_at then metered_periods.next_at
+         else '-infinity' end
+     where metered_periods.due_cents is null and (metered_periods.ended_at, metered_periods.tier)
+       is distinct from (excluded.ended_at, excluded.tier)`,
+    [subscriptionId, start, end, accountId, customerId, tier],
+  );
+}
+
+/** Records what an invoice asks for a period, once. */
+export function putInvoiced(
+  db: Db,
+  { subscriptionId, start, invoiceId, cents }: InvoicedPeriod,
+): Promise<number> {
+  return execute(
+    db,
+    "metered_period_invoiced",
+    `update metered_periods set invoice_id = $3, invoiced_cents = $4
+     where subscription_id = $1 and started_at = to_timestamp($2) and invoice_id is null`,
+    [subscriptionId, start, invoiceId, cents],
+  );
+}
+
+const PERIOD = `subscription_id as "subscriptionId", account_id as "accountId", customer_id as "customerId", tier,
+  extract(epoch from started_at)::bigint as start, extract(epoch from ended_at)::bigint as end`;
+
+/** A period that this process may report on until its lease is over. */
+export type TakenPeriod = MeteredPeriod & { reportedCents: number | null };
+
+/** Takes a period that is to be reported on at a time (s); no other replica does before `until`. */
+export function takePeriod(db: Db, now: number, until: number): Promise<TakenPeriod | undefined> {
+  return one<TakenPeriod>(
+    db,
+    "metered_period_take",
+    `update metered_periods set next_at = to_timestamp($2)
+     where (subscription_id, started_at) in (select subscription_id, started_at from metered_periods
+       where next_at <= to_timestamp($1) order by next_at limit 1 for update skip locked)
+     returning ${PERIOD}, reported_cents as "reportedCents"`,
+    [now, until],
+  );
+}
+
+/** Returns the period of a subscription that contains a time (s), while it is not closed. */
+export function findOpenPeriod(
+  db: Db,
+  subscriptionId: string,
+  at: number,
+): Promise<MeteredPeriod | undefined> {
+  return one<MeteredPeriod>(
+    db,
+    "metered_period_find",
+    `select ${PERIOD} from metered_periods where subscription_id = $1 and started_at <= to_timestamp($2)
+       and ended_at > to_timestamp($2) and due_cents is null`,
+    [subscriptionId, at],
+  );
+}
+
+/** Records what was reported, and when to report next (s). A period that ends at another time by now is due already. */
+export function setReported(
+  db: Db,
+  { subscriptionId, start, end }: MeteredPeriod,
+  { cents, next }: { cents: number | null; next: number },
+): Promise<number> {
+  return execute(
+    db,
+    "metered_period_reported",
+    `update metered_periods set reported_cents = $4, next_at = to_timestamp($5)
+     where subscription_id = $1 and started_at = to_timestamp($2) and ended_at = to_timestamp($3)`,
+    [subscriptionId, start, end, cents, next],
+  );
+}
+
+/** Closes a period: it is reported on no more. */
+export function setClosed(
+  db: Db,
+  { subscriptionId, start }: MeteredPeriod,
+  dueCents: number,
+): Promise<number> {
+  return execute(
+    db,
+    "metered_period_closed",
+    `update metered_periods set due_cents = $3, next_at = 'infinity'
+     where subscription_id = $1 and started_at = to_timestamp($2) and due_cents is null`,
+    [subscriptionId, start, dueCents],
+  );
+}
+
+export type ClosedPeriod = MeteredPeriod & { invoiceId: string; invoicedCents: number; dueCents: number };
+
+/** Locks periods that are closed and invoiced, and marks them as compared. */
+export function takeInvoiced(db: Db, limit: number): Promise<ClosedPeriod[]> {
+  return many<ClosedPeriod>(
+    db,
+    "metered_periods_compare",
+    `update metered_periods set compared = true
+     where (subscription_id, started_at) in (select subscription_id, started_at from metered_periods
+       where not compared and invoice_id is not null and due_cents is not null
+       limit $1 for update skip locked)
+     returning ${PERIOD}, invoice_id as "invoiceId", invoiced_cents as "invoicedCents", due_cents as "dueCents"`,
+    [limit],
+  );
+}
