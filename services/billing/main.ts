@@ -50,7 +50,7 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
     const members = createMembers(client(IdentityInternal, config.identityUrl));
     const adjustSeats = createAdjustSeats({ pool, provider, priceIds, members });
     const { sync, syncLocked } = createSync({ pool, provider, lock, priceIds, members, adjustSeats });
-    const carryOn = createCarryOn({ pool, provider, log });
+    const carryOn = createCarryOn({ pool, provider, log, clock: now });
     const cancel = createCancel({ pool, provider, lock, syncLocked, carryOn, log });
     const origin = config.publicOrigin ?? "http://localhost";
     const pages = {

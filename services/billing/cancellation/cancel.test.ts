@@ -3,6 +3,7 @@ import { SubscriptionChangedSchema } from "../../../proto/gen/berth/billing/v1/e
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { makePromo } from "../coupons/testing.ts";
+import { dueCents, runFor } from "../metering/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
 import { DAY, subscribe } from "./testing.ts";
 
@@ -166,15 +167,11 @@ test("an unpaid subscription ends now: nothing is owed, and nothing refunded", a
 
 test("compute that was used until the end is invoiced and paid", async () => {
   const annual = await subscribe(billing);
-  const { stripe } = billing.stripe;
-  advance(20);
-  await stripe.billing.meterEvents.create({
-    event_name: "compute_usage",
-    payload: { stripe_customer_id: annual.customer, value: "50000" },
-  });
+  await runFor(billing, annual.accountId, billing.stripe.clock.now(), 5);
+  advance(15);
   await annual.cancel();
-  const compute = (await annual.invoices()).filter(({ amount_due }) => amount_due === 500);
-  expect(compute).toMatchObject([{ status: "paid", amount_paid: 500 }]);
+  const compute = (await annual.invoices()).filter(({ amount_due }) => amount_due === dueCents(5) - 1_000);
+  expect(compute).toMatchObject([{ status: "paid", amount_paid: dueCents(5) - 1_000 }]);
   expect(await annual.refunds()).toEqual([18_000]);
 });
 

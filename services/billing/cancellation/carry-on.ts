@@ -3,6 +3,7 @@ import { RefundChangedSchema } from "../../../proto/gen/berth/billing/v1/events_
 import { emit } from "../../kit/events/outbox.ts";
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import { reportBeforeEnd } from "../metering/report-periods.ts";
 import { isRefused, type Provider } from "../stripe/provider.ts";
 import { endOf, endSubscription } from "./end-subscription.ts";
 import { issueRefund } from "./issue-refund.ts";
@@ -14,7 +15,7 @@ import * as sql from "./sql.ts";
 /** A refund of a subscription that is younger waits for staff. */
 export const REVIEW_SECONDS = 14 * 86_400;
 
-type Deps = { pool: Pool; provider: Provider; log: Logger };
+type Deps = { pool: Pool; provider: Provider; log: Logger; clock: () => number };
 
 /**
  * Carries a cancellation on as far as it goes, under the account's lock. Each step is recorded before the next begins,
@@ -23,7 +24,7 @@ type Deps = { pool: Pool; provider: Provider; log: Logger };
  */
 export type CarryOn = (cancellation: sql.Cancellation) => Promise<void>;
 
-export function createCarryOn({ pool, provider, log }: Deps): CarryOn {
+export function createCarryOn({ pool, provider, log, clock }: Deps): CarryOn {
   return async (cancellation) => {
     let now: sql.Cancellation | undefined = cancellation;
     if (now.step === "asked") now = await end(now);
@@ -32,6 +33,8 @@ export function createCarryOn({ pool, provider, log }: Deps): CarryOn {
   };
 
   async function end({ subscriptionId, kind }: sql.Cancellation): Promise<sql.Cancellation | undefined> {
+    // The end makes the last invoice of compute final.
+    if (kind === "annual") await reportBeforeEnd({ pool, provider, now: clock }, subscriptionId);
     const ended = await provider.ask((stripe) => endSubscription(stripe, subscriptionId, kind));
     return sql.setEnded(pool, subscriptionId, new Date(endOf(ended) * 1_000));
   }

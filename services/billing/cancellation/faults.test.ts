@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
+import { dueCents, runFor } from "../metering/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
 import { DAY, subscribe } from "./testing.ts";
 
@@ -110,13 +111,10 @@ test("the last invoice stays open when its payment is refused, and the refund is
   });
   await stripe.customers.update(annual.customer, { invoice_settings: { default_payment_method: card.id } });
   await stripe.subscriptions.update(annual.id, { default_payment_method: card.id });
-  await stripe.billing.meterEvents.create({
-    event_name: "compute_usage",
-    payload: { stripe_customer_id: annual.customer, value: "50000" },
-  });
+  await runFor(billing, annual.accountId, billing.stripe.clock.now(), 5);
   expect((await annual.cancel()).refund?.amountUsd).toBe(180);
   const open = (await annual.invoices()).filter(({ status }) => status === "open");
-  expect(open.map(({ amount_due }) => amount_due)).toEqual([500]);
+  expect(open.map(({ amount_due }) => amount_due)).toEqual([dueCents(5) - 1_000]);
 });
 
 test("the reports of an end that come doubled, in any order and beside it change nothing twice", async () => {

@@ -1,17 +1,15 @@
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { UsageStartedSchema, UsageStoppedSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
-import { newId } from "../../kit/ids.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
 import { webhookScene } from "../webhook/testing.ts";
+import { dueCents, runFor } from "./testing.ts";
 
 const MINUTE = 60;
 const HOUR = 3_600;
 const DAY = 86_400;
-/** Of a plan, and what a day of two large replicas comes to beyond the allowance. */
+/** What the plan pays of a period. */
 const CREDIT_CENTS = 1_000;
-const DAY_CENTS = Math.round(((2 * 24_000 - 2_250) * DAY) / 1e7);
+const DAY_CENTS = dueCents(1);
 
 let billing: TestBilling;
 let scene: ReturnType<typeof webhookScene>;
@@ -57,27 +55,6 @@ async function subscribe(cadence: "monthly" | "annual" = "monthly") {
   return { accountId, ...period };
 }
 
-/** Two large replicas run for so many days from a time on, which then have passed. */
-async function run(accountId: string, from: number, days: number): Promise<void> {
-  const about = {
-    accountId,
-    projectId: "prj_1",
-    environmentId: "env_1",
-    serviceId: newId("svc"),
-    serviceType: "web",
-  };
-  const amount = { ...about, intervalId: newId("uin"), size: "large", replicas: 2 };
-  const at = (seconds: number) => timestampFromMs(seconds * 1_000);
-  await billing.publish("deployer", UsageStartedSchema, accountId, { ...amount, seq: 0, at: at(from) });
-  goTo(from + days * DAY + MINUTE);
-  const end = { ...amount, seq: 1, at: at(from + days * DAY) };
-  await billing.publish("deployer", UsageStoppedSchema, accountId, end);
-  await eventually("the usage is recorded", async () => {
-    const text = "select from usage_segments where account_id = $1 and ended_at is not null";
-    return ((await billing.pool.query(text, [accountId])).rowCount ?? 0) > 0;
-  });
-}
-
 /** What the provider's meter says of a customer in a period, in units of a hundredth of a cent. */
 async function metered(customer: string, { start, end }: { start: number; end: number }): Promise<number> {
   const { stripe } = billing.stripe;
@@ -113,9 +90,9 @@ async function closeAndInvoice(accountId: string, end: number): Promise<Row> {
 
 test("a month of compute: reported every hour, closed with what the ledger froze, credited and invoiced to the cent", async () => {
   const { accountId, customer_id, start, end } = await subscribe();
-  await run(accountId, start, 5);
+  await runFor(billing, accountId, start, 5);
   goTo(now() + HOUR);
-  const due = Math.round(((2 * 24_000 - 2_250) * 5 * DAY) / 1e7);
+  const due = dueCents(5);
   await firstPeriod(accountId, "what ran is reported", (row) => row.reported_cents === due);
   expect(await metered(customer_id, { start, end })).toBe(due * 100);
   const row = await closeAndInvoice(accountId, end);
@@ -130,12 +107,12 @@ test("a month of compute: reported every hour, closed with what the ledger froze
 
 test("what a plan pays is granted as far as it is used, and nothing of it is left for the next month", async () => {
   const { accountId, customer_id, start, end } = await subscribe();
-  await run(accountId, start, 1);
+  await runFor(billing, accountId, start, 1);
   const row = await closeAndInvoice(accountId, end);
   expect(row).toMatchObject({ due_cents: DAY_CENTS, invoiced_cents: DAY_CENTS });
   expect(await grantsOf(customer_id)).toEqual([DAY_CENTS]);
   const next = (await periodsOf(accountId))[1]!;
-  await run(accountId, next.start, 5);
+  await runFor(billing, accountId, next.start, 5);
   goTo(next.end + 46 * MINUTE);
   await eventually("the next is closed", async () => (await periodsOf(accountId))[1]!.due_cents !== null);
   goTo(next.end + 61 * MINUTE);
@@ -146,7 +123,7 @@ test("what a plan pays is granted as far as it is used, and nothing of it is lef
 
 test("an invoice that asks for other compute is left as it is: the difference is corrected in the next month", async () => {
   const { accountId, customer_id, start, end } = await subscribe();
-  await run(accountId, start, 2);
+  await runFor(billing, accountId, start, 2);
   goTo(end + 46 * MINUTE);
   const { due_cents } = await firstPeriod(accountId, "it is closed", (row) => row.due_cents !== null);
   // Someone reports by hand.
@@ -167,7 +144,7 @@ test("an invoice that asks for other compute is left as it is: the difference is
 
 test("the provider is away when a period is closed, or its answers are lost: one grant, the same amount", async () => {
   const { accountId, customer_id, start, end } = await subscribe();
-  await run(accountId, start, 5);
+  await runFor(billing, accountId, start, 5);
   const { faults } = billing.stripe;
   // Two requests each: the SDK repeats one that fails.
   faults.add({ kind: "lose_answer", path: "/v1/billing/credit_grants", method: "POST", times: 2 });
@@ -188,9 +165,32 @@ test("the provider is away when a period is closed, or its answers are lost: one
   expect(await metered(customer_id, { start, end })).toBe(due * 100);
 });
 
+test("an annual subscription that is canceled is billed what ran until then, with the plan's credit", async () => {
+  const { accountId, customer_id, start } = await subscribe("annual");
+  await runFor(billing, accountId, start, 5);
+  goTo(now() + 15 * DAY);
+  const { stripe, faults } = billing.stripe;
+  // Credit that is granted before an end that fails is not granted again.
+  faults.add({ kind: "error", method: "DELETE", path: "/v1/subscriptions/*", times: 1 });
+  await expect(billing.as(accountId).cancelSubscription({ accountId })).rejects.toThrow("does not answer");
+  await eventually("it is canceled", () =>
+    billing
+      .as(accountId)
+      .cancelSubscription({ accountId })
+      .then(
+        () => true,
+        (error) => !String(error).includes("does not answer"),
+      ),
+  );
+  const { data } = await stripe.invoices.list({ customer: customer_id });
+  const owed = data.filter(({ billing_reason }) => billing_reason !== "subscription_create");
+  expect(owed.map(({ status, total }) => [status, total])).toEqual([["paid", dueCents(5) - CREDIT_CENTS]]);
+  expect(await grantsOf(customer_id)).toEqual([CREDIT_CENTS]);
+});
+
 test("a period that is closed more than 35 days late is not reported, and the log says so", async () => {
   const { accountId, customer_id, start, end } = await subscribe("annual");
-  await run(accountId, start, 1);
+  await runFor(billing, accountId, start, 1);
   await billing.stopOwn();
   goTo(end + 36 * DAY);
   const replica = await billing.startOne();

@@ -27,7 +27,8 @@ export async function reportAmount(
 }
 
 /**
- * Grants what the plan pays of a period, once: as much as the period uses, so that nothing is left for the next one.
+ * Grants what the plan pays of a period, less what was granted before: as much as the period uses, so that nothing is
+ * left for the next one. Safe to repeat.
  */
 export async function grantCredit(
   deps: { pool: Pool; provider: Provider },
@@ -39,12 +40,15 @@ export async function grantCredit(
   const { data } = await deps.provider.ask((stripe) =>
     stripe.billing.creditGrants.list({ customer: customerId, limit: GRANTS }),
   );
-  if (data.some(({ metadata }) => metadata.period === period)) return;
-  await makeOnce(deps, `grant:${period}`, (stripe, options) =>
+  const granted = data
+    .filter(({ metadata }) => metadata.period === period)
+    .reduce((sum, { amount }) => sum + (amount.monetary?.value ?? 0), 0);
+  if (granted >= cents) return;
+  await makeOnce(deps, `grant:${period}:${granted}`, (stripe, options) =>
     stripe.billing.creditGrants.create(
       {
         customer: customerId,
-        amount: { type: "monetary", monetary: { currency: "usd", value: cents } },
+        amount: { type: "monetary", monetary: { currency: "usd", value: cents - granted } },
         applicability_config: { scope: { price_type: "metered" } },
         category: "promotional",
         name: "Compute that the plan includes",

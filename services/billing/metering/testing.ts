@@ -1,0 +1,34 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { UsageStartedSchema, UsageStoppedSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { newId } from "../../kit/ids.ts";
+import { eventually } from "../../kit/testing/testing.ts";
+import type { TestBilling } from "../testing.ts";
+
+const DAY = 86_400;
+/** A second of two large replicas beyond the allowance, in nano-USD. */
+const RATE = 2 * 24_000 - 2_250;
+
+/** Returns what so many days of two large replicas come to beyond the allowance. */
+export function dueCents(days: number): number {
+  return Math.round((RATE * days * DAY) / 1e7);
+}
+
+/** Two large replicas run for so many days from a time on (s), which then have passed. */
+export async function runFor(
+  billing: TestBilling,
+  accountId: string,
+  from: number,
+  days: number,
+): Promise<void> {
+  const ids = { accountId, projectId: "prj_1", environmentId: "env_1", serviceId: newId("svc") };
+  const service = { ...ids, serviceType: "web", intervalId: newId("uin"), size: "large", replicas: 2 };
+  const at = (seconds: number) => timestampFromMs(seconds * 1_000);
+  const end = from + days * DAY;
+  await billing.publish("deployer", UsageStartedSchema, accountId, { ...service, seq: 0, at: at(from) });
+  billing.stripe.clock.advance(Math.max(0, end + 60 - billing.stripe.clock.now()));
+  await billing.publish("deployer", UsageStoppedSchema, accountId, { ...service, seq: 1, at: at(end) });
+  await eventually("the usage is recorded", async () => {
+    const text = "select from usage_segments where account_id = $1 and ended_at = to_timestamp($2)";
+    return (await billing.pool.query(text, [accountId, end])).rowCount === 1;
+  });
+}
