@@ -40,9 +40,9 @@ test("what no webhook told is known a quarter of an hour later, whichever types 
   drop(ALL);
   const accountId = await scene.paid("annual");
   drop(0);
-  const began = billing.stripe.clock.now();
   expect(await tierOf(accountId)).toBeUndefined();
   advance(16 * MINUTE);
+  const began = billing.stripe.clock.now();
   await reconciled("events", began);
   await becomes(accountId, "pro");
   await eventually("compute is attached", async () => {
@@ -60,8 +60,8 @@ test("webhooks that arrived are not counted as missed, and are read for once", a
   await becomes(accountId, "pro");
   await scene.settled();
   const before = lines("did not arrive");
-  const began = billing.stripe.clock.now();
   advance(16 * MINUTE);
+  const began = billing.stripe.clock.now();
   await reconciled("events", began);
   expect(lines("did not arrive")).toBe(before);
 });
@@ -73,8 +73,8 @@ test("more events than a page holds are all found", async () => {
   for (let n = 0; n < 130; n++)
     await billing.stripe.stripe.customers.update(customer, { description: `change ${n}` });
   drop(0);
-  const began = billing.stripe.clock.now();
   advance(16 * MINUTE);
+  const began = billing.stripe.clock.now();
   await reconciled("events", began);
   const { rows } = await billing.pool.query(
     "select count(*)::int as n from stripe_events where customer_id = $1 and type = 'customer.updated'",
@@ -86,9 +86,9 @@ test("more events than a page holds are all found", async () => {
 test("the provider is away at the time of a pass: it is done a minute later, and misses nothing", async () => {
   drop(ALL);
   const accountId = await scene.paid();
-  const began = billing.stripe.clock.now();
   billing.stripe.faults.add({ kind: "error", path: "/v1/events", times: 4 });
   advance(16 * MINUTE);
+  const began = billing.stripe.clock.now();
   await eventually("a pass failed", async () => lines("the comparison with the payment provider failed") > 0);
   drop(0);
   await eventually("the next pass is done", async () => {
@@ -114,8 +114,8 @@ test("at night the customers are read of whom something may change, and no other
     "update subscriptions set status = 'unpaid', payment_method = null where account_id = $1",
     [runs],
   );
-  const before = billing.stripe.clock.now();
   advance(DAY);
+  const before = billing.stripe.clock.now();
   await reconciled("customers", before);
   const marked = (await billing.pool.query("select customer_id from due_customers")).rows.map(
     (row) => row.customer_id,
@@ -154,8 +154,8 @@ test("events are kept for 30 days", async () => {
      from generate_series(1, 1501) n`,
   );
   const replica = await billing.startOne();
-  const before = billing.stripe.clock.now();
   advance(DAY);
+  const before = billing.stripe.clock.now();
   await reconciled("customers", before);
   await replica.stop();
   const { rows } = await billing.pool.query("select id from stripe_events where id like 'evt_old_%'");
