@@ -14,6 +14,7 @@ import { scale } from "./rows/scale.ts";
 import { start } from "./rows/start.ts";
 import { unpack } from "./rows/unpack.ts";
 import { usage } from "./rows/usage.ts";
+import { webhooks } from "./rows/webhooks.ts";
 
 // Speed as ratios of two things, measured alternately in one run; absolute figures are for orientation.
 const benches: Bench[] = [
@@ -29,6 +30,7 @@ const benches: Bench[] = [
   feed,
   unpack,
   usage,
+  webhooks,
 ];
 
 const { values } = parseArgs({
