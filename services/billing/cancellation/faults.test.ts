@@ -122,6 +122,7 @@ test("the reports of an end that come doubled, in any order and beside it change
   billing.stripe.webhooks.set({ duplicate: 100, reorder: 100 });
   const other = await billing.startOne();
   await annual.cancel();
+  await billing.stripe.webhooks.flush();
   await annual.isFree();
   billing.stripe.webhooks.set({ duplicate: 0, reorder: 0 });
   await other.stop();
