@@ -10,6 +10,7 @@ import {
   actAs,
   archiveOf,
   exampleApp,
+  FREE_PLAN,
   startTestPlatform,
   type TestPlatform,
   visit,
@@ -32,7 +33,7 @@ let events: ReturnType<typeof collectEvents>;
 
 beforeAll(async () => {
   platform = await startTestPlatform();
-  deployer = deployerProcess(platform);
+  deployer = deployerProcess({ ...platform, env: { ...platform.env, ...FREE_PLAN } });
   events = collectEvents(platform);
 });
 afterAll(async () => {
