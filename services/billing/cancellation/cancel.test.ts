@@ -5,6 +5,7 @@ import { eventually } from "../../kit/testing/testing.ts";
 import { makePromo } from "../coupons/testing.ts";
 import { dueCents, runFor } from "../metering/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
+import { eventsCompared } from "../webhook/testing.ts";
 import { DAY, subscribe } from "./testing.ts";
 
 let billing: TestBilling;
@@ -65,6 +66,7 @@ test("an annual subscription ends now and what the monthly price leaves is refun
 test("the plan stays until the provider reports the end, and canceling meanwhile is refused", async () => {
   const annual = await subscribe(billing);
   advance(20);
+  await eventsCompared(billing);
   billing.deliverTo(undefined);
   await annual.cancel();
   expect(await refused(annual.cancel())).toBe("409 subscription_canceling");
@@ -201,6 +203,7 @@ test("an account without a subscription has nothing to cancel", async () => {
 
 test("one that ended at the provider, of which no report came, is not there to cancel", async () => {
   const annual = await subscribe(billing);
+  await eventsCompared(billing);
   billing.deliverTo(undefined);
   await billing.stripe.stripe.subscriptions.cancel(annual.id);
   expect(await refused(annual.cancel())).toBe("404 subscription_not_found");

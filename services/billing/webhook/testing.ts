@@ -81,3 +81,13 @@ export function eventOf(object: object, change: Partial<Stripe.EventBase> = {}):
   const event = { id, object: "event", api_version: Stripe.API_VERSION, created, livemode: false };
   return JSON.stringify({ ...event, type: "customer.updated", data: { object }, ...change });
 }
+
+/** Waits until events have been compared at the present time of the provider: no webhook is replaced within 15 minutes. */
+export async function eventsCompared({ pool, stripe }: TestBilling): Promise<void> {
+  const now = stripe.clock.now();
+  await eventually("events are compared", async () => {
+    const text =
+      "select from reconciliations where name = 'events' and next_at > to_timestamp($1) and done_until >= to_timestamp($1) - interval '15 min'";
+    return (await pool.query(text, [now])).rowCount === 1;
+  });
+}
