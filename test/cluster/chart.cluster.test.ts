@@ -1,6 +1,6 @@
 import https from "node:https";
 import { text } from "node:stream/consumers";
-import { inspect, isDeepStrictEqual } from "node:util";
+import { isDeepStrictEqual } from "node:util";
 import type { V1Deployment, V1Pod, V1Secret } from "@kubernetes/client-node";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
@@ -35,13 +35,11 @@ const deployments = async () =>
   (await kube.list<V1Deployment>(kinds.Deployment, { namespace, labels: "app.kubernetes.io/component" }))
     .items;
 
-const ownSecrets = async () => {
+const secrets = async () => {
   const { items } = await kube.list<V1Secret>(kinds.Secret, { namespace });
-  return items.filter(({ type }) => !type?.startsWith("helm.sh/"));
+  const own = items.filter(({ type }) => !type?.startsWith("helm.sh/"));
+  return Object.fromEntries(own.map(({ metadata, data }) => [metadata!.name, data]));
 };
-
-const secrets = async () =>
-  Object.fromEntries((await ownSecrets()).map(({ metadata, data }) => [metadata!.name, data]));
 
 /** Returns what differs between two values, each as "path: before → after". */
 function changes(before: unknown, after: unknown, path = ""): string[] {
@@ -66,20 +64,10 @@ describe("an upgrade", () => {
   test("that changes nothing keeps every secret and every pod", async () => {
     const specs = async () =>
       Object.fromEntries((await deployments()).map(({ metadata, spec }) => [metadata!.name, spec]));
-    const versions = async () =>
-      Object.fromEntries(
-        (await ownSecrets()).map(({ metadata, data }) => [
-          metadata!.name,
-          { data: Object.keys(data ?? {}), version: metadata!.resourceVersion },
-        ]),
-      );
-    const before = { secrets: await secrets(), specs: await specs(), versions: await versions() };
-    await upgrade();
-    const after = { specs: await specs(), versions: await versions() };
-    expect(
-      changes(before.specs, after.specs),
-      inspect({ before: before.versions, after: after.versions }),
-    ).toEqual([]);
+    const before = { secrets: await secrets(), specs: await specs() };
+    // What the templates take from maps without an order differs now and then.
+    for (let round = 0; round < 3; round++) await upgrade();
+    expect(changes(before.specs, await specs())).toEqual([]);
     expect(await secrets()).toEqual(before.secrets);
   }, 300_000);
 

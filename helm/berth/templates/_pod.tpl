@@ -101,7 +101,8 @@ NODE_EXTRA_CA_CERTS: /etc/berth/ca/ca.crt
 {{- $root := .root -}}
 {{- $of := list "keys" "database" "nats" -}}
 {{- range concat (values (.process.secrets | default dict)) (.process.files | default list) }}{{ $of = append $of .of }}{{ end -}}
-{{- range uniq $of -}}
+{{- /* Sorted, because `values` gives them in any order, and another order would roll the pods. */ -}}
+{{- range $of | uniq | sortAlpha -}}
 {{- include "berth.secretMark" (dict "root" $root "of" .) -}}
 {{- end -}}
 {{- end -}}
