@@ -10,7 +10,10 @@ afterAll(() => launched?.stop());
 
 test("npm start sells plans on a simulator's page, and what was paid outlives a restart", async () => {
   launched = await launch();
-  expect(launched.output()).toMatch(/Payments +http:\S+ \(a simulator of Stripe: no money moves\)/);
+  const { output } = launched;
+  await eventually("the table has the simulator", async () =>
+    /Payments +http:\S+ \(a simulator of Stripe: no money moves\)/.test(output()),
+  );
   const home = launched.checkoutUrl!;
   expect(await (await fetch(home)).text()).toContain("WELCOME20");
 

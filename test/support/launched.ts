@@ -23,9 +23,24 @@ export type Local = {
 export type Disk = { at: string; bytes: number };
 
 /** The platform as `npm start` runs it, in a folder of its own: real processes, which can be killed. */
-export type Launched = Awaited<ReturnType<typeof launch>>;
+export type Launched = Awaited<ReturnType<typeof launchOnce>>;
 
-export async function launch(options: { dir?: string; disk?: Disk; env?: NodeJS.ProcessEnv } = {}) {
+type LaunchOptions = { dir?: string; disk?: Disk; env?: NodeJS.ProcessEnv };
+
+/** Between the choice of a free port and its use, another test's platform may take it. */
+const TRIES = 3;
+
+export async function launch(options: LaunchOptions = {}): Promise<Launched> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await launchOnce(options);
+    } catch (error) {
+      if (tries === TRIES || !/EADDRINUSE/.test(String(error))) throw error;
+    }
+  }
+}
+
+async function launchOnce(options: LaunchOptions) {
   const data = options.dir ?? (await mkdtemp(join(tmpdir(), "berth-launched-")));
   const port = (await formerPort(data)) ?? (await freePort());
   const command = [process.execPath, "deploy/local/main.ts", "--data", data, "--port", String(port)];
