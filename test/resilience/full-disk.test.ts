@@ -20,6 +20,15 @@ afterEach(async () => {
 const programs = ["gateway", "services/identity", "services/variables", "services/deployer"];
 const pids = () => Promise.all(programs.map((name) => processOf(platform.pid, `${name}/main.ts`)));
 
+/** Makes a customer at the simulator of payments; returns its id. */
+async function newCustomer(): Promise<string> {
+  const answer = await fetch(`${platform.checkoutUrl}v1/customers`, {
+    method: "POST",
+    headers: { authorization: "Bearer sk_test_simulator" },
+  });
+  return ((await answer.json()) as { id: string }).id;
+}
+
 async function project() {
   const A = `/accounts/${platform.accountId}`;
   const { body } = await platform.request("POST", `${A}/projects`, { name: "full" });
@@ -66,10 +75,13 @@ withMount(
     expect(await write(1)).toBe(200);
     const before = await pids();
     const statuses = new Set<number>();
+    const customers: string[] = [];
     // Small values fit into pages that exist already; large ones need new ones.
     for (let round = 0; round < 100 || !statuses.has(503); round++) {
       fillDisk(disk);
       statuses.add(await write(round % 2 === 0 ? 10 : 60 * 1024));
+      // The simulator tells billing of it, and has no room to write down that it did.
+      customers.push(await newCustomer());
       await eventually("a variable is read", async () => {
         const { status } = await platform.request("GET", `${P}/variables/V0`);
         statuses.add(status);
@@ -80,6 +92,10 @@ withMount(
     emptyDisk(disk);
     await eventually("writes are taken again", async () => (await write(1)) === 200, PATIENCE);
     await audited();
+    await eventually("the simulator of payments has written down what it was told", async () => {
+      const kept = await readFile(join(disk, "stripe", "stripe.json"), "utf8");
+      return customers.every((id) => kept.includes(id));
+    });
     expect(await pids()).toEqual(before);
   },
   4 * PATIENCE,

@@ -53,7 +53,7 @@ export type StripeSimulator = Awaited<ReturnType<typeof startStripe>>;
 
 /** Starts a simulator of the part of Stripe's API that Berth uses. See README.md. */
 export async function startStripe({ port = 0, dir, webhookUrl, secret, check }: StripeOptions = {}) {
-  const { state, save } = openState(dir);
+  const { state, save, saveLeft } = openState(dir);
   const server = await listen(port);
   const clock = createClock(state.clock);
   const world: World = { state, clock, url: server.url, emit: () => {} };
@@ -91,7 +91,10 @@ export async function startStripe({ port = 0, dir, webhookUrl, secret, check }: 
     changed,
     other: (request) => answerOther(controls, request, changed),
   });
-  const ticks = setInterval(settle, TICK_MS).unref();
+  const ticks = setInterval(() => {
+    saveLeft();
+    settle();
+  }, TICK_MS).unref();
   return {
     url: server.url,
     clock: moves,

@@ -76,26 +76,32 @@ function emptyState() {
   };
 }
 
-/** Returns the state that a folder holds, or an empty one; `save` writes it, all or nothing. */
-export function openState(dir: string | undefined): { state: State; save: () => void } {
+/**
+ * Returns the state that a folder holds, or an empty one. `save` writes it, all or nothing, and `saveLeft` what could
+ * not be written before: neither throws, for a full disk shall not end the process, which runs more than this.
+ */
+export function openState(dir: string | undefined): { state: State; save: () => void; saveLeft: () => void } {
   const state = emptyState();
-  if (dir === undefined) return { state, save: () => {} };
+  if (dir === undefined) return { state, save: () => {}, saveLeft: () => {} };
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const file = join(dir, "stripe.json");
   restore(state, readIfThere(file));
-  return {
-    state,
-    save: () => {
-      writeFileSync(
-        `${file}.new`,
-        JSON.stringify(state, (_, value) => (value instanceof Map ? [...value] : value)),
-        {
-          mode: 0o600,
-        },
-      );
+  let left = false;
+  function save(): void {
+    try {
+      writeFileSync(`${file}.new`, serialize(state), { mode: 0o600 });
       renameSync(`${file}.new`, file);
-    },
-  };
+      left = false;
+    } catch (error) {
+      if (!left) console.error("the simulator of Stripe cannot save its state; it tries on:", error);
+      left = true;
+    }
+  }
+  return { state, save, saveLeft: () => void (left && save()) };
+}
+
+function serialize(state: State): string {
+  return JSON.stringify(state, (_, value) => (value instanceof Map ? [...value] : value));
 }
 
 function restore(state: State, saved: string | undefined): void {
