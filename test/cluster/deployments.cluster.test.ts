@@ -102,7 +102,8 @@ test("a build that never ends is ended at its deadline, and what runs stays", as
     Dockerfile: `FROM ${inject("clusterImages").nodeToBuildFrom}\nRUN echo waiting; sleep 100000\n`,
   });
   await eventually("the build waits", async () => (await log(version)).includes("waiting"));
-  await passMinutes(id, 16);
+  // No plan lets a build take longer than 30 minutes.
+  await passMinutes(id, 31);
   await settled(world, S, version);
   expect(await at(version)).toMatchObject({
     status: "failed",
