@@ -6,7 +6,7 @@ import { makePromo } from "../coupons/testing.ts";
 import { dueCents, runFor } from "../metering/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
 import { eventsCompared } from "../webhook/testing.ts";
-import { DAY, subscribe } from "./testing.ts";
+import { DAY, subscriber } from "./testing.ts";
 
 let billing: TestBilling;
 beforeAll(async () => {
@@ -17,7 +17,7 @@ afterAll(() => billing?.stop());
 const advance = (days: number) => billing.stripe.clock.advance(days * DAY);
 
 test("a monthly subscription ends with its period, without a refund; canceling it again is refused", async () => {
-  const monthly = await subscribe(billing, { cadence: "monthly" });
+  const monthly = await subscriber(billing, { cadence: "monthly" });
   const { items } = await monthly.atStripe();
   const end = new Date(items.data[0]!.current_period_end * 1_000).toISOString().replace(".000Z", "Z");
   expect(await monthly.preview()).toMatchObject({ accessUntil: end, refundUnderReview: false });
@@ -39,7 +39,7 @@ test("a monthly subscription ends with its period, without a refund; canceling i
 });
 
 test("an annual subscription ends now and what the monthly price leaves is refunded; the plan follows by webhook", async () => {
-  const annual = await subscribe(billing, { members: 5 });
+  const annual = await subscriber(billing, { members: 5 });
   advance(70);
   await eventually("compute was invoiced", async () => (await annual.invoices()).length > 1);
   // In the third month: plan and two more members for $400.
@@ -64,7 +64,7 @@ test("an annual subscription ends now and what the monthly price leaves is refun
 });
 
 test("the plan stays until the provider reports the end, and canceling meanwhile is refused", async () => {
-  const annual = await subscribe(billing);
+  const annual = await subscriber(billing);
   advance(20);
   await eventsCompared(billing);
   billing.deliverTo(undefined);
@@ -78,7 +78,7 @@ test("the plan stays until the provider reports the end, and canceling meanwhile
 });
 
 test("the refund of a subscription in its first 14 days waits for staff", async () => {
-  const young = await subscribe(billing);
+  const young = await subscriber(billing);
   advance(13);
   expect(await young.preview()).toMatchObject({ accessUntil: "now", refundUnderReview: true });
   const canceled = await young.cancel();
@@ -90,7 +90,7 @@ test("the refund of a subscription in its first 14 days waits for staff", async 
 });
 
 test("from the tenth month on nothing is left to refund", async () => {
-  const old = await subscribe(billing);
+  const old = await subscriber(billing);
   advance(280);
   expect(await old.preview()).toMatchObject({ accessUntil: "now", refundUnderReview: false });
   const canceled = await old.cancel();
@@ -100,7 +100,7 @@ test("from the tenth month on nothing is left to refund", async () => {
 });
 
 test("what was paid from the balance goes back to the balance", async () => {
-  const first = await subscribe(billing, { cadence: "monthly" });
+  const first = await subscriber(billing, { cadence: "monthly" });
   const { stripe } = billing.stripe;
   await stripe.customers.update(first.customer, { balance: -15_000 });
   await first.cancel();
@@ -124,7 +124,7 @@ test("what was paid from the balance goes back to the balance", async () => {
 });
 
 test("what staff gave back before is not given back again", async () => {
-  const annual = await subscribe(billing);
+  const annual = await subscriber(billing);
   const { stripe } = billing.stripe;
   const [invoice] = await annual.invoices();
   await stripe.creditNotes.create({
@@ -145,7 +145,7 @@ test("what staff gave back before is not given back again", async () => {
 test("the discount of a coupon is not refunded", async () => {
   const code = "HALFAYEAR";
   await makePromo(billing.stripe.stripe, code, { coupon: { percent_off: 50 } });
-  const discounted = await subscribe(billing, { code });
+  const discounted = await subscriber(billing, { code });
   advance(40);
   // Eight tenths of $100.
   expect((await discounted.preview()).refund?.amountUsd).toBe(80);
@@ -153,7 +153,7 @@ test("the discount of a coupon is not refunded", async () => {
 });
 
 test("an unpaid subscription ends now: nothing is owed, and nothing refunded", async () => {
-  const failing = await subscribe(billing, { cadence: "monthly", card: "4000000000000341" });
+  const failing = await subscriber(billing, { cadence: "monthly", card: "4000000000000341" });
   advance(32);
   await eventually("it is past due", async () => {
     const found = await failing.owner.getSubscription({ accountId: failing.accountId });
@@ -168,7 +168,7 @@ test("an unpaid subscription ends now: nothing is owed, and nothing refunded", a
 });
 
 test("compute that was used until the end is invoiced and paid", async () => {
-  const annual = await subscribe(billing);
+  const annual = await subscriber(billing);
   await runFor(billing, annual.accountId, billing.stripe.clock.now(), 5);
   advance(15);
   await annual.cancel();
@@ -179,7 +179,7 @@ test("compute that was used until the end is invoiced and paid", async () => {
 
 test("two owners cancel at once: one is answered, the other refused, and one refund is made", async () => {
   for (const cadence of ["annual", "monthly"] as const) {
-    const shared = await subscribe(billing, { cadence });
+    const shared = await subscriber(billing, { cadence });
     advance(20);
     const answers = await Promise.all(
       [1, 2, 3].map(() =>
@@ -202,7 +202,7 @@ test("an account without a subscription has nothing to cancel", async () => {
 });
 
 test("one that ended at the provider, of which no report came, is not there to cancel", async () => {
-  const annual = await subscribe(billing);
+  const annual = await subscriber(billing);
   await eventsCompared(billing);
   billing.deliverTo(undefined);
   await billing.stripe.stripe.subscriptions.cancel(annual.id);

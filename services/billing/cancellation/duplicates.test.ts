@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
-import { subscribe } from "./testing.ts";
+import { subscriber } from "./testing.ts";
 
 let billing: TestBilling;
 beforeAll(async () => {
@@ -12,7 +12,7 @@ afterAll(() => billing?.stop());
 test.each(["monthly", "annual"] as const)(
   "of two subscriptions (%s) that were paid at once the later one ends and is refunded in full; the plan stays",
   async (cadence) => {
-    const first = await subscribe(billing, { cadence });
+    const first = await subscriber(billing, { cadence });
     const { stripe } = billing.stripe;
     const [opened] = (await stripe.checkout.sessions.list({ customer: first.customer })).data;
     const lines = await stripe.checkout.sessions.listLineItems(opened!.id);

@@ -3,7 +3,7 @@ import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { dueCents, runFor } from "../metering/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
-import { DAY, subscribe } from "./testing.ts";
+import { DAY, subscriber } from "./testing.ts";
 
 let billing: TestBilling;
 beforeAll(async () => {
@@ -18,7 +18,7 @@ const READ = { method: "GET", path: "/v1/subscriptions/*" };
 const UNAVAILABLE = "502 payment_provider_unavailable";
 
 async function subscribed(choice = {}) {
-  const made = await subscribe(billing, choice);
+  const made = await subscriber(billing, choice);
   billing.stripe.clock.advance(20 * DAY);
   return made;
 }

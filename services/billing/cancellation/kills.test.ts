@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { holdCommits } from "../../kit/testing/hold-commits.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
-import { DAY, type Subscribed, subscribe } from "./testing.ts";
+import { DAY, type Subscriber, subscriber } from "./testing.ts";
 
 type Process = Awaited<ReturnType<TestBilling["process"]>>;
 type Kill = { name: string; reach: () => Promise<{ reached: Promise<unknown>; over: () => Promise<void> }> };
@@ -10,7 +10,7 @@ type Kill = { name: string; reach: () => Promise<{ reached: Promise<unknown>; ov
 let billing: TestBilling;
 let service: Process;
 /** An annual subscription for each kill, bought before. */
-const subscriptions: Subscribed[] = [];
+const subscriptions: Subscriber[] = [];
 
 /** Right before a change is durable. */
 function atCommit(on: "insert" | "update", table: string, when: string): Kill["reach"] {
@@ -51,7 +51,7 @@ const KILLS: Kill[] = [
 
 beforeAll(async () => {
   billing = await startBilling();
-  for (const _ of [...KILLS, "asked"]) subscriptions.push(await subscribe(billing));
+  for (const _ of [...KILLS, "asked"]) subscriptions.push(await subscriber(billing));
   const { clock, stripe } = billing.stripe;
   clock.advance(20 * DAY);
   // Something that the last invoice charges.
@@ -69,7 +69,7 @@ beforeAll(async () => {
 afterAll(() => billing?.stop());
 
 /** Cancels in the service's process, kills that at a point, and starts it again. */
-async function cancelAndKill({ accountId }: Subscribed, reach: Kill["reach"]): Promise<void> {
+async function cancelAndKill({ accountId }: Subscriber, reach: Kill["reach"]): Promise<void> {
   // The provider's reports come when the service is back.
   billing.deliverTo(undefined);
   const { reached, over } = await reach();

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
-import { DAY, subscribe } from "./testing.ts";
+import { DAY, subscriber } from "./testing.ts";
 
 let billing: TestBilling;
 beforeAll(async () => {
@@ -25,7 +25,7 @@ function refunds(...args: string[]): Promise<{ code: number; output: string }> {
 
 test("staff list the refunds that wait, and release or deny each once", async () => {
   expect(await refunds("list")).toEqual({ code: 0, output: "No refund is under review.\n" });
-  const [good, bad] = [await subscribe(billing, { members: 5 }), await subscribe(billing)];
+  const [good, bad] = [await subscriber(billing, { members: 5 }), await subscriber(billing)];
   billing.stripe.clock.advance(DAY);
   for (const each of [good, bad]) expect((await each.cancel()).refundUnderReview).toBe(true);
   const listed = await refunds("list");

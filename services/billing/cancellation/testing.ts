@@ -1,31 +1,19 @@
 import { isDeepStrictEqual } from "node:util";
 import { RefundChangedSchema, TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { eventually } from "../../kit/testing/testing.ts";
+import { type Choice, subscribe } from "../subscription/testing.ts";
 import type { TestBilling } from "../testing.ts";
 
 export const DAY = 86_400;
 
-type Choice = {
-  tierId?: string;
-  cadence?: "monthly" | "annual";
-  members?: number;
-  card?: string;
-  /** A promo code. */
-  code?: string;
-};
-
-/** Returns an account whose owner has subscribed, with what tests ask about it. */
-export async function subscribe(billing: TestBilling, choice: Choice = {}) {
-  const { tierId = "pro", cadence = "annual", members = 1, card, code } = choice;
+/** An account with so many members whose owner has subscribed, for a year unless told otherwise, and what tests ask about it. */
+export async function subscriber(
+  billing: TestBilling,
+  { members = 1, ...choice }: Choice & { members?: number } = {},
+) {
   const accountId = billing.account(members);
   const owner = billing.as(accountId);
-  if (code) await owner.redeemCoupon({ accountId, code });
-  const { checkoutUrl } = await owner.createSubscription({ accountId, tierId, cadence });
-  await billing.pay(checkoutUrl, card);
-  const found = await eventually("compute is attached", async () => {
-    const subscription = await owner.getSubscription({ accountId }).catch(() => undefined);
-    return subscription?.items.some(({ kind }) => kind === "compute") && subscription;
-  });
+  const found = await subscribe(billing, accountId, { cadence: "annual", ...choice });
   const { stripe } = billing.stripe;
   const atStripe = () => stripe.subscriptions.retrieve(found.id);
   const tiers = async () => (await billing.published(TierChangedSchema, accountId)).map(({ tier }) => tier);
@@ -71,4 +59,4 @@ export async function subscribe(billing: TestBilling, choice: Choice = {}) {
   };
 }
 
-export type Subscribed = Awaited<ReturnType<typeof subscribe>>;
+export type Subscriber = Awaited<ReturnType<typeof subscriber>>;

@@ -10,8 +10,10 @@ import {
 import { ServiceDescriptionSchema } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { STREAM } from "../../kit/events/bus.ts";
 import { newId } from "../../kit/ids.ts";
+import { transaction } from "../../kit/postgres/db.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling } from "../testing.ts";
+import { startComputePeriod } from "./closing/compute-periods.ts";
 
 const SCHEMAS = {
   started: UsageStartedSchema,
@@ -60,6 +62,9 @@ export async function startUsage() {
         where freeze_at <= to_timestamp($1) or alert_at <= to_timestamp($1)`;
       await eventually("nothing is due", async () => (await billing.pool.query(due, [to])).rows[0].due === 0);
     },
+    /** Begins a period of an account's compute item, as its webhook does. */
+    computePeriod: (accountId: string, start: number, end: number, tier = "pro") =>
+      transaction(billing.pool, (tx) => startComputePeriod(tx, accountId, { start, end, tier })),
     /** A service that the deployer describes. */
     service(
       accountId: string,

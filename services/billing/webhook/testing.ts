@@ -2,6 +2,8 @@ import Stripe from "stripe";
 import { InternalService } from "../../../proto/gen/berth/billing/v1/internal_pb.ts";
 import { newId } from "../../kit/ids.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
+import type { Cadence } from "../catalog/plans.ts";
+import { buy } from "../subscription/testing.ts";
 import type { TestBilling } from "../testing.ts";
 
 type Signing = { secret?: string; at?: number };
@@ -38,9 +40,9 @@ export function webhookScene(billing: TestBilling) {
     settled,
     count,
     /** Returns an account whose owner has paid on the provider's page. */
-    async paid(cadence: "monthly" | "annual" = "monthly", tierId = "pro", card?: string): Promise<string> {
+    async paid(cadence?: Cadence): Promise<string> {
       const accountId = billing.account();
-      await buy(billing, accountId, cadence, tierId, card);
+      await buy(billing, accountId, { cadence });
       return accountId;
     },
     async customerOf(accountId: string): Promise<string> {
@@ -60,18 +62,6 @@ export function webhookScene(billing: TestBilling) {
       return { subscriptions, invoices, tier };
     },
   };
-}
-
-/** Subscribes an account and pays on the provider's page. */
-export async function buy(
-  billing: TestBilling,
-  accountId: string,
-  cadence = "monthly",
-  tierId = "pro",
-  card?: string,
-): Promise<void> {
-  const { checkoutUrl } = await billing.as(accountId).createSubscription({ accountId, tierId, cadence });
-  await billing.pay(checkoutUrl, card);
 }
 
 /** An event about an object, as Stripe sends it. */

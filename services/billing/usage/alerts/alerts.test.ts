@@ -2,9 +2,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UsageThresholdSchema } from "../../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { newId } from "../../../kit/ids.ts";
-import { transaction } from "../../../kit/postgres/db.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
-import { startComputePeriod } from "../closing/compute-periods.ts";
 import { startUsage, type TestUsage } from "../testing.ts";
 import { reached, secondsToNext } from "./threshold.ts";
 
@@ -23,9 +21,7 @@ const alerts = async (accountId: string) =>
 test("owners are told of 75, 90 and 100 percent of the plan's credit, each once in a period", async () => {
   const accountId = newId("acc");
   const start = berth.clock.now;
-  await transaction(berth.pool, (tx) =>
-    startComputePeriod(tx, accountId, { start, end: start + 30 * DAY, tier: "pro" }),
-  );
+  await berth.computePeriod(accountId, start, start + 30 * DAY);
   // $1.87920 a day beyond the allowance: $7.50 are reached after 3.99 days, $9 after 4.79, $10 after 5.32.
   const service = berth.service(accountId);
   const { report } = berth.interval(service, { size: "large" });

@@ -6,7 +6,7 @@ import { transaction } from "../../../kit/postgres/db.ts";
 import { holdCommits } from "../../../kit/testing/hold-commits.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import { startUsage, type TestUsage } from "../testing.ts";
-import { endComputePeriod, frozenAmount, startComputePeriod } from "./compute-periods.ts";
+import { endComputePeriod, frozenAmount } from "./compute-periods.ts";
 import { FREEZE_AFTER_SECONDS } from "./freeze.ts";
 
 const HOUR = 3_600;
@@ -38,17 +38,13 @@ const frozen = (accountId: string, count: number) =>
     return rows.length === count && rows;
   });
 
-/** Begins a period of the compute item, as its webhook does. */
-const subscribe = (accountId: string, start: number, end: number, tier = "pro") =>
-  transaction(berth.pool, (tx) => startComputePeriod(tx, accountId, { start, end, tier }));
-
 const cents = (usd: number) => Math.round(usd * 100);
 
 test("a period is frozen once, 45 minutes after its end, and its lines add up to its cents", async () => {
   const accountId = newId("acc");
   const [start, end] = [second("2027-04-10T09:30:00Z"), second("2027-05-10T09:30:00Z")];
   await berth.advance(start + HOUR);
-  await subscribe(accountId, start, end);
+  await berth.computePeriod(accountId, start, end);
   const runs = ["web", "web", "worker", "redis"].map((type) =>
     berth.interval(berth.service(accountId, type), { size: "large" }),
   );
@@ -93,11 +89,11 @@ test("the calendar's period ends as a free one where the compute item's begins, 
   await berth.settled();
   expect(await shown()).toEqual([month, month + 30 * DAY, 0]);
   expect((await berth.usage(accountId)).accruedUsd).toBeGreaterThan(0);
-  await subscribe(accountId, start, end);
-  await subscribe(accountId, start, end);
+  await berth.computePeriod(accountId, start, end);
+  await berth.computePeriod(accountId, start, end);
   expect(await shown()).toEqual([start, end, 10]);
   expect((await berth.usage(accountId)).accruedUsd).toBe(0);
-  await subscribe(accountId, start, end, "team");
+  await berth.computePeriod(accountId, start, end, "team");
   expect(await shown()).toEqual([start, end, 50]);
   await berth.advance(canceled);
   await report("stopped", canceled);
@@ -118,8 +114,8 @@ test("what is found after the freeze corrects the next period; the statement sta
   const accountId = newId("acc");
   const [start, end] = [second("2027-08-05T00:00:00Z"), second("2027-09-05T00:00:00Z")];
   await berth.advance(start + HOUR);
-  await subscribe(accountId, start, end);
-  await subscribe(accountId, end, end + 30 * DAY);
+  await berth.computePeriod(accountId, start, end);
+  await berth.computePeriod(accountId, end, end + 30 * DAY);
   const service = berth.service(accountId);
   const first = berth.interval(service, { size: "large" });
   await berth.advance(start + 20 * DAY);
@@ -162,8 +158,8 @@ test("what is owed but found 35 days after its period is written off; what is to
   const accountId = newId("acc");
   const [start, end] = [second("2027-11-01T00:00:00Z"), second("2027-12-01T00:00:00Z")];
   await berth.advance(start + HOUR);
-  await subscribe(accountId, start, end);
-  await subscribe(accountId, end, end + 90 * DAY);
+  await berth.computePeriod(accountId, start, end);
+  await berth.computePeriod(accountId, end, end + 90 * DAY);
   const service = berth.service(accountId);
   const { report } = berth.interval(service, { size: "large" });
   await berth.advance(start + 20 * DAY);
@@ -211,7 +207,7 @@ test("whatever dies at its commit, an event counts once, a period is frozen once
   const accountId = newId("acc");
   const [start, end] = [second("2028-05-01T06:00:00Z"), second("2028-06-01T06:00:00Z")];
   await berth.advance(start + HOUR);
-  await subscribe(accountId, start, end);
+  await berth.computePeriod(accountId, start, end);
   const { report } = berth.interval(berth.service(accountId), { size: "large" });
   const mine = `new.account_id = '${accountId}'`;
   const losing = async (table: string, work: () => Promise<unknown>) => {
