@@ -83,10 +83,28 @@ test("an administrator who is no superuser is enough", async () => {
 });
 
 test("other encryption keys than those of the data are refused", async () => {
-  const { env } = installation(new URL(inject("postgresAdminUrl")));
+  const { env, url } = installation(new URL(inject("postgresAdminUrl")));
   await prepare(env, log);
-  await expect(prepare({ ...env, ENCRYPTION_KEYS: key(2) }, log)).rejects.toThrow("encryption keys are not");
+  await ask(url("variables"), "insert into data_keys (account_id, kek_id, wrapped) values ('a', 'k1', '')");
+  for (const other of [key(2), key(2).replace("k1", "k2")])
+    await expect(prepare({ ...env, ENCRYPTION_KEYS: other }, log)).rejects.toThrow("encryption keys are not");
   await prepare({ ...env, ENCRYPTION_KEYS: `${key(1)},${key(2).replace("k1", "k2")}` }, log);
+});
+
+test("an installation that failed before it held anything is repeated with other keys and passwords", async () => {
+  const admin = new URL(inject("postgresAdminUrl"));
+  const { env, url, unique } = installation(admin);
+  // A schema that is not the role's own: its migrations fail.
+  await ask(admin.href, `create database ${unique}`);
+  const database = databaseUrl(admin.href, unique);
+  await ask(database, "create schema identity");
+  await expect(prepare(env, log)).rejects.toThrow("no schema has been selected");
+  await ask(database, "drop schema identity");
+  const next = { ...env, ENCRYPTION_KEYS: key(2).replace("k1", "k2") };
+  await prepare(next, log);
+  await ask(url("variables"), "insert into data_keys (account_id, kek_id, wrapped) values ('a', 'k2', '')");
+  await prepare(next, log);
+  await expect(prepare(env, log)).rejects.toThrow("encryption keys are not");
 });
 
 test("without an administrator the migrations of roles that are there run alone", async () => {

@@ -47,7 +47,8 @@ export async function ensureRole(client: pg.Client, role: string, password: stri
 
 /**
  * Compares the keys with the fingerprints of those that the data was encrypted with, and stores the fingerprints of
- * new ones in `schema`. A different key under a known id, or no known id at all, would leave values unreadable.
+ * new ones in `schema`. A different key under a known id, or no known id at all, would leave values unreadable. While
+ * nothing is encrypted, other keys are taken: those of an installation that failed may be lost with it.
  *
  * @throws WrongKey when the data could not be read with these keys.
  */
@@ -63,13 +64,23 @@ export async function checkEncryptionKeys(url: string, schema: string, keys: str
       `SELECT id, fingerprint FROM ${table}`,
     );
     const differs = rows.some((row) => given.has(row.id) && given.get(row.id) !== row.fingerprint);
-    if (differs || (rows.length > 0 && !rows.some((row) => given.has(row.id))))
-      throw new WrongKey("The encryption keys are not those that this data was encrypted with.");
+    if (differs || (rows.length > 0 && !rows.some((row) => given.has(row.id)))) {
+      if (await holdsEncrypted(client))
+        throw new WrongKey("The encryption keys are not those that this data was encrypted with.");
+      await client.query(`DELETE FROM ${table}`);
+    }
     await client.query(
       `INSERT INTO ${table} SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING`,
       [[...given.keys()], [...given.values()]],
     );
   });
+}
+
+/** Whether the database holds anything that an encryption key protects: the data keys of accounts. */
+async function holdsEncrypted(client: pg.Client): Promise<boolean> {
+  const { rows } = await client.query("SELECT to_regclass('variables.data_keys') IS NOT NULL AS there");
+  if (!rows[0].there) return false;
+  return (await client.query("SELECT FROM variables.data_keys LIMIT 1")).rowCount === 1;
 }
 
 /** Returns a fingerprint for each key id, by which a key is recognised without being stored. */

@@ -127,6 +127,8 @@ test("a key that the data was not encrypted with is refused; one that is added i
   const [id] = secrets.encryptionKeys.split(":");
   const other = Buffer.alloc(32, 1).toString("base64");
   await start(secrets.encryptionKeys);
+  const url = postgres.url(database, "variables", secrets.databasePasswords.variables);
+  await query(url, "CREATE TABLE data_keys AS SELECT 'of an account' AS wrapped");
   await expect(start(`${id}:${other}`)).rejects.toMatchObject({ kind: "wrongKey" });
   await expect(start(`new:${other}`)).rejects.toMatchObject({ kind: "wrongKey" });
   await start(`new:${other},${secrets.encryptionKeys}`);
