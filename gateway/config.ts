@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { POOL_SIZE } from "../services/kit/postgres/connection.ts";
 import {
   apiPrefix,
   type ConfigOf,
@@ -14,6 +15,9 @@ import {
   url,
 } from "../services/kit/process/config.ts";
 import { type Upstream, upstreamNames } from "./upstreams.ts";
+
+/** The most connections to the database. It sends no events, so it has a pool alone. */
+export const connections = POOL_SIZE;
 
 const web = ["http", "https"] as const;
 

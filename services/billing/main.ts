@@ -16,7 +16,7 @@ import { createCarryOn } from "./cancellation/carry-on.ts";
 import { startCancellations } from "./cancellation/worker.ts";
 import { createPriceIds } from "./catalog/price-ids.ts";
 import { startSeeding } from "./catalog/seeding.ts";
-import { type Config, fields } from "./config.ts";
+import { type Config, fields, LOCKS } from "./config.ts";
 import { createCoupons } from "./coupons/coupons.ts";
 import { startMetering } from "./metering/report-periods.ts";
 import { createAdjustSeats } from "./seats/adjust-seats.ts";
@@ -32,9 +32,6 @@ import { startUsageTasks } from "./usage/usage-tasks.ts";
 import { startInbox } from "./webhook/inbox.ts";
 import { createIntake } from "./webhook/intake.ts";
 import { startReconciler } from "./webhook/reconcile.ts";
-
-/** Connections that hold the locks of accounts, and so requests to the payment provider at a time. */
-const LOCKS = 8;
 
 /**
  * Starts billing: what accounts are on, use and pay, and what the payment provider reports. `now` is the clock of periods

@@ -17,6 +17,11 @@ import { kubernetesRuntimeFields } from "./runtime/kubernetes/config.ts";
 import { defaultUploadLimits, type UploadLimits } from "./store/disk/upload-limits.ts";
 import { s3Fields } from "./store/s3/config.ts";
 
+/** The size of its pool. */
+export const POOL = 16;
+/** The most connections to the database: besides the pool, the sessions of the relay, of streams and of the leases. */
+export const connections = POOL + 3;
+
 const common = {
   ...serviceFields,
   ...planFields,

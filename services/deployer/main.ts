@@ -13,7 +13,7 @@ import { catalogService } from "./api/catalog-service.ts";
 import { deploymentService } from "./api/deployment-service.ts";
 import { internalService } from "./api/internal-service.ts";
 import { createAnnounceDeletion } from "./catalog/announce-deletion.ts";
-import { type Config, fields, kubernetesFields } from "./config.ts";
+import { type Config, fields, kubernetesFields, POOL } from "./config.ts";
 import type { Engine } from "./engine/local.ts";
 import { variableHandlers } from "./events.ts";
 import { accountImages } from "./images/account-images.ts";
@@ -24,7 +24,7 @@ import { createSecrets, type Secrets } from "./secrets.ts";
 /** Starts the deployer: the database, the engine with what already runs, then the server and the reconciler. */
 export async function start(config: Config, log: Logger, startEngine = startChosenEngine) {
   const { databaseUrl } = config;
-  const options = { name: "deployer", folder: import.meta.dirname, config, log, maxConnections: 16 };
+  const options = { name: "deployer", folder: import.meta.dirname, config, log, maxConnections: POOL };
   return startService(options, async ({ pool, cursors, client }) => {
     const entitlementsOf = createEntitlements(config);
     const secrets = createSecrets(config.secretKeys);

@@ -1,5 +1,9 @@
 import { mailFields } from "../kit/mail/mail.ts";
+import { SERVICE_CONNECTIONS } from "../kit/postgres/connection.ts";
 import { apiPrefix, type ConfigOf, serviceFields, url } from "../kit/process/config.ts";
+
+/** The most connections to the database: streams are told of changes over one of their own. */
+export const connections = SERVICE_CONNECTIONS + 1;
 
 export const fields = {
   ...serviceFields,

@@ -1,6 +1,7 @@
 {{/*
 Every process of the platform. A new service is one more entry:
   calls      the processes that it calls
+  connections  how many connections to the database one of its pods opens at most (`connections` in its config.ts)
   uses       database, nats, objectStore, registry, kubernetes, smtp, hydraAdmin, hydraPublic, clientDocuments,
              paymentProvider
   config     its environment, in addition to what all processes have (_pod.tpl)
@@ -13,6 +14,7 @@ Every process of the platform. A new service is one more entry:
 {{- $hydra := eq $v.oauth.provider "hydra" -}}
 - name: gateway
   calls: [identity, variables, deployer, notifications, billing]
+  connections: 10
   uses: [database, nats{{ if $hydra }}, hydraPublic{{ end }}]
   config:
     API_PREFIX: /v1
@@ -38,6 +40,7 @@ Every process of the platform. A new service is one more entry:
     RATE_LIMIT_REGISTRATIONS_DAILY: {{ $v.rateLimits.registrationsDaily | quote }}
 - name: identity
   calls: []
+  connections: 11
   uses:
     - database
     - nats
@@ -65,11 +68,13 @@ Every process of the platform. A new service is one more entry:
     BOOTSTRAP_OWNER_TOKEN: {of: owner, key: token, optional: true}
 - name: variables
   calls: [deployer]
+  connections: 11
   uses: [database, nats]
   secrets:
     ENCRYPTION_KEYS: {of: keys, key: encryption-keys}
 - name: deployer
   calls: [variables]
+  connections: 19
   uses: [database, nats, objectStore, registry, kubernetes]
   config:
     {{- include "berth.deployerConfig" . | nindent 4 }}
@@ -84,6 +89,7 @@ Every process of the platform. A new service is one more entry:
   {{- end }}
 - name: notifications
   calls: [identity, deployer]
+  connections: 12
   uses:
     - database
     - nats
@@ -101,6 +107,7 @@ Every process of the platform. A new service is one more entry:
   {{- end }}
 - name: billing
   calls: [identity, deployer]
+  connections: 19
   uses: [database, nats{{ if $v.billing.existingSecret }}, paymentProvider{{ end }}]
   config:
     API_PREFIX: /v1
@@ -193,6 +200,20 @@ ADDON_IMAGES: {{ dict "postgres" $v.apps.addons.postgresImage "redis" $v.apps.ad
 ADDON_STORAGE_CLASS: {{ . | quote }}
 {{- end }}
 ADDON_STORAGE_SIZE: {{ $v.apps.addons.storageSize | quote }}
+{{- end -}}
+
+{{/*
+How many connections to the database may be open at once: in a roll-out, as many pods as a process has end beside the new
+ones. And 30 for the hook, for operations, and for PostgreSQL itself.
+*/}}
+{{- define "berth.connections" -}}
+{{- $sum := 30 -}}
+{{- range include "berth.processes" . | fromYamlArray -}}
+{{- $settings := include "berth.settings" (dict "root" $ "process" .) | fromYaml -}}
+{{- $pods := ternary $settings.autoscaling.maxReplicas $settings.replicas $settings.autoscaling.enabled -}}
+{{- $sum = add $sum (mul 2 (int $pods) (int .connections)) -}}
+{{- end -}}
+{{- $sum -}}
 {{- end -}}
 
 {{- define "berth.databaseHost" -}}

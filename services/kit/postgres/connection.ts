@@ -15,6 +15,12 @@ const SERVER_TIMEOUTS = {
   tcp_keepalives_count: 3,
 };
 
+/** The most connections of a pool, unless its process says otherwise. */
+export const POOL_SIZE = 10;
+
+/** The most connections that every service opens: its pool, and the session of the relay of its events. */
+export const SERVICE_CONNECTIONS = POOL_SIZE + 1;
+
 /** How long a connection of a pool waits, in milliseconds; 0 is without limit. */
 export type Timeouts = {
   /** For a lock that another transaction holds. */

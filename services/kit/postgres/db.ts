@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import pg from "pg";
 import { isPoolBusy, isReadTimeout, isUnreachable } from "../rpc/errors.ts";
-import { DEFAULT_TIMEOUTS, poolOptions, type Timeouts } from "./connection.ts";
+import { DEFAULT_TIMEOUTS, POOL_SIZE, poolOptions, type Timeouts } from "./connection.ts";
 
 export type Pool = pg.Pool;
 export type Tx = pg.PoolClient;
@@ -101,7 +101,7 @@ export function createPool(
   const pool = new GuardedPool({
     ...poolOptions(url, timeouts),
     types,
-    max: options.max ?? 10,
+    max: options.max ?? POOL_SIZE,
     application_name: options.name,
     query_timeout: timeouts.statementTimeoutMs && timeouts.statementTimeoutMs + ANSWER_MS,
     idleTimeoutMillis: 30_000,

@@ -4,6 +4,7 @@ import type { V1Deployment } from "@kubernetes/client-node";
 import { beforeAll, describe, expect, test } from "vitest";
 import { programs } from "../../../deploy/local/processes/programs.ts";
 import { kubernetesFields } from "../../../services/deployer/config.ts";
+import { SERVICE_CONNECTIONS } from "../../../services/kit/postgres/connection.ts";
 import { type Field, readConfig } from "../../../services/kit/process/config.ts";
 import {
   chartFolder,
@@ -123,6 +124,33 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     expect(plans(chosen)).toEqual(Array(3).fill("team off"));
   });
 
+  test("the bundled PostgreSQL admits every connection that the processes open while all of them are rolled", async () => {
+    const admitted = async (set: Record<string, string> = {}) => {
+      const files = configOf(await render("bundled", set), "berth-postgres");
+      return Number(/-c max_connections='(\d+)'/.exec(files["start.sh"]!)![1]);
+    };
+    /** With `pods` of each, and as many that end; and those of operations. */
+    const opened = async (pods: (at: number) => number) => {
+      const each = programs.map(async ({ folder }, at) => {
+        const config = await import(join(chartFolder, "../..", folder, "config.ts"));
+        return 2 * pods(at) * (config.connections ?? SERVICE_CONNECTIONS);
+      });
+      return (await Promise.all(each)).reduce((one, other) => one + other) + 30;
+    };
+    expect(await admitted()).toBe(await opened(() => 2));
+    // Other factors for each, so that no two numbers can be confused.
+    const replicas = programs.map(({ name }, at) => [`processes.${name}.replicas`, String(7 ** at)]);
+    expect(await admitted(Object.fromEntries(replicas))).toBe(await opened((at) => 7 ** at));
+    const scaled = { "defaults.autoscaling": '{"enabled":true,"maxReplicas":5}' };
+    expect(await admitted(scaled)).toBe(await opened(() => 5));
+    expect(await admitted({ "database.server.settings.max_connections": '"5000"' })).toBe(5000);
+  });
+
+  test("each service can have a certificate of its own", async () => {
+    const given = await render("bundled", { "apps.ingress.tlsSecret": '"{service}-tls"' });
+    expect(configOf(given, "berth-deployer").INGRESS_TLS_SECRET).toBe("{service}-tls");
+  });
+
   test("what is missing is told at once, in sentences", async () => {
     const failure = await helm("template", chartFolder, "--kube-version", "1.36.0").catch(String);
     for (const name of [
@@ -185,6 +213,12 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
       },
       "oauth.hydra.publicUrl: is where clients reach Berth",
     ],
+    [
+      "a database that admits fewer connections than the processes open",
+      { "database.server.settings.max_connections": '"100"' },
+      /max_connections: must be \d+ or more, as many as the processes may open/,
+    ],
+    ["a certificate per something else", { "apps.ingress.tlsSecret": '"{host}-tls"' }, "tlsSecret"],
     ["two doors", { "httpRoute.enabled": "true" }, "choose ingress or httpRoute"],
     ["an end before the drain is over", { "defaults.drainSeconds": "25" }, "must be more than drainSeconds"],
     [
