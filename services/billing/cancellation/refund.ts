@@ -1,4 +1,5 @@
 import { ANNUAL_MONTHS } from "../catalog/plans.ts";
+import { monthsAfter } from "../usage/periods.ts";
 
 // Times are whole seconds since 1970, amounts cents of a US dollar.
 
@@ -37,19 +38,9 @@ export function fullRefunds(invoices: PaidInvoice[]): Refund[] {
 export function startedMonths(start: number, at: number): number {
   const [from, to] = [new Date(start * 1_000), new Date(at * 1_000)];
   const apart = (to.getUTCFullYear() - from.getUTCFullYear()) * 12 + to.getUTCMonth() - from.getUTCMonth();
-  const passed = monthsAfter(from, apart) <= to.getTime() ? apart : apart - 1;
+  const passed = monthsAfter(start, apart) <= at ? apart : apart - 1;
   return Math.max(0, passed) + 1;
 }
-
-function monthsAfter(from: Date, months: number): number {
-  const month = from.getUTCMonth() + months;
-  const lastDay = new Date(Date.UTC(from.getUTCFullYear(), month + 1, 0)).getUTCDate();
-  const day = Math.min(from.getUTCDate(), lastDay);
-  const midnight = Date.UTC(from.getUTCFullYear(), month, day);
-  return midnight + (from.getTime() % MS_PER_DAY);
-}
-
-const MS_PER_DAY = 24 * 3_600_000;
 
 function refundsOf(invoices: PaidInvoice[], refundOf: (line: PaidLine) => number): Refund[] {
   return invoices.flatMap(({ id, lines, cashCents }) => {

@@ -16,6 +16,15 @@ test.each([
   expect(legacyUntil(version, { end, months }, lists)?.toISOString()).toBe(until);
 });
 
+test.each([
+  ["2027-01-31T10:00:00Z", "2026-12-25T00:00:00Z", "2027-02-28T10:00:00.000Z"],
+  ["2027-01-31T10:00:00Z", "2027-01-25T00:00:00Z", "2027-03-31T10:00:00.000Z"],
+  ["2028-01-31T10:00:00Z", "2027-12-25T00:00:00Z", "2028-02-29T10:00:00.000Z"],
+])("terms that end at %s, with other prices from %s, keep the day", (end, from, until) => {
+  const followed = [lists[0]!, { version: "next", from: new Date(from) }];
+  expect(legacyUntil("2026-11", { end: new Date(end), months: 1 }, followed)?.toISOString()).toBe(until);
+});
+
 test("prices that are in force have no end", () => {
   expect(legacyUntil(PRICE_VERSION, { end, months: 1 })).toBeUndefined();
 });

@@ -1,3 +1,5 @@
+import { monthsAfter } from "../usage/periods.ts";
+
 /** A price list: its version, and the day from which it is sold. */
 type PriceList = { version: string; from: Date };
 
@@ -21,8 +23,9 @@ export function legacyUntil(
 ): Date | undefined {
   const next = lists[lists.findIndex((list) => list.version === version) + 1];
   if (!next || next.version === lists[0]?.version) return undefined;
-  const noticed = next.from.getTime() + NOTICE_MS;
-  const end = new Date(term.end);
-  while (end.getTime() < noticed) end.setUTCMonth(end.getUTCMonth() + term.months);
-  return end;
+  const noticed = (next.from.getTime() + NOTICE_MS) / 1_000;
+  const first = Math.floor(term.end.getTime() / 1_000);
+  let end = first;
+  for (let terms = 1; end < noticed; terms++) end = monthsAfter(first, terms * term.months);
+  return new Date(end * 1_000);
 }
