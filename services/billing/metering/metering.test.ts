@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
+import { monthsAfter } from "../usage/periods.ts";
 import { webhookScene } from "../webhook/testing.ts";
 import { dueCents, runFor } from "./testing.ts";
 
@@ -14,10 +15,11 @@ const DAY_CENTS = dueCents(1);
 let billing: TestBilling;
 let scene: ReturnType<typeof webhookScene>;
 
-beforeAll(async () => {
+async function startAnew(): Promise<void> {
   billing = await startBilling();
   scene = webhookScene(billing);
-});
+}
+beforeAll(startAnew);
 afterAll(() => billing?.stop());
 
 const now = () => billing.stripe.clock.now();
@@ -73,6 +75,9 @@ const grantsOf = async (customer: string) =>
   );
 /** Goes on to a time, with what falls due for the provider on the way. */
 const goTo = (at: number) => billing.stripe.clock.advance(Math.max(0, at - now()));
+/** What is tried again in a minute or an hour, which need not pass, is due now. */
+const tryAgain = () =>
+  billing.pool.query("update metered_periods set next_at = '-infinity' where due_cents is null");
 const computeInvoice = async (accountId: string) => {
   const { invoices } = await billing.as(accountId).getSubscription({ accountId });
   return invoices.find(({ status, totalUsd }) => status === "paid" && totalUsd !== 20 && totalUsd !== 200);
@@ -153,8 +158,7 @@ test("the provider is away when a period is closed, or its answers are lost: one
   goTo(end + 46 * MINUTE);
   await eventually("it is closed", async () => {
     const [{ due_cents } = { due_cents: null }] = await periodsOf(accountId);
-    // A failure is tried again in a minute, which need not pass.
-    await billing.pool.query("update metered_periods set next_at = '-infinity' where due_cents is null");
+    await tryAgain();
     return due_cents !== null;
   });
   expect(faults.pending()).toEqual([]);
@@ -188,7 +192,42 @@ test("an annual subscription that is canceled is billed what ran until then, wit
   expect(await grantsOf(customer_id)).toEqual([CREDIT_CENTS]);
 });
 
+test("a month in which billing was away throughout is billed with the next, less what the plan pays of both", async () => {
+  const { accountId, customer_id, end } = await subscribe();
+  await billing.stopOwn();
+  billing.deliverTo(undefined);
+  await billing.pool.query("update reconciliations set next_at = 'infinity'");
+  const away = { start: end, end: monthsAfter(end, 1) };
+  goTo(away.end + 61 * MINUTE);
+  const replica = await billing.startOne();
+  await runFor(billing, accountId, away.start, 25);
+  await billing.pool.query("update reconciliations set next_at = '-infinity'");
+  const due = dueCents(25);
+  await eventually("it is owed", async () => {
+    await tryAgain();
+    const { adjustmentUsd } = await billing.as(accountId, replica.port).getComputeUsage({ accountId });
+    return adjustmentUsd === due / 100;
+  });
+  const present = (await periodsOf(accountId))[2]!;
+  expect(present.start).toBe(away.end);
+  goTo(present.end + 46 * MINUTE);
+  await eventually(
+    "the present one is closed",
+    async () => (await periodsOf(accountId))[2]!.due_cents === due,
+  );
+  goTo(present.end + 61 * MINUTE);
+  const { stripe } = billing.stripe;
+  const invoices = await eventually("it is invoiced", async () => {
+    const { data } = await stripe.invoices.list({ customer: customer_id });
+    return data.every(({ status }) => status === "paid") && data;
+  });
+  expect(invoices.map(({ total }) => total)).toEqual([2_000 + due - 2 * CREDIT_CENTS, 2_000, 2_000, 2_000]);
+  await replica.stop();
+});
+
 test("a period that is closed more than 35 days late is not reported, and the log says so", async () => {
+  await billing.stop();
+  await startAnew();
   const { accountId, customer_id, start, end } = await subscribe("annual");
   await runFor(billing, accountId, start, 1);
   await billing.stopOwn();

@@ -90,7 +90,7 @@ async function reportRunning(
 async function close(deps: Deps, period: sql.TakenPeriod, at: number): Promise<void> {
   const { pool, provider, log } = deps;
   const { subscriptionId, accountId, start, end, reportedCents } = period;
-  const cents = await frozenAmount(pool, accountId, start);
+  const cents = await frozenAmount(pool, accountId, end);
   if (cents === undefined) {
     const pause = at < end + FREEZE_AFTER_SECONDS + HOUR ? SOON_SECONDS : HOUR;
     await sql.setReported(pool, period, { cents: reportedCents, next: at + pause });

@@ -1,17 +1,16 @@
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import type { Period } from "../usage/periods.ts";
 
 /** A period of a compute item; times in seconds. */
-export type MeteredPeriod = {
+export type MeteredPeriod = Period & {
   subscriptionId: string;
   accountId: string;
   customerId: string;
   tier: string;
-  start: number;
-  end: number;
 };
 
 /** What an invoice asks for a period of a compute item. */
-export type InvoicedPeriod = { subscriptionId: string; start: number; invoiceId: string; cents: number };
+export type InvoicedPeriod = Period & { subscriptionId: string; invoiceId: string; cents: number };
 
 /** Writes a period, or its end and plan anew. A period that has a new end is reported on again. */
 export function putPeriod(db: Db, period: MeteredPeriod): Promise<number> {
@@ -28,6 +27,14 @@ export function putPeriod(db: Db, period: MeteredPeriod): Promise<number> {
        is distinct from (excluded.ended_at, excluded.tier)`,
     [subscriptionId, start, end, accountId, customerId, tier],
   );
+}
+
+/** Lists when the known periods of a subscription began. */
+export async function listStarts(db: Db, subscriptionId: string): Promise<number[]> {
+  const text =
+    "select extract(epoch from started_at)::bigint as start from metered_periods where subscription_id = $1";
+  const rows = await many<{ start: number }>(db, "metered_periods_starts", text, [subscriptionId]);
+  return rows.map(({ start }) => start);
 }
 
 /** Records what an invoice asks for a period, once. */
@@ -56,7 +63,7 @@ export function takePeriod(db: Db, now: number, until: number): Promise<TakenPer
     db,
     "metered_period_take",
     `update metered_periods set next_at = to_timestamp($2)
-     where (subscription_id, started_at) in (select subscription_id, started_at from metered_periods
+     where (subscription_id, started_at) = (select subscription_id, started_at from metered_periods
        where next_at <= to_timestamp($1) order by next_at limit 1 for update skip locked)
      returning ${PERIOD}, reported_cents as "reportedCents"`,
     [now, until],

@@ -161,7 +161,7 @@ type Ids = { accountId: string; customerId: string };
 async function record(tx: Tx, { accountId, customerId }: Ids, found: Found): Promise<void> {
   const { subscriptions, invoices, paid, invoiced } = found;
   for (const subscription of subscriptions) await recordSubscription(tx, subscription);
-  await recordComputePeriods(tx, customerId, subscriptions);
+  await recordComputePeriods(tx, customerId, subscriptions, invoiced);
   for (const invoice of invoices) await recordInvoice(tx, accountId, invoice);
   for (const period of invoiced) await putInvoiced(tx, period);
   await setPaidInvoices(tx, paid);

@@ -13,7 +13,7 @@ import { newId } from "../../kit/ids.ts";
 import { transaction } from "../../kit/postgres/db.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling } from "../testing.ts";
-import { startComputePeriod } from "./closing/compute-periods.ts";
+import { putComputePeriod } from "./closing/compute-periods.ts";
 
 const SCHEMAS = {
   started: UsageStartedSchema,
@@ -64,7 +64,7 @@ export async function startUsage() {
     },
     /** Begins a period of an account's compute item, as its webhook does. */
     computePeriod: (accountId: string, start: number, end: number, tier = "pro") =>
-      transaction(billing.pool, (tx) => startComputePeriod(tx, accountId, { start, end, tier })),
+      transaction(billing.pool, (tx) => putComputePeriod(tx, accountId, { start, end, tier })),
     /** A service that the deployer describes. */
     service(
       accountId: string,

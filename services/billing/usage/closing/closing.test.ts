@@ -2,11 +2,10 @@ import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UsageThresholdSchema } from "../../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { newId } from "../../../kit/ids.ts";
-import { transaction } from "../../../kit/postgres/db.ts";
 import { holdCommits } from "../../../kit/testing/hold-commits.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
 import { startUsage, type TestUsage } from "../testing.ts";
-import { endComputePeriod, frozenAmount } from "./compute-periods.ts";
+import { frozenAmount } from "./compute-periods.ts";
 import { FREEZE_AFTER_SECONDS } from "./freeze.ts";
 
 const HOUR = 3_600;
@@ -57,7 +56,7 @@ test("a period is frozen once, 45 minutes after its end, and its lines add up to
   for (const [index, { report }] of runs.entries()) await report("stopped", end - index * 7_777);
   await berth.settled();
   expect((await statements(accountId)).map(({ billed }) => billed)).toEqual([false]);
-  expect(await frozenAmount(berth.pool, accountId, start)).toBeUndefined();
+  expect(await frozenAmount(berth.pool, accountId, end)).toBeUndefined();
   await berth.advance(end + FREEZE_AFTER_SECONDS);
   const [calendar, item] = await frozen(accountId, 2);
   expect(calendar).toMatchObject({ period: "2027-04-01 00:00", billed: false, tier: "free" });
@@ -68,7 +67,7 @@ test("a period is frozen once, 45 minutes after its end, and its lines add up to
   const total = cents(accrued.reduce((a, b) => a + b) - free.reduce((a, b) => a + b));
   expect(item).toMatchObject({ period: "2027-04-10 09:30", billed: true, tier: "pro", cents: total });
   expect(item!.lines.reduce((sum, line) => sum + Number(line.cents), 0)).toBe(total);
-  expect(await frozenAmount(berth.pool, accountId, start)).toBe(total);
+  expect(await frozenAmount(berth.pool, accountId, end)).toBe(total);
 });
 
 test("the calendar's period ends as a free one where the compute item's begins, and begins again when it ends", async () => {
@@ -98,7 +97,7 @@ test("the calendar's period ends as a free one where the compute item's begins, 
   await berth.advance(canceled);
   await report("stopped", canceled);
   await berth.settled();
-  await transaction(berth.pool, (tx) => endComputePeriod(tx, accountId, canceled));
+  await berth.computePeriod(accountId, start, canceled, "team");
   expect(await shown()).toEqual([canceled, month + 30 * DAY, 0]);
   await berth.advance(canceled + FREEZE_AFTER_SECONDS);
   const found = await frozen(accountId, 2);
@@ -107,7 +106,34 @@ test("the calendar's period ends as a free one where the compute item's begins, 
     [true, "team"],
   ]);
   const seconds = canceled - start;
-  expect(await frozenAmount(berth.pool, accountId, start)).toBe(cents(seconds * (2 * LARGE - NANO)));
+  expect(await frozenAmount(berth.pool, accountId, canceled)).toBe(cents(seconds * (2 * LARGE - NANO)));
+});
+
+test("a period that is told of after the months in it were frozen is billed all the same, once", async () => {
+  const accountId = newId("acc");
+  const [start, end] = [second("2027-06-20T00:00:00Z"), second("2027-07-20T00:00:00Z")];
+  await berth.advance(end + 60 * DAY);
+  const { report } = berth.interval(berth.service(accountId), { size: "large" });
+  await report("started", start);
+  await report("stopped", end + 30 * DAY);
+  await berth.settled();
+  const shown = async () =>
+    (await statements(accountId)).map(({ period, billed }) => `${period.slice(0, 10)} ${billed}`);
+  const calendar = ["2027-06-01 false", "2027-07-01 false", "2027-08-01 false"];
+  await eventually("the months are frozen", async () => (await shown()).length === 3);
+  expect(await shown()).toEqual(calendar);
+  await berth.computePeriod(accountId, start, end);
+  const due = cents((end - start) * (LARGE - NANO));
+  await eventually("it is frozen", async () => (await frozenAmount(berth.pool, accountId, end)) === due);
+  await berth.computePeriod(accountId, start, end);
+  const all = [...calendar, "2027-06-20 true", "2027-07-20 false"].sort();
+  await eventually("what follows is frozen again", async () => (await shown()).length === 5);
+  expect(await shown()).toEqual(all);
+  const { rows } = await berth.pool.query(
+    "select frozen_until::text from usage_accounts where account_id = $1 and freeze_at > to_timestamp($2)",
+    [accountId, berth.clock.now],
+  );
+  expect(rows).toHaveLength(1);
 });
 
 test("what is found after the freeze corrects the next period; the statement stays as it is", async () => {

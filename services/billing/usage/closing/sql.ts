@@ -27,16 +27,6 @@ export function upsertComputePeriod(db: Db, accountId: string, { start, end, tie
   );
 }
 
-export function cutComputePeriod(db: Db, accountId: string, end: number): Promise<number> {
-  return execute(
-    db,
-    "compute_period_cut",
-    `update compute_periods set ended_at = to_timestamp($2)
-     where account_id = $1 and started_at < to_timestamp($2) and ended_at > to_timestamp($2)`,
-    [accountId, end],
-  );
-}
-
 /** Returns when the last billed statement of an account ends (s); 0 without one. */
 export async function billedUntil(db: Db, accountId: string): Promise<number> {
   const text = `select coalesce(extract(epoch from max(ended_at)), 0)::bigint as "until" from period_statements
@@ -102,6 +92,7 @@ export type Statement = Period & {
   now: number;
 };
 
+/** Writes a statement. One of a month is kept: it is frozen again after a period that was found late. */
 export function insertStatement(db: Db, statement: Statement): Promise<number> {
   const { accountId, start, end, tier, billed, inputs, now, lines } = statement;
   const { accrued, allowance, adjustment, dueCents } = statement;
@@ -110,7 +101,8 @@ export function insertStatement(db: Db, statement: Statement): Promise<number> {
     "statement_insert",
     `insert into period_statements (account_id, started_at, ended_at, tier, billed, inputs, accrued, allowance,
        adjustment, due_cents, lines, frozen_at)
-     values ($1, to_timestamp($2), to_timestamp($3), $4, $5, $6, $7, $8, $9, $10, $11, to_timestamp($12))`,
+     values ($1, to_timestamp($2), to_timestamp($3), $4, $5, $6, $7, $8, $9, $10, $11, to_timestamp($12))
+     on conflict do nothing`,
     [
       ...[accountId, start, end, tier, billed, inputs],
       ...[String(accrued), String(allowance), String(adjustment), String(dueCents)],
@@ -119,14 +111,14 @@ export function insertStatement(db: Db, statement: Statement): Promise<number> {
   );
 }
 
-/** Returns what a billed period came to before the plan's credit, in whole cents; undefined until it is frozen. */
-export async function findDueCents(db: Db, accountId: string, start: number): Promise<number | undefined> {
+/** Returns what the billed period that ends at a time came to before the plan's credit, in whole cents; undefined until it is frozen. */
+export async function findDueCents(db: Db, accountId: string, end: number): Promise<number | undefined> {
   const row = await one<{ cents: number }>(
     db,
     "statement_due",
     `select due_cents as cents from period_statements
-     where account_id = $1 and started_at = to_timestamp($2) and billed`,
-    [accountId, start],
+     where account_id = $1 and started_at < to_timestamp($2) and ended_at >= to_timestamp($2) and billed`,
+    [accountId, end],
   );
   return row?.cents;
 }
