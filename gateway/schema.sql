@@ -44,6 +44,7 @@ table rate_counts
 table schema_migrations
   name text not null
   at timestamp with time zone not null default now()
+  oldest text
   constraint schema_migrations_pkey PRIMARY KEY (name)
 table streams
   who text not null

@@ -129,6 +129,21 @@ test("a process waits until its role can log in and its migrations are there", a
   await waiting;
 });
 
+test("a rollback is prepared over what a newer version added, and refused over what it took away", async () => {
+  const { env, url } = installation(new URL(inject("postgresAdminUrl")));
+  await prepare(env, log);
+  const apply = (name: string, oldest: string) =>
+    ask(url("billing"), `insert into schema_migrations (name, oldest) values ('${name}', ${oldest})`);
+  const waits = () => waitForDatabase({ DATABASE_URL: url("billing") }, "billing", log);
+  await apply("9001-more.sql", "null");
+  await prepare(env, log);
+  await waits();
+  await apply("9002-less.sql", "'9001'");
+  const sentence = /too old for the schema billing.*since 9002-less\.sql/;
+  await expect(prepare(env, log)).rejects.toThrow(sentence);
+  await expect(waits()).rejects.toThrow(sentence);
+});
+
 test("a server that never comes ends the wait with its error", async () => {
   const { env } = installation(new URL("postgres://nobody:x@127.0.0.1:9/postgres"));
   await expect(prepare(env, log)).rejects.toMatchObject({ code: "ECONNREFUSED" });

@@ -1,9 +1,9 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { createLog, type Logger } from "../../services/kit/log.ts";
-import { createPool, type Pool } from "../../services/kit/postgres/db.ts";
-import { migrate } from "../../services/kit/postgres/migrate.ts";
+import { createPool } from "../../services/kit/postgres/db.ts";
+import { findMissing, migrate, UnfitSchema } from "../../services/kit/postgres/migrate.ts";
 import {
   type Field,
   integer,
@@ -83,7 +83,10 @@ export async function prepare(env: Record<string, string | undefined>, log: Logg
   }
 }
 
-/** Waits until the database of this process (`DATABASE_URL`) has every migration of this version. */
+/**
+ * Waits until the database of this process (`DATABASE_URL`) has every migration of this version. Fails when this
+ * version must not run on it.
+ */
 export async function waitForDatabase(
   env: Record<string, string | undefined>,
   name: string,
@@ -91,21 +94,18 @@ export async function waitForDatabase(
 ): Promise<void> {
   const config = readConfig(env, { databaseUrl: url("DATABASE_URL", schemes) });
   const pool = createPool(config.databaseUrl, { name: "wait", max: 1 });
-  for (let logged = 0; ; await delay(500)) {
-    const missing = await findMissing(pool, name).catch((error: Error) => error.message);
-    if (missing === "") break;
-    if (Date.now() - logged < 10_000) continue;
-    log.info({ missing }, "waiting for the database");
-    logged = Date.now();
+  try {
+    for (let logged = 0; ; await delay(500)) {
+      const missing = await findMissing(pool, migrationsOf(name)).catch((error: Error) => error);
+      if (missing instanceof UnfitSchema) throw missing;
+      if (Array.isArray(missing) && missing.length === 0) return;
+      if (Date.now() - logged < 10_000) continue;
+      log.info({ missing: Array.isArray(missing) ? missing : missing.message }, "waiting for the database");
+      logged = Date.now();
+    }
+  } finally {
+    await pool.end();
   }
-  await pool.end();
-}
-
-/** Returns the migrations of a process that the database does not have yet, as one text. */
-async function findMissing(pool: Pool, name: string): Promise<string> {
-  const { rows } = await pool.query<{ name: string }>("select name from schema_migrations");
-  const files = (await readdir(migrationsOf(name))).filter((file) => file.endsWith(".sql"));
-  return files.filter((file) => !rows.some((row) => row.name === file)).join(", ");
 }
 
 function migrationsOf(name: string): string {
@@ -119,7 +119,9 @@ if (import.meta.main) {
     if (command === "wait") await waitForDatabase(process.env, name, log);
     else await prepare(process.env, log);
   } catch (error) {
-    log.fatal({ err: error }, error instanceof WrongKey ? error.message : "could not prepare the database");
-    process.exitCode = 1;
+    // Trying again would not help, and the chart's Job does not.
+    const final = error instanceof WrongKey || error instanceof UnfitSchema;
+    log.fatal({ err: error }, final ? error.message : "could not prepare the database");
+    process.exitCode = final ? 78 : 1;
   }
 }

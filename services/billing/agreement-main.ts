@@ -1,4 +1,6 @@
+import { join } from "node:path";
 import { createPool } from "../kit/postgres/db.ts";
+import { requireSchema } from "../kit/postgres/migrate.ts";
 import { readConfig, url } from "../kit/process/config.ts";
 import { causeOf } from "../kit/rpc/errors.ts";
 import { createAccountLock } from "./accounts/account-lock.ts";
@@ -26,6 +28,7 @@ async function run({ accountId, agreed }: Change): Promise<string> {
   const pool = createPool(databaseUrl, { name: "billing-agreement" });
   const locks = createPool(databaseUrl, { name: "billing-agreement locks", max: 1 });
   try {
+    await requireSchema(pool, join(import.meta.dirname, "migrations"));
     const changed = await setAgreement({ pool, lock: createAccountLock(locks) }, accountId, agreed);
     const state = agreed ? "billed by agreement, on the enterprise plan" : "not billed by agreement";
     return `${accountId} is ${changed ? "now" : "already"} ${state}`;

@@ -1,4 +1,6 @@
+import { join } from "node:path";
 import { createPool, type Pool } from "../kit/postgres/db.ts";
+import { requireSchema } from "../kit/postgres/migrate.ts";
 import { readConfig, url } from "../kit/process/config.ts";
 import { listReviews, type Review, settleReview } from "./cancellation/sql.ts";
 
@@ -43,6 +45,7 @@ function toTable(reviews: Review[]): string {
 if (import.meta.main) {
   const config = readConfig(process.env, { databaseUrl: url("DATABASE_URL", ["postgres", "postgresql"]) });
   const pool = createPool(config.databaseUrl, { name: "billing-refunds" });
+  await requireSchema(pool, join(import.meta.dirname, "migrations"));
   const { output, exitCode } = await refunds(pool, process.argv.slice(2));
   await pool.end();
   (exitCode === 0 ? process.stdout : process.stderr).write(output);

@@ -161,6 +161,7 @@ table refunds
 table schema_migrations
   name text not null
   at timestamp with time zone not null default now()
+  oldest text
   constraint schema_migrations_pkey PRIMARY KEY (name)
 table seat_checks
   account_id text not null

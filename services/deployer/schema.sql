@@ -113,6 +113,7 @@ table projects
 table schema_migrations
   name text not null
   at timestamp with time zone not null default now()
+  oldest text
   constraint schema_migrations_pkey PRIMARY KEY (name)
 table services
   id text not null

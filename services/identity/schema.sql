@@ -181,6 +181,7 @@ table password_resets
 table schema_migrations
   name text not null
   at timestamp with time zone not null default now()
+  oldest text
   constraint schema_migrations_pkey PRIMARY KEY (name)
 table sign_in_attempts
   key bytea not null

@@ -106,6 +106,7 @@ table preferences
 table schema_migrations
   name text not null
   at timestamp with time zone not null default now()
+  oldest text
   constraint schema_migrations_pkey PRIMARY KEY (name)
 table suppressions
   address text not null

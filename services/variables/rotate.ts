@@ -1,4 +1,6 @@
+import { join } from "node:path";
 import { createPool, type Pool } from "../kit/postgres/db.ts";
+import { requireSchema } from "../kit/postgres/migrate.ts";
 import { readConfig, url } from "../kit/process/config.ts";
 import { encryptionKeys } from "./config.ts";
 import { type Keyring, KeyUnavailable, unwrapDataKey, wrapDataKey } from "./seal/seal.ts";
@@ -35,6 +37,7 @@ if (import.meta.main) {
     encryptionKeys,
   });
   const pool = createPool(config.databaseUrl, { name: "variables-rotate" });
+  await requireSchema(pool, join(import.meta.dirname, "migrations"));
   const { rewrapped, locked } = await rotate(pool, config.encryptionKeys);
   await pool.end();
   process.stdout.write(`${rewrapped} data keys are now under ${config.encryptionKeys.currentId}\n`);

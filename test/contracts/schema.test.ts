@@ -29,3 +29,38 @@ test.each(roles)("schema.sql of %s is what its migrations make", async (role) =>
     await pool.end();
   }
 });
+
+/** What takes from the former program something that it reads or writes. */
+const CONTRACTION =
+  /\bdrop (table|column)\b|\brename\b|\bset not null\b|\bset data type\b|\balter (column )?\w+ type\b|\badd column (?![^,;]*\b(default|generated)\b)[^,;]*\bnot null\b/i;
+
+test.each(roles)("a migration of %s that contracts says which programs can run on it", async (role) => {
+  const pool = createPool(database.url(role), { max: 1 });
+  const folder = join(folders[roles.indexOf(role)]!, "migrations");
+  await migrate(pool, folder);
+  const { rows } = await pool.query("select name from schema_migrations where oldest is null");
+  await pool.end();
+  for (const { name } of rows) {
+    const statements = (await readFile(join(folder, name), "utf8")).replaceAll(/--.*/g, "");
+    expect([name, CONTRACTION.exec(statements)?.[0]]).toEqual([name, undefined]);
+  }
+});
+
+test("contractions are told from expansions", () => {
+  const contractions = [
+    "alter table a drop column b",
+    "drop table a",
+    "alter table a rename to b",
+    "alter table a alter column b set not null",
+    "alter table a alter b type bigint",
+    "alter table a add column b int not null",
+  ];
+  const expansions = [
+    "alter table a add column b int not null default 0, add column c text",
+    "alter table a add column b int default 0 not null",
+    "alter table a add column b int not null generated always as identity",
+    "alter table a alter column b drop not null",
+    "create table a (type text not null)",
+  ];
+  expect([...contractions, ...expansions].filter((each) => CONTRACTION.test(each))).toEqual(contractions);
+});

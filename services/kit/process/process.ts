@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { createLog, type Logger } from "../log.ts";
+import { UnfitSchema } from "../postgres/migrate.ts";
 import { type ConfigError, type ConfigOf, type Field, readConfig } from "./config.ts";
 import { beginShutdown } from "./graceful-close.ts";
 
@@ -25,7 +26,8 @@ export async function main<F extends Record<string, Field<unknown>>>(
   process.on("unhandledRejection", (error) => log.error({ err: error }, "unhandled rejection"));
   let stopping = false;
   const running = start(config, log).catch((error: Error) => {
-    log.fatal({ err: error }, "could not start");
+    if (error instanceof UnfitSchema) log.fatal(error.message);
+    else log.fatal({ err: error }, "could not start");
     process.exit(1);
   });
   const stop = async () => {
