@@ -178,6 +178,39 @@ test("what is found after the freeze corrects the next period; the statement sta
   expect(Number(rows[0].amount) / 1e9).toBeCloseTo(returned, 6);
 });
 
+test("what is to be returned while nothing is billed is returned in the next period that is, once", async () => {
+  const accountId = newId("acc");
+  const [start, end] = [second("2027-10-03T00:00:00Z"), second("2027-10-13T00:00:00Z")];
+  await berth.advance(start);
+  await berth.computePeriod(accountId, start, end);
+  const service = berth.service(accountId);
+  const { report } = berth.interval(service, { size: "large" });
+  await report("started", start);
+  await berth.advance(end);
+  await report("stopped", end);
+  await berth.settled();
+  await berth.advance(end + FREEZE_AFTER_SECONDS);
+  const other = berth.interval(service);
+  await other.report("started", start + DAY);
+  await other.report("stopped", end);
+  await berth.settled();
+  const returned = -9 * DAY * (LARGE - NANO);
+  const adjusted = async () => (await berth.usage(accountId)).adjustmentUsd;
+  expect(await adjusted()).toBeCloseTo(returned, 4);
+  const again = end + 60 * DAY;
+  await berth.advance(again);
+  expect(await adjusted()).toBeCloseTo(returned, 4);
+  await berth.computePeriod(accountId, again, again + DAY);
+  expect(await adjusted()).toBeCloseTo(returned, 4);
+  await berth.advance(again + 2 * DAY);
+  expect(await adjusted()).toBeCloseTo(returned, 4);
+  const { rows } = await berth.pool.query(
+    "select adjustment::bigint from period_statements where account_id = $1 and billed order by started_at",
+    [accountId],
+  );
+  expect(rows.map(({ adjustment }) => Number(adjustment) / 1e9)).toEqual([0, returned]);
+});
+
 test("what is owed but found 35 days after its period is written off; what is to be returned never is", async () => {
   const accountId = newId("acc");
   const [start, end] = [second("2027-11-01T00:00:00Z"), second("2027-12-01T00:00:00Z")];

@@ -160,13 +160,18 @@ export function insertAdjustment(
   );
 }
 
-/** Adds up the corrections that count in a period. */
+/**
+ * Adds up the corrections that count in a period: those that were found in it, and what was to be returned since the last
+ * statement that was billed.
+ */
 export async function sumAdjustments(db: Db, accountId: string, { start, end }: Period): Promise<bigint> {
   const row = await one<{ amount: string }>(
     db,
     "adjustments_sum",
     `select coalesce(sum(amount), 0)::text as amount from adjustments
-     where account_id = $1 and at >= to_timestamp($2) and at < to_timestamp($3) and not written_off`,
+     where account_id = $1 and at < to_timestamp($3) and not written_off
+       and (at >= to_timestamp($2) or amount < 0 and at >= (select coalesce(max(ended_at), '-infinity')
+         from period_statements where account_id = $1 and billed and ended_at <= to_timestamp($2)))`,
     [accountId, start, end],
   );
   return BigInt(row!.amount);
