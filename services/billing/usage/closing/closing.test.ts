@@ -228,9 +228,15 @@ test("what is owed but found 35 days after its period is written off; what is to
   await report("heartbeat", start + 12 * DAY);
   await berth.settled();
   expect((await berth.usage(accountId)).adjustmentUsd).toBe(0);
+  // Of the two days that were written off, one did not run: nothing was paid for it.
   const other = berth.interval(service, { size: "nano" });
   await other.report("started", start + 11 * DAY);
   await other.report("stopped", start + 12 * DAY);
+  await berth.settled();
+  expect((await berth.usage(accountId)).adjustmentUsd).toBe(0);
+  const third = berth.interval(service, { size: "nano" });
+  await third.report("started", start + 9 * DAY);
+  await third.report("stopped", start + 11 * DAY);
   await berth.settled();
   expect((await berth.usage(accountId)).adjustmentUsd).toBeCloseTo(-DAY * (LARGE - NANO), 4);
 });

@@ -19,9 +19,20 @@ export async function correctStatements(
   for (const statement of await sql.listStatements(tx, accountId, since)) {
     const { rated } = await ratePeriod(tx, accountId, statement, at);
     const amount = rated.accrued - rated.allowance - BigInt(statement.owed);
-    if (amount === 0n) continue;
-    const writtenOff = amount > 0n && statement.end < at - MAX_DEBIT_SECONDS;
-    const periodStart = statement.start;
-    await sql.insertAdjustment(tx, { accountId, at, periodStart, amount, reason: "late_usage", writtenOff });
+    const unasked = unaskedOf(amount, statement, at);
+    for (const [part, writtenOff] of [
+      [unasked, true],
+      [amount - unasked, false],
+    ] as const) {
+      const correction = { accountId, at, periodStart: statement.start, amount: part, writtenOff };
+      if (part !== 0n) await sql.insertAdjustment(tx, { ...correction, reason: "late_usage" });
+    }
   }
+}
+
+/** Returns how much of a correction is found too late to be asked for, or takes back what never was. */
+function unaskedOf(amount: bigint, { end, writtenOff }: sql.CorrectedStatement, at: number): bigint {
+  if (amount > 0n) return end < at - MAX_DEBIT_SECONDS ? amount : 0n;
+  const takenBack = -BigInt(writtenOff);
+  return amount > takenBack ? amount : takenBack;
 }

@@ -123,17 +123,20 @@ export async function findDueCents(db: Db, accountId: string, end: number): Prom
   return row?.cents;
 }
 
-export type CorrectedStatement = Period & { tier: string; owed: string };
+/** `owed`: for its usage, corrections included. `writtenOff`: what of it was not asked for. */
+export type CorrectedStatement = Period & { tier: string; owed: string; writtenOff: string };
 
-/** Lists the billed statements that end after a time, with what was owed for their usage, corrections included. */
+/** Lists the billed statements that end after a time. */
 export function listStatements(db: Db, accountId: string, after: number) {
   return many<CorrectedStatement>(
     db,
     "statements_list",
     `select extract(epoch from started_at)::bigint as start, extract(epoch from ended_at)::bigint as end, tier,
-       (accrued - allowance + coalesce((select sum(a.amount) from adjustments a where a.account_id = $1
-         and a.period_start = p.started_at and a.reason = 'late_usage'), 0))::text as owed
-     from period_statements p where account_id = $1 and billed and ended_at > to_timestamp($2) order by started_at`,
+       (accrued - allowance + late.amount)::text as owed, late.written_off::text as "writtenOff"
+     from period_statements p, lateral (
+       select coalesce(sum(amount), 0) as amount, coalesce(sum(amount) filter (where written_off), 0) as written_off
+       from adjustments a where a.account_id = $1 and a.period_start = p.started_at and a.reason = 'late_usage') late
+     where account_id = $1 and billed and ended_at > to_timestamp($2) order by started_at`,
     [accountId, after],
   );
 }
