@@ -89,19 +89,19 @@ async function reportRunning(
 /** Reports what a period came to, and grants what the plan pays of it; both before the invoice is final. */
 async function close(deps: Deps, period: sql.TakenPeriod, at: number): Promise<void> {
   const { pool, provider, log } = deps;
-  const { subscriptionId, accountId, start, end, reportedCents } = period;
+  const { subscriptionId, accountId, start, end, reportedCents, invoicedCents } = period;
+  const isTooOld = end <= at - MAX_AGE_SECONDS;
   const cents = await frozenAmount(pool, accountId, end);
-  if (cents === undefined) {
+  // What a period that is too old used is paid as far as the invoice asks for it, once that is known.
+  const asked = isTooOld ? invoicedCents : cents;
+  if (cents === undefined || asked === undefined || asked === null) {
     const pause = at < end + FREEZE_AFTER_SECONDS + HOUR ? SOON_SECONDS : HOUR;
     await sql.setReported(pool, period, { cents: reportedCents, next: at + pause });
     return;
   }
-  if (end <= at - MAX_AGE_SECONDS)
-    log.error({ subscriptionId, start, cents }, "a period of compute is too old to be reported");
-  else {
-    await grantCredit(deps, period, Math.min(cents, creditCents(period.tier)));
-    await reportAmount(provider, period, { cents, at: end - 1 });
-  }
+  await grantCredit(deps, period, Math.min(cents, asked, creditCents(period.tier)));
+  if (isTooOld) log.error({ subscriptionId, start, cents }, "a period of compute is too old to be reported");
+  else await reportAmount(provider, period, { cents, at: end - 1 });
   await sql.setClosed(pool, period, cents);
 }
 

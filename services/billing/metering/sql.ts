@@ -55,7 +55,7 @@ const PERIOD = `subscription_id as "subscriptionId", account_id as "accountId", 
   extract(epoch from started_at)::bigint as start, extract(epoch from ended_at)::bigint as end`;
 
 /** A period that this process may report on until its lease is over. */
-export type TakenPeriod = MeteredPeriod & { reportedCents: number | null };
+export type TakenPeriod = MeteredPeriod & { reportedCents: number | null; invoicedCents: number | null };
 
 /** Takes a period that is to be reported on at a time (s); no other replica does before `until`. */
 export function takePeriod(db: Db, now: number, until: number): Promise<TakenPeriod | undefined> {
@@ -65,7 +65,7 @@ export function takePeriod(db: Db, now: number, until: number): Promise<TakenPer
     `update metered_periods set next_at = to_timestamp($2)
      where (subscription_id, started_at) = (select subscription_id, started_at from metered_periods
        where next_at <= to_timestamp($1) order by next_at limit 1 for update skip locked)
-     returning ${PERIOD}, reported_cents as "reportedCents"`,
+     returning ${PERIOD}, reported_cents as "reportedCents", invoiced_cents as "invoicedCents"`,
     [now, until],
   );
 }
