@@ -1,13 +1,12 @@
 import { Counter } from "prom-client";
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
+import { MAX_DEBIT_SECONDS } from "../usage/closing/correct.ts";
 import { insertAdjustment } from "../usage/closing/sql.ts";
 import { NANO_PER_CENT } from "../usage/money.ts";
 import { takeInvoiced } from "./sql.ts";
 
 const BATCH = 100;
-/** What is found to be owed later than this after its period is not asked for. */
-const MAX_DEBIT_SECONDS = 35 * 86_400;
 
 const differences = new Counter({
   name: "berth_compute_differences_total",

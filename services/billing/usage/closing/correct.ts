@@ -2,8 +2,8 @@ import type { Tx } from "../../../kit/postgres/db.ts";
 import { ratePeriod } from "../read-usage.ts";
 import * as sql from "./sql.ts";
 
-/** What is owed for usage that is found later than this after its period is not asked for. */
-const MAX_DEBIT_SECONDS = 35 * 86_400;
+/** What is owed but found later than this after its period is not asked for. */
+export const MAX_DEBIT_SECONDS = 35 * 86_400;
 
 /**
  * Corrects the frozen statements that usage since a time (s) belongs to: the difference becomes an adjustment, which
