@@ -133,12 +133,13 @@ export function allRoutes(world: World): Route[] {
   ];
 }
 
-/** Sends all events to a URL: by the endpoint that has it, or by a new one. */
+/** The endpoint that the simulator is started with. Its URL may be another one at each start. */
+const OWN_ENDPOINT = "we_own";
+
+/** Sends all events, also those that wait, to a URL. */
 function setWebhook({ state, clock }: World, url: string, secret: string): void {
-  const known = [...state.webhookEndpoints.values()].find((endpoint) => endpoint.url === url);
-  const endpoint = known ?? createEndpoint({ url, enabled_events: ["*"] }, clock.now(), secret);
-  endpoint.secret = secret;
-  state.webhookEndpoints.set(endpoint.id, endpoint);
+  const endpoint = createEndpoint({ url, enabled_events: ["*"] }, clock.now(), secret);
+  state.webhookEndpoints.set(OWN_ENDPOINT, { ...endpoint, id: OWN_ENDPOINT });
 }
 
 async function answerOther(

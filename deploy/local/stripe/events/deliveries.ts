@@ -107,18 +107,6 @@ export function createWebhooks(world: World, changed: () => void) {
       for (const delivery of deliveries.values()) delivery.due = Math.min(delivery.due, world.clock.now());
       await pump();
     },
-    /** Sends an event again to every endpoint that wants it, as the Dashboard's "Resend" does. */
-    async resend(event: string): Promise<void> {
-      for (const { id } of webhookEndpoints.values())
-        deliveries.set(`dlv_${event}_${id}`, {
-          id: `dlv_${event}_${id}`,
-          event,
-          endpoint: id,
-          attempts: 0,
-          due: world.clock.now(),
-        });
-      await pump();
-    },
     stop: async () => {
       stopping.abort();
       await sending;
