@@ -29,28 +29,29 @@ type LaunchOptions = { dir?: string; disk?: Disk; env?: NodeJS.ProcessEnv };
 
 /** Between the choice of a free port and its use, another test's platform may take it. */
 const TRIES = 3;
+const PORT_TAKEN = /EADDRINUSE|Port \d+ on \S+ is in use/;
 
 export async function launch(options: LaunchOptions = {}): Promise<Launched> {
   for (let tries = 1; ; tries++) {
+    const data = options.dir ?? (await mkdtemp(join(tmpdir(), "berth-launched-")));
     try {
-      return await launchOnce(options);
+      return await launchOnce(data, options);
     } catch (error) {
-      if (tries === TRIES || !/EADDRINUSE/.test(String(error))) throw error;
+      if (!options.dir) await rm(data, { recursive: true, force: true });
+      if (tries === TRIES || !PORT_TAKEN.test(String(error))) throw error;
     }
   }
 }
 
-async function launchOnce(options: LaunchOptions) {
-  const data = options.dir ?? (await mkdtemp(join(tmpdir(), "berth-launched-")));
+async function launchOnce(data: string, { disk, env }: LaunchOptions) {
   const port = (await formerPort(data)) ?? (await freePort());
   const command = [process.execPath, "deploy/local/main.ts", "--data", data, "--port", String(port)];
-  const { disk } = options;
   if (disk) await mkdir(join(data, disk.at), { recursive: true });
   const [program, ...args] = disk ? [...onSmallDisk(join(data, disk.at), disk.bytes), ...command] : command;
   const child = spawn(program!, args, {
     cwd: root,
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, RATE_LIMITS: "off", ...options.env },
+    env: { ...process.env, RATE_LIMITS: "off", ...env },
   });
   // The disk is mounted for the platform only.
   const localFile = join(`/proc/${child.pid}/root`, data, "local.json");
@@ -59,12 +60,16 @@ async function launchOnce(options: LaunchOptions) {
     stream.on("data", (chunk) => {
       output += chunk;
     });
-  const local = await eventually("the platform is ready", async () => {
+  const ready = eventually("the platform is ready", async () => {
     if (child.exitCode !== null)
       throw new Error(`the launcher exited with code ${child.exitCode}:\n${output}`);
     const text = await readFile(localFile, "utf8").catch(() => undefined);
     const found = text ? (JSON.parse(text) as Local) : undefined;
     return found?.pid === child.pid && found;
+  });
+  const local = await ready.catch(async (error) => {
+    await end(child, "SIGTERM");
+    throw error;
   });
   return {
     ...local,
