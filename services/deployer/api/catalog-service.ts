@@ -33,6 +33,8 @@ import { enqueue, notifyReconcilers } from "../reconcile/queue/sql.ts";
 import type { Secrets } from "../secrets.ts";
 import { resizeUsage } from "../usage/intervals.ts";
 import {
+  holdEnvironment,
+  nameTaken,
   refuseAddon,
   requireEnvironment,
   requireLocked,
@@ -162,8 +164,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const id = newId("svc");
       const path = { accountId, projectId, environmentId };
       return effect(pool, ctx, async (tx) => {
-        if (!(await sql.holdEnvironment(tx, accountId, projectId, environmentId)))
-          throw notFound("environment");
+        await holdEnvironment(tx, path);
         await quotas.requireService(tx, entitlementsOf, { accountId, type, config });
         await images.require(tx, accountId, "source.image", source.image);
         const service = { id, ...path, name, type, source, config, staged, addonState } as const;
@@ -231,8 +232,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     async applyEnvironment(path, ctx) {
       await requireEnvironment(pool, path);
       return effect(pool, ctx, async (tx) => {
-        if (!(await sql.holdEnvironment(tx, path.accountId, path.projectId, path.environmentId)))
-          throw notFound("environment");
+        await holdEnvironment(tx, path);
         const staged = await services.lockStaged(tx, path.environmentId);
         const applied = staged.map((service) => service.id);
         await services.unstage(tx, applied);
@@ -294,11 +294,4 @@ function auditWrite(
 ) {
   const metadata: Record<string, string> = target.name ? { name: target.name } : {};
   return audit(tx, who(ctx), { service: "deployer", accountId, action, target: target.id, metadata });
-}
-
-function nameTaken(what: string) {
-  return conflict(
-    "name_taken",
-    `The name is taken by another ${what}, or by one that is still being deleted.`,
-  );
 }

@@ -2,12 +2,12 @@ import type { Db } from "../../kit/postgres/db.ts";
 import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
 import { isDeployable } from "../catalog/service-config.ts";
 import { type EnvironmentPath, findService, lockService, type ServicePath } from "../catalog/services-sql.ts";
-import { findEnvironment, findProject } from "../catalog/sql.ts";
+import * as catalog from "../catalog/sql.ts";
 import { findDeployment } from "../deployments/sql.ts";
 
 /** Returns the project. Throws 404. */
 export async function requireProject(db: Db, accountId: string, projectId: string) {
-  const project = await findProject(db, accountId, projectId);
+  const project = await catalog.findProject(db, accountId, projectId);
   if (!project) throw notFound("project");
   return project;
 }
@@ -15,10 +15,16 @@ export async function requireProject(db: Db, accountId: string, projectId: strin
 /** Returns the environment. Throws 404 with the part of the path that does not exist. */
 export async function requireEnvironment(db: Db, path: EnvironmentPath) {
   const { accountId, projectId, environmentId } = path;
-  const environment = await findEnvironment(db, accountId, projectId, environmentId);
+  const environment = await catalog.findEnvironment(db, accountId, projectId, environmentId);
   if (environment) return environment;
   await requireProject(db, accountId, projectId);
   throw notFound("environment");
+}
+
+/** Keeps an environment from being deleted until the transaction ends. Throws 404. */
+export async function holdEnvironment(tx: Db, { accountId, projectId, environmentId }: EnvironmentPath) {
+  if (!(await catalog.holdEnvironment(tx, accountId, projectId, environmentId)))
+    throw notFound("environment");
 }
 
 /** Returns the service. Throws 404 with the part of the path that does not exist. */
@@ -63,4 +69,12 @@ export function serviceStaged() {
 /** Returns 409 service_deleting. */
 export function serviceDeleting() {
   return conflict("service_deleting", "The service is being deleted.");
+}
+
+/** Returns 409 for the name of a project, an environment or a service. */
+export function nameTaken(what: string) {
+  return conflict(
+    "name_taken",
+    `The name is taken by another ${what}, or by one that is still being deleted.`,
+  );
 }
