@@ -3,7 +3,7 @@ import type { CapturedMail } from "./mail-store.ts";
 
 /** Nothing of elsewhere is loaded and no script runs, whatever a mail holds; mails have styles of their own. */
 export const MAIL_POLICY =
-  "default-src 'none'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
+  "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'";
 
 /** Returns the list of mails, newest first. */
 export function listPage(mails: CapturedMail[]): Html {

@@ -67,8 +67,16 @@ test("the page shows what is bought with its discount; a declined card leaves th
 
   const shown = await (await fetch(session.url!)).text();
   expect(shown).toContain("This is a simulator: no money moves");
-  for (const text of ["1 × Pro", "$200.00", "-$50.00", "$150.00", "ada@example.com"])
-    expect(shown).toContain(text);
+  const said = [
+    "1 × Pro",
+    "$200.00",
+    "SAVE25",
+    "-$50.00",
+    "$150.00",
+    "ada@example.com",
+    "0000 0341 pays now",
+  ];
+  for (const text of said) expect(shown).toContain(text);
   expect(shown).not.toContain("<script");
 
   const declined = await payOnPage(session, "4000000000000002");

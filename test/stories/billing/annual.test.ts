@@ -97,10 +97,13 @@ inBrowser(
     const opened = await call("POST", `${A}/subscription`, { tierId: "pro", cadence: "annual" });
     expect(opened.status).toBe(200);
     const page = await browser.newPage();
+    const complaints: string[] = [];
+    page.on("console", (message) => complaints.push(message.text()));
     await page.goto(String(opened.body.checkoutUrl));
     await expect.poll(() => page.getByRole("button", { name: "Pay $160.00" }).count()).toBe(1);
     await page.getByRole("button", { name: "Pay $160.00" }).click();
     await page.getByRole("heading", { name: "Thank you" }).waitFor();
+    expect(complaints).toEqual([]);
 
     type Subscription = {
       status: string;

@@ -18,8 +18,7 @@ export function checkoutPage(world: World, id: string, { method, body }: SimpleR
   if (form.get("action") === "cancel") return redirect(session.cancel_url ?? session.success_url!);
   const number = form.get("card_number") ?? "";
   const card = findCardByNumber(number);
-  if (!card)
-    return openPage(world, session, "Your card number is not one of Stripe's test cards listed below.");
+  if (!card) return openPage(world, session, "Your card number is not one of those listed below.");
   try {
     completeSession(world, session, card);
   } catch (error) {
@@ -51,7 +50,7 @@ function openPage(world: World, session: Stripe.Checkout.Session, error?: string
       ({ quantity, description, amount_subtotal }) =>
         html`<tr><td>${quantity ?? 1} × ${description ?? "Item"}</td><td>${toDollars(amount_subtotal)}</td></tr>`,
     )}
-${discount > 0 && html`<tr><td>Discount</td><td>${toDollars(-discount)}</td></tr>`}
+${discount > 0 && html`<tr><td>${discountName(world, session.id)}</td><td>${toDollars(-discount)}</td></tr>`}
 <tr><th scope="row">Total due today</th><td><strong>${toDollars(total)}</strong></td></tr></tbody></table>
 <p>For ${session.customer_details?.email ?? "a customer without an e-mail address"}</p>
 <form method="post">
@@ -60,13 +59,22 @@ ${error !== undefined && html`<p class="error" role="alert" id="error">${error}<
 <input id="card_number" name="card_number" inputmode="numeric" autocomplete="off" value="4242 4242 4242 4242"${
       error !== undefined && html` aria-invalid="true" aria-describedby="error"`
     }>
-<p><small>Test cards: ${TEST_CARDS.map(
-      ({ number, outcome }) => html`${number} ${OUTCOMES[outcome]}; `,
-    )}no other number is taken, and none is kept.</small></p>
+<p><small>No other cards than these are taken, and no number is kept:</small></p>
+<ul>${TEST_CARDS.map(
+      ({ number, outcome }) =>
+        html`<li><small>${number.replaceAll(/(\d{4})(?=\d)/g, "$1 ")} ${OUTCOMES[outcome]}</small></li>`,
+    )}</ul>
 <button class="main" name="action" value="pay">Pay ${toDollars(total)}</button>
 <button name="action" value="cancel" formnovalidate>Cancel</button>
 </form>`,
     error === undefined ? 200 : 402,
+  );
+}
+
+function discountName({ state }: World, session: string): string {
+  const { coupon = "", promotion_code } = state.orders.get(session)?.discount ?? {};
+  return (
+    state.promotionCodes.get(promotion_code ?? "")?.code ?? state.coupons.get(coupon)?.name ?? "Discount"
   );
 }
 

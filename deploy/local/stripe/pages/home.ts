@@ -1,4 +1,5 @@
 import { type Html, html } from "../../../../services/kit/html.ts";
+import { productOf } from "../catalog/prices.ts";
 import type { Controls } from "../control/routes.ts";
 import type { SimpleRequest, SimpleResponse } from "../http/server.ts";
 import type { World } from "../state/world.ts";
@@ -6,7 +7,9 @@ import { idOf } from "../state/world.ts";
 import { page, redirect, toDollars } from "./layout.ts";
 
 const HOUR = 3_600;
-const STEPS = { "An hour later": HOUR, "A day later": 24 * HOUR, "A month later": 30 * 24 * HOUR };
+const DAY = 24 * HOUR;
+/** The month is a long one: whatever is monthly falls due within it. */
+const STEPS = { "An hour later": HOUR, "A day later": DAY, "A month later": 31 * DAY };
 const LATEST_INVOICES = 10;
 
 /** Answers `GET /`: what the simulator knows, for people; and `POST /`, which moves its clock by `seconds`. */
@@ -20,7 +23,8 @@ export function homePage({ world, clock }: Controls, { method, body }: SimpleReq
     "Payments",
     html`<p>Berth asks this simulator what it would ask Stripe. Checkout pages, invoices and the portal lead here.</p>
 <h2>Time</h2>
-<p>It is ${toTime(clock.now())} here. Renewals, invoices and retries of payments happen when their time comes.</p>
+<p>It is ${toTime(clock.now())} here. A renewal's invoice is paid an hour after the renewal; a payment that fails is
+tried again some days later. Berth's own clock stays: it counts what apps use by the time that has really passed.</p>
 <form method="post">${Object.entries(STEPS).map(
       ([name, seconds]) => html`<button name="seconds" value="${seconds}">${name}</button> `,
     )}</form>
@@ -41,9 +45,10 @@ function openCheckouts({ state }: World): Html[] {
 }
 
 function subscriptions({ state }: World): Html[] {
-  return [...state.subscriptions.values()].map(({ id, status, customer }) => {
+  return [...state.subscriptions.values()].map(({ id, status, customer, items }) => {
     const email = state.customers.get(idOf(customer))?.email ?? idOf(customer);
-    return html`${email}: ${status} <small>${id}</small>`;
+    const names = items.data.map(({ price }) => state.products.get(productOf(price))?.name);
+    return html`${email}: ${names.join(", ")}, ${status} <small>${id}</small>`;
   });
 }
 

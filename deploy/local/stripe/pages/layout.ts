@@ -6,13 +6,14 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 0; color: #1a1a1a; backgrou
 main { max-width: 34rem; margin: 2rem auto; padding: 0 1rem }
 .banner { background: #5b2c00; color: #fff; padding: .75rem 1rem; text-align: center; font-weight: 600; margin: 0 }
 table { width: 100%; border-collapse: collapse } td, th { padding: .4rem 0; text-align: left; border-bottom: 1px solid #ccc }
-td:last-child, th:last-child { text-align: right } label { display: block; margin-top: 1rem; font-weight: 600 }
+td:last-child, th:last-child { text-align: right } caption { text-align: left } label { display: block; margin-top: 1rem; font-weight: 600 }
 input { font: inherit; width: 100%; box-sizing: border-box; padding: .5rem; border: 1px solid #767676; border-radius: 4px }
 button { font: inherit; margin-top: 1rem; padding: .6rem 1.2rem; border: 1px solid #1a1a1a; border-radius: 4px; cursor: pointer; background: #fff; color: #1a1a1a }
 button.main { background: #1a1a1a; color: #fff } .error { color: #9b0000; font-weight: 600 } small { color: #555 }
 `;
 
-const POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
+const POLICY =
+  "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'";
 
 /** Returns the answer of a page, with the banner that says what it is. */
 export function page(title: string, content: Html, status = 200): SimpleResponse {
