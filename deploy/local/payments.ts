@@ -2,13 +2,15 @@ import { hkdfSync } from "node:crypto";
 import type Stripe from "stripe";
 import { productId, soldPrices } from "../../services/billing/catalog/keys.ts";
 import { seed } from "../../services/billing/catalog/seed.ts";
-import { createProvider } from "../../services/billing/stripe/provider.ts";
+import { createProvider, type Provider } from "../../services/billing/stripe/provider.ts";
 import { createLog } from "../../services/kit/log.ts";
 import { startStripe } from "./stripe/start.ts";
 
 /** The simulator takes every key that begins like a test key of Stripe's. */
 const KEY = "sk_test_simulator";
-const PROMO_CODE = "WELCOME20";
+
+/** A promo code to try: a fifth off plan and seats, three times. */
+export const PROMO_CODE = "WELCOME20";
 
 /** How billing reaches the payment provider: Stripe as the environment says, or the simulator. */
 export type PaymentSettings = { key: string; webhookSecrets: string; url: string };
@@ -37,8 +39,7 @@ export async function startSimulatedPayments(options: {
       { stripeKey: KEY, stripeUrl: simulator.url },
       createLog("payments", "warn"),
     );
-    await seed(provider);
-    await provider.ask(addPromoCode);
+    await stock(provider);
   } catch (error) {
     await simulator.stop();
     throw error;
@@ -47,7 +48,12 @@ export async function startSimulatedPayments(options: {
   return { settings, pageUrl: `${simulator.url}/`, stop: simulator.stop };
 }
 
-/** Adds a promo code to try: a fifth off plan and seats, three times. */
+/** Makes at a simulator what Berth sells, and a promo code. */
+export async function stock(provider: Provider): Promise<void> {
+  await seed(provider);
+  await provider.ask(addPromoCode);
+}
+
 async function addPromoCode(stripe: Stripe): Promise<void> {
   const { data } = await stripe.promotionCodes.list({ code: PROMO_CODE, limit: 1 });
   if (data.length > 0) return;

@@ -1,9 +1,9 @@
+import { PROMO_CODE } from "../../../deploy/local/payments.ts";
 import { allRoutes } from "../../../gateway/routing/routes.ts";
 import { eventually } from "../../../services/kit/testing/testing.ts";
 import { type Deployment, deployArchive, settled } from "../apps.ts";
 import { archiveOf } from "../archives.ts";
 import type { Door } from "../door.ts";
-import { PROMO_CODE } from "../servers/seeded-stripe.ts";
 import {
   byId,
   created,
