@@ -137,7 +137,7 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
 
   test("a database that is there is prepared before anything else, one that comes with it by a Job of the release", () => {
     const job = (manifests: Manifest[]) => ofKind<Manifest>(manifests, "Job")[0]!.metadata!;
-    expect(job(external).annotations!["helm.sh/hook"]).toBe("pre-install,pre-upgrade");
+    expect(job(external).annotations!["helm.sh/hook"]).toBe("pre-install,pre-upgrade,pre-rollback");
     expect(job(bundled).annotations).toBeUndefined();
     const waits = (manifests: Manifest[]) =>
       ofKind<V1Deployment>(manifests, "Deployment").map(
