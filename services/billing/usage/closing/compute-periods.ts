@@ -12,7 +12,7 @@ import * as sql from "./sql.ts";
 export async function putComputePeriod(tx: Tx, accountId: string, period: ComputePeriod): Promise<void> {
   const frozenUntil = await lockAccount(tx, accountId, monthOf(period.start).start);
   const known = (await sql.listComputePeriods(tx, accountId)).find(({ start }) => start === period.start);
-  if (known && known.end <= frozenUntil) return;
+  if (known && (known.end <= frozenUntil || (known.end === period.end && known.tier === period.tier))) return;
   const start = Math.max(period.start, await sql.billedUntil(tx, accountId));
   if (start >= period.end) return;
   await sql.upsertComputePeriod(tx, accountId, { ...period, start });
