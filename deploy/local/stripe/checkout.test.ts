@@ -41,6 +41,17 @@ test.each([
   });
 });
 
+test("once the clock is moved, a session may still end an hour from now as its client counts, whose clock stays", async () => {
+  shop.days(40);
+  const { id, expires_at } = await openSession(shop, {
+    price: shop.prices.monthly.id,
+    expires_at: Math.floor(Date.now() / 1_000) + 3_600,
+  });
+  expect(expires_at).toBeGreaterThan(shop.clock.now());
+  shop.clock.advance(3_600);
+  expect(await shop.stripe.checkout.sessions.retrieve(id)).toMatchObject({ status: "expired" });
+});
+
 test("a session takes neither prices of different intervals nor a quantity of a metered price", async () => {
   const { prices } = shop;
   const line = (price: string, quantity?: number) => ({ price, ...(quantity && { quantity }) });

@@ -20,8 +20,11 @@ export function createSession(world: World, params: Params): Stripe.Checkout.Ses
   const { state, clock, url } = world;
   const now = clock.now();
   const customer = needCustomer(state, params.customer);
-  const expires = params.expires_at ?? now + LONGEST_SECONDS;
-  if (expires < now + SHORTEST_SECONDS || expires > now + LONGEST_SECONDS)
+  const isAllowed = (end: number) => end >= now + SHORTEST_SECONDS && end <= now + LONGEST_SECONDS;
+  const asked = params.expires_at ?? now + LONGEST_SECONDS;
+  // The clock of the client that asks may have stayed when this one was moved.
+  const expires = [asked, asked + clock.ahead()].find(isAllowed);
+  if (expires === undefined)
     throw invalid(
       "The `expires_at` timestamp must be at least 30 minutes and at most 24 hours from Checkout Session creation.",
       "expires_at",

@@ -29,6 +29,8 @@ export function createClock(offset: { seconds: number }) {
   return {
     now,
     settle,
+    /** Returns how many seconds it is ahead of the real time. */
+    ahead: () => offset.seconds,
     /** Moves the clock to a time that is not past. */
     moveTo(schedule: Schedule, time: number): void {
       const ahead = time - now();
