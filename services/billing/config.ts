@@ -1,6 +1,7 @@
+import { DEFAULT_ORIGIN } from "../kit/mail/mail.ts";
 import { planFields } from "../kit/plans.ts";
 import { SERVICE_CONNECTIONS } from "../kit/postgres/connection.ts";
-import { apiPrefix, type ConfigOf, optionalUrl, serviceFields, url } from "../kit/process/config.ts";
+import { ConfigError, type ConfigOf, optionalUrl, serviceFields, url } from "../kit/process/config.ts";
 import { stripeFields } from "./stripe/stripe-config.ts";
 
 const web = ["http", "https"] as const;
@@ -16,10 +17,21 @@ export const fields = {
   deployerUrl: url("DEPLOYER_URL", web),
   /** The origin to which the payment provider's pages lead back. */
   publicOrigin: optionalUrl("PUBLIC_ORIGIN", web),
-  apiPrefix,
   /** The plan of an account that was never subscribed. */
   defaultTier: planFields.defaultTier,
   ...stripeFields,
 };
 
 export type Config = ConfigOf<typeof fields>;
+
+/** Returns where the payment provider's pages lead back to. Throws ConfigError when they would lead nowhere. */
+export function pagesOf({ publicOrigin, stripeKey }: Config) {
+  if (stripeKey !== undefined && publicOrigin === undefined)
+    throw new ConfigError("STRIPE_SECRET_KEY needs PUBLIC_ORIGIN, to which the pages of Stripe lead back");
+  const pages = `${publicOrigin ?? DEFAULT_ORIGIN}/billing`;
+  return {
+    subscribed: `${pages}/subscribed`,
+    notSubscribed: `${pages}/not-subscribed`,
+    portalClosed: `${pages}/portal-closed`,
+  };
+}

@@ -4,7 +4,7 @@ import { InternalService as DeployerInternal } from "../../proto/gen/berth/deplo
 import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import type { Logger } from "../kit/log.ts";
 import { createPool } from "../kit/postgres/db.ts";
-import { main } from "../kit/process/process.ts";
+import { main, type Running } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
 import { createAccountLock } from "./accounts/account-lock.ts";
 import { createMembers } from "./accounts/members.ts";
@@ -14,9 +14,9 @@ import { billingService } from "./billing-service.ts";
 import { createCancel } from "./cancellation/cancel.ts";
 import { createCarryOn } from "./cancellation/carry-on.ts";
 import { startCancellations } from "./cancellation/worker.ts";
-import { createPriceIds } from "./catalog/price-ids.ts";
+import { createPriceId } from "./catalog/price-ids.ts";
 import { startSeeding } from "./catalog/seeding.ts";
-import { type Config, fields, LOCKS } from "./config.ts";
+import { type Config, fields, LOCKS, pagesOf } from "./config.ts";
 import { createCoupons } from "./coupons/coupons.ts";
 import { startMetering } from "./metering/report-periods.ts";
 import { createAdjustSeats } from "./seats/adjust-seats.ts";
@@ -40,20 +40,16 @@ import { startReconciler } from "./webhook/reconcile.ts";
 export async function start(config: Config, log: Logger, now: () => number = Date.now) {
   const options = { name: "billing", folder: import.meta.dirname, config, log };
   return startService(options, async ({ pool, cursors, client }) => {
+    const pages = pagesOf(config);
     const provider = createProvider(config, log);
     const locks = createPool(config.databaseUrl, { name: "billing locks", max: LOCKS, timeouts: config });
     const lock = createAccountLock(locks);
-    const priceIds = createPriceIds(provider);
+    const priceId = createPriceId(provider);
     const members = createMembers(client(IdentityInternal, config.identityUrl));
-    const adjustSeats = createAdjustSeats({ pool, provider, priceIds, members });
-    const { sync, syncLocked } = createSync({ pool, provider, lock, priceIds, members, adjustSeats });
+    const adjustSeats = createAdjustSeats({ pool, provider, priceId, members });
+    const { sync, syncLocked } = createSync({ pool, provider, lock, priceId, members, adjustSeats });
     const carryOn = createCarryOn({ pool, provider, log, clock: now });
     const cancel = createCancel({ pool, provider, lock, syncLocked, carryOn, log });
-    const origin = config.publicOrigin ?? "http://localhost";
-    const pages = {
-      subscribed: `${origin}/billing/subscribed`,
-      notSubscribed: `${origin}/billing/not-subscribed`,
-    };
     const tierOf: TierOf = async (db, accountId) =>
       (await findAccount(db, accountId)).tier ?? config.defaultTier;
     const usage = createUsageReads({ pool, cursors, tierOf, now });
@@ -63,14 +59,13 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       pool,
       provider,
       lock,
-      priceIds,
+      priceId,
       members,
       coupons,
-      sync,
       pages,
       now,
     });
-    const openPortal = createPortal({ pool, provider, returnUrl: `${origin}/billing/portal-closed` });
+    const openPortal = createPortal({ pool, provider, returnUrl: pages.portalClosed });
     let wake = () => {};
     const secrets = config.stripeWebhookSecrets;
     const receive = createIntake({ pool, provider, secrets, stored: () => wake(), log });
@@ -90,21 +85,21 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
         { name: "billing-identity", from: "identity", handlers: memberHandlers },
       ],
       background() {
-        const inbox = provider.configured ? startInbox({ pool, sync, log }) : undefined;
-        const cancellations = provider.configured
-          ? startCancellations({ pool, provider, lock, carryOn, log })
-          : undefined;
-        if (inbox) wake = inbox.wake;
-        const reconciler = provider.configured
-          ? startReconciler({ pool, provider, log, now, stored: () => wake() })
-          : undefined;
-        const metering = provider.configured ? startMetering({ pool, provider, log, now }) : undefined;
-        const seeding = provider.configured ? startSeeding({ provider, log }) : undefined;
-        const usageTasks = startUsageTasks({ pool, log, tierOf, now });
+        const tasks: Running[] = [startUsageTasks({ pool, log, tierOf, now })];
+        if (provider.configured) {
+          const inbox = startInbox({ pool, sync, log });
+          wake = inbox.wake;
+          tasks.push(
+            inbox,
+            startCancellations({ pool, provider, lock, carryOn, log }),
+            startReconciler({ pool, provider, log, now, stored: inbox.wake }),
+            startMetering({ pool, provider, log, now }),
+            startSeeding({ provider, log }),
+          );
+        }
         return {
           stop: async () => {
-            const tasks = [inbox, cancellations, reconciler, metering, usageTasks, seeding];
-            await Promise.all(tasks.map((task) => task?.stop()));
+            await Promise.all(tasks.map((task) => task.stop()));
             await locks.end();
           },
         };

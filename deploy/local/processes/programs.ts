@@ -91,7 +91,6 @@ export const programs: Program[] = [
     kind: "service",
     env: ({ origin, payments }) => ({
       PUBLIC_ORIGIN: origin,
-      API_PREFIX,
       STRIPE_SECRET_KEY: payments.key,
       STRIPE_WEBHOOK_SECRETS: payments.webhookSecrets,
       STRIPE_API_URL: payments.url,

@@ -1,6 +1,7 @@
-import type { Pool } from "../../kit/postgres/db.ts";
+import { type Pool, transaction } from "../../kit/postgres/db.ts";
+import { makeAnother, makeOnce } from "../stripe/make-once.ts";
 import type { Provider } from "../stripe/provider.ts";
-import { addCustomer, findCustomer } from "./sql.ts";
+import { addCustomer, findCustomer, removeCustomer } from "./sql.ts";
 
 type About = { accountId: string; email: string; handle: string };
 
@@ -14,19 +15,25 @@ export async function ensureCustomer(
 ): Promise<string> {
   const known = await findCustomer(pool, accountId);
   if (known !== undefined) return known;
-  const customerId = await provider.ask(async (stripe) => {
-    const { data } = await stripe.customers.search({
-      query: `metadata['accountId']:'${accountId}'`,
-      limit: 1,
-    });
-    if (data[0]) return data[0].id;
-    const made = await stripe.customers.create(
-      { email, name: handle, metadata: { accountId } },
-      // The search knows a new customer only after a while; until then the key does.
-      { idempotencyKey: `customer:${accountId}` },
-    );
-    return made.id;
-  }, "idempotency_key_in_use");
-  await addCustomer(pool, accountId, customerId);
-  return customerId;
+  const query = `metadata['accountId']:'${accountId}'`;
+  const { data } = await provider.ask((stripe) => stripe.customers.search({ query, limit: 1 }));
+  const about = { email, name: handle, metadata: { accountId } };
+  // The search knows a new customer only after a while; until then the key of the request does.
+  const { id } =
+    data[0] ??
+    (await makeOnce({ pool, provider }, nameOf(accountId), (stripe, options) =>
+      stripe.customers.create(about, options),
+    ));
+  await addCustomer(pool, accountId, id);
+  return id;
 }
+
+/** Forgets a customer whom the payment provider has deleted: the account's next checkout makes another. */
+export function forgetCustomer(pool: Pool, accountId: string, customerId: string): Promise<void> {
+  return transaction(pool, async (tx) => {
+    await removeCustomer(tx, customerId);
+    await makeAnother(tx, nameOf(accountId));
+  });
+}
+
+const nameOf = (accountId: string) => `customer:${accountId}`;

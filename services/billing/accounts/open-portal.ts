@@ -2,7 +2,8 @@ import type { Pool } from "../../kit/postgres/db.ts";
 import { conflict } from "../../kit/rpc/errors.ts";
 import { findPortal } from "../catalog/portal-configuration.ts";
 import { notSetUp } from "../catalog/price-ids.ts";
-import type { Provider } from "../stripe/provider.ts";
+import { isRefused, type Provider } from "../stripe/provider.ts";
+import { markCustomer } from "../webhook/sql.ts";
 import { findCustomer } from "./sql.ts";
 
 /** Opens the provider's page with an account's invoices and payment methods, and returns its URL, a secret. */
@@ -24,8 +25,9 @@ export function createPortal({ pool, provider, returnUrl }: Deps): OpenPortal {
     try {
       return (await provider.ask((stripe) => stripe.billingPortal.sessions.create(session))).url;
     } catch (error) {
-      // Somebody may have taken it away.
+      // Somebody may have taken the configuration away, or deleted the customer.
       known = undefined;
+      if (isRefused(error)) await markCustomer(pool, customer);
       throw error;
     }
   };

@@ -4,11 +4,16 @@ import { PRICE_VERSION } from "./price-versions.ts";
 /** What a price of Stripe is for. */
 export type PriceKind = "plan" | "seat" | "compute";
 
-/** The `lookup_key` of a price: its name at Stripe, which Berth finds it by. */
+/** The `lookup_key` of a price: its name at Stripe, which Berth finds it by. Of the price list in force unless told otherwise. */
 export function lookupKey(kind: "compute"): string;
-export function lookupKey(kind: "plan" | "seat", tier: PaidTier, cadence: Cadence): string;
-export function lookupKey(kind: PriceKind, tier?: PaidTier, cadence: Cadence = "monthly"): string {
-  return [kind, tier, cadence, PRICE_VERSION].filter(Boolean).join("_");
+export function lookupKey(kind: "plan" | "seat", tier: PaidTier, cadence: Cadence, version?: string): string;
+export function lookupKey(
+  kind: PriceKind,
+  tier?: PaidTier,
+  cadence: Cadence = "monthly",
+  version = PRICE_VERSION,
+): string {
+  return [kind, tier, cadence, version].filter(Boolean).join("_");
 }
 
 /** The id of a product of Stripe: chosen by Berth, so that no second one can be made. */

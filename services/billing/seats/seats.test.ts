@@ -131,6 +131,29 @@ test("who joins between the checkout and its payment is billed too", async () =>
   await teamOf(accountId, id).billed(1);
 });
 
+test("a member who is added costs what the price list said at which the subscription was bought", async () => {
+  const { stripe } = billing.stripe;
+  const priceOf = (kind: string, unit_amount: number) =>
+    stripe.prices.create({
+      product: `berth_${kind}_pro`,
+      currency: "usd",
+      unit_amount,
+      recurring: { interval: "month" },
+      lookup_key: `${kind}_pro_monthly_2025-01`,
+      metadata: { kind, tierId: "pro", priceVersion: "2025-01" },
+    });
+  const [plan] = [await priceOf("plan", 1_500), await priceOf("seat", 700)];
+  const { become, billed, accountId, id } = await team(3);
+  const [item] = (await stripe.subscriptions.retrieve(id)).items.data;
+  await stripe.subscriptionItems.update(item!.id, { price: plan.id, proration_behavior: "none" });
+  await become(4);
+  await billed(1);
+  await eventually("the seat is shown", async () => {
+    const { items } = await billing.as(accountId).getSubscription({ accountId });
+    return items.some(({ kind, unitPriceUsd }) => kind === "seat" && unitPriceUsd === 7);
+  });
+});
+
 test("members of an account without a subscription, and one within what is included, change nothing", async () => {
   const { become, settled, seats, totals } = await team(1);
   await become(3);

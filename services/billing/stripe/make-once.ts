@@ -37,6 +37,11 @@ async function findAttempt(db: Db, name: string): Promise<number> {
   return (await one<{ attempt: number }>(db, "provider_attempt_find", text, [name]))?.attempt ?? 0;
 }
 
+/** Has the next `makeOnce` make another, because what was made is no longer there. */
+export async function makeAnother(db: Db, name: string): Promise<void> {
+  await nextAttempt(db, name, await findAttempt(db, name));
+}
+
 function nextAttempt(db: Db, name: string, attempt: number): Promise<number> {
   return execute(
     db,

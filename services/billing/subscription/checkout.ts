@@ -5,13 +5,14 @@ import type { AccountLock } from "../accounts/account-lock.ts";
 import { ensureCustomer } from "../accounts/customer.ts";
 import type { Members } from "../accounts/members.ts";
 import { findAccount } from "../accounts/sql.ts";
+import { lookupKey } from "../catalog/keys.ts";
 import { type Cadence, extraSeats, isPaidTier, type PaidTier } from "../catalog/plans.ts";
-import type { PriceIds } from "../catalog/price-ids.ts";
+import type { PriceId } from "../catalog/price-ids.ts";
 import { PRICE_VERSION } from "../catalog/price-versions.ts";
 import type { Coupons } from "../coupons/coupons.ts";
 import type { Provider } from "../stripe/provider.ts";
+import { markCustomer } from "../webhook/sql.ts";
 import { findSubscription, LIVE } from "./sql.ts";
-import type { Sync } from "./sync.ts";
 
 /** How long a checkout can be finished, in seconds; until then prices and members stay as they were. */
 const OPEN_SECONDS = 3_600;
@@ -20,10 +21,9 @@ type Deps = {
   pool: Pool;
   provider: Provider;
   lock: AccountLock;
-  priceIds: PriceIds;
+  priceId: PriceId;
   members: Members;
   coupons: Coupons;
-  sync: Sync;
   /** Where the provider's page leads back to. */
   pages: { subscribed: string; notSubscribed: string };
   now: () => number;
@@ -43,69 +43,54 @@ export function createCheckout({
   pool,
   provider,
   lock,
-  priceIds,
+  priceId,
   members,
   coupons,
-  sync,
   pages,
   now,
 }: Deps): OpenCheckout {
   return async (accountId, tierId, cadence, userId) => {
     const tier = requireSelfServe(tierId);
-    const { directAgreement } = await findAccount(pool, accountId);
-    if (directAgreement)
-      throw refuse(
-        403,
-        "direct_agreement",
-        "The account is billed by an agreement. Ask the operator to change it.",
-      );
-    let stale: string | undefined;
-    try {
-      return await lock(accountId, async () => {
-        await requireNone(pool, accountId);
-        const { email, handle, count } = await members(accountId, userId);
-        const customer = await ensureCustomer({ pool, provider }, { accountId, email, handle });
-        if (await hasLive(provider, customer)) {
-          stale = customer;
-          throw subscriptionExists();
-        }
+    return lock(accountId, async () => {
+      await requireBuyer(pool, accountId);
+      const { email, handle, count } = await members(accountId, userId);
+      const customer = await ensureCustomer({ pool, provider }, { accountId, email, handle });
+      try {
+        if (await hasLive(provider, customer)) throw subscriptionExists();
         const promotionCode = await coupons.findSpendable(accountId, { tier, cadence });
-        const choice = {
-          tier,
-          cadence,
-          seats: extraSeats(tier, count),
-          ...(promotionCode && { promotionCode }),
-        };
-        return openSession(accountId, customer, choice);
-      });
-    } finally {
-      // The provider knows of one that is not recorded: its webhooks are late or lost.
-      if (stale !== undefined) await sync(stale);
-    }
+        const seats = extraSeats(tier, count);
+        const choice = { tier, cadence, seats, ...(promotionCode && { promotionCode }) };
+        return await openSession(accountId, customer, choice);
+      } catch (error) {
+        // A subscription that is not recorded, or a customer who was deleted: its webhooks are late or lost.
+        await markCustomer(pool, customer);
+        throw error;
+      }
+    });
   };
 
   async function openSession(accountId: string, customer: string, choice: Choice): Promise<string> {
-    const wanted = nameOf(choice);
-    const { of } = await priceIds();
+    const session = await sessionOf(accountId, customer, choice);
     return provider.ask(async (stripe) => {
       const { data } = await stripe.checkout.sessions.list({ customer, status: "open", limit: 100 });
-      const same = data.find(({ metadata, url }) => metadata?.choice === wanted && url);
+      const same = data.find(({ metadata, url }) => metadata?.choice === nameOf(choice) && url);
       // Each page that is open could be paid.
       for (const other of data) if (other !== same) await stripe.checkout.sessions.expire(other.id);
-      if (same?.url) return same.url;
-      const made = await stripe.checkout.sessions.create(sessionOf(accountId, customer, choice, of));
-      return made.url!;
+      return same?.url ?? (await stripe.checkout.sessions.create(session)).url!;
     });
   }
 
-  function sessionOf(
+  async function sessionOf(
     accountId: string,
     customer: string,
     choice: Choice,
-    priceOf: Awaited<ReturnType<PriceIds>>["of"],
-  ): Stripe.Checkout.SessionCreateParams {
+  ): Promise<Stripe.Checkout.SessionCreateParams> {
     const { tier, cadence, seats, promotionCode } = choice;
     const about = { accountId, tierId: tier, cadence, priceVersion: PRICE_VERSION };
+    const plan = await priceId(lookupKey("plan", tier, cadence));
+    const seat = await priceId(lookupKey("seat", tier, cadence));
+    // Compute is attached later, but nothing is sold without it.
+    await priceId(lookupKey("compute"));
     return {
       mode: "subscription",
       ui_mode: "hosted_page",
@@ -114,10 +99,7 @@ export function createCheckout({
       client_reference_id: accountId,
       success_url: pages.subscribed,
       cancel_url: pages.notSubscribed,
-      line_items: [
-        { price: priceOf("plan", tier, cadence), quantity: 1 },
-        ...(seats > 0 ? [{ price: priceOf("seat", tier, cadence), quantity: seats }] : []),
-      ],
+      line_items: [{ price: plan, quantity: 1 }, ...(seats > 0 ? [{ price: seat, quantity: seats }] : [])],
       ...(promotionCode && { discounts: [{ promotion_code: promotionCode }] }),
       subscription_data: {
         billing_mode: { type: "flexible" },
@@ -139,7 +121,14 @@ function requireSelfServe(tierId: string): PaidTier {
   return tierId;
 }
 
-async function requireNone(pool: Pool, accountId: string): Promise<void> {
+async function requireBuyer(pool: Pool, accountId: string): Promise<void> {
+  const { directAgreement } = await findAccount(pool, accountId);
+  if (directAgreement)
+    throw refuse(
+      403,
+      "direct_agreement",
+      "The account is billed by an agreement. Ask the operator to change it.",
+    );
   const found = await findSubscription(pool, accountId);
   if (found && LIVE.includes(found.status)) throw subscriptionExists();
 }

@@ -8,13 +8,15 @@ import {
 import { emit } from "../../kit/events/outbox.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { AccountLock } from "../accounts/account-lock.ts";
+import { forgetCustomer } from "../accounts/customer.ts";
 import type { Members } from "../accounts/members.ts";
-import { addCustomer, findAccountOfCustomer, removeCustomer } from "../accounts/sql.ts";
+import { addCustomer, findAccountOfCustomer } from "../accounts/sql.ts";
 import { changeTier } from "../accounts/tier.ts";
 import { readPaidInvoices } from "../cancellation/paid-invoices.ts";
 import type { PaidInvoice } from "../cancellation/refund.ts";
 import { askCancellation } from "../cancellation/sql.ts";
-import type { PriceIds } from "../catalog/price-ids.ts";
+import { lookupKey } from "../catalog/keys.ts";
+import type { PriceId } from "../catalog/price-ids.ts";
 import { deleteSpentCoupon } from "../coupons/sql.ts";
 import { invoicedPeriods, recordComputePeriods } from "../metering/record-periods.ts";
 import { type InvoicedPeriod, putInvoiced } from "../metering/sql.ts";
@@ -30,7 +32,15 @@ import {
   mirrorSubscription,
 } from "./mirror.ts";
 import { sortOut } from "./sort-out.ts";
-import { INVOICES, LIVE, putInvoice, putSubscription, SUBSCRIBED, setPaidInvoices } from "./sql.ts";
+import {
+  findSubscription,
+  INVOICES,
+  LIVE,
+  putInvoice,
+  putSubscription,
+  SUBSCRIBED,
+  setPaidInvoices,
+} from "./sql.ts";
 
 /** In these compute is billed. */
 const BILLED = ["active", "trialing"];
@@ -39,7 +49,7 @@ type Deps = {
   pool: Pool;
   provider: Provider;
   lock: AccountLock;
-  priceIds: PriceIds;
+  priceId: PriceId;
   members: Members;
   adjustSeats: AdjustSeats;
 };
@@ -55,7 +65,7 @@ export type SyncLocked = (accountId: string, customerId: string) => Promise<void
  * that is not of this installation is passed over. They throw 502 payment_provider_unavailable.
  */
 export function createSync(deps: Deps): { sync: Sync; syncLocked: SyncLocked } {
-  const { pool, provider, lock, priceIds, adjustSeats } = deps;
+  const { pool, provider, lock, priceId, adjustSeats } = deps;
 
   async function sync(customerId: string): Promise<void> {
     const accountId = await accountOf(deps, customerId);
@@ -75,24 +85,19 @@ export function createSync(deps: Deps): { sync: Sync; syncLocked: SyncLocked } {
     }
     if (subscriptions.some(({ status }) => LIVE.includes(status))) return;
     const customer = await provider.ask((stripe) => stripe.customers.retrieve(customerId));
-    // The account's next checkout makes another.
-    if (customer.deleted) await removeCustomer(pool, customerId);
+    if (customer.deleted) await forgetCustomer(pool, accountId, customerId);
   }
 
   async function readAndRecord(accountId: string, customerId: string): Promise<Found> {
-    const found = await readCustomer(provider, accountId, customerId);
+    const found = await readCustomer(deps, accountId, customerId);
     await transaction(pool, (tx) => record(tx, { accountId, customerId }, found));
     return found;
   }
 
   /** Compute is billed monthly, also beside an annual plan, which Checkout cannot sell: its item is added afterwards. */
   async function attachCompute(subscription: string): Promise<void> {
-    const { compute } = await priceIds();
-    const item: Stripe.SubscriptionItemCreateParams = {
-      subscription,
-      price: compute,
-      proration_behavior: "none",
-    };
+    const price = await priceId(lookupKey("compute"));
+    const item = { subscription, price, proration_behavior: "none" as const };
     await makeOnce({ pool, provider }, `attach:${subscription}`, (stripe, options) =>
       stripe.subscriptionItems.create(item, options),
     );
@@ -136,24 +141,42 @@ type Found = {
   invoiced: InvoicedPeriod[];
 };
 
-async function readCustomer(provider: Provider, accountId: string, customer: string): Promise<Found> {
-  const [subscriptions, invoices] = await provider.ask((stripe) =>
-    Promise.all([
+async function readCustomer({ pool, provider }: Deps, accountId: string, customer: string): Promise<Found> {
+  const lists = provider.ask(async (stripe) => {
+    const [subscriptions, invoices] = await Promise.all([
       stripe.subscriptions.list({ customer, status: "all", limit: 100, expand: EXPAND_LIST }),
       stripe.invoices.list({ customer, limit: INVOICES * 2 }),
-    ]),
-  );
-  const mirrored = subscriptions.data.flatMap((each) => mirrorSubscription(accountId, each) ?? []);
+    ]);
+    return { subscriptions: subscriptions.data, invoices: invoices.data };
+  }, "resource_missing");
+  const { subscriptions, invoices } = await lists.catch(async (error) => {
+    if (!isStripeError(error, "resource_missing")) throw error;
+    return { subscriptions: await readOfDeleted({ pool, provider }, accountId, customer), invoices: [] };
+  });
+  const mirrored = subscriptions.flatMap((each) => mirrorSubscription(accountId, each) ?? []);
   const computeItems = new Set(mirrored.flatMap(({ compute }) => compute?.item ?? []));
   const { kept } = sortOut(mirrored);
-  const annual = kept?.cadence === "annual" && subscriptions.data.find(({ id }) => id === kept.id);
+  const annual = kept?.cadence === "annual" && subscriptions.find(({ id }) => id === kept.id);
   const paid = annual ? await provider.ask((stripe) => readPaidInvoices(stripe, annual)) : [];
   return {
     subscriptions: mirrored,
-    invoices: invoices.data.flatMap((each: Stripe.Invoice) => mirrorInvoice(each, computeItems) ?? []),
+    invoices: invoices.flatMap((each: Stripe.Invoice) => mirrorInvoice(each, computeItems) ?? []),
     paid,
-    invoiced: invoices.data.flatMap((each) => invoicedPeriods(each, computeItems)),
+    invoiced: invoices.flatMap((each) => invoicedPeriods(each, computeItems)),
   };
+}
+
+/** Returns the subscription that is recorded of a customer who was deleted, and so has no lists. Throws 502 for others. */
+async function readOfDeleted(
+  { pool, provider }: Pick<Deps, "pool" | "provider">,
+  accountId: string,
+  customer: string,
+): Promise<Stripe.Subscription[]> {
+  const found = await findSubscription(pool, accountId);
+  return provider.ask(async (stripe) => {
+    await stripe.customers.retrieve(customer);
+    return found ? [await stripe.subscriptions.retrieve(found.id)] : [];
+  });
 }
 
 type Ids = { accountId: string; customerId: string };

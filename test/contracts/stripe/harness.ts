@@ -1,5 +1,7 @@
 import type { Stripe } from "stripe";
-import { createPriceIds, type PriceIds } from "../../../services/billing/catalog/price-ids.ts";
+import { lookupKey, soldPrices } from "../../../services/billing/catalog/keys.ts";
+import type { Cadence, PaidTier } from "../../../services/billing/catalog/plans.ts";
+import { createPriceId, type PriceId } from "../../../services/billing/catalog/price-ids.ts";
 import { seed } from "../../../services/billing/catalog/seed.ts";
 import { createProvider } from "../../../services/billing/stripe/provider.ts";
 import { createLog } from "../../../services/kit/log.ts";
@@ -30,11 +32,24 @@ export async function openScenario(target: Target) {
     createLog("test", process.env.LOG_LEVEL ?? "silent"),
   );
   await seed(provider);
-  const prices = await createPriceIds(provider)();
+  const prices = await readPrices(createPriceId(provider));
   return { ...target, provider, prices };
 }
 
-export type Prices = Awaited<ReturnType<PriceIds>>;
+export type Prices = Awaited<ReturnType<typeof readPrices>>;
+
+async function readPrices(priceId: PriceId) {
+  const known = new Map<string, string>();
+  for (const { kind, tier, cadence } of soldPrices()) {
+    const key = lookupKey(kind, tier, cadence);
+    known.set(key, await priceId(key));
+  }
+  return {
+    compute: await priceId(lookupKey("compute")),
+    of: (kind: "plan" | "seat", tier: PaidTier, cadence: Cadence) =>
+      known.get(lookupKey(kind, tier, cadence))!,
+  };
+}
 
 /** Adds a customer who pays with one of Stripe's test cards, such as pm_card_visa. */
 export async function addPayer({ stripe, addCustomer }: Scenario, card = "pm_card_visa"): Promise<Customer> {
