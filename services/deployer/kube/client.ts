@@ -6,6 +6,7 @@ import {
   PatchStrategy,
   type RequestContext,
   type V1DeleteOptions,
+  type V1ObjectMeta,
 } from "@kubernetes/client-node";
 
 /** A kind of object, in the API's words. */
@@ -25,6 +26,7 @@ export type Kube = ReturnType<typeof connectKube>;
 
 /** Owns the fields that Berth sets by server-side apply. */
 const FIELD_MANAGER = "berth";
+const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /** How long one request to the API may take; watches and followed logs have limits of their own. */
 const REQUEST_MS = 30_000;
 
@@ -35,6 +37,7 @@ const REQUEST_MS = 30_000;
 export function connectKube(config = defaultConfig(), requestMs = REQUEST_MS) {
   prepareRequests(config, requestMs);
   const api = KubernetesObjectApi.makeApiClient(config);
+  const metadataApi = config.makeApiClient(MetadataApi);
 
   return {
     config,
@@ -94,9 +97,20 @@ export function connectKube(config = defaultConfig(), requestMs = REQUEST_MS) {
       }
     },
 
+    /** As `list`, but the API sends the metadata alone: the content of Secrets stays where it is. */
+    async listMetadata(
+      { apiVersion, kind }: Kind<KubernetesObject>,
+      { namespace, labels }: { namespace: string; labels: string },
+    ): Promise<V1ObjectMeta[]> {
+      const none = undefined;
+      const list = metadataApi.list(apiVersion, kind, namespace, none, none, none, none, labels);
+      // An empty list of this form has null for its items.
+      return ((await list).items ?? []).map(({ metadata }) => metadata ?? {});
+    },
+
     /** Deletes an object and what it owns; one that does not exist is fine. */
-    async remove<T extends KubernetesObject>(
-      kind: Kind<T>,
+    async remove(
+      kind: Kind<KubernetesObject>,
       name: string,
       namespace?: string,
       options: V1DeleteOptions = { propagationPolicy: "Background" },
@@ -107,6 +121,17 @@ export function connectKube(config = defaultConfig(), requestMs = REQUEST_MS) {
       );
     },
   };
+}
+
+class MetadataApi extends KubernetesObjectApi {
+  protected override requestPromise<T extends KubernetesObject>(
+    context: RequestContext,
+    type?: string,
+  ): Promise<T> {
+    // With a type it asks which kinds there are.
+    if (type === undefined) context.setHeaderParam("Accept", METADATA_ONLY);
+    return super.requestPromise(context, type);
+  }
 }
 
 function withKind<T extends KubernetesObject>({ apiVersion, kind }: Kind<T>, object: object): T {
@@ -123,6 +148,12 @@ function defaultConfig(): KubeConfig {
 export function isStatus(error: unknown, ...statuses: number[]): boolean {
   const code = error instanceof ApiException ? error.code : (error as { statusCode?: number })?.statusCode;
   return code !== undefined && statuses.includes(code);
+}
+
+/** Returns whether nobody else has written the data of a Secret or ConfigMap, which its metadata tells. */
+export function hasOwnData(metadata: V1ObjectMeta | undefined): boolean {
+  const writers = metadata?.managedFields?.filter(({ fieldsV1 }) => fieldsV1 && "f:data" in fieldsV1) ?? [];
+  return writers.every(({ manager }) => manager === FIELD_MANAGER);
 }
 
 async function undefinedIfMissing<T>(response: Promise<T>): Promise<T | undefined> {

@@ -76,10 +76,8 @@ export function createKubernetesAddons(
   /** Removes the Secrets of an addon's passwords, except the one of this name. */
   async function removeSecrets(serviceId: string, namespace: string, except?: string): Promise<void> {
     const labels = selector({ [label("serviceId")]: serviceId, [label("kind")]: "addon" });
-    const { items } = await kube.list(kinds.Secret, { namespace, labels });
-    for (const { metadata } of items)
-      if (metadata?.name && metadata.name !== except)
-        await kube.remove(kinds.Secret, metadata.name, namespace);
+    for (const { name } of await kube.listMetadata(kinds.Secret, { namespace, labels }))
+      if (name && name !== except) await kube.remove(kinds.Secret, name, namespace);
   }
 
   return {
@@ -107,8 +105,8 @@ export function createKubernetesAddons(
       // Deletes the volume too.
       await kube.remove(kinds.StatefulSet, name, namespace, { propagationPolicy: "Foreground" });
       const labels = selector({ [label("serviceId")]: serviceId });
-      const { items } = await kube.list(kinds.Service, { namespace, labels });
-      for (const { metadata } of items) await kube.remove(kinds.Service, metadata?.name ?? "", namespace);
+      for (const { name = "" } of await kube.listMetadata(kinds.Service, { namespace, labels }))
+        await kube.remove(kinds.Service, name, namespace);
       for (const deadline = Date.now() + REMOVE_MS; ; await delay(250)) {
         const set = await kube.get(kinds.StatefulSet, name, namespace);
         const pod = await kube.get(kinds.Pod, `${name}-0`, namespace);

@@ -53,13 +53,11 @@ export function createNamespaceWatches(kube: Kube, log: Logger, changed: (servic
   async function findIncomplete(namespace: string, watch: NamespaceWatch): Promise<void> {
     const query = { namespace, labels: ADDONS };
     const lists = await Promise.all([
-      kube.list(kinds.Service, query),
-      kube.list(kinds.NetworkPolicy, query),
-      kube.list(kinds.Secret, query),
+      kube.listMetadata(kinds.Service, query),
+      kube.listMetadata(kinds.NetworkPolicy, query),
+      kube.listMetadata(kinds.Secret, query),
     ]);
-    const owners = lists.map(
-      ({ items }) => new Set(items.map(({ metadata }) => metadata?.labels?.[label("serviceId")])),
-    );
+    const owners = lists.map((objects) => new Set(objects.map(({ labels }) => labels?.[label("serviceId")])));
     const serviceIds = statusesOf(watch).map(({ serviceId }) => serviceId);
     watch.incomplete = new Set(serviceIds.filter((id) => owners.some((ids) => !ids.has(id))));
     watch.checkedAt = Date.now();

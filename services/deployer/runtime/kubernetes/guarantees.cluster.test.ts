@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { KubernetesObjectApi } from "@kubernetes/client-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { answeringApp } from "../../../../test/contracts/ports/runtime/apps.ts";
 import { isRunning, releaseOf, statusOf } from "../../../../test/contracts/ports/runtime/harness.ts";
@@ -102,14 +103,21 @@ test("an image that no registry has is told, and the release before it serves", 
 });
 
 test("what somebody removes or changes is told as drift, and an apply puts it right", async () => {
-  const one = make(answeringApp, { environmentId: "env_6" });
+  const one = make(answeringApp, { environmentId: "env_6", env: { GREETING: "hello" } });
   const first = await run(one);
   const namespace = namespaceFor("env_6");
   const { service: name } = one.names;
+  const secret = await cluster.kube.get(Secret, `${name}-v1-r1`, namespace);
   const changes = [
     () => cluster.kube.remove(Service, name, namespace),
     () => cluster.kube.remove(Ingress, name, namespace),
     () => cluster.kube.remove(Secret, `${name}-v1-r1`, namespace),
+    async () => {
+      const metadata = { name: `${name}-v1-r1`, namespace, labels: secret!.metadata!.labels };
+      await cluster.kube.remove(Secret, metadata.name, namespace);
+      const another = { apiVersion: "v1", kind: "Secret", metadata, stringData: { ANOTHER: "value" } };
+      await KubernetesObjectApi.makeApiClient(cluster.kube.config).create(another);
+    },
     () =>
       cluster.kube.merge(Deployment, {
         metadata: { name, namespace },
@@ -123,6 +131,7 @@ test("what somebody removes or changes is told as drift, and an apply puts it ri
     await statusOf(cluster.runtime, one.serviceId, (now) => isRunning(now) && !now.drifted);
     await eventually("it answers", async () => (await cluster.fetch(first.url!, "/")).status === 200);
   }
+  expect((await cluster.kube.get(Secret, `${name}-v1-r1`, namespace))?.data).toEqual(secret!.data);
 });
 
 test("what was seen of a service before its removal does not bring it back", async () => {

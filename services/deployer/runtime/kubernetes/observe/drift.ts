@@ -1,5 +1,5 @@
 import type { KubernetesObject } from "@kubernetes/client-node";
-import type { Kind, Kube } from "../../../kube/client.ts";
+import { hasOwnData, type Kube } from "../../../kube/client.ts";
 import { Ingress, Secret, Service } from "../../../kube/kinds.ts";
 import { label, selector } from "../../../kube/names.ts";
 import { objectName, secretName } from "../release/manifests.ts";
@@ -7,7 +7,7 @@ import type { Observation } from "./status.ts";
 
 /**
  * Returns the ids of the services of a namespace of which something was removed or changed since it was applied. Members
- * that the cluster adds are no drift; lists are compared as they are.
+ * that the cluster adds are no drift; lists are compared as they are. Of a Secret the metadata tells who wrote it.
  */
 export async function findDrift(
   kube: Kube,
@@ -17,24 +17,30 @@ export async function findDrift(
   const drifted = new Set<string>();
   if (services.length === 0) return drifted;
   const query = { namespace, labels: selector({ [label("kind")]: "app" }) };
-  const byName = async <T extends KubernetesObject>(kind: Kind<T>) => {
-    const { items } = await kube.list(kind, query);
-    return new Map(items.map((one) => [one.metadata?.name, one]));
-  };
-  const [service, ingresses, secrets] = await Promise.all([byName(Service), byName(Ingress), byName(Secret)]);
+  const [routes, ingresses, secrets] = await Promise.all([
+    kube.list(Service, query),
+    kube.list(Ingress, query),
+    kube.listMetadata(Secret, query),
+  ]);
+  const service = byName(routes.items);
+  const ingress = byName(ingresses.items);
+  const own = new Set(secrets.filter(hasOwnData).map((metadata) => metadata.name));
   for (const { deployment, recorded } of services) {
     const { release, manifests } = recorded;
     const name = objectName(release);
-    const ingress = ingresses.get(name);
     const whole =
       contains(deployment.spec, manifests.deployment) &&
-      secrets.has(secretName(release)) &&
+      own.has(secretName(release)) &&
       contains(service.get(name)?.spec, manifests.service) &&
-      contains(ingress?.spec, manifests.ingress?.spec) &&
-      contains(ingress?.metadata?.annotations ?? {}, manifests.ingress?.annotations);
+      contains(ingress.get(name)?.spec, manifests.ingress?.spec) &&
+      contains(ingress.get(name)?.metadata?.annotations ?? {}, manifests.ingress?.annotations);
     if (!whole) drifted.add(release.serviceId);
   }
   return drifted;
+}
+
+function byName<T extends KubernetesObject>(objects: T[]): Map<string | undefined, T> {
+  return new Map(objects.map((one) => [one.metadata?.name, one]));
 }
 
 /** Returns whether an object has all wanted members; it may have more. Lists must have equal length and order. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { V1Deployment } from "@kubernetes/client-node";
-import { isStatus } from "../../../kube/client.ts";
+import { hasOwnData, isStatus } from "../../../kube/client.ts";
 import { Deployment, Ingress, Secret, Service } from "../../../kube/kinds.ts";
 import { type Release, RuntimeRefusal, type Scale } from "../../port.ts";
 import { refuseOlder } from "../../refusals.ts";
@@ -108,12 +108,13 @@ export function createReleaseApplier(
   /** Applies the Secret with the release's variables, before anything refers to it. */
   async function applySecret(namespace: string, release: Release, deployment: V1Deployment): Promise<void> {
     const secret = secretOf(release, namespace, deployment);
-    await kube.apply(Secret, secret).catch(async (error) => {
+    const applied = await kube.apply(Secret, secret).catch((error) => {
       // It is immutable: one with other values belongs to a deleted service of the same name.
       if (!isStatus(error, 422)) throw error;
-      await kube.remove(Secret, secret.metadata.name, namespace);
-      await kube.apply(Secret, secret);
     });
+    if (applied && hasOwnData(applied.metadata)) return;
+    await kube.remove(Secret, secret.metadata.name, namespace);
+    await kube.apply(Secret, secret);
   }
 
   async function applyServiceAndIngress(

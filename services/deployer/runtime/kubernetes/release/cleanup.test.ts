@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import type { Kube } from "../../../kube/client.ts";
-import { Pod } from "../../../kube/kinds.ts";
 import { removeObjects } from "./cleanup.ts";
 
 test("removal says which pods do not end, and on which node, instead of waiting for ever", async () => {
@@ -11,7 +10,8 @@ test("removal says which pods do not end, and on which node, instead of waiting 
   };
   const removed: string[] = [];
   const kube = {
-    list: async (kind: unknown) => ({ items: kind === Pod ? [stuck] : [], version: "1" }),
+    list: async () => ({ items: [stuck], version: "1" }),
+    listMetadata: async () => [],
     remove: async (_: unknown, name: string) => void removed.push(name),
   } as unknown as Kube;
   await expect(removeObjects(kube, "shop", "svc_1", 250)).rejects.toThrow(

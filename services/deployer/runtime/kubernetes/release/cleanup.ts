@@ -21,8 +21,8 @@ export async function pruneSecrets(kube: Kube, namespace: string, release: AppRe
     const from = spec?.template?.spec?.containers[0]?.envFrom ?? [];
     for (const { secretRef } of from) used.add(secretRef?.name ?? "");
   }
-  for (const { metadata } of (await kube.list(Secret, { namespace, labels })).items) {
-    const { name = "", labels: own = {}, creationTimestamp } = metadata ?? {};
+  for (const metadata of await kube.listMetadata(Secret, { namespace, labels })) {
+    const { name = "", labels: own = {}, creationTimestamp } = metadata;
     const [version, revision] = [Number(own[label("version")]), Number(own[label("revision")])];
     const older = version < release.version || (version === release.version && revision < release.revision);
     const fresh = Date.now() - new Date(creationTimestamp ?? 0).getTime() < FRESH_MS;
@@ -39,9 +39,9 @@ export async function removeObjects(
 ): Promise<void> {
   const query = { namespace, labels: selector(selectorOf(serviceId)) };
   // First what routes requests to it, then what starts pods.
-  for (const kind of [Ingress, Service, Deployment, ReplicaSet, Secret] as const)
-    for (const { metadata } of (await kube.list(kind as typeof Deployment, query)).items)
-      await kube.remove(kind as typeof Deployment, metadata?.name ?? "", namespace);
+  for (const kind of [Ingress, Service, Deployment, ReplicaSet, Secret])
+    for (const { name = "" } of await kube.listMetadata(kind, query))
+      await kube.remove(kind, name, namespace);
   const asked = new Set<string>();
   for (const until = Date.now() + forMs; ; ) {
     const { items } = await kube.list(Pod, query);

@@ -1,0 +1,106 @@
+import { glob, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { KubernetesObject, V1Role } from "@kubernetes/client-node";
+import { describe, expect, test } from "vitest";
+import type { Kind } from "../../../services/deployer/kube/client.ts";
+import * as kinds from "../../../services/deployer/kube/kinds.ts";
+import { chartFolder, helmProgram, ofKind, render } from "./render.ts";
+
+const folder = join(chartFolder, "../../services/deployer");
+const kindNamed = kinds as Record<string, Kind<KubernetesObject>>;
+
+/** What each call of the client needs the right to do. */
+const VERBS: Record<string, string[]> = {
+  get: ["get"],
+  list: ["list"],
+  listMetadata: ["list"],
+  create: ["create"],
+  apply: ["create", "patch"],
+  merge: ["patch"],
+  remove: ["delete"],
+  startInformer: ["list", "watch"],
+};
+
+/** A file that calls with a variable means all kinds that it imports, or that this other file imports. */
+const KINDS_FROM: Record<string, string> = {
+  "runtime/kubernetes/namespace/namespaces.ts": "runtime/kubernetes/namespace/namespace-manifests.ts",
+};
+
+type Call = { file: string; call: string; kind: string };
+
+/** Returns every call of the Kubernetes API in the deployer's code. */
+async function findCalls(): Promise<Call[]> {
+  const calls: Call[] = [];
+  const generic = ["kube/client.ts", "kube/informer.ts"];
+  for await (const file of glob("**/*.ts", { cwd: folder })) {
+    if (/test\.ts$|testing/.test(file) || generic.includes(file)) continue;
+    const text = await readFile(join(folder, file), "utf8");
+    const direct = text.matchAll(/\bkube\s*\.\s*(\w+)(?:<\w+>)?\(\s*([\w.]+)/g);
+    const informers = text.matchAll(/\b(startInformer)(?:<\w+>)?\(\s*kube,\s*([\w.]+)/g);
+    for (const [, call = "", argument = ""] of [...direct, ...informers])
+      for (const kind of await kindsOf(file, argument.replace("kinds.", "")))
+        calls.push({ file, call, kind });
+    if (/\breadPodLog\(kube/.test(text)) calls.push({ file, call: "readPodLog", kind: "Pod" });
+  }
+  return calls;
+}
+
+async function kindsOf(file: string, argument: string): Promise<string[]> {
+  if (argument in kindNamed) return [argument];
+  const text = await readFile(join(folder, KINDS_FROM[file] ?? file), "utf8");
+  const imported = /import \{([^}]*)\} from "[^"]*\/kinds\.ts"/.exec(text)?.[1];
+  return (imported ?? argument).split(",").map((name) => name.trim());
+}
+
+/** Returns which of the chart's roles gives the right to a call. */
+function roleOf({ file, kind }: Call): string {
+  if (file === "kube/remove-environments.ts") return "platform-berth-remove-apps";
+  if (kind === "Namespace" || kind === "RoleBinding") return "platform-berth-deployer";
+  const inBuilds = file.startsWith("builder/job/") || file.endsWith("/host-claims.ts");
+  return inBuilds ? "berth-deployer" : "berth-environment";
+}
+
+function rightsOf({ call, kind }: Call): string[] {
+  if (call === "readPodLog") return ["/pods/log get"];
+  const { apiVersion, plural } = kindNamed[kind]!;
+  const group = apiVersion.includes("/") ? apiVersion.split("/")[0] : "";
+  return VERBS[call]!.map((verb) => `${group}/${plural} ${verb}`);
+}
+
+describe.skipIf(!helmProgram)("the deployer's rights", () => {
+  test("are those that its code uses, no less and no more", async () => {
+    const used = new Map<string, Set<string>>();
+    for (const call of await findCalls()) {
+      expect([call, call.call in VERBS || call.call === "readPodLog", call.kind in kindNamed]).toEqual([
+        call,
+        true,
+        true,
+      ]);
+      const role = roleOf(call);
+      used.set(role, new Set([...(used.get(role) ?? []), ...rightsOf(call)]));
+    }
+    // Whoever binds a role must hold it, or be allowed to bind it.
+    used.get("platform-berth-deployer")!.add("rbac.authorization.k8s.io/clusterroles bind");
+    const manifests = await render("bundled", { "uninstall.removeApps": "true" });
+    const roles = [...ofKind<V1Role>(manifests, "ClusterRole"), ...ofKind<V1Role>(manifests, "Role")];
+    const given = roles.map(({ metadata, rules }) => {
+      const rights = rules!.flatMap(({ apiGroups, resources, verbs }) =>
+        apiGroups!.flatMap((group) =>
+          resources!.flatMap((resource) => verbs.map((verb) => `${group}/${resource} ${verb}`)),
+        ),
+      );
+      return [metadata!.name!, rights.sort()] as const;
+    });
+    const wanted = [...used].map(([role, rights]) => [role, [...rights].sort()]);
+    expect(Object.fromEntries(given)).toEqual(Object.fromEntries(wanted));
+  });
+
+  test("let it read what is in a Secret where it masks an app's output, and nowhere else does it ask", async () => {
+    const reading = (await findCalls()).filter(
+      ({ call, kind }) => kind === "Secret" && ["get", "list", "startInformer"].includes(call),
+    );
+    expect(reading.map(({ file, call }) => `${file} ${call}`)).toEqual([
+      "runtime/kubernetes/observe/crash-output.ts get",
+    ]);
+  });
+});
