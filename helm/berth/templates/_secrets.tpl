@@ -23,9 +23,9 @@
 {{- end -}}
 
 {{/*
-A secret that is generated once: what the Secret in the cluster holds, else what this rendering generated before, else
-a new one.
-(dict "root" $ "secret" name "key" key "kind" "key|encryption|letters|password").
+A secret that is generated once: what the Secret in the cluster holds, else (`copied`) the copy that an installation
+which failed has left (prepare.yaml), else what this rendering generated before, else a new one.
+(dict "root" $ "secret" name "key" key "kind" "key|encryption|letters|password" "copied" true).
 */}}
 {{- define "berth.made" -}}
 {{- $new := "" -}}
@@ -41,8 +41,11 @@ a new one.
 {{- if not (hasKey $values "made") }}{{ $_ := set $values "made" dict }}{{ end -}}
 {{- $id := printf "%s/%s" .secret .key -}}
 {{- if not (hasKey $values.made $id) -}}
-{{- $there := lookup "v1" "Secret" .root.Release.Namespace .secret | default dict -}}
-{{- $known := get ($there.data | default dict) .key -}}
+{{- $known := "" -}}
+{{- range ternary (list .secret (include "berth.prepareName" .root)) (list .secret) (.copied | default false) -}}
+{{- $there := lookup "v1" "Secret" $.root.Release.Namespace . | default dict -}}
+{{- $known = $known | default (get ($there.data | default dict) $.key) -}}
+{{- end -}}
 {{- $_ := set $values.made $id (empty $known | ternary .new (b64dec $known)) -}}
 {{- end -}}
 {{- get $values.made $id -}}
@@ -52,7 +55,7 @@ a new one.
 {{- define "berth.data.keys" -}}
 {{- $s := include "berth.madeSecret" (dict "root" . "of" "keys") -}}
 internal-keys: {{ include "berth.made" (dict "root" . "secret" $s "key" "internal-keys" "kind" "key") | quote }}
-encryption-keys: {{ include "berth.made" (dict "root" . "secret" $s "key" "encryption-keys" "kind" "encryption") | quote }}
+encryption-keys: {{ include "berth.made" (dict "root" . "secret" $s "key" "encryption-keys" "kind" "encryption" "copied" true) | quote }}
 secret-keys: {{ include "berth.made" (dict "root" . "secret" $s "key" "secret-keys" "kind" "key") | quote }}
 {{- end -}}
 
@@ -66,11 +69,11 @@ password: {{ include "berth.made" (dict "root" . "secret" $s "key" "password" "k
 {{- $s := printf "%s-database" (include "berth.fullname" .) -}}
 {{- if not .Values.database.existingSecret }}
 {{- range include "berth.processes" . | fromYamlArray }}
-{{ .name }}: {{ include "berth.made" (dict "root" $root "secret" $s "key" .name "kind" "password") | quote }}
+{{ .name }}: {{ include "berth.made" (dict "root" $root "secret" $s "key" .name "kind" "password" "copied" true) | quote }}
 {{- end }}
 {{- end }}
 {{- if and .Values.database.bundled (not .Values.database.admin.existingSecret) }}
-{{ .Values.database.admin.passwordKey }}: {{ include "berth.made" (dict "root" $root "secret" $s "key" .Values.database.admin.passwordKey "kind" "password") | quote }}
+{{ .Values.database.admin.passwordKey }}: {{ include "berth.made" (dict "root" $root "secret" $s "key" .Values.database.admin.passwordKey "kind" "password" "copied" true) | quote }}
 {{- end }}
 {{- end -}}
 

@@ -87,6 +87,26 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
     ]);
   });
 
+  test("what a first installation generates stays until it has succeeded, so that another attempt takes the same", async () => {
+    const made = await render("external", { keys: "{}", "database.existingSecret": '""' });
+    const copies = ofKind<V1Secret>(made, "Secret").filter((one) => one.metadata!.name === "berth-prepare");
+    const shown = copies.map(({ metadata, data }) => {
+      const { "helm.sh/hook": hook, "helm.sh/hook-delete-policy": policy } = metadata!.annotations!;
+      return [hook, policy, Object.keys(data ?? {}).sort()];
+    });
+    expect(shown).toEqual([
+      [
+        "pre-install,pre-upgrade,pre-rollback",
+        // Not hook-succeeded: helm would remove it when a later hook of the same event fails.
+        "before-hook-creation",
+        [...programs.map(({ name }) => name), "encryption-keys"].sort(),
+      ],
+      ["post-install,post-upgrade,post-rollback", "before-hook-creation,hook-succeeded", []],
+    ]);
+    const kept = ofKind<V1Secret>(made, "Secret").find((one) => one.metadata!.name === "berth-keys");
+    expect(kept!.data!["encryption-keys"]).toBe(copies[0]!.data!["encryption-keys"]);
+  });
+
   test("every image can be another", async () => {
     const image = '{"repository":"mirror.test/x","tag":"1"}';
     const set: Record<string, string> = { image, "builds.image": image };
