@@ -8,6 +8,7 @@ import {
   type V1DeleteOptions,
   type V1ObjectMeta,
 } from "@kubernetes/client-node";
+import { createSlots } from "../../kit/slots.ts";
 
 /** A kind of object, in the API's words. */
 export type Kind<T extends KubernetesObject> = {
@@ -29,6 +30,8 @@ const FIELD_MANAGER = "berth";
 const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /** How long one request to the API may take; watches and followed logs have limits of their own. */
 const REQUEST_MS = 30_000;
+/** A process that begins to watch a thousand namespaces reads so many lists at a time. */
+const LISTS_AT_ONCE = 20;
 
 /**
  * Returns a client for the cluster that this process runs in, or that KUBECONFIG names. Calls fail with the library's
@@ -42,6 +45,8 @@ export function connectKube(config = defaultConfig(), requestMs = REQUEST_MS) {
   return {
     config,
     requestMs,
+    /** Runs a read that many parts of a process begin together. */
+    inTurn: createSlots(LISTS_AT_ONCE),
     /**
      * Sets these fields of an object and creates it if it does not exist; fields that others manage stay. Fails with
      * 409 when `metadata.resourceVersion` is given and the object has changed since, or `metadata.uid` and it is gone:

@@ -1,13 +1,18 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { type KubernetesObject, Watch } from "@kubernetes/client-node";
+import { ApiException, type KubernetesObject } from "@kubernetes/client-node";
 import type { Logger } from "../runtime/port.ts";
 import { isStatus, type Kind, type Kube } from "./client.ts";
+import { openStream } from "./stream.ts";
 
 export type Informer<T> = {
-  /** The objects as last seen, by name. */
+  /** The objects as last seen, by name. Those of what cannot be read any longer stay. */
   objects: ReadonlyMap<string, T>;
   /** Resolves once the first list has been read. */
   synced: Promise<void>;
+  /** Resolves once the first list has been read or has failed. */
+  tried: Promise<void>;
+  /** Whether a list has been read: what is not in `objects` does not exist. */
+  isSynced: () => boolean;
   stop: () => Promise<void>;
 };
 
@@ -18,98 +23,126 @@ type Options<T> = {
   /** Called for each object that was added, changed or deleted (`gone`), once `objects` shows it. */
   changed: (object: T, gone: boolean) => void;
   log: Logger;
+  random?: () => number;
 };
 
-const RETRY_MS = 1_000;
+type WatchEvent<T> = { type: string; object: T & { code?: number; message?: string } };
+
+/** The server sends a bookmark each minute: a watch that is quiet for three is dead. */
+const QUIET_MS = 3 * 60_000;
+const FIRST_PAUSE_MS = 1_000;
+const MAX_PAUSE_MS = 30_000;
+
+/**
+ * Returns how long to wait before the next try after so many failures in a row, in ms. Any part of a span that grows: all
+ * watches of all processes end together when a server does, and must not come back together.
+ */
+export function reconnectPause(failures: number, random = Math.random): number {
+  return random() * Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures);
+}
 
 /**
  * Keeps a copy of the objects of a kind in one namespace: a list, then a watch from its resource version. A watch that
- * ends resumes where it was; one whose version is too old begins with a new list, so that no change stays unseen.
+ * ends or breaks resumes where it was; one whose version is too old begins with a new list, so that no change stays
+ * unseen. What cannot be read is not empty: it stays as it was, and the log says why.
  */
 export function startInformer<T extends KubernetesObject>(
   kube: Kube,
   kind: Kind<T>,
   options: Options<T>,
 ): Informer<T> {
-  const { namespace, labels, changed, log } = options;
+  const { namespace, labels, changed, log, random } = options;
   const objects = new Map<string, T>();
   const stopping = new AbortController();
-  const { promise: synced, resolve: isSynced } = Promise.withResolvers<void>();
+  const { signal } = stopping;
+  const synced = Promise.withResolvers<void>();
+  const tried = Promise.withResolvers<void>();
   const group = kind.apiVersion.includes("/") ? `/apis/${kind.apiVersion}` : `/api/${kind.apiVersion}`;
   const path = `${group}/${namespace ? `namespaces/${namespace}/` : ""}${kind.plural}`;
+  let isSynced = false;
+  /** The resource version to watch from; undefined when a list is needed. */
+  let version: string | undefined;
+  /** In a row. */
+  let failures = 0;
+  /** What the log says of them. */
+  let reason: string | undefined;
 
   function update(object: T, gone: boolean): void {
     const name = object.metadata?.name ?? "";
+    // Who set which field is as large as the rest of an object.
+    delete object.metadata?.managedFields;
     if (gone) objects.delete(name);
     else objects.set(name, object);
     changed(object, gone);
   }
 
-  /** Reads all objects and returns the resource version to watch from. */
-  async function list(): Promise<string> {
-    const { items, version } = await kube.list(kind, { namespace, labels });
-    const names = new Set(items.map((one) => one.metadata?.name));
+  async function list(): Promise<void> {
+    const read = await kube.inTurn(() => kube.list(kind, { namespace, labels }));
+    if (signal.aborted) return;
+    const names = new Set(read.items.map((one) => one.metadata?.name));
     for (const [name, object] of [...objects]) if (!names.has(name)) update(object, true);
-    for (const object of items) {
+    for (const object of read.items) {
       const known = objects.get(object.metadata?.name ?? "");
       if (known?.metadata?.resourceVersion !== object.metadata?.resourceVersion) update(object, false);
     }
-    isSynced();
-    return version;
+    version = read.version;
+    isSynced = true;
+    synced.resolve();
+    tried.resolve();
   }
 
-  /**
-   * Watches until the connection ends and returns the resource version to resume from; undefined when that is too old.
-   */
-  async function watchFrom(from: string): Promise<string | undefined> {
-    let version: string | undefined = from;
-    const { promise: ended, resolve: end } = Promise.withResolvers<unknown>();
-    const connection = await new Watch(kube.config).watch(
-      path,
-      { labelSelector: labels, resourceVersion: from, allowWatchBookmarks: true },
-      (phase, object) => {
-        if (phase === "ERROR") version = undefined;
-        else version = object.metadata.resourceVersion;
-        if (phase === "ADDED" || phase === "MODIFIED") update(object, false);
-        else if (phase === "DELETED") update(object, true);
-      },
-      end,
-    );
-    const abort = () => connection.abort();
-    stopping.signal.addEventListener("abort", abort);
-    if (stopping.signal.aborted) abort();
-    const error = await ended;
-    stopping.signal.removeEventListener("abort", abort);
-    if (isStatus(error, 410)) return undefined;
-    // The client closes a connection that was quiet for long: no error.
-    if (error && !stopping.signal.aborted && (error as Error).name !== "TimeoutError") throw error;
-    return version;
+  /** Watches until the server ends it; fails when it breaks. */
+  async function watch(): Promise<void> {
+    const query = { watch: true, labelSelector: labels, resourceVersion: version, allowWatchBookmarks: true };
+    for await (const line of await openStream(kube, path, query, { quietMs: QUIET_MS, signal })) {
+      const { type, object } = JSON.parse(line) as WatchEvent<T>;
+      if (type === "ERROR") throw new ApiException(object.code ?? 0, object.message ?? "", object, {});
+      version = object.metadata?.resourceVersion;
+      if (type === "ADDED" || type === "MODIFIED") update(object, false);
+      else if (type === "DELETED") update(object, true);
+      worked();
+    }
+    worked();
+  }
+
+  function worked(): void {
+    if (reason) log.info({ namespace, kind: kind.kind }, "what could not be read is being watched again");
+    reason = undefined;
+    failures = 0;
+  }
+
+  function failed(error: unknown): void {
+    failures++;
+    // Too old; and what a server says that was restored to a time before this version.
+    if (isStatus(error, 400, 410, 504)) version = undefined;
+    const message = `${(error as Error).message}`;
+    if (isStatus(error, 410) || message === reason) return;
+    reason = message;
+    log.warn({ err: error, namespace, kind: kind.kind }, "a watch failed; it is being repeated");
   }
 
   async function run(): Promise<void> {
-    let version: string | undefined;
-    while (!stopping.signal.aborted) {
+    while (!signal.aborted) {
       try {
-        version = await watchFrom(version ?? (await list()));
+        if (version === undefined) await list();
+        if (!signal.aborted) await watch();
       } catch (error) {
-        version = undefined;
-        // A deleted namespace holds nothing, and the permission to read it went with it.
-        if (isStatus(error, 403, 404)) {
-          for (const object of [...objects.values()]) update(object, true);
-          isSynced();
-        } else log.warn({ err: error, namespace, kind: kind.kind }, "a watch failed; it is being repeated");
-        await delay(RETRY_MS, undefined, { signal: stopping.signal, ref: false }).catch(() => {});
+        if (!signal.aborted) failed(error);
       }
+      tried.resolve();
+      await delay(reconnectPause(failures, random), undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
   const running = run();
   return {
     objects,
-    synced,
+    synced: synced.promise,
+    tried: tried.promise,
+    isSynced: () => isSynced,
     stop: async () => {
       stopping.abort();
-      isSynced();
+      synced.resolve();
       await running;
     },
   };

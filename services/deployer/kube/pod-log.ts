@@ -1,10 +1,5 @@
-import { once } from "node:events";
-import { type IncomingMessage, request as plain } from "node:http";
-import { type RequestOptions, request as secure } from "node:https";
-import { createInterface } from "node:readline";
-import { text } from "node:stream/consumers";
-import { ApiException } from "@kubernetes/client-node";
 import type { Kube } from "./client.ts";
+import { openStream } from "./stream.ts";
 
 export type PodLogQuery = {
   container: string;
@@ -34,27 +29,14 @@ export async function* readPodLog(
 ): AsyncGenerator<string> {
   const { since, ...rest } = query;
   const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}/log`;
-  const url = new URL(`${kube.config.getCurrentCluster()?.server}${path}`);
-  const given = Object.entries({ ...rest, timestamps: true, sinceTime: since?.toISOString() });
-  for (const [name, value] of given) if (value !== undefined) url.searchParams.set(name, String(value));
-  const options: RequestOptions = { signal, timeout: kube.requestMs };
-  await kube.config.applyToHTTPSOptions(options);
+  const given = { ...rest, timestamps: true, sinceTime: since?.toISOString() };
   try {
-    const call = (url.protocol === "http:" ? plain : secure)(url, options).end();
-    call.on("timeout", () => call.destroy(new Error(`The API was silent while it was asked for ${path}`)));
-    const [response] = (await once(call, "response")) as [IncomingMessage];
-    // The pod is not scheduled yet.
-    if (response.statusCode === 204) return void response.resume();
-    if (response.statusCode !== 200)
-      throw new ApiException(response.statusCode ?? 0, "The log cannot be read", await text(response), {});
-    if (query.follow) call.setTimeout(QUIET_MS);
-    for (const one of [call, response]) one.on("error", () => {});
+    // No lines while the pod is not scheduled yet.
+    const lines = await openStream(kube, path, given, { signal, ...(query.follow && { quietMs: QUIET_MS }) });
     try {
-      yield* createInterface({ input: response, crlfDelay: Number.POSITIVE_INFINITY });
+      yield* lines;
     } catch (error) {
       if (!query.follow) throw error;
-    } finally {
-      response.destroy();
     }
   } catch (error) {
     if (!signal?.aborted) throw error;
