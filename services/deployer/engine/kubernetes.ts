@@ -64,6 +64,7 @@ export async function startKubernetesEngine(config: KubernetesConfig, log: Logge
     log,
     namespacePrefix: config.namespacePrefix,
     ensureNamespace: environments.ensure,
+    hasNamespace: environments.has,
     images: config.addonImages,
     storage: { size: config.addonStorageSize, className: config.addonStorageClass },
     ...(registryAuth && { pullSecret: PULL_SECRET }),

@@ -115,9 +115,10 @@ export function startInformer<T extends KubernetesObject>(
     failures++;
     // Too old; and what a server says that was restored to a time before this version.
     if (isStatus(error, 400, 410, 504)) version = undefined;
-    const message = `${(error as Error).message}`;
-    if (isStatus(error, 410) || message === reason) return;
-    reason = message;
+    // The message of a refusal has the time in it.
+    const why = error instanceof ApiException ? `${error.code}` : `${(error as Error).message}`;
+    if (isStatus(error, 410) || why === reason) return;
+    reason = why;
     log.warn({ err: error, namespace, kind: kind.kind }, "a watch failed; it is being repeated");
   }
 

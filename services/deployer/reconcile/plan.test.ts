@@ -218,3 +218,18 @@ test("no deployment waits without an action, a build in progress or a time to pl
     }),
   );
 });
+
+test("what has not been read is not gone: a release stays as it is, and a removal waits", () => {
+  const unread = { unread: true };
+  expect(plan(desired({ live }), { ...idle, ...unread }, timeouts)).toEqual({
+    actions: [],
+    wakeAt: NOW + 5_000,
+  });
+  expect(doings({ live: { ...live, healthy: false }, dirtyAt: NOW - 60_000 }, unread)).toEqual([]);
+  const deleting = plan(desired({ live, deleting: true }), { ...idle, ...unread }, timeouts);
+  expect(deleting).toEqual({ actions: [], wakeAt: NOW + 5_000 });
+  expect(doings({ live, deleting: true, type: "postgres" }, unread)).toEqual(["tear-down"]);
+  // What users ask for is read by whatever does it.
+  expect(doings({ live, active: active() }, unread)).toEqual(["build"]);
+  expect(doings({ live, active: active({ status: "built" }) }, unread)).toEqual(["apply"]);
+});

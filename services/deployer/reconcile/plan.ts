@@ -56,6 +56,8 @@ export type RecordedStatus = {
 /** What is observed of one service. */
 export type Observed = {
   runtime?: RuntimeStatus;
+  /** What the runtime holds in the environment is not known yet, and nothing of this service. */
+  unread?: boolean;
   /** The addon's server; `shared` when it lives in a server that the deployer does not run. */
   addon?: AddonStatus | "shared";
   /** The deployment that this process is building for the service. */
@@ -94,15 +96,23 @@ export type Action =
 
 export type Plan = { actions: Action[]; wakeAt?: number };
 
+/** How long a service waits for its environment to be read, if nothing reports that. */
+const UNREAD_MS = 5_000;
+
 /**
  * Returns what to do next for one service, and when to plan again if nothing happens before
  * (docs/architecture.md#reconciler). Pure; an action that is performed twice has the effect of one.
  */
 export function plan(desired: Desired, observed: Observed, timeouts: Timeouts): Plan {
   const stop: Action[] = observed.building ? [{ do: "stop-build" }] : [];
-  if (desired.deleting) return { actions: [...stop, { do: "tear-down", addon: toAddon(desired) }] };
+  const deployable = isDeployable(desired.type);
+  const unread = observed.unread && deployable;
+  if (desired.deleting)
+    return unread
+      ? { actions: stop, wakeAt: desired.now + UNREAD_MS }
+      : { actions: [...stop, { do: "tear-down", addon: toAddon(desired) }] };
   if (desired.staged) return { actions: [] };
-  if (!isDeployable(desired.type)) return { actions: planAddon(desired, observed.addon) };
+  if (!deployable) return { actions: planAddon(desired, observed.addon) };
 
   const { active } = desired;
   const buildsActive = active?.status === "building" && active.id === observed.building;
@@ -184,6 +194,8 @@ function planDeployment(active: ActiveDeployment, now: number, observed: Observe
 
 function planRelease(desired: Desired, observed: Observed, timeouts: Timeouts): Plan {
   const { live, active, now } = desired;
+  // Not seen is not gone.
+  if (observed.unread) return { actions: [], wakeAt: now + UNREAD_MS };
   const { runtime } = observed;
   if (!live) return { actions: runtime && !active ? [{ do: "remove-stray" }] : [] };
   // Applied by a process that died before it could record it, and superseded since.

@@ -46,9 +46,11 @@ export async function reconcileService(deps: ReconcileDeps, serviceId: string): 
 
 async function observe(deps: ReconcileDeps, serviceId: string, desired: Desired): Promise<Observed> {
   const builderFree = deps.builds.hasSlot();
+  const unread = deps.runtime.unread?.().includes(desired.environmentId);
   const runtime = withStorableMessage(await deps.runtime.status(serviceId));
   const building = deps.builds.current(serviceId);
-  return { runtime, addon: await observeAddon(deps, serviceId, desired), building, builderFree };
+  const addon = await observeAddon(deps, serviceId, desired);
+  return { runtime, unread: unread && !runtime, addon, building, builderFree };
 }
 
 async function observeAddon(

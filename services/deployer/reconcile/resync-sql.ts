@@ -6,7 +6,10 @@ import { lastChangeAt } from "../usage/sql.ts";
 const NEITHER_LEASED_NOR_DUE =
   "w.lease_owner is null and (w.next_at is null or w.next_at > now() + interval '10 seconds')";
 
-/** Enqueues each service whose row differs from `held`, the complete list of what the runtime holds. */
+/**
+ * Enqueues each service whose row differs from `held`, the complete list of what the runtime holds except in the
+ * environments that are `unread`.
+ */
 export function enqueueDrifted(
   db: Db,
   held: {
@@ -18,6 +21,7 @@ export function enqueueDrifted(
     usage?: { at: number }[];
     drifted?: boolean;
   }[],
+  unread: string[],
 ) {
   return execute(
     db,
@@ -29,7 +33,7 @@ export function enqueueDrifted(
      update work w set next_at = now()
      from services s left join held h on h.service_id = s.id
      where w.service_id = s.id and ${NEITHER_LEASED_NOR_DUE}
-       and s.type in ('web', 'worker') and s.deleting_at is null
+       and s.type in ('web', 'worker') and s.deleting_at is null and s.environment_id <> all($8)
        and ((s.live_version, s.applied_revision, s.runtime_state, s.serving_version)
          is distinct from (h.version, h.revision, h.state, h.serving) or s.usage_at <> h.usage_at or h.drifted)
        and (s.live_version is not null or h.service_id is not null)`,
@@ -41,6 +45,7 @@ export function enqueueDrifted(
       held.map((one) => one.serving?.version ?? null),
       held.map(lastChangeAt),
       held.map((one) => one.drifted ?? false),
+      unread,
     ],
   );
 }

@@ -21,8 +21,9 @@ export type ResyncDeps = {
  */
 export async function resync(deps: ResyncDeps): Promise<void> {
   const { pool, runtime, addonServers } = deps;
+  const unread = runtime.unread?.() ?? []; // first: what is read meanwhile may be missing in the list
   const [releases, addons] = await Promise.all([runtime.list(), addonServers.list()]);
-  await enqueueDrifted(pool, releases);
+  await enqueueDrifted(pool, releases, unread);
   await enqueueUnfinished(pool);
   const strays = await listStrays(pool, ids(releases));
   await enqueueDriftedAddons(pool, addons, addonServers.ownServer);

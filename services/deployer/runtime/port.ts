@@ -164,6 +164,11 @@ export type Runtime = {
    * Does nothing unless this version is the one applied. Idempotent.
    */
   roll(serviceId: string, version: number, rolls: number): Promise<void>;
+  /**
+   * Returns the ids of the environments that exist and have not been read yet: that `status` and `list` know nothing of
+   * a service there says nothing. Only where reading takes time.
+   */
+  unread?(): string[];
   /** Returns the ids of the environments that have a namespace, even without services. Only where there are namespaces. */
   environments?(): Promise<string[]>;
   /** Removes the namespace of a deleted environment with all that it holds. Idempotent. */

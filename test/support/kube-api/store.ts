@@ -44,7 +44,8 @@ export type Given = Members & {
 
 /** The objects of a simulated cluster, each change with its version, and the changes that watches may resume from. */
 export function createStore() {
-  const kinds = new Map<string, Map<string, Stored>>();
+  /** By kind, then by namespace. */
+  const kinds = new Map<string, Map<string, Map<string, Stored>>>();
   /** What was applied last, by the object: what is left out the next time is removed. */
   const applied = new WeakMap<Stored, Members>();
   const listeners = new Set<(event: StoreEvent) => void>();
@@ -52,13 +53,10 @@ export function createStore() {
   let version = 1;
   let oldest = 1;
 
-  const objectsOf = ({ apiVersion, plural }: Scope): Map<string, Stored> => {
-    const kind = `${apiVersion}/${plural}`;
-    const objects = kinds.get(kind) ?? new Map<string, Stored>();
-    kinds.set(kind, objects);
-    return objects;
-  };
-  const keyOf = (namespace: string | undefined, name: string) => `${namespace ?? ""}/${name}`;
+  const spacesOf = ({ apiVersion, plural }: Scope) =>
+    getOrAdd(kinds, `${apiVersion} ${plural}`, () => new Map<string, Map<string, Stored>>());
+  const objectsOf = (scope: Scope) =>
+    getOrAdd(spacesOf(scope), scope.namespace ?? "", () => new Map<string, Stored>());
 
   function publish(type: StoreEvent["type"], scope: Scope, object: Stored): void {
     const event = { type, version, scope, object };
@@ -67,7 +65,7 @@ export function createStore() {
   }
 
   function find(scope: Scope, name: string): Stored | undefined {
-    return objectsOf(scope).get(keyOf(scope.namespace, name));
+    return objectsOf(scope).get(name);
   }
 
   /** Stores an object, unless nothing of it is new. */
@@ -90,7 +88,7 @@ export function createStore() {
     version++;
     const next = isDeepStrictEqual(live?.spec, given.spec) ? generation : generation + 1;
     const stored = whole({ resourceVersion: String(version), generation: next });
-    objectsOf(scope).set(keyOf(scope.namespace, name), stored);
+    objectsOf(scope).set(name, stored);
     publish(live ? "MODIFIED" : "ADDED", scope, stored);
     return stored;
   }
@@ -99,16 +97,13 @@ export function createStore() {
     const object = find(scope, name);
     if (!object) throw new Refusal(404, `${scope.plural} "${name}" not found`);
     if (scope.plural === "namespaces")
-      for (const [kind, objects] of kinds) {
-        const [plural = "", apiVersion = ""] = [
-          kind.slice(kind.lastIndexOf("/") + 1),
-          kind.slice(0, kind.lastIndexOf("/")),
-        ];
-        for (const { metadata } of [...objects.values()])
-          if (metadata.namespace === name) remove({ apiVersion, plural, namespace: name }, metadata.name);
+      for (const [kind, spaces] of kinds) {
+        const [apiVersion = "", plural = ""] = kind.split(" ");
+        for (const held of [...(spaces.get(name)?.keys() ?? [])])
+          remove({ apiVersion, plural, namespace: name }, held);
       }
     version++;
-    objectsOf(scope).delete(keyOf(scope.namespace, name));
+    objectsOf(scope).delete(name);
     publish("DELETED", scope, {
       ...object,
       metadata: { ...object.metadata, resourceVersion: String(version) },
@@ -149,15 +144,22 @@ export function createStore() {
     },
 
     /** Returns the objects that have these labels, in the order of their keys. */
-    list: (scope: Scope, labels: Record<string, string>): [string, Stored][] =>
-      [...objectsOf(scope)]
-        .filter(([, object]) => covers(scope, labels, object))
-        .sort(([one], [other]) => (one < other ? -1 : 1)),
+    list(scope: Scope, labels: Record<string, string>): [string, Stored][] {
+      const spaces = scope.namespace ? [objectsOf(scope)] : [...spacesOf(scope).values()];
+      return spaces
+        .flatMap((objects) => [...objects.values()])
+        .filter((object) => covers(scope, labels, object))
+        .map((object): [string, Stored] => [
+          `${object.metadata.namespace ?? ""}/${object.metadata.name}`,
+          object,
+        ])
+        .sort(([one], [other]) => (one < other ? -1 : 1));
+    },
 
     /** Returns the changes after a version; throws 410 when they are forgotten. */
     since(from: number): StoreEvent[] {
       if (from < oldest) throw new Refusal(410, `too old resource version: ${from} (${oldest})`);
-      return events.filter((event) => event.version > from);
+      return events.slice(events.findLastIndex((event) => event.version <= from) + 1);
     },
 
     /** Forgets the changes so far, as etcd does after some minutes. */
@@ -180,6 +182,12 @@ export type Store = ReturnType<typeof createStore>;
 export function covers({ namespace }: Scope, labels: Record<string, string>, { metadata }: Stored): boolean {
   if (namespace && metadata.namespace !== namespace) return false;
   return Object.entries(labels).every(([name, value]) => metadata.labels?.[name] === value);
+}
+
+function getOrAdd<T>(map: Map<string, T>, key: string, make: () => T): T {
+  const found = map.get(key) ?? make();
+  map.set(key, found);
+  return found;
 }
 
 const isMembers = (value: unknown): value is Members =>

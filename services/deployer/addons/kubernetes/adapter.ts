@@ -21,6 +21,8 @@ type KubernetesAddonsOptions = ManifestOptions & {
   log: Logger;
   /** Creates an environment's namespace with all that its services need. */
   ensureNamespace: (environment: Environment) => Promise<unknown>;
+  /** Whether an environment's namespace exists. */
+  hasNamespace: (namespace: string) => boolean;
   /** Of new addons. */
   images: Record<AddonType, string>;
   storage: { size: string; className?: string };
@@ -43,7 +45,7 @@ export function createKubernetesAddons(
 ): AddonServers & { stop: () => Promise<void> } {
   const { kube, log, namespacePrefix } = options;
   let changed = (_serviceId: string) => {};
-  const watches = createNamespaceWatches(kube, log, (serviceId) => changed(serviceId));
+  const watches = createNamespaceWatches(kube, log, options.hasNamespace, (serviceId) => changed(serviceId));
   const spaceOf = (environmentId: string) => namespaceOf(namespacePrefix, environmentId);
 
   /** Applies the objects of an addon; the StatefulSet last, so that its pod finds all it needs. */

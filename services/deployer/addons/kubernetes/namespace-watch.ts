@@ -28,7 +28,12 @@ const INCOMPLETE = "Something that belongs to the addon is missing in the cluste
  * Knows the addons of each namespace that was asked about. StatefulSets and pods are watched; Services, policies and
  * Secrets are listed every five minutes, which saves three watches per namespace.
  */
-export function createNamespaceWatches(kube: Kube, log: Logger, changed: (serviceId: string) => void) {
+export function createNamespaceWatches(
+  kube: Kube,
+  log: Logger,
+  hasNamespace: (namespace: string) => boolean,
+  changed: (serviceId: string) => void,
+) {
   const watches = new Map<string, NamespaceWatch>();
 
   function watchNamespace(namespace: string): NamespaceWatch {
@@ -74,17 +79,19 @@ export function createNamespaceWatches(kube: Kube, log: Logger, changed: (servic
   return {
     /** Returns the addons of a namespace, and watches it from now on. Throws when the API does not answer in 10 s. */
     async listIn(namespace: string): Promise<AddonStatus[]> {
+      if (!hasNamespace(namespace)) return [];
       const watch = watchNamespace(namespace);
       const late = delay(SYNC_MS, true, { ref: false });
       const synced = Promise.all([watch.sets.synced, watch.pods.synced]).then(() => false);
       if (await Promise.race([synced, late])) throw new Error("the cluster's API does not answer");
       return statusesOf(watch);
     },
-    /** Returns the addons of all namespaces that are watched. Stops watching empty ones, and lists what is due. */
+    /** Returns the addons of all namespaces that are watched. Stops watching empty and removed ones, lists what is due. */
     async list(): Promise<AddonStatus[]> {
       for (const [namespace, watch] of [...watches]) {
         const { sets, pods, startedAt, checkedAt } = watch;
-        if (sets.objects.size + pods.objects.size === 0 && Date.now() - startedAt > EMPTY_MS) {
+        const empty = sets.objects.size + pods.objects.size === 0;
+        if (!hasNamespace(namespace) || (empty && Date.now() - startedAt > EMPTY_MS)) {
           watches.delete(namespace);
           await Promise.all([sets.stop(), pods.stop()]);
         } else if (Date.now() - checkedAt > CHECK_MS)

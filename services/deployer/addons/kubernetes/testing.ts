@@ -19,6 +19,7 @@ export function addonsForTest() {
   const opened: { stop: () => Promise<void> }[] = [];
   const spaceOf = (environmentId: string) => namespaceOf(namespacePrefix, environmentId);
 
+  const hasNamespace = (name: string) => made.has(name);
   async function ensureNamespace({ environmentId }: { environmentId: string }): Promise<void> {
     const name = spaceOf(environmentId);
     made.add(name);
@@ -42,7 +43,7 @@ export function addonsForTest() {
     /** The adapter as a deployer of its own has it. */
     open(more: More = {}) {
       const storage = { size: "64Mi" };
-      const options = { kube, log, namespacePrefix, ensureNamespace, images, storage, ...more };
+      const options = { kube, log, namespacePrefix, ensureNamespace, hasNamespace, images, storage, ...more };
       const adapter = createKubernetesAddons(options);
       opened.push(adapter);
       return adapter;

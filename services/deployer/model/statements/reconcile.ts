@@ -66,6 +66,7 @@ export function reconcile(): Statements {
       serving: (number | null)[],
       usedAt: (string | null)[],
       drifted: boolean[],
+      unread: string[],
     ) {
       return q.update(
         "work",
@@ -85,6 +86,7 @@ export function reconcile(): Statements {
             w.lease_owner === null &&
             ["web", "worker"].includes(s.type) &&
             s.deleting_at === null &&
+            !unread.includes(s.environment_id) &&
             differs &&
             (s.live_version !== null || at >= 0)
           );

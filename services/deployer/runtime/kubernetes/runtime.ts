@@ -78,7 +78,11 @@ export function createKubernetesRuntime(
     async start() {
       await cache.start();
       repeat(options.compareMs, () => drift.compare(stopping.signal));
-      repeat(ENVIRONMENTS_MS, environments.reapply);
+      let which: "all" | "other state" = "other state";
+      repeat(ENVIRONMENTS_MS, async () => {
+        await environments.reapply(which);
+        which = "all";
+      });
     },
     check: ({ artifact }) => void imageOf(artifact),
     async apply(release) {
@@ -123,6 +127,7 @@ export function createKubernetesRuntime(
       cache.setLocation(rolled);
       onChange(serviceId);
     },
+    unread: cache.unread,
     environments: async () => environments.list(),
     removeEnvironment: environments.remove,
     async stop() {

@@ -94,7 +94,7 @@ export const CALLS: Call[] = [
   (db, { owner, service }) => work.renew(db, owner, [service]),
   (db, { owner }) => work.releaseAll(db, owner),
   (db) => work.msUntilDue(db),
-  (db, facts) => resync.enqueueDrifted(db, held(facts)),
+  (db, facts) => resync.enqueueDrifted(db, held(facts), facts.choices.of([[], [SCOPE.environmentId]])),
   (db) => resync.enqueueUnfinished(db),
   (db, facts) =>
     resync.listStrays(

@@ -1,9 +1,11 @@
+import { createHmac } from "node:crypto";
 import type {
   KubernetesObject,
   V1LimitRange,
   V1Namespace,
   V1NetworkPolicy,
   V1NetworkPolicyPeer,
+  V1ObjectMeta,
   V1ResourceQuota,
   V1RoleBinding,
   V1Secret,
@@ -32,6 +34,9 @@ type Options = Pick<
 
 /** Distinguishes the namespaces of an installation from those of another with the same prefix. */
 export const INSTALLATION = annotation("installation");
+
+/** Tells on a namespace which state was applied to it and to what it holds. */
+const MARK = annotation("applied");
 
 const NAME = "berth";
 const APPS = { [label("kind")]: "app" };
@@ -100,6 +105,28 @@ export function environmentManifests(environment: Environment, options: Options)
     { kind: LimitRange, object: limits },
     ...(pull ? [{ kind: Secret, object: pull }] : []),
   ];
+}
+
+/** Returns the namespace with the mark of its desired state, which does not betray the registry's password; pure. */
+export function withMark(environment: Environment, options: Options): Sent<V1Namespace> {
+  const namespace = namespaceFor(environment, options);
+  const { registryAuth, ...rest } = options;
+  const objects = [
+    namespace,
+    bindingFor(environment, options),
+    ...environmentManifests(environment, { ...rest, registryAuth: undefined }),
+  ];
+  const mark = createHmac("sha256", registryAuth ?? "")
+    .update(JSON.stringify(objects))
+    .digest("hex")
+    .slice(0, 32);
+  return { ...namespace, metadata: { ...namespace.metadata, annotations: { [MARK]: mark } } };
+}
+
+/** Returns whether two namespaces have the same mark. */
+export function isSameMark(one: { metadata?: V1ObjectMeta }, other: { metadata?: V1ObjectMeta }): boolean {
+  const mark = one.metadata?.annotations?.[MARK];
+  return mark !== undefined && mark === other.metadata?.annotations?.[MARK];
 }
 
 function metadataFor(name: string, environment: Environment, { namespacePrefix }: Options) {

@@ -10,7 +10,9 @@ import {
   type Environment,
   environmentManifests,
   INSTALLATION,
+  isSameMark,
   namespaceFor,
+  withMark,
 } from "./namespace-manifests.ts";
 
 export type Environments = ReturnType<typeof createEnvironments>;
@@ -47,17 +49,21 @@ export function createEnvironments(options: KubernetesRuntimeOptions) {
     for (const watcher of watchers) (gone ? watcher.onNamespaceRemoved : watcher.onNamespaceAdded)(name);
   }
 
+  /** Applies a namespace and what it holds, and last the mark that says so; one that has it already keeps it. */
   async function apply(environment: Environment): Promise<void> {
     const namespace = namespaceFor(environment, options);
     const live = await kube.get(Namespace, namespace.metadata.name);
     if (live?.status?.phase === "Terminating") throw new Error(`${namespace.metadata.name} is being removed`);
     if (live && !isOurs(live)) throw new Error(`${namespace.metadata.name} belongs to somebody else`);
-    await kube.apply(Namespace, namespace);
+    const marked = withMark(environment, options);
+    const isMarked = live !== undefined && isSameMark(live, marked);
+    await kube.apply(Namespace, isMarked ? marked : namespace);
     const binding = bindingFor(environment, options);
     if (binding) await kube.apply(RoleBinding, binding);
     const retryIf = (error: unknown) => binding !== undefined && isStatus(error, 403);
     for (const { kind, object } of environmentManifests(environment, options))
       await retry(() => kube.apply(kind, object), { everyMs: 100, forMs: RIGHTS_MS, retryIf });
+    if (!isMarked) await kube.apply(Namespace, marked);
   }
 
   return {
@@ -76,12 +82,24 @@ export function createEnvironments(options: KubernetesRuntimeOptions) {
       return name;
     },
 
-    /** Brings every existing namespace to its desired state. */
-    async reapply(): Promise<void> {
-      for (const { metadata } of [...informer.objects.values()].filter(isOurs)) {
-        if (metadata?.deletionTimestamp) continue;
-        const of = (name: "account" | "project" | "environment") => metadata?.labels?.[label(name)] ?? "";
-        await apply({ accountId: of("account"), projectId: of("project"), environmentId: of("environment") });
+    /**
+     * Brings existing namespaces to their desired state: all, so that what somebody removed comes back, or only those to
+     * which another state was applied.
+     */
+    async reapply(which: "all" | "other state"): Promise<void> {
+      for (const live of [...informer.objects.values()].filter(isOurs)) {
+        const { labels: own, deletionTimestamp, name } = live.metadata ?? {};
+        if (deletionTimestamp) continue;
+        const of = (what: "account" | "project" | "environment") => own?.[label(what)] ?? "";
+        const environment = {
+          accountId: of("account"),
+          projectId: of("project"),
+          environmentId: of("environment"),
+        };
+        if (which === "other state" && isSameMark(live, withMark(environment, options))) continue;
+        await apply(environment).catch((err) =>
+          log.warn({ err, namespace: name }, "could not bring a namespace to its desired state; retrying"),
+        );
       }
     },
 
@@ -93,6 +111,14 @@ export function createEnvironments(options: KubernetesRuntimeOptions) {
     /** Returns the names of the environments' namespaces. */
     namespaces: (): string[] =>
       [...informer.objects.values()].filter(isOurs).map(({ metadata }) => metadata?.name ?? ""),
+
+    namespaceOf: (environmentId: string) => namespaceOf(namespacePrefix, environmentId),
+
+    /** Whether an environment's namespace exists. */
+    has(name: string): boolean {
+      const namespace = informer.objects.get(name);
+      return namespace !== undefined && isOurs(namespace);
+    },
 
     /** Returns the ids of the environments that have a namespace. */
     list: (): string[] =>

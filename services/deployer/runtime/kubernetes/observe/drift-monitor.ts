@@ -34,28 +34,30 @@ export function createDriftMonitor(
 
     /** Compares all services with what was applied, and calls `changed` for those that drifted since the last time. */
     async compare(signal: AbortSignal): Promise<void> {
-      for (const namespace of environments.namespaces()) {
-        const suspects = await findDrift(kube, namespace, cache.listIn(namespace));
-        if (suspects.size > 0) await delay(CONFIRM_MS, undefined, { signal, ref: false });
-        const services = cache.listIn(namespace);
-        const found = await findDrift(
-          kube,
-          namespace,
-          services.filter(({ recorded }) => suspects.has(recorded.release.serviceId)),
+      for (const namespace of environments.namespaces())
+        await compareIn(namespace, signal).catch(
+          (err) => signal.aborted || log.warn({ err, namespace }, "could not compare a namespace; retrying"),
         );
-        for (const { recorded } of cache.listIn(namespace)) {
-          const { serviceId } = recorded.release;
-          if (!found.has(serviceId) || altered.has(serviceId)) drifted.delete(serviceId);
-          else if (!drifted.has(serviceId)) {
-            drifted.add(serviceId);
-            log.info(
-              { serviceId, namespace },
-              "what was applied has been changed; it is being applied again",
-            );
-            changed(serviceId);
-          }
-        }
-      }
     },
   };
+
+  async function compareIn(namespace: string, signal: AbortSignal): Promise<void> {
+    const suspects = await findDrift(kube, namespace, cache.listIn(namespace));
+    if (suspects.size > 0) await delay(CONFIRM_MS, undefined, { signal, ref: false });
+    const services = cache.listIn(namespace);
+    const found = await findDrift(
+      kube,
+      namespace,
+      services.filter(({ recorded }) => suspects.has(recorded.release.serviceId)),
+    );
+    for (const { recorded } of cache.listIn(namespace)) {
+      const { serviceId } = recorded.release;
+      if (!found.has(serviceId) || altered.has(serviceId)) drifted.delete(serviceId);
+      else if (!drifted.has(serviceId)) {
+        drifted.add(serviceId);
+        log.info({ serviceId, namespace }, "what was applied has been changed; it is being applied again");
+        changed(serviceId);
+      }
+    }
+  }
 }

@@ -14,8 +14,8 @@ import type { Observation } from "./status.ts";
 export type Cache = ReturnType<typeof createCache>;
 
 const APPS = selector({ [label("kind")]: "app" });
-/** A namespace that cannot be read does not delay the others. */
-const SYNC_MS = 10_000;
+/** A start that takes longer than the chart's startup probe allows would begin again, for ever. */
+const START_MS = 90_000;
 
 /** Knows what runs in all environments by watches, and reads it afresh on demand. */
 export function createCache(
@@ -40,14 +40,26 @@ export function createCache(
     });
     const pods = startInformer(kube, Pod, { ...common, changed: (pod) => changed(serviceIdOf(pod)) });
     informers.set(namespace, { deployments, pods });
+    void Promise.all([deployments.synced, pods.synced]).then(() => {
+      if (isRead(namespace)) for (const one of deployments.objects.values()) changed(serviceIdOf(one));
+    });
   }
 
   function onNamespaceRemoved(namespace: string): void {
     const { deployments, pods } = informers.get(namespace) ?? {};
     informers.delete(namespace);
+    for (const [serviceId, location] of locations)
+      if (location.namespace === namespace) locations.delete(serviceId);
     void deployments?.stop();
     void pods?.stop();
   }
+
+  function isRead(namespace: string): boolean {
+    const { deployments, pods } = informers.get(namespace) ?? {};
+    return (deployments?.isSynced() && pods?.isSynced()) ?? false;
+  }
+
+  const unread = () => environments.list().filter((id) => !isRead(environments.namespaceOf(id)));
 
   function setLocation({ metadata }: V1Deployment): void {
     const { name = "", namespace = "" } = metadata ?? {};
@@ -59,7 +71,7 @@ export function createCache(
     const { namespace = "", name = "" } = locations.get(serviceId) ?? {};
     const { deployments, pods } = informers.get(namespace) ?? {};
     const deployment = deployments?.objects.get(name);
-    if (!pods || !deployment || serviceIdOf(deployment) !== serviceId) return undefined;
+    if (!pods || !deployment || !isRead(namespace) || serviceIdOf(deployment) !== serviceId) return undefined;
     const own = [...pods.objects.values()].filter((pod) => serviceIdOf(pod) === serviceId);
     return { deployment, pods: own };
   }
@@ -70,18 +82,22 @@ export function createCache(
   }
 
   return {
+    /** Resolves once each namespace has been read, or cannot be: that one does not delay the others. */
     async start(): Promise<void> {
       await environments.synced;
       environments.watch({ onNamespaceAdded, onNamespaceRemoved });
-      const all = [...informers.values()].flatMap(({ deployments, pods }) => [
-        deployments.synced,
-        pods.synced,
-      ]);
+      const all = [...informers.values()].flatMap(({ deployments, pods }) => [deployments.tried, pods.tried]);
       const { promise: late, resolve } = Promise.withResolvers<void>();
-      const timer = setTimeout(resolve, SYNC_MS);
+      const timer = setTimeout(resolve, START_MS);
       await Promise.race([Promise.all(all), late]);
       clearTimeout(timer);
+      const { length } = unread();
+      if (length > 0)
+        log.warn({ unread: length }, "not all environments could be read yet; these stay undecided");
     },
+
+    /** Returns the ids of the environments whose namespace has not been read yet. */
+    unread,
 
     /** Records where the service of a Deployment is. */
     setLocation,
@@ -96,6 +112,7 @@ export function createCache(
 
     /** Returns what the watches show of all services of a namespace. */
     listIn(namespace: string): Observation[] {
+      if (!isRead(namespace)) return [];
       const { deployments, pods } = informers.get(namespace) ?? {};
       const byService = Map.groupBy(pods?.objects.values() ?? [], serviceIdOf);
       return [...(deployments?.objects.values() ?? [])]
@@ -119,9 +136,11 @@ export function createCache(
       return find(serviceId)?.pods.map((pod) => ({ namespace, ...podFacts(pod) }));
     },
 
-    /** Returns the Deployments of all services. */
+    /** Returns the Deployments of all services, where they have been read. */
     deployments: (): V1Deployment[] =>
-      [...informers.values()].flatMap(({ deployments }) => [...deployments.objects.values()]),
+      [...informers]
+        .filter(([namespace]) => isRead(namespace))
+        .flatMap(([, { deployments }]) => [...deployments.objects.values()]),
 
     async stop(): Promise<void> {
       for (const namespace of [...informers.keys()]) onNamespaceRemoved(namespace);
