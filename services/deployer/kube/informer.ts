@@ -38,7 +38,7 @@ const MAX_PAUSE_MS = 30_000;
  * watches of all processes end together when a server does, and must not come back together.
  */
 export function reconnectPause(failures: number, random = Math.random): number {
-  return random() * Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures);
+  return random() * Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.max(0, failures - 1));
 }
 
 /**
@@ -115,6 +115,8 @@ export function startInformer<T extends KubernetesObject>(
     failures++;
     // Too old; and what a server says that was restored to a time before this version.
     if (isStatus(error, 400, 410, 504)) version = undefined;
+    // A new namespace is seen a moment before this process has its rights there.
+    if (isStatus(error, 403) && failures === 1) return;
     // The message of a refusal has the time in it.
     const why = error instanceof ApiException ? `${error.code}` : `${(error as Error).message}`;
     if (isStatus(error, 410) || why === reason) return;
