@@ -117,11 +117,17 @@ export function builderContract(name: string, open: () => Promise<BuilderHarness
     });
 
     test("every trick that an archive can play is refused by its code, and leaves nothing", async () => {
-      for (const [what, code, archive] of await badArchives()) {
-        const failure = await failureOf(await requestOf(harness.store, archive));
-        expect([what, failure.stage, failure.code]).toEqual([what, "source", code]);
-        expect(failure.message).toMatch(/\.$/);
-      }
+      const archives = await badArchives();
+      const refuse = async () => {
+        for (let next = archives.pop(); next; next = archives.pop()) {
+          const [what, code, archive] = next;
+          const failure = await failureOf(await requestOf(harness.store, archive));
+          expect([what, failure.stage, failure.code]).toEqual([what, "source", code]);
+          expect(failure.message).toMatch(/\.$/);
+        }
+      };
+      expect(archives.length).toBeGreaterThan(20);
+      await Promise.all([refuse(), refuse(), refuse()]);
     });
 
     gitContract(() => harness);

@@ -32,13 +32,13 @@ export async function requestOf(
   archive: Buffer | ArchiveEntry[],
   changes: Partial<BuildRequest> = {},
 ): Promise<BuildRequest & { stages: string[]; lines: string[] }> {
-  builds++;
-  const key = `uploads/svc_1/${builds}.tgz`;
+  const build = ++builds;
+  const key = `uploads/svc_1/${build}.tgz`;
   await store.put(key, Array.isArray(archive) ? await archiveOf(archive) : archive, "application/gzip");
   const stages: string[] = [];
   const lines: string[] = [];
   return {
-    buildId: `dep_${process.pid}x${builds}`,
+    buildId: `dep_${process.pid}x${build}`,
     serviceId: "svc_1",
     type: "web",
     source: { kind: "archive", key },
