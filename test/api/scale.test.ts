@@ -18,7 +18,8 @@ type Logs = { data: { message: string; replica: string }[] };
 test("more replicas share the requests at once, without a deployment; none stops the service, one brings it back", async () => {
   const { E, S: service } = await world.environment();
   const S = service("web");
-  await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+  const config = { minReadySeconds: 1 };
+  await world.must("POST", `${E}/services`, { name: "web", type: "web", config });
   await deployArchive(world, S, await archiveOf("node"));
   await settled(world, S, 1);
   const { url } = await world.must<Service>("GET", S);

@@ -1,15 +1,14 @@
 import { randomBytes } from "node:crypto";
-import type { V1Pod } from "@kubernetes/client-node";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
 import { Job, Namespace, Pod } from "../../services/deployer/kube/kinds.ts";
 import { label, managed, selector } from "../../services/deployer/kube/names.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
-import { type Deployment, deployArchive, open, settled } from "../support/apps.ts";
-import { archiveOf } from "../support/archives.ts";
+import { open, settled } from "../support/apps.ts";
 import { refusal } from "../support/door.ts";
 import { openPlatform, type Platform } from "../support/world.ts";
 import { connectKubectl } from "./kubectl.ts";
+import { webService as makeWebService, podsOf, type Service, saying } from "./web-service.ts";
 
 let world: Platform;
 let kube: Kube;
@@ -23,37 +22,10 @@ beforeAll(async () => {
 
 afterAll(() => world?.stop());
 
-type Service = { id: string; status: string; url: string; liveVersion?: number };
-type Files = Record<string, string>;
-
-const pack = (files: Files) => archiveOf(Object.entries(files).map(([name, content]) => ({ name, content })));
-
-/** Returns an app that answers with these words and its variable WORD. */
-const saying = (words: string) =>
-  `require("node:http").createServer((_, response) => response.end(${JSON.stringify(words)} + (process.env.WORD ?? ""))).listen(process.env.PORT);`;
-
-async function webService() {
-  const { E, environmentId, S: service, P } = await world.environment();
-  const S = service("web");
-  const made = await world.must<Service>("POST", `${E}/services`, { name: "web", type: "web" });
-  const deploy = async (files: Files) => (await deployArchive(world, S, await pack(files))).version;
-  const shown = () => world.must<Service>("GET", S);
-  const said = async () => (await open((await shown()).url)).body;
-  const at = (version: number) => world.must<Deployment>("GET", `${S}/deployments/${version}`);
-  const log = async (version: number) =>
-    (await world.must<{ logs: string }>("GET", `${S}/deployments/${version}/build-logs`)).logs;
-  const live = async (files: Files) => {
-    const version = await deploy(files);
-    expect(await settled(world, S, version)).toMatchObject({ status: "applied", errors: [] });
-    return version;
-  };
-  return { P, E, S, id: made.id, environmentId, deploy, live, shown, said, at, log };
-}
+const webService = () => makeWebService(world);
 
 const jobsOf = async (serviceId: string) =>
   (await kube.list(Job, { labels: selector({ [label("service")]: serviceId }) })).items;
-const podsOf = async (serviceId: string) =>
-  (await kube.list(Pod, { labels: selector({ [label("service")]: serviceId }) })).items;
 
 test("a Dockerfile with RUN is built, and its image runs pinned by digest", async () => {
   const { live, said, id, log } = await webService();
@@ -63,7 +35,7 @@ test("a Dockerfile with RUN is built, and its image runs pinned by digest", asyn
   });
   expect(await said()).toBe("made while building\n");
   expect(await log(version)).toContain("RUN was here");
-  const images = (await podsOf(id)).flatMap((pod) => pod.spec!.containers.map(({ image }) => image));
+  const images = (await podsOf(kube, id)).flatMap((pod) => pod.spec!.containers.map(({ image }) => image));
   expect(images.filter((image) => !/@sha256:[0-9a-f]{64}$/.test(image ?? ""))).toEqual([]);
 });
 
@@ -185,33 +157,9 @@ test("a deleted project leaves no namespace, pod or Job in the cluster", async (
   await world.must("DELETE", P, { confirmImpact: true });
   await eventually("nothing of it is left", async () => {
     const namespaces = (await kube.list(Namespace, { labels })).items;
-    return namespaces.length + (await podsOf(id)).length + (await jobsOf(id)).length === 0;
+    return namespaces.length + (await podsOf(kube, id)).length + (await jobsOf(id)).length === 0;
   });
 });
-
-const states = ["queued", "building", "built", "applied"] as const;
-test.each(states)(
-  "the deployer killed while a deployment is %s: it ends applied, once, by itself",
-  async (state) => {
-    const { deploy, at, S, said, id, log } = await webService();
-    const version = await deploy({ "package.json": "{}", "server.js": saying("after the kill") });
-    const order = ["queued", "building", "built", "applied"];
-    await eventually(`it is ${state}, or further`, async () => {
-      const { status } = await at(version);
-      return order.indexOf(status) >= order.indexOf(state);
-    });
-    await killDeployers();
-    await eventually("a deployer answers again", async () => (await world.call("GET", S)).status === 200);
-    expect(await settled(world, S, version)).toMatchObject({ status: "applied", errors: [] });
-    await eventually("it answers", async () => (await said()) === "after the kill");
-    const all = await world.must<{ data: Deployment[] }>("GET", `${S}/deployments`);
-    expect(all.data.map(({ version, status }) => [version, status])).toEqual([[1, "applied"]]);
-    const stages = (await log(version)).split("It starts with:").length - 1;
-    expect(stages).toBe(1);
-    const running = (await podsOf(id)).filter((pod) => pod.status?.phase === "Running");
-    expect(running).toHaveLength(1);
-  },
-);
 
 /** Moves the start of a service's build into the past, so that its deadline passes. */
 async function passMinutes(serviceId: string, minutes: number): Promise<void> {
@@ -225,22 +173,4 @@ async function passMinutes(serviceId: string, minutes: number): Promise<void> {
   const psql = `PGPASSWORD=$(cat /etc/berth-password/password) psql -qXh 127.0.0.1 -U postgres -v ON_ERROR_STOP=1 berth -c "$0"`;
   const { call } = await connectKubectl();
   await call("exec", "-n", namespace, database!.metadata!.name!, "--", "sh", "-c", psql, earlier);
-}
-
-/** Kills all deployer pods at once, as the loss of a node does, and waits for their replacements. */
-async function killDeployers(): Promise<void> {
-  const { namespace } = inject("platform")!;
-  const which = { namespace, labels: "app.kubernetes.io/component=deployer" };
-  const killed = (await kube.list(Pod, which)).items.map(({ metadata }) => metadata!);
-  expect(killed.length).toBeGreaterThan(0);
-  await Promise.all(
-    killed.map(({ name = "" }) => kube.remove(Pod, name, namespace, { gracePeriodSeconds: 0 })),
-  );
-  await eventually("others are ready", async () => {
-    const { items } = await kube.list(Pod, which);
-    const ready = (pod: V1Pod) =>
-      pod.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True");
-    const gone = killed.every(({ uid }) => items.every(({ metadata }) => metadata!.uid !== uid));
-    return gone && items.length >= killed.length && items.every(ready);
-  });
 }

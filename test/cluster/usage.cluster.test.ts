@@ -38,7 +38,7 @@ test(
   async () => {
     const { E, S: at } = await world.environment();
     const S = at("web");
-    const says = `require("node:http").createServer((_, response) => response.end("ok")).listen(process.env.PORT)`;
+    const says = `process.once("SIGTERM", () => process.exit()); require("node:http").createServer((_, response) => response.end("ok")).listen(process.env.PORT)`;
     const config = { replicas: 2, minReadySeconds: 0, command: `node -e '${says}'` };
     const { id } = await world.must<{ id: string }>("POST", `${E}/services`, {
       name: "web",

@@ -6,6 +6,9 @@ import { archiveOf as packed } from "../support/archives.ts";
 import { refusal } from "../support/door.ts";
 import { openPlatform, type Platform } from "../support/world.ts";
 
+/** A version counts as healthy soon, also where it takes longer by default. */
+const config = { minReadySeconds: 1 };
+
 let world: Platform;
 /** A service with two versions that were live: the node app, then the static one. */
 let S: string;
@@ -14,7 +17,7 @@ beforeAll(async () => {
   world = await openPlatform();
   const { E, S: service } = await world.environment();
   S = service("web");
-  await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+  await world.must("POST", `${E}/services`, { name: "web", type: "web", config });
   for (const app of ["node", "static"]) {
     const { version } = await deployArchive(world, S, await archiveOf(app));
     await settled(world, S, version);
@@ -96,7 +99,7 @@ test("an account just created stages a service, uploads for it, and applies: all
   const P = `/accounts/${accountId}/projects/${projectId}`;
   const { id } = await world.must<{ id: string }>("POST", `${P}/environments`, { name: "production" });
   const E = `${P}/environments/${id}`;
-  await world.must("POST", `${E}/services`, { name: "web", type: "web", staged: true });
+  await world.must("POST", `${E}/services`, { name: "web", type: "web", staged: true, config });
   await world.must("POST", `${E}/services`, { name: "db", type: "postgres", staged: true });
   const S = `${E}/services/web`;
   const acknowledged = await deployArchive(world, S, await archiveOf("static"));
