@@ -110,7 +110,6 @@ Every process of the platform. A new service is one more entry:
   connections: 19
   uses: [database, nats{{ if $v.billing.existingSecret }}, paymentProvider{{ end }}]
   config:
-    API_PREFIX: /v1
     {{- include "berth.planConfig" . | nindent 4 }}
   {{- if $v.billing.existingSecret }}
   secrets:
