@@ -55,7 +55,7 @@ export function settleSession(
   if (session.payment_status !== "unpaid" || invoice?.status !== "open")
     throw invalid("This Checkout Session does not wait for its payment.", "session");
   if (isPaid) {
-    collect(world, invoice, { first: true });
+    collect(world, invoice, { by: "checkout" });
     session.payment_status = "paid";
     world.emit("checkout.session.async_payment_succeeded", session);
   } else {

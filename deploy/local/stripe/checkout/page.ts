@@ -78,4 +78,9 @@ function discountName({ state }: World, session: string): string {
   );
 }
 
-const OUTCOMES = { succeeds: "pays", declines: "is declined", fails_later: "pays now and fails at renewals" };
+const OUTCOMES = {
+  succeeds: "pays",
+  declines: "is declined",
+  fails_later: "pays now and fails at renewals",
+  needs_action: "pays now and waits for its payer at renewals",
+};

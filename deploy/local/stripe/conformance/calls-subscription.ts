@@ -118,6 +118,17 @@ export const subscriptionCalls: Calls = {
     ({ invoices }) =>
       invoices.list({ subscription: "sub_1", status: "paid", limit: 100, expand: ["data.payments"] }),
   ],
+  "GET /v1/invoice_payments": [
+    ({ invoicePayments }) =>
+      invoicePayments.list({ invoice: "in_1", status: "open", expand: ["data.payment.payment_intent"] }),
+    ({ invoicePayments }) =>
+      invoicePayments.list({
+        payment: { type: "payment_intent", payment_intent: "pi_1" },
+        limit: 1,
+        expand: ["data.invoice"],
+      }),
+  ],
+  "POST /v1/invoices/{id}": [({ invoices }) => invoices.update("in_1", { auto_advance: true })],
   "GET /v1/invoices/{id}/lines": [({ invoices }) => invoices.listLineItems("in_1", { limit: 100 })],
   "POST /v1/invoices/{id}/finalize": [
     ({ invoices }) => invoices.finalizeInvoice("in_1", { auto_advance: false }),

@@ -21,6 +21,7 @@ export const TEST_CARDS: TestCard[] = [
     "insufficient_funds",
   ),
   card("4000000000000341", "visa", "fails_later", ["chargeCustomerFail"]),
+  card("4000002760003184", "visa", "needs_action", ["authenticationRequired"], "authentication_required"),
 ];
 
 function card(

@@ -83,7 +83,8 @@ function toExpanded(world: World, value: unknown): unknown {
 /** Returns the object with an id, of whatever kind. */
 function findObject(state: State, id: string): object | undefined {
   const { customers, products, prices, coupons, promotionCodes, discounts, paymentMethods, meters } = state;
-  const { subscriptions, invoices, refunds, creditNotes, portalConfigurations, deleted } = state;
+  const { subscriptions, invoices, refunds, creditNotes, portalConfigurations, deleted, paymentIntents } =
+    state;
   const tables: Map<string, object>[] = [
     customers,
     products,
@@ -99,6 +100,7 @@ function findObject(state: State, id: string): object | undefined {
     creditNotes,
     portalConfigurations,
     deleted,
+    paymentIntents,
   ];
   for (const table of tables) if (table.has(id)) return table.get(id);
   return undefined;

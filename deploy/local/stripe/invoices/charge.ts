@@ -2,7 +2,7 @@ import type Stripe from "stripe";
 import { newId } from "../state/ids.ts";
 import { idOf, type World } from "../state/world.ts";
 
-export type ChargeResult = "paid" | "declined" | "no_payment_method";
+export type ChargeResult = "paid" | "declined" | "action_required" | "no_payment_method";
 
 /** Returns the payment method of an invoice: its subscription's, or else its customer's. */
 export function methodOf({ state }: World, invoice: Stripe.Invoice): string | undefined {
@@ -20,12 +20,18 @@ export function subscriptionOf(
   return state.subscriptions.get(idOf(invoice.parent?.subscription_details?.subscription ?? ""));
 }
 
-/** Charges an open invoice to a card. The first charge of a card that fails later succeeds when `first` is set. */
+/** Who begins a charge: the schedule, somebody on a page of Stripe's, or the checkout of a new subscription. */
+export type ChargedBy = "schedule" | "payer" | "checkout";
+
+/**
+ * Charges an open invoice to a card. A card that fails later succeeds at the checkout; one whose payer has to confirm
+ * each payment succeeds when the payer is there.
+ */
 export function charge(
   world: World,
   invoice: Stripe.Invoice,
   method: string | undefined,
-  first = false,
+  by: ChargedBy,
 ): ChargeResult {
   const { state, clock } = world;
   if (invoice.amount_due > 0) {
@@ -33,8 +39,10 @@ export function charge(
     invoice.attempted = true;
     if (method === undefined) return "no_payment_method";
     const outcome = state.cardOutcomes.get(method);
-    if (outcome === "declines" || (outcome === "fails_later" && !first)) return "declined";
-    recordPayment(world, invoice, method);
+    if (outcome === "declines" || (outcome === "fails_later" && by !== "checkout")) return "declined";
+    const isWaiting = outcome === "needs_action" && by === "schedule";
+    recordPayment(world, invoice, method, isWaiting);
+    if (isWaiting) return "action_required";
   }
   invoice.attempted = true;
   invoice.amount_paid = invoice.amount_due;
@@ -47,23 +55,32 @@ export function charge(
   return "paid";
 }
 
-function recordPayment({ state, clock, emit }: World, invoice: Stripe.Invoice, method: string): void {
+/** Records the payment of an invoice, or that it waits for its payer. */
+function recordPayment(world: World, invoice: Stripe.Invoice, method: string, isWaiting: boolean): void {
+  const { state, clock, emit } = world;
   const now = clock.now();
-  const intent = newId("pi");
+  const before = [...state.invoicePayments.values()].find(
+    (one) => one.invoice === invoice.id && one.status === "open",
+  );
+  const intent = before ? idOf(before.payment.payment_intent ?? "") : newId("pi");
   const amount = invoice.amount_remaining;
-  state.payments.set(intent, {
-    id: intent,
-    charge: newId("ch"),
-    amount,
-    refunded: 0,
-    customer: idOf(invoice.customer ?? ""),
-    invoice: invoice.id,
-    payment_method: method,
-  });
+  const customer = idOf(invoice.customer ?? "");
+  const status = isWaiting ? "requires_action" : "succeeded";
+  state.paymentIntents.set(intent, { id: intent, object: "payment_intent", amount, customer, status });
+  if (!isWaiting)
+    state.payments.set(intent, {
+      id: intent,
+      charge: newId("ch"),
+      amount,
+      refunded: 0,
+      customer,
+      invoice: invoice.id,
+      payment_method: method,
+    });
   const payment = {
-    id: newId("inpay"),
+    id: before?.id ?? newId("inpay"),
     object: "invoice_payment",
-    amount_paid: amount,
+    amount_paid: isWaiting ? null : amount,
     amount_requested: amount,
     created: now,
     currency: "usd",
@@ -71,9 +88,9 @@ function recordPayment({ state, clock, emit }: World, invoice: Stripe.Invoice, m
     is_default: true,
     livemode: false,
     payment: { payment_intent: intent, type: "payment_intent" },
-    status: "paid",
-    status_transitions: { canceled_at: null, paid_at: now },
+    status: isWaiting ? "open" : "paid",
+    status_transitions: { canceled_at: null, paid_at: isWaiting ? null : now },
   } satisfies Stripe.InvoicePayment;
   state.invoicePayments.set(payment.id, payment);
-  emit("invoice_payment.paid", payment);
+  if (!isWaiting) emit("invoice_payment.paid", payment);
 }

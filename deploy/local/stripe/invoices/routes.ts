@@ -3,7 +3,7 @@ import { declined, invalid } from "../http/errors.ts";
 import { clearable, flag, map, mergeMetadata, object, oneOf, range, text } from "../http/params.ts";
 import { listRoute, type Route, route, select } from "../http/routes.ts";
 import { idOf, need, type World } from "../state/world.ts";
-import { collect } from "../subscriptions/collection.ts";
+import { collect, resumeCollection } from "../subscriptions/collection.ts";
 import { subscriptionOf } from "./charge.ts";
 import { finalize } from "./finalize.ts";
 import { computeTotals } from "./totals.ts";
@@ -44,6 +44,7 @@ export function invoiceRoutes(world: World): Route[] {
       ({ auto_advance, description, metadata }, id) => {
         const invoice = needInvoice(id!);
         if (auto_advance !== undefined) invoice.auto_advance = auto_advance;
+        if (auto_advance) resumeCollection(world, invoice);
         if (description !== undefined) invoice.description = description || null;
         invoice.metadata = mergeMetadata(invoice.metadata, metadata);
         world.emit("invoice.updated", invoice);
@@ -94,8 +95,18 @@ export function invoiceRoutes(world: World): Route[] {
     }),
     listRoute(
       "/v1/invoice_payments",
-      object<Stripe.InvoicePaymentListParams>({ invoice: text, status: text }),
-      (filter) => select(invoicePayments.values(), filter),
+      object<Stripe.InvoicePaymentListParams>({
+        invoice: text,
+        payment: object<Stripe.InvoicePaymentListParams.Payment>(
+          { payment_intent: text, type: text },
+          "type",
+        ),
+        status: text,
+      }),
+      ({ payment: of, ...filter }) =>
+        select(invoicePayments.values(), filter).filter(
+          ({ payment }) => !of?.payment_intent || payment.payment_intent === of.payment_intent,
+        ),
     ),
     route("GET", "/v1/invoice_payments/:id", object({}), (_, id) =>
       need(invoicePayments, "invoice_payment", id!),
@@ -112,6 +123,7 @@ function pay(world: World, invoice: Stripe.Invoice, method: string | undefined):
   if (method !== undefined) need(world.state.paymentMethods, "PaymentMethod", method, "payment_method");
   const result = collect(world, invoice, method === undefined ? {} : { method });
   if (result === "declined") throw declined("generic_decline");
+  if (result === "action_required") throw declined("authentication_required");
   if (result === "no_payment_method")
     throw invalid(
       "There is no `default_payment_method` set on this Customer or Invoice.",

@@ -12,7 +12,8 @@ export function invoicePage(world: World, id: string, { method, path }: SimpleRe
   if (!invoice?.number) return page("Not found", html`<p>There is no such invoice.</p>`, 404);
   if (path.endsWith("/pdf"))
     return { status: 200, headers: { "content-type": "application/pdf" }, body: toPdf(toText(invoice)) };
-  const declined = method === "POST" && invoice.status === "open" && collect(world, invoice) !== "paid";
+  const isPaying = method === "POST" && invoice.status === "open";
+  const declined = isPaying && collect(world, invoice, { by: "payer" }) !== "paid";
   return page(
     `Invoice ${invoice.number}`,
     html`${declined && html`<p class="error" role="alert">The payment failed.</p>`}

@@ -33,7 +33,10 @@ export type CreditUse = {
 };
 
 /** How a card behaves when it is charged. */
-export type CardOutcome = "succeeds" | "declines" | "fails_later";
+export type CardOutcome = "succeeds" | "declines" | "fails_later" | "needs_action";
+
+/** A payment as Stripe shows it beside its invoice, as far as the simulator knows it. */
+export type PaymentIntent = Pick<Stripe.PaymentIntent, "id" | "object" | "amount" | "customer" | "status">;
 
 /** The members that are decimals: texts in JSON. */
 const DECIMALS = ["amount_decimal", "quantity_decimal", "unit_amount_decimal"];
@@ -65,6 +68,7 @@ function emptyState() {
     invoiceItems: new Map<string, Stripe.InvoiceItem>(),
     invoicePayments: new Map<string, Stripe.InvoicePayment>(),
     payments: new Map<string, Payment>(),
+    paymentIntents: new Map<string, PaymentIntent>(),
     creditNotes: new Map<string, Stripe.CreditNote>(),
     refunds: new Map<string, Stripe.Refund>(),
     portalConfigurations: new Map<string, Stripe.BillingPortal.Configuration>(),

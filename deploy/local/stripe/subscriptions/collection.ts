@@ -1,5 +1,5 @@
 import type Stripe from "stripe";
-import { type ChargeResult, charge, methodOf, subscriptionOf } from "../invoices/charge.ts";
+import { type ChargedBy, type ChargeResult, charge, methodOf, subscriptionOf } from "../invoices/charge.ts";
 import { finalize } from "../invoices/finalize.ts";
 import { idOf, type World } from "../state/world.ts";
 import { endSubscription } from "./end.ts";
@@ -12,23 +12,36 @@ const RETRY_DAYS = [3, 4, 3, 4];
 export function collect(
   world: World,
   invoice: Stripe.Invoice,
-  { method = methodOf(world, invoice), first = false }: { method?: string; first?: boolean } = {},
+  { method = methodOf(world, invoice), by = "schedule" }: { method?: string; by?: ChargedBy } = {},
 ): ChargeResult {
-  const result = charge(world, invoice, method, first);
+  const result = charge(world, invoice, method, by);
   const subscription = subscriptionOf(world, invoice);
   if (result === "paid") {
     if (subscription) restoreSubscription(world, subscription);
     return result;
   }
-  const retries = invoice.billing_reason === "subscription_create" || !invoice.auto_advance ? [] : RETRY_DAYS;
-  const wait = retries[invoice.attempt_count - 1];
+  const { retries, wait } = retryOf(invoice);
   invoice.next_payment_attempt = wait === undefined ? null : world.clock.now() + wait * DAY_SECONDS;
+  if (result === "action_required") world.emit("invoice.payment_action_required", invoice);
   world.emit("invoice.payment_failed", invoice);
   world.emit("invoice.updated", invoice);
   if (!subscription || subscription.status === "canceled") return result;
   if (wait === undefined && retries.length > 0) endSubscription(world, subscription, "payment_failed");
   else if (subscription.status === "active") setStatus(world, subscription, "past_due");
   return result;
+}
+
+/** Returns the pause after which an open invoice is charged again, in days: none after the last retry. */
+function retryOf({ billing_reason, auto_advance, attempt_count }: Stripe.Invoice) {
+  const retries = billing_reason === "subscription_create" || !auto_advance ? [] : RETRY_DAYS;
+  return { retries, wait: retries[attempt_count - 1] };
+}
+
+/** Has an open invoice that was tried collected by itself again, as the retries say. */
+export function resumeCollection(world: World, invoice: Stripe.Invoice): void {
+  const { wait } = retryOf(invoice);
+  if (invoice.status !== "open" || invoice.next_payment_attempt !== null || wait === undefined) return;
+  invoice.next_payment_attempt = world.clock.now() + wait * DAY_SECONDS;
 }
 
 /** Finalizes a draft and charges it at once. */

@@ -34,7 +34,7 @@ export function startSubscription(
     autoAdvance: true,
   });
   finalize(world, invoice);
-  if (first !== "later") collect(world, invoice, { first: first === "succeeds" });
+  if (first !== "later") collect(world, invoice, first === "succeeds" ? { by: "checkout" } : {});
   dropSpentDiscounts(world, subscription, invoice);
   return invoice;
 }
