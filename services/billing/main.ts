@@ -13,6 +13,7 @@ import { findAccount } from "./accounts/sql.ts";
 import { billingService } from "./billing-service.ts";
 import { createCancel } from "./cancellation/cancel.ts";
 import { createCarryOn } from "./cancellation/carry-on.ts";
+import { createPaymentSync } from "./cancellation/failed-refunds.ts";
 import { startCancellations } from "./cancellation/worker.ts";
 import { createPriceId } from "./catalog/price-ids.ts";
 import { startSeeding } from "./catalog/seeding.ts";
@@ -47,7 +48,8 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
     const priceId = createPriceId(provider);
     const members = createMembers(client(IdentityInternal, config.identityUrl));
     const adjustSeats = createAdjustSeats({ pool, provider, priceId, members });
-    const { sync, syncLocked } = createSync({ pool, provider, lock, priceId, members, adjustSeats });
+    const { sync, syncLocked } = createSync({ pool, provider, lock, priceId, members, adjustSeats, now });
+    const syncAny = createPaymentSync({ pool, provider, sync, log });
     const carryOn = createCarryOn({ pool, provider, log, clock: now });
     const cancel = createCancel({ pool, provider, lock, syncLocked, carryOn, log });
     const tierOf: TierOf = async (db, accountId) =>
@@ -87,7 +89,7 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
       background() {
         const tasks: Running[] = [startUsageTasks({ pool, log, tierOf, now })];
         if (provider.configured) {
-          const inbox = startInbox({ pool, sync, log });
+          const inbox = startInbox({ pool, sync: syncAny, log });
           wake = inbox.wake;
           tasks.push(
             inbox,

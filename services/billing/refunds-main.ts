@@ -1,7 +1,8 @@
 import { join } from "node:path";
-import { createPool, type Pool } from "../kit/postgres/db.ts";
+import { createPool, type Pool, transaction } from "../kit/postgres/db.ts";
 import { requireSchema } from "../kit/postgres/migrate.ts";
 import { readConfig, url } from "../kit/process/config.ts";
+import { reportRefund } from "./cancellation/carry-on.ts";
 import { listReviews, type Review, settleReview } from "./cancellation/sql.ts";
 
 const USAGE = "Usage: npm run refunds -- list | release SUBSCRIPTION | deny SUBSCRIPTION\n";
@@ -14,12 +15,16 @@ export async function refunds(pool: Pool, [command, subscription, ...more]: stri
     return { output: toTable(await listReviews(pool)), exitCode: 0 };
   const step = command === "release" ? "ended" : command === "deny" ? "denied" : undefined;
   if (!step || !subscription || more.length > 0) return { output: USAGE, exitCode: 2 };
-  const settled = await settleReview(pool, subscription, step);
-  if (settled === 0) return { output: `No refund of ${subscription} is under review.\n`, exitCode: 1 };
+  const settled = await transaction(pool, async (tx) => {
+    const found = await settleReview(tx, subscription, step);
+    if (found && step === "denied") await reportRefund(tx, found, "denied");
+    return found !== undefined;
+  });
+  if (!settled) return { output: `No refund of ${subscription} is under review.\n`, exitCode: 1 };
   const output =
     step === "ended"
       ? `The refund of ${subscription} is made as soon as billing runs.\n`
-      : `The refund of ${subscription} is denied. Nobody is told: write to the owner.\n`;
+      : `The refund of ${subscription} is denied. The account's owners are told.\n`;
   return { output, exitCode: 0 };
 }
 

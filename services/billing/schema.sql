@@ -29,7 +29,7 @@ table cancellations
   next_at timestamp with time zone not null
   constraint cancellations_kind_check CHECK ((kind = ANY (ARRAY['annual'::text, 'unpaid'::text, 'duplicate'::text])))
   constraint cancellations_pkey PRIMARY KEY (subscription_id)
-  constraint cancellations_refund_status_check CHECK ((refund_status = ANY (ARRAY['under_review'::text, 'refunded'::text])))
+  constraint cancellations_refund_status_check CHECK ((refund_status = ANY (ARRAY['under_review'::text, 'refunded'::text, 'denied'::text])))
   constraint cancellations_step_check CHECK ((step = ANY (ARRAY['asked'::text, 'uncertain'::text, 'ended'::text, 'refunding'::text, 'review'::text, 'done'::text, 'denied'::text])))
   CREATE INDEX cancellations_due ON cancellations USING btree (next_at) WHERE (step = ANY (ARRAY['asked'::text, 'uncertain'::text, 'ended'::text, 'refunding'::text]))
 table compute_periods
@@ -50,8 +50,13 @@ table due_customers
   since timestamp with time zone not null default now()
   attempts integer not null default 0
   next_at timestamp with time zone not null default now()
+  leased_until timestamp with time zone
   constraint due_customers_pkey PRIMARY KEY (customer_id)
   CREATE INDEX due_customers_next ON due_customers USING btree (next_at)
+table failed_refunds
+  id text not null
+  at timestamp with time zone not null default now()
+  constraint failed_refunds_pkey PRIMARY KEY (id)
 table inbox
   consumer text not null
   event_id text not null
@@ -78,6 +83,8 @@ table invoices
   created_at timestamp with time zone not null
   next_attempt timestamp with time zone
   paid jsonb
+  attempts integer not null default 0
+  action_required boolean not null default false
   constraint invoices_kind_check CHECK ((kind = ANY (ARRAY['subscription'::text, 'compute'::text, 'proration'::text, 'manual'::text])))
   constraint invoices_pkey PRIMARY KEY (id)
   constraint invoices_status_check CHECK ((status = ANY (ARRAY['open'::text, 'paid'::text, 'void'::text, 'uncollectible'::text])))
@@ -190,6 +197,8 @@ table subscriptions
   coupon jsonb
   items jsonb not null
   payment_method jsonb
+  expiring_card text
+  superseded_prices text
   constraint subscriptions_cadence_check CHECK ((cadence = ANY (ARRAY['monthly'::text, 'annual'::text])))
   constraint subscriptions_pkey PRIMARY KEY (id)
   CREATE INDEX subscriptions_account ON subscriptions USING btree (account_id, created_at DESC)

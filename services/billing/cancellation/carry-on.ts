@@ -94,7 +94,7 @@ export function isInReview(created: number, at: number): boolean {
 export async function reportRefund(
   tx: Tx,
   { accountId, subscriptionId }: Pick<sql.Cancellation, "accountId" | "subscriptionId">,
-  status: "refunded" | "under_review",
+  status: "refunded" | "under_review" | "denied",
 ): Promise<void> {
   const amount = cashOf(await sql.listRefunds(tx, subscriptionId));
   if (amount === 0 || (await sql.setRefundStatus(tx, subscriptionId, status)) === 0) return;

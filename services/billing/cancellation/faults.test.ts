@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { PaymentFailedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { dueCents, runFor } from "../metering/testing.ts";
@@ -103,7 +104,7 @@ test("what staff gave back while a refund waited is not given back again", async
   expect((await annual.refunds()).toSorted()).toEqual([10_000, 9_000]);
 });
 
-test("the last invoice stays open when its payment is refused, and the refund is made all the same", async () => {
+test("the last invoice that is declined stays open and is tried again, which owners are told, and the refund is made", async () => {
   const annual = await subscribed();
   const { stripe } = billing.stripe;
   const card = await stripe.paymentMethods.attach("pm_card_chargeCustomerFail", {
@@ -115,6 +116,14 @@ test("the last invoice stays open when its payment is refused, and the refund is
   expect((await annual.cancel()).refund?.amountUsd).toBe(180);
   const open = (await annual.invoices()).filter(({ status }) => status === "open");
   expect(open.map(({ amount_due }) => amount_due)).toEqual([dueCents(5) - 1_000]);
+  const [told] = await eventually("the failed payment is reported", async () => {
+    const found = await billing.published(PaymentFailedSchema, annual.accountId);
+    return found.length > 0 && found;
+  });
+  expect(told).toMatchObject({ invoiceId: open[0]!.id });
+  expect(Number(told!.nextAttemptAt?.seconds)).toBeGreaterThan(billing.stripe.clock.now());
+  const good = await stripe.paymentMethods.attach("pm_card_visa", { customer: annual.customer });
+  await stripe.invoices.pay(open[0]!.id, { payment_method: good.id });
 });
 
 test("the reports of an end that come doubled, in any order and beside it change nothing twice", async () => {

@@ -33,12 +33,16 @@ async function toFinal(stripe: Stripe, id: string, status: string): Promise<Stri
   return (await stripe.invoices.finalizeInvoice(id, { auto_advance: false })).status;
 }
 
-/** Collects an invoice. One that cannot be collected stays open: its owner can pay it on its page. */
+/**
+ * Collects an invoice. One that is declined stays open: its owner can pay it on its page, and the provider tries again as
+ * it does with others, which it stopped with the end of the subscription.
+ */
 async function pay(deps: Deps, invoice: string): Promise<void> {
   try {
     await makeOnce(deps, `pay:${invoice}`, (stripe, options) => stripe.invoices.pay(invoice, {}, options));
   } catch (error) {
     if (!isRefused(error)) throw error;
     deps.log.warn({ invoice }, "the last invoice of a canceled subscription is not paid");
+    await deps.provider.ask((stripe) => stripe.invoices.update(invoice, { auto_advance: true }));
   }
 }

@@ -194,13 +194,22 @@ export function listReviews(db: Db): Promise<Review[]> {
   );
 }
 
-/** Lets a refund that waits for staff be made, from what is left to refund by now, or denies it. */
-export function settleReview(db: Db, subscriptionId: string, to: "ended" | "denied"): Promise<number> {
-  return execute(
+/**
+ * Lets a refund that waits for staff be made, from what is left to refund by now, or denies it. Returns its cancellation;
+ * undefined when none waits.
+ */
+export function settleReview(db: Db, subscriptionId: string, to: "ended" | "denied") {
+  return one<Cancellation>(
     db,
     "review_settle",
     `update cancellations set step = $2, released = $2 = 'ended', attempts = 0, next_at = now()
-     where subscription_id = $1 and step = 'review'`,
+     where subscription_id = $1 and step = 'review' returning ${CANCELLATION}`,
     [subscriptionId, to],
   );
+}
+
+/** Records that a refund failed. Returns 0 when that was recorded. */
+export function addFailedRefund(db: Db, refundId: string): Promise<number> {
+  const text = "insert into failed_refunds (id) values ($1) on conflict do nothing";
+  return execute(db, "failed_refund_add", text, [refundId]);
 }

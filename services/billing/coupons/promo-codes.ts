@@ -1,5 +1,5 @@
 import type Stripe from "stripe";
-import { isStripeError, type Provider } from "../stripe/provider.ts";
+import { type Provider, readIfThere } from "../stripe/provider.ts";
 import type { PromoCode } from "./eligibility.ts";
 
 /** What a code is made of at Stripe, which finds no others. */
@@ -28,15 +28,9 @@ export async function findPromoCode(
 
 /** Returns a promo code by its id; undefined when the provider has it no longer. */
 export async function readPromoCode(provider: Provider, id: string): Promise<PromoCode | undefined> {
-  try {
-    const missing = "resource_missing";
-    return toPromoCode(
-      await provider.ask((stripe) => stripe.promotionCodes.retrieve(id, { expand: [COUPON] }), missing),
-    );
-  } catch (error) {
-    if (isStripeError(error, "resource_missing")) return undefined;
-    throw error;
-  }
+  return toPromoCode(
+    await readIfThere(provider, (stripe) => stripe.promotionCodes.retrieve(id, { expand: [COUPON] })),
+  );
 }
 
 /** Returns a promo code with its coupon; undefined for one whose coupon was deleted. */

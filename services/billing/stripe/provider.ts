@@ -75,6 +75,19 @@ function isAway(error: Stripe.errors.StripeError): boolean {
   ].some((kind) => error instanceof kind);
 }
 
+/** Returns what is read from Stripe; undefined when Stripe does not have it. */
+export async function readIfThere<T>(
+  provider: Provider,
+  read: (stripe: Stripe) => Promise<T>,
+): Promise<T | undefined> {
+  try {
+    return await provider.ask(read, "resource_missing");
+  } catch (error) {
+    if (isStripeError(error, "resource_missing")) return undefined;
+    throw error;
+  }
+}
+
 /** Whether an error is Stripe's, with this code. */
 export function isStripeError(error: unknown, code: string): boolean {
   return error instanceof Stripe.errors.StripeError && error.code === code;

@@ -41,6 +41,10 @@ export type MirroredInvoice = {
   created: Date;
   /** When a failed payment is tried again. */
   nextAttempt?: Date;
+  /** How often the provider tried to collect it. */
+  attempts: number;
+  /** Whether its payment waits until its payer confirms it. */
+  actionRequired: boolean;
 };
 
 /** What has to be expanded in a subscription for `mirrorSubscription`. */
@@ -140,11 +144,12 @@ function paymentMethodOf(subscription: Stripe.Subscription): PaymentMethod | und
 
 /**
  * Returns an invoice as Berth records it; undefined for a draft, which is not shown. `computeItems` are the ids of
- * compute items of the customer's subscriptions. Pure.
+ * compute items of the customer's subscriptions, `waiting` the invoices whose payer has to confirm. Pure.
  */
 export function mirrorInvoice(
   invoice: Stripe.Invoice,
   computeItems: ReadonlySet<string>,
+  waiting: ReadonlySet<string>,
 ): MirroredInvoice | undefined {
   const { id, status, lines, billing_reason: reason } = invoice;
   if (id === undefined || status === null || status === "draft") return undefined;
@@ -166,6 +171,8 @@ export function mirrorInvoice(
     ...(invoice.hosted_invoice_url && { hostedUrl: invoice.hosted_invoice_url }),
     created: date(invoice.created),
     ...(invoice.next_payment_attempt !== null && { nextAttempt: date(invoice.next_payment_attempt) }),
+    attempts: invoice.attempt_count,
+    actionRequired: waiting.has(id),
   };
 }
 

@@ -74,6 +74,23 @@ export async function putSubscription(db: Db, row: MirroredSubscription) {
   return before;
 }
 
+/** Records the card that owners are told expires soon. Returns 0 when they were told of it. */
+export function setExpiringCard(db: Db, subscriptionId: string, card: string): Promise<number> {
+  const text =
+    "update subscriptions set expiring_card = $2 where id = $1 and expiring_card is distinct from $2";
+  return execute(db, "subscription_expiring_card", text, [subscriptionId, card]);
+}
+
+/** Records the price list that owners are told is superseded. Returns 0 when they were told of it. */
+export function setSupersededPrices(db: Db, subscriptionId: string, version: string): Promise<number> {
+  return execute(
+    db,
+    "subscription_superseded_prices",
+    "update subscriptions set superseded_prices = $2 where id = $1 and superseded_prices is distinct from $2",
+    [subscriptionId, version],
+  );
+}
+
 /** How many invoices the API shows. */
 export const INVOICES = 24;
 
@@ -108,20 +125,20 @@ export async function hasPaidInvoice(db: Db, accountId: string): Promise<boolean
 
 /** Records an invoice as the provider reports it. Returns what was recorded before. */
 export async function putInvoice(db: Db, accountId: string, row: MirroredInvoice) {
-  const before = await one<{ status: string; nextAttempt: Timestamp | null }>(
+  const before = await one<{ status: string; attempts: number; actionRequired: boolean }>(
     db,
     "invoice_before",
-    `select status, next_attempt as "nextAttempt" from invoices where id = $1 for update`,
+    `select status, attempts, action_required as "actionRequired" from invoices where id = $1 for update`,
     [row.id],
   );
   await one(
     db,
     "invoice_put",
     `insert into invoices (id, account_id, subscription_id, kind, status, period_start, period_end, total_cents,
-       pdf_url, hosted_url, created_at, next_attempt)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+       pdf_url, hosted_url, created_at, next_attempt, attempts, action_required)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
      on conflict (id) do update set kind = $4, status = $5, period_start = $6, period_end = $7, total_cents = $8,
-       pdf_url = $9, hosted_url = $10, next_attempt = $12`,
+       pdf_url = $9, hosted_url = $10, next_attempt = $12, attempts = $13, action_required = $14`,
     [
       row.id,
       accountId,
@@ -135,9 +152,21 @@ export async function putInvoice(db: Db, accountId: string, row: MirroredInvoice
       row.hostedUrl ?? null,
       row.created,
       row.nextAttempt ?? null,
+      row.attempts,
+      row.actionRequired,
     ],
   );
   return before;
+}
+
+/** Returns the account and the subscription of an invoice. */
+export function findInvoiceOwner(db: Db, invoiceId: string) {
+  return one<{ accountId: string; subscriptionId: string | null }>(
+    db,
+    "invoice_owner",
+    `select account_id as "accountId", subscription_id as "subscriptionId" from invoices where id = $1`,
+    [invoiceId],
+  );
 }
 
 /** Records what a refund of invoices is computed of. */

@@ -1,7 +1,8 @@
-import { timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type Stripe from "stripe";
 import {
   InvoiceMirroredSchema,
+  PaymentActionRequiredSchema,
   PaymentFailedSchema,
   SubscriptionChangedSchema,
 } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
@@ -23,7 +24,7 @@ import { type InvoicedPeriod, putInvoiced } from "../metering/sql.ts";
 import type { AdjustSeats } from "../seats/adjust-seats.ts";
 import { putSeatCheck } from "../seats/sql.ts";
 import { makeOnce } from "../stripe/make-once.ts";
-import { isStripeError, type Provider } from "../stripe/provider.ts";
+import { isStripeError, type Provider, readIfThere } from "../stripe/provider.ts";
 import {
   EXPAND_LIST,
   type MirroredInvoice,
@@ -31,6 +32,7 @@ import {
   mirrorInvoice,
   mirrorSubscription,
 } from "./mirror.ts";
+import { recordReminders } from "./reminders.ts";
 import { sortOut } from "./sort-out.ts";
 import {
   findSubscription,
@@ -52,6 +54,8 @@ type Deps = {
   priceId: PriceId;
   members: Members;
   adjustSeats: AdjustSeats;
+  /** The provider's time, in milliseconds. */
+  now: () => number;
 };
 
 /** Brings what Berth records of a customer in line with the payment provider. */
@@ -65,7 +69,7 @@ export type SyncLocked = (accountId: string, customerId: string) => Promise<void
  * that is not of this installation is passed over. They throw 502 payment_provider_unavailable.
  */
 export function createSync(deps: Deps): { sync: Sync; syncLocked: SyncLocked } {
-  const { pool, provider, lock, priceId, adjustSeats } = deps;
+  const { pool, provider, lock, priceId, adjustSeats, now } = deps;
 
   async function sync(customerId: string): Promise<void> {
     const accountId = await accountOf(deps, customerId);
@@ -90,7 +94,7 @@ export function createSync(deps: Deps): { sync: Sync; syncLocked: SyncLocked } {
 
   async function readAndRecord(accountId: string, customerId: string): Promise<Found> {
     const found = await readCustomer(deps, accountId, customerId);
-    await transaction(pool, (tx) => record(tx, { accountId, customerId }, found));
+    await transaction(pool, (tx) => record(tx, { accountId, customerId }, found, now()));
     return found;
   }
 
@@ -121,16 +125,8 @@ async function accountOf({ pool, provider, members }: Deps, customerId: string):
 }
 
 async function readAccountId(provider: Provider, customerId: string): Promise<string | undefined> {
-  try {
-    const customer = await provider.ask(
-      (stripe) => stripe.customers.retrieve(customerId),
-      "resource_missing",
-    );
-    return customer.deleted ? undefined : customer.metadata.accountId;
-  } catch (error) {
-    if (isStripeError(error, "resource_missing")) return undefined;
-    throw error;
-  }
+  const customer = await readIfThere(provider, (stripe) => stripe.customers.retrieve(customerId));
+  return customer && !customer.deleted ? customer.metadata.accountId : undefined;
 }
 
 type Found = {
@@ -158,9 +154,10 @@ async function readCustomer({ pool, provider }: Deps, accountId: string, custome
   const { kept } = sortOut(mirrored);
   const annual = kept?.cadence === "annual" && subscriptions.find(({ id }) => id === kept.id);
   const paid = annual ? await provider.ask((stripe) => readPaidInvoices(stripe, annual)) : [];
+  const waiting = await provider.ask((stripe) => readWaiting(stripe, invoices));
   return {
     subscriptions: mirrored,
-    invoices: invoices.flatMap((each: Stripe.Invoice) => mirrorInvoice(each, computeItems) ?? []),
+    invoices: invoices.flatMap((each: Stripe.Invoice) => mirrorInvoice(each, computeItems, waiting) ?? []),
     paid,
     invoiced: invoices.flatMap((each) => invoicedPeriods(each, computeItems)),
   };
@@ -179,11 +176,27 @@ async function readOfDeleted(
   });
 }
 
+/** Returns which of a customer's invoices wait until their payer confirms the payment, as banks want at times. */
+async function readWaiting(stripe: Stripe, invoices: Stripe.Invoice[]): Promise<Set<string>> {
+  const failed = invoices.filter(({ status, attempt_count: attempts }) => status === "open" && attempts > 0);
+  const payments = await Promise.all(
+    failed.map(({ id: invoice }) =>
+      stripe.invoicePayments.list({ invoice, status: "open", expand: ["data.payment.payment_intent"] }),
+    ),
+  );
+  const isWaiting = ({ payment: { payment_intent: intent } }: Stripe.InvoicePayment) =>
+    typeof intent === "object" && intent?.status === "requires_action";
+  return new Set(failed.flatMap(({ id }, index) => (payments[index]!.data.some(isWaiting) ? id : [])));
+}
+
 type Ids = { accountId: string; customerId: string };
 
-async function record(tx: Tx, { accountId, customerId }: Ids, found: Found): Promise<void> {
+async function record(tx: Tx, { accountId, customerId }: Ids, found: Found, now: number): Promise<void> {
   const { subscriptions, invoices, paid, invoiced } = found;
-  for (const subscription of subscriptions) await recordSubscription(tx, subscription);
+  for (const subscription of subscriptions) {
+    await recordSubscription(tx, subscription);
+    await recordReminders(tx, subscription, now);
+  }
   await recordComputePeriods(tx, customerId, subscriptions, invoiced);
   for (const invoice of invoices) await recordInvoice(tx, accountId, invoice);
   for (const period of invoiced) await putInvoiced(tx, period);
@@ -218,7 +231,7 @@ export async function recordSubscription(tx: Tx, subscription: MirroredSubscript
 
 async function recordInvoice(tx: Tx, accountId: string, invoice: MirroredInvoice): Promise<void> {
   const before = await putInvoice(tx, accountId, invoice);
-  const { id: invoiceId, kind, status, totalCents, nextAttempt } = invoice;
+  const { id: invoiceId, kind, status, totalCents, nextAttempt, attempts, actionRequired } = invoice;
   if (before?.status !== status)
     await emit(tx, InvoiceMirroredSchema, accountId, {
       accountId,
@@ -227,13 +240,12 @@ async function recordInvoice(tx: Tx, accountId: string, invoice: MirroredInvoice
       status,
       totalCents: BigInt(totalCents),
     });
-  const former = before?.nextAttempt && timestampDate(before.nextAttempt).getTime();
-  const failed = status === "open" && nextAttempt !== undefined && nextAttempt.getTime() !== former;
-  if (failed)
+  const about = { accountId, invoiceId, totalCents: BigInt(totalCents) };
+  if (actionRequired && !before?.actionRequired)
+    await emit(tx, PaymentActionRequiredSchema, accountId, about);
+  else if (status === "open" && attempts > (before?.attempts ?? 0))
     await emit(tx, PaymentFailedSchema, accountId, {
-      accountId,
-      invoiceId,
-      totalCents: BigInt(totalCents),
-      nextAttemptAt: timestampFromDate(nextAttempt),
+      ...about,
+      ...(nextAttempt && { nextAttemptAt: timestampFromDate(nextAttempt) }),
     });
 }

@@ -100,7 +100,7 @@ test("a customer who failed is tried again, later each time, up to five minutes,
   expect((await due())[0]!.seconds).toBeGreaterThan(0);
 });
 
-test("several replicas never read one customer at once, and a replica that was killed leaves it to the others", async () => {
+test("several replicas never read one customer at once", async () => {
   const reading = new Set<string>();
   let reads = 0;
   const sync: Sync = async (customer) => {
@@ -122,10 +122,28 @@ test("several replicas never read one customer at once, and a replica that was k
   await nobodyIsDue();
   expect(failures).toEqual([]);
   expect(reads).toBeGreaterThanOrEqual(10);
-  // As a replica leaves it that is killed while it reads, once its lease is over.
+});
+
+test("a customer is leased as long as it is read; who reads it and dies leaves it to the others", async () => {
+  const dying = createPool(database.url("billing"), { name: "dying" });
+  const hanging = Promise.withResolvers<void>();
+  const inbox = startInbox({ pool: dying, sync: () => hanging.promise, log });
   await report("left");
-  await pool.query("update due_customers set attempts = 1, next_at = now() - interval '1 s'");
+  const leasedUntil = async () => {
+    const text = "select extract(epoch from leased_until)::float8 as until from due_customers";
+    return (await pool.query<{ until: number | null }>(text)).rows[0]?.until;
+  };
+  const first = await eventually("it is being read", leasedUntil);
+  const read: string[] = [];
+  start(async (customer) => void read.push(customer));
+  await eventually("it is leased again", async () => (await leasedUntil())! > first);
+  expect(read).toEqual([]);
+  // From here on nothing of it reaches the database.
+  await dying.end();
   await nobodyIsDue();
+  expect(read).toEqual(["left"]);
+  hanging.resolve();
+  await inbox.stop();
 });
 
 test("the database that is away for a moment ends nothing", async () => {

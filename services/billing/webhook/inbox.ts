@@ -1,16 +1,20 @@
+import { every } from "../../kit/every.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Running } from "../../kit/process/process.ts";
 import { causeOf } from "../../kit/rpc/errors.ts";
 import type { Sync } from "../subscription/sync.ts";
 import { customerReads, watchLag } from "./metrics.ts";
-import { finishCustomer, retryCustomer, type TakenCustomer, takeCustomers } from "./sql.ts";
+import { finishCustomer, renewCustomers, retryCustomer, type TakenCustomer, takeCustomers } from "./sql.ts";
 
 const POLL_MS = 1_000;
 /** How many customers are being read at once, so that one at whom the provider hangs holds up no others. */
 const AT_ONCE = 4;
-/** How long no other replica takes a customer; longer than all requests for one may take. */
-const LEASE_SECONDS = 300;
+/** How long no other replica takes a customer after this one has died: what is being read is leased again and again. */
+const LEASE_SECONDS = 15;
+const RENEW_MS = 5_000;
+/** A customer that takes longer than all requests for one may take is left to other replicas. */
+const STUCK_MS = 300_000;
 const FIRST_RETRY_SECONDS = 5;
 const MAX_RETRY_SECONDS = 300;
 
@@ -33,7 +37,7 @@ export function startInbox({
   log: Logger;
 }): Running & { wake: () => void } {
   const unwatch = watchLag(pool);
-  const underWay = new Set<Promise<void>>();
+  const underWay = new Map<Promise<void>, { customer: TakenCustomer; since: number }>();
   let stopped = false;
   let wake = () => {};
 
@@ -65,7 +69,7 @@ export function startInbox({
           underWay.delete(work);
           wake();
         });
-      underWay.add(work);
+      underWay.set(work, { customer, since: Date.now() });
     }
     return limit > 0 && taken.length === limit;
   }
@@ -81,9 +85,19 @@ export function startInbox({
       });
       if (!more && !stopped) await within(POLL_MS, woken);
     }
-    await Promise.all(underWay);
+    await Promise.all(underWay.keys());
   }
 
+  async function renew(): Promise<void> {
+    const customers = [...underWay.values()].flatMap(({ customer, since }) =>
+      Date.now() - since < STUCK_MS ? customer : [],
+    );
+    if (customers.length > 0) await renewCustomers(pool, customers, LEASE_SECONDS);
+  }
+
+  const leases = every(RENEW_MS, renew, {
+    failed: (error) => log.warn({ err: error }, "customers that are being read could not be leased again"),
+  });
   const running = run();
   return {
     wake: () => wake(),
@@ -92,6 +106,7 @@ export function startInbox({
       unwatch();
       wake();
       await running;
+      await leases.stop();
     },
   };
 }

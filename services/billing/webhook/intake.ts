@@ -52,16 +52,19 @@ export function toStripeEvent(event: Stripe.Event): StripeEvent {
   return { id, type, created: new Date(created * 1000), customerId: customerOf(event) };
 }
 
-type About = { id?: string; object?: string; customer?: string | { id: string } | null };
+type Reference = string | { id: string } | null;
+type About = { id?: string; object?: string; customer?: Reference; payment_intent?: Reference };
 
-/** Returns the customer that an event is about; undefined for one that is about none. */
+/** Returns the customer that an event is about, or the payment of a refund or a dispute; undefined for none of them. */
 function customerOf({ data }: Stripe.Event): string | undefined {
   const about = data.object as About;
   if (about.object === "customer") return about.id;
+  if (about.object === "refund" || about.object === "dispute") return idOf(about.payment_intent);
   // A payment method that was detached says whose it was.
-  const customer = about.customer ?? (data.previous_attributes as About | undefined)?.customer;
-  return typeof customer === "object" ? customer?.id : customer;
+  return idOf(about.customer ?? (data.previous_attributes as About | undefined)?.customer);
 }
+
+const idOf = (about: Reference | undefined) => (typeof about === "object" ? about?.id : about);
 
 const invalidSignature = () =>
   refuse(400, "webhook_signature_invalid", "The signature does not belong to this body, or is too old.");

@@ -31,8 +31,8 @@ async function recovers(accountId: string): Promise<void> {
   await victim.run();
   await billing.stripe.webhooks.flush();
   await eventually("all is recorded", async () => {
-    // The lease of the process that was killed is over.
-    await billing.pool.query("update due_customers set next_at = now() where next_at > now()");
+    // The lease of the process that was killed is over, and so is the pause after a failure.
+    await billing.pool.query("update due_customers set next_at = now(), leased_until = null");
     const { subscriptions, invoices } = await scene.mirrorOf(accountId);
     const [row] = subscriptions as { status: string; compute_start: unknown }[];
     const isWhole = row?.status === "active" && row.compute_start !== null && invoices.length === 1;

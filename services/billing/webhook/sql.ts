@@ -1,5 +1,6 @@
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 
+/** An event; `customerId` is the id of a payment where it names no customer but a payment. */
 export type StripeEvent = { id: string; type: string; created: Date; customerId: string | undefined };
 
 // A customer that is being read, or waits after a failure, is marked all the same, but keeps its time.
@@ -51,11 +52,23 @@ export function takeCustomers(db: Db, limit: number, leaseSeconds: number): Prom
   return many<TakenCustomer>(
     db,
     "due_customers_take",
-    `update due_customers set attempts = attempts + 1, next_at = now() + make_interval(secs => $2)
-     where customer_id in (select customer_id from due_customers where next_at <= now()
+    `update due_customers set attempts = attempts + 1, leased_until = now() + make_interval(secs => $2)
+     where customer_id in (select customer_id from due_customers
+       where next_at <= now() and (leased_until is null or leased_until <= now())
        order by next_at limit $1 for update skip locked)
      returning customer_id as "customerId", revision, attempts`,
     [limit, leaseSeconds],
+  );
+}
+
+/** Leases customers again that are being read. */
+export function renewCustomers(db: Db, customers: TakenCustomer[], leaseSeconds: number): Promise<number> {
+  return execute(
+    db,
+    "due_customers_renew",
+    `update due_customers d set leased_until = now() + make_interval(secs => $3)
+     from unnest($1::text[], $2::int[]) as t (id, attempts) where d.customer_id = t.id and d.attempts = t.attempts`,
+    [customers.map(({ customerId }) => customerId), customers.map(({ attempts }) => attempts), leaseSeconds],
   );
 }
 
@@ -69,7 +82,7 @@ export async function finishCustomer(
   await execute(
     db,
     "due_customer_again",
-    `update due_customers set attempts = 0, next_at = now(), since = now()
+    `update due_customers set attempts = 0, next_at = now(), since = now(), leased_until = null
      where customer_id = $1 and revision <> $2 and attempts = $3`,
     [customerId, revision, attempts],
   );
@@ -84,7 +97,7 @@ export function retryCustomer(
   return execute(
     db,
     "due_customer_retry",
-    `update due_customers set next_at = now() + make_interval(secs => $3)
+    `update due_customers set next_at = now() + make_interval(secs => $3), leased_until = null
      where customer_id = $1 and attempts = $2`,
     [customerId, attempts, seconds],
   );

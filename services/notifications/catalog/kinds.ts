@@ -39,6 +39,7 @@ export const catalogue = {
   "billing.refund_issued": billing("Refund issued"),
   "billing.refund_under_review": billing("Refund under review"),
   "billing.refund_failed": billing("Refund failed"),
+  "billing.refund_denied": billing("Refund denied"),
   "billing.usage_threshold": billing("Compute spend reached 75, 90 or 100 %"),
   "billing.credit_exhausted": billing("Plan credit used up"),
   "billing.coupon_not_applied": billing("Saved code could not be used"),

@@ -1,4 +1,5 @@
 import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import * as billing from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import type { Handler } from "../../kit/events/handler.ts";
 import type { Notice } from "../notices/notify.ts";
@@ -43,6 +44,9 @@ export function billingHandlers({
       event.status === "paid" && event.totalCents > 0n ? invoicePaid(event, place) : undefined,
     ),
     toOwners(billing.PaymentFailedSchema, paymentFailed),
+    toOwners(billing.PaymentActionRequiredSchema, paymentActionRequired),
+    toOwners(billing.CardExpiringSchema, cardExpiring),
+    toOwners(billing.PricesSupersededSchema, pricesSuperseded),
     toOwners(billing.RefundChangedSchema, refundChanged),
     toOwners(billing.UsageThresholdSchema, usageThreshold),
     toOwners(billing.CouponNotAppliedSchema, couponNotApplied),
@@ -98,8 +102,8 @@ function paymentFailed(event: billing.PaymentFailed, { handle, path }: Place): A
   const { invoiceId, totalCents, nextAttemptAt } = event;
   const amount = dollars(totalCents);
   const again = nextAttemptAt
-    ? `The payment provider tries again${onDay(nextAttemptAt)}, and ends the subscription after some attempts.`
-    : "The payment provider does not try again, and ends the subscription.";
+    ? `The payment provider tries again${onDay(nextAttemptAt)}. A subscription that stays unpaid ends after some attempts.`
+    : "The payment provider does not try again. A subscription that stays unpaid ends.";
   return {
     kind: "billing.payment_failed",
     title: `A payment of ${amount} for ${handle} failed`,
@@ -109,8 +113,48 @@ function paymentFailed(event: billing.PaymentFailed, { handle, path }: Place): A
   };
 }
 
+function paymentActionRequired(
+  { invoiceId, totalCents }: billing.PaymentActionRequired,
+  { handle, path }: Place,
+): About {
+  const amount = dollars(totalCents);
+  return {
+    kind: "billing.payment_action_required",
+    title: `A payment of ${amount} for ${handle} needs your confirmation`,
+    body: `The bank of the card wants the payment to be confirmed. Open the invoice's page, hostedUrl in ${path}/subscription, and pay it there. A subscription that stays unpaid ends.`,
+    metadata: { invoiceId, amount },
+    dedupe: invoiceId,
+  };
+}
+
+function cardExpiring(event: billing.CardExpiring, { handle, path }: Place): About {
+  const { subscriptionId, brand, last4, expMonth, expYear } = event;
+  const month = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", month: "long", year: "numeric" });
+  const end = month.format(Date.UTC(expYear, expMonth - 1));
+  return {
+    kind: "billing.card_expiring",
+    title: `The card that pays for ${handle} expires at the end of ${end}`,
+    body: `It is the ${brand} card that ends in ${last4}. Give the payment provider another one in time, unless your bank does so by itself: ${path}/billing-portal leads there.`,
+    metadata: { subscriptionId, brand, last4 },
+    dedupe: `${subscriptionId}:${last4}:${expYear}-${expMonth}`,
+  };
+}
+
+function pricesSuperseded(event: billing.PricesSuperseded, { handle, path }: Place): About {
+  const { subscriptionId, priceVersion, legacyUntil } = event;
+  return {
+    kind: "billing.price_change",
+    title: `The prices that ${handle} pays hold${until(legacyUntil)}`,
+    body: `There is a new price list. Until then nothing changes for ${handle}; after that, new prices may apply to its next term. ${path}/subscription shows what it pays now.`,
+    metadata: { subscriptionId, priceVersion },
+    dedupe: `${subscriptionId}:${priceVersion}`,
+  };
+}
+
+const until = (at: Timestamp | undefined) => onDay(at).replace(" on ", " until ");
+
 function refundChanged(event: billing.RefundChanged, { handle }: Place): About | undefined {
-  const { subscriptionId, status, amountCents } = event;
+  const { subscriptionId, status, amountCents, refundId } = event;
   const amount = dollars(amountCents);
   const common = { metadata: { subscriptionId, amount }, dedupe: subscriptionId };
   switch (status) {
@@ -133,7 +177,15 @@ function refundChanged(event: billing.RefundChanged, { handle }: Place): About |
         ...common,
         kind: "billing.refund_failed",
         title: `A refund of ${amount} to ${handle} failed`,
-        body: "The payment provider could not return the money. Ask the operator of this Berth how you want to get it.",
+        body: "The bank could not take the money back to the card or account that paid. Tell the operator of this Berth how you want to get it.",
+        dedupe: refundId || subscriptionId,
+      };
+    case "denied":
+      return {
+        ...common,
+        kind: "billing.refund_denied",
+        title: `A refund of ${amount} to ${handle} was denied`,
+        body: "The operator of this Berth looked at the refund for the plan that was canceled, and does not make it. Ask the operator for the reason.",
       };
     default:
       return undefined;
@@ -141,8 +193,16 @@ function refundChanged(event: billing.RefundChanged, { handle }: Place): About |
 }
 
 function usageThreshold(event: billing.UsageThreshold, { handle, path }: Place): About {
-  const { percent, periodStart, accruedNanoUsd, budgetNanoUsd } = event;
+  const { percent, periodStart, accruedNanoUsd, budgetNanoUsd, creditNanoUsd } = event;
   const [accrued, budget] = [dollars(toCents(accruedNanoUsd)), dollars(toCents(budgetNanoUsd))];
+  if (creditNanoUsd > 0n && accruedNanoUsd >= creditNanoUsd)
+    return {
+      kind: "billing.credit_exhausted",
+      title: `${handle} has used up the compute that its plan includes`,
+      body: `Since the period began${onDay(periodStart)}, compute of ${handle} costs ${accrued}; the plan pays ${dollars(toCents(creditNanoUsd))} of it. What runs on is billed. ${path}/compute-usage shows which services use it: stop, or make smaller, what is not needed.`,
+      metadata: { accrued, credit: dollars(toCents(creditNanoUsd)) },
+      dedupe: timeKey(periodStart),
+    };
   return {
     kind: "billing.usage_threshold",
     title: `${handle} has used ${percent} % of its compute budget`,

@@ -84,6 +84,7 @@ test("a refund is told when it waits, when it is made, and when it fails", async
   for (const [status, kind] of [
     ["under_review", "billing.refund_under_review"],
     ["refunded", "billing.refund_issued"],
+    ["denied", "billing.refund_denied"],
     ["failed", "billing.refund_failed"],
   ] as const) {
     const event = { accountId, subscriptionId: "sub_5", status, amountCents: 16_000n };
@@ -91,6 +92,73 @@ test("a refund is told when it waits, when it is made, and when it fails", async
     expect(inShort(told)).toEqual(toOwners(kind));
     expect(told[0].title).toContain("$160.00");
   }
+});
+
+test("each refund that fails is told, and how the money comes is asked", async () => {
+  const failed = (refundId: string) =>
+    tell("billing", billing.RefundChangedSchema, {
+      accountId,
+      subscriptionId: "sub_6",
+      status: "failed",
+      amountCents: 700n,
+      refundId,
+    });
+  expect(inShort(await failed("re_1"))).toEqual(toOwners("billing.refund_failed"));
+  expect(inShort(await failed("re_2"))).toEqual(toOwners("billing.refund_failed"));
+  expect(await failed("re_2")).toEqual([]);
+});
+
+test("a payment that waits for its payer is told once, with where to confirm it", async () => {
+  const event = { accountId, invoiceId: "in_3", totalCents: 2_000n };
+  const told = await tell("billing", billing.PaymentActionRequiredSchema, event);
+  expect(inShort(told)).toEqual(toOwners("billing.payment_action_required"));
+  expect(told[0].title).toMatch(/^A payment of \$20\.00 for h\w+ needs your confirmation$/);
+  expect(told[0].body).toContain(`hostedUrl in /accounts/${accountId}/subscription`);
+  expect(told[0].metadata).toMatchObject({ invoiceId: "in_3" });
+});
+
+test("a card that expires soon is told once, and another one again", async () => {
+  const expiring = (last4: string) =>
+    tell("billing", billing.CardExpiringSchema, {
+      accountId,
+      subscriptionId: "sub_7",
+      brand: "visa",
+      last4,
+      expMonth: 12,
+      expYear: 2026,
+    });
+  const told = await expiring("4242");
+  expect(inShort(told)).toEqual(toOwners("billing.card_expiring"));
+  expect(told[0].title).toMatch(/^The card that pays for h\w+ expires at the end of December 2026$/);
+  expect(told[0].body).toContain("visa card that ends in 4242");
+  expect(await expiring("0341")).toHaveLength(2);
+});
+
+test("prices that are superseded are told with the day until which they hold", async () => {
+  const told = await tell("billing", billing.PricesSupersededSchema, {
+    accountId,
+    subscriptionId: "sub_8",
+    priceVersion: "2026-11",
+    legacyUntil: at(0),
+  });
+  expect(inShort(told)).toEqual(toOwners("billing.price_change"));
+  expect(told[0].title).toMatch(/^The prices that h\w+ pays hold until 20 November 2026$/);
+});
+
+test("the plan's credit that is used up is told in place of its last share", async () => {
+  const reached = (percent: number, accruedNanoUsd: bigint) =>
+    tell("billing", billing.UsageThresholdSchema, {
+      accountId,
+      percent,
+      periodStart: at(120),
+      accruedNanoUsd,
+      budgetNanoUsd: 10_000_000_000n,
+      creditNanoUsd: 10_000_000_000n,
+    });
+  expect(inShort(await reached(90, 9_000_000_000n))).toEqual(toOwners("billing.usage_threshold"));
+  const told = await reached(100, 10_010_000_000n);
+  expect(inShort(told)).toEqual(toOwners("billing.credit_exhausted"));
+  expect(told[0].body).toContain("costs $10.01; the plan pays $10.00 of it");
 });
 
 test("compute that reaches a share of its budget is told once for the share and the period", async () => {

@@ -45,7 +45,7 @@ test("owners are told of 75, 90 and 100 percent of the plan's credit, each once 
     expect(await alerts(accountId)).toEqual(expected);
   }
   const [first] = await berth.published(UsageThresholdSchema, accountId);
-  expect(first).toMatchObject({ accountId, percent: 75, budgetNanoUsd: 10n * USD });
+  expect(first).toMatchObject({ accountId, percent: 75, budgetNanoUsd: 10n * USD, creditNanoUsd: 10n * USD });
   expect(first!.accruedNanoUsd).toBeGreaterThanOrEqual((75n * USD) / 10n);
   expect(first!.periodStart?.seconds).toBe(BigInt(start));
 });

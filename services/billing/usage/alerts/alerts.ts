@@ -2,7 +2,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { UsageThresholdSchema } from "../../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { emit } from "../../../kit/events/outbox.ts";
 import { type Pool, type Tx, transaction } from "../../../kit/postgres/db.ts";
-import { budgetOf } from "../../catalog/compute.ts";
+import { budgetOf, creditOf } from "../../catalog/compute.ts";
 import { findPeriod, ratePeriod, type TierOf } from "../read-usage.ts";
 import * as sql from "./sql.ts";
 import { reached, secondsToNext } from "./threshold.ts";
@@ -37,6 +37,7 @@ async function alertOne(tx: Tx, { tierOf, now }: Deps): Promise<boolean> {
       periodStart: timestampFromMs(period.start * 1_000),
       accruedNanoUsd: rated.due,
       budgetNanoUsd: budget,
+      creditNanoUsd: creditOf(period.tier),
     });
   await sql.setAlertAt(tx, accountId, Math.min(period.end, at + secondsToNext(rated.due, budget, sums)));
   return true;

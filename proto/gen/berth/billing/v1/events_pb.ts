@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/billing/v1/events.proto.
  */
 export const file_berth_billing_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch1iZXJ0aC9iaWxsaW5nL3YxL2V2ZW50cy5wcm90bxIQYmVydGguYmlsbGluZy52MSJBCgtUaWVyQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEgwKBHRpZXIYAiABKAkSEAoIcmV2aXNpb24YAyABKAMizQEKE1N1YnNjcmlwdGlvbkNoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIXCg9zdWJzY3JpcHRpb25faWQYAiABKAkSDgoGc3RhdHVzGAMgASgJEhUKDWZvcm1lcl9zdGF0dXMYBCABKAkSDAoEdGllchgFIAEoCRIcChRjYW5jZWxfYXRfcGVyaW9kX2VuZBgGIAEoCBI2ChJjdXJyZW50X3BlcmlvZF9lbmQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImwKD0ludm9pY2VNaXJyb3JlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCmludm9pY2VfaWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSEwoLdG90YWxfY2VudHMYBSABKAMimgEKDVBheW1lbnRGYWlsZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgppbnZvaWNlX2lkGAIgASgJEhMKC3RvdGFsX2NlbnRzGAMgASgDEjgKD25leHRfYXR0ZW1wdF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAIgBAUISChBfbmV4dF9hdHRlbXB0X2F0ImIKDVJlZnVuZENoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIXCg9zdWJzY3JpcHRpb25faWQYAiABKAkSDgoGc3RhdHVzGAMgASgJEhQKDGFtb3VudF9jZW50cxgEIAEoAyKaAQoOVXNhZ2VUaHJlc2hvbGQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgdwZXJjZW50GAIgASgFEjAKDHBlcmlvZF9zdGFydBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoQYWNjcnVlZF9uYW5vX3VzZBgEIAEoAxIXCg9idWRnZXRfbmFub191c2QYBSABKAMiRAoQQ291cG9uTm90QXBwbGllZBISCgphY2NvdW50X2lkGAEgASgJEgwKBGNvZGUYAiABKAkSDgoGcmVhc29uGAMgASgJYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("Ch1iZXJ0aC9iaWxsaW5nL3YxL2V2ZW50cy5wcm90bxIQYmVydGguYmlsbGluZy52MSJBCgtUaWVyQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEgwKBHRpZXIYAiABKAkSEAoIcmV2aXNpb24YAyABKAMizQEKE1N1YnNjcmlwdGlvbkNoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIXCg9zdWJzY3JpcHRpb25faWQYAiABKAkSDgoGc3RhdHVzGAMgASgJEhUKDWZvcm1lcl9zdGF0dXMYBCABKAkSDAoEdGllchgFIAEoCRIcChRjYW5jZWxfYXRfcGVyaW9kX2VuZBgGIAEoCBI2ChJjdXJyZW50X3BlcmlvZF9lbmQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImwKD0ludm9pY2VNaXJyb3JlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCmludm9pY2VfaWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSEwoLdG90YWxfY2VudHMYBSABKAMimgEKDVBheW1lbnRGYWlsZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgppbnZvaWNlX2lkGAIgASgJEhMKC3RvdGFsX2NlbnRzGAMgASgDEjgKD25leHRfYXR0ZW1wdF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBIAIgBAUISChBfbmV4dF9hdHRlbXB0X2F0IlQKFVBheW1lbnRBY3Rpb25SZXF1aXJlZBISCgphY2NvdW50X2lkGAEgASgJEhIKCmludm9pY2VfaWQYAiABKAkSEwoLdG90YWxfY2VudHMYAyABKAMifgoMQ2FyZEV4cGlyaW5nEhIKCmFjY291bnRfaWQYASABKAkSFwoPc3Vic2NyaXB0aW9uX2lkGAIgASgJEg0KBWJyYW5kGAMgASgJEg0KBWxhc3Q0GAQgASgJEhEKCWV4cF9tb250aBgFIAEoBRIQCghleHBfeWVhchgGIAEoBSKIAQoQUHJpY2VzU3VwZXJzZWRlZBISCgphY2NvdW50X2lkGAEgASgJEhcKD3N1YnNjcmlwdGlvbl9pZBgCIAEoCRIVCg1wcmljZV92ZXJzaW9uGAMgASgJEjAKDGxlZ2FjeV91bnRpbBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAidQoNUmVmdW5kQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEhcKD3N1YnNjcmlwdGlvbl9pZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSFAoMYW1vdW50X2NlbnRzGAQgASgDEhEKCXJlZnVuZF9pZBgFIAEoCSKzAQoOVXNhZ2VUaHJlc2hvbGQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgdwZXJjZW50GAIgASgFEjAKDHBlcmlvZF9zdGFydBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoQYWNjcnVlZF9uYW5vX3VzZBgEIAEoAxIXCg9idWRnZXRfbmFub191c2QYBSABKAMSFwoPY3JlZGl0X25hbm9fdXNkGAYgASgDIkQKEENvdXBvbk5vdEFwcGxpZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIMCgRjb2RlGAIgASgJEg4KBnJlYXNvbhgDIAEoCWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * The account's plan changed: free, pro, team or enterprise.
@@ -137,7 +137,7 @@ export const InvoiceMirroredSchema: GenMessage<InvoiceMirrored> = /*@__PURE__*/
   messageDesc(file_berth_billing_v1_events, 2);
 
 /**
- * A payment failed; the provider tries again, and cancels in the end.
+ * A payment failed; the provider tries again, and cancels in the end. Sent for each attempt.
  *
  * @generated from message berth.billing.v1.PaymentFailed
  */
@@ -173,7 +173,119 @@ export const PaymentFailedSchema: GenMessage<PaymentFailed> = /*@__PURE__*/
   messageDesc(file_berth_billing_v1_events, 3);
 
 /**
- * A refund was made (`refunded`), or waits for staff or the provider (`under_review`).
+ * A payment waits until its payer confirms it, as the bank wants. Sent once for an invoice.
+ *
+ * @generated from message berth.billing.v1.PaymentActionRequired
+ */
+export type PaymentActionRequired = Message<"berth.billing.v1.PaymentActionRequired"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string invoice_id = 2;
+   */
+  invoiceId: string;
+
+  /**
+   * @generated from field: int64 total_cents = 3;
+   */
+  totalCents: bigint;
+};
+
+/**
+ * Describes the message berth.billing.v1.PaymentActionRequired.
+ * Use `create(PaymentActionRequiredSchema)` to create a new message.
+ */
+export const PaymentActionRequiredSchema: GenMessage<PaymentActionRequired> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 4);
+
+/**
+ * The card that pays a subscription expires within a month. Sent once for the card.
+ *
+ * @generated from message berth.billing.v1.CardExpiring
+ */
+export type CardExpiring = Message<"berth.billing.v1.CardExpiring"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string subscription_id = 2;
+   */
+  subscriptionId: string;
+
+  /**
+   * @generated from field: string brand = 3;
+   */
+  brand: string;
+
+  /**
+   * @generated from field: string last4 = 4;
+   */
+  last4: string;
+
+  /**
+   * @generated from field: int32 exp_month = 5;
+   */
+  expMonth: number;
+
+  /**
+   * @generated from field: int32 exp_year = 6;
+   */
+  expYear: number;
+};
+
+/**
+ * Describes the message berth.billing.v1.CardExpiring.
+ * Use `create(CardExpiringSchema)` to create a new message.
+ */
+export const CardExpiringSchema: GenMessage<CardExpiring> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 5);
+
+/**
+ * The prices of a subscription are superseded by those of a later list. Sent once for its price list.
+ *
+ * @generated from message berth.billing.v1.PricesSuperseded
+ */
+export type PricesSuperseded = Message<"berth.billing.v1.PricesSuperseded"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string subscription_id = 2;
+   */
+  subscriptionId: string;
+
+  /**
+   * The price list of the subscription.
+   *
+   * @generated from field: string price_version = 3;
+   */
+  priceVersion: string;
+
+  /**
+   * Until when its prices hold.
+   *
+   * @generated from field: google.protobuf.Timestamp legacy_until = 4;
+   */
+  legacyUntil?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.billing.v1.PricesSuperseded.
+ * Use `create(PricesSupersededSchema)` to create a new message.
+ */
+export const PricesSupersededSchema: GenMessage<PricesSuperseded> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_events, 6);
+
+/**
+ * A refund was made (`refunded`), waits for staff or the provider (`under_review`), was denied by staff (`denied`), or
+ * was made and then taken back by the bank (`failed`).
  *
  * @generated from message berth.billing.v1.RefundChanged
  */
@@ -197,6 +309,13 @@ export type RefundChanged = Message<"berth.billing.v1.RefundChanged"> & {
    * @generated from field: int64 amount_cents = 4;
    */
   amountCents: bigint;
+
+  /**
+   * Of the refund that failed; otherwise empty.
+   *
+   * @generated from field: string refund_id = 5;
+   */
+  refundId: string;
 };
 
 /**
@@ -204,7 +323,7 @@ export type RefundChanged = Message<"berth.billing.v1.RefundChanged"> & {
  * Use `create(RefundChangedSchema)` to create a new message.
  */
 export const RefundChangedSchema: GenMessage<RefundChanged> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_events, 4);
+  messageDesc(file_berth_billing_v1_events, 7);
 
 /**
  * Compute of the current period reached a share of its budget. Sent once for each period and threshold.
@@ -240,6 +359,13 @@ export type UsageThreshold = Message<"berth.billing.v1.UsageThreshold"> & {
    * @generated from field: int64 budget_nano_usd = 5;
    */
   budgetNanoUsd: bigint;
+
+  /**
+   * What the plan pays of the period's compute; 0 on the free plan.
+   *
+   * @generated from field: int64 credit_nano_usd = 6;
+   */
+  creditNanoUsd: bigint;
 };
 
 /**
@@ -247,7 +373,7 @@ export type UsageThreshold = Message<"berth.billing.v1.UsageThreshold"> & {
  * Use `create(UsageThresholdSchema)` to create a new message.
  */
 export const UsageThresholdSchema: GenMessage<UsageThreshold> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_events, 5);
+  messageDesc(file_berth_billing_v1_events, 8);
 
 /**
  * A saved promo code could not be applied to the checkout of a subscription, and waits on.
@@ -276,5 +402,5 @@ export type CouponNotApplied = Message<"berth.billing.v1.CouponNotApplied"> & {
  * Use `create(CouponNotAppliedSchema)` to create a new message.
  */
 export const CouponNotAppliedSchema: GenMessage<CouponNotApplied> = /*@__PURE__*/
-  messageDesc(file_berth_billing_v1_events, 6);
+  messageDesc(file_berth_billing_v1_events, 9);
 
