@@ -2,7 +2,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import type { ConnectError } from "@connectrpc/connect";
 import * as grpc from "@grpc/grpc-js";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   AccountSchema,
   AccountService,
@@ -69,64 +69,69 @@ const problem = async (call: Promise<unknown>) => {
   return error.findDetails(ProblemSchema)[0];
 };
 
-test("only a caller with the role in that very account passes", async () => {
-  const get = (caller: Partial<Caller>) =>
-    clientAs(AccountService, server.port, caller).getAccount({ accountId: "acc_1" });
-  expect((await get({ ...owner, role: "reader" })).handle).toBe("acme");
-  expect(await problem(get({ accountId: "acc_2", role: "owner" }))).toMatchObject({
-    status: 403,
-    code: "forbidden",
-  });
-  expect(await problem(get({}))).toMatchObject({ status: 403, context: { requiredRole: "reader" } });
-  expect(await problem(get({ kind: "service" }))).toMatchObject({ status: 403 });
-  const bare = await fetch(`http://127.0.0.1:${server.port}/berth.identity.v1.AccountService/GetAccount`, {
-    method: "POST",
-    headers: { "content-type": "application/json", [CALLER_HEADER]: "forged.header" },
-    body: JSON.stringify({ accountId: "acc_1" }),
-  });
-  expect(bare.status).toBe(401);
-});
+describe.each([
+  { kind: "binary messages, by the library", binary: true },
+  { kind: "JSON, as the gateway sends it", binary: false },
+])("$kind", ({ binary }) => {
+  const as = (caller: Partial<Caller>) => clientAs(AccountService, server.port, caller, binary);
 
-test("validation rules of the proto answer 422 with a reason for each member", async () => {
-  const client = clientAs(AccountService, server.port, owner);
-  expect(await problem(client.listMembers({ accountId: "acc_1", limit: 101 }))).toMatchObject({
-    status: 422,
-    code: "validation_failed",
-    details: [{ path: "limit", reason: "out_of_range" }],
-  });
-  const update = { accountId: "acc_1", userId: "usr_1", role: "king" };
-  expect((await problem(client.updateMember(update)))?.details).toMatchObject([
-    { path: "role", reason: "invalid_choice" },
-  ]);
-});
-
-test("a foreseen refusal reaches the caller whole, an unforeseen one says only its request id", async () => {
-  const client = clientAs(AccountService, server.port, owner);
-  expect(await problem(client.updateAccount({ accountId: "acc_1" }))).toMatchObject({
-    status: 422,
-    details: [{ path: "handle", reason: "invalid_handle" }],
-  });
-  const internal = await problem(client.listMembers({ accountId: "acc_1" }));
-  expect(internal).toMatchObject({ status: 500, code: "internal" });
-  expect(internal?.message).toMatch(/request id.*req_/);
-  expect(internal?.message).not.toContain("hunter2");
-});
-
-test("while the database is away each request that fails is one line with the cause, without a stack", async () => {
-  const call = () =>
-    clientAs(AccountService, server.port, owner).removeMember({ accountId: "acc_1", userId: "usr_1" });
-  lines.length = 0;
-  for (let i = 0; i < 3; i++)
-    expect(await problem(call())).toMatchObject({ status: 503, code: "unavailable" });
-  const warned = lines.filter((line) => (JSON.parse(line) as { level: string }).level !== "debug");
-  expect(warned).toHaveLength(3);
-  for (const line of warned)
-    expect(JSON.parse(line)).toMatchObject({
-      level: "warn",
-      cause: "connect ECONNREFUSED 192.0.2.1:5432",
-      requestId: expect.stringMatching(/^req_/),
+  test("only a caller with the role in that very account passes", async () => {
+    const get = (caller: Partial<Caller>) => as(caller).getAccount({ accountId: "acc_1" });
+    expect((await get({ ...owner, role: "reader" })).handle).toBe("acme");
+    expect(await problem(get({ accountId: "acc_2", role: "owner" }))).toMatchObject({
+      status: 403,
+      code: "forbidden",
     });
-  expect(warned.join("")).not.toContain("stack");
+    expect(await problem(get({}))).toMatchObject({ status: 403, context: { requiredRole: "reader" } });
+    expect(await problem(get({ kind: "service" }))).toMatchObject({ status: 403 });
+    const bare = await fetch(`http://127.0.0.1:${server.port}/berth.identity.v1.AccountService/GetAccount`, {
+      method: "POST",
+      headers: { "content-type": "application/json", [CALLER_HEADER]: "forged.header" },
+      body: JSON.stringify({ accountId: "acc_1" }),
+    });
+    expect(bare.status).toBe(401);
+  });
+
+  test("validation rules of the proto answer 422 with a reason for each member", async () => {
+    const client = as(owner);
+    expect(await problem(client.listMembers({ accountId: "acc_1", limit: 101 }))).toMatchObject({
+      status: 422,
+      code: "validation_failed",
+      details: [{ path: "limit", reason: "out_of_range" }],
+    });
+    const update = { accountId: "acc_1", userId: "usr_1", role: "king" };
+    expect((await problem(client.updateMember(update)))?.details).toMatchObject([
+      { path: "role", reason: "invalid_choice" },
+    ]);
+  });
+
+  test("a foreseen refusal reaches the caller whole, an unforeseen one says only its request id", async () => {
+    const client = as(owner);
+    expect(await problem(client.updateAccount({ accountId: "acc_1" }))).toMatchObject({
+      status: 422,
+      details: [{ path: "handle", reason: "invalid_handle" }],
+    });
+    const internal = await problem(client.listMembers({ accountId: "acc_1" }));
+    expect(internal).toMatchObject({ status: 500, code: "internal" });
+    expect(internal?.message).toMatch(/request id.*req_/);
+    expect(internal?.message).not.toContain("hunter2");
+  });
+
+  test("while the database is away each request that fails is one line with the cause, without a stack", async () => {
+    const call = () => as(owner).removeMember({ accountId: "acc_1", userId: "usr_1" });
+    lines.length = 0;
+    for (let i = 0; i < 3; i++)
+      expect(await problem(call())).toMatchObject({ status: 503, code: "unavailable" });
+    const warned = lines.filter((line) => (JSON.parse(line) as { level: string }).level !== "debug");
+    expect(warned).toHaveLength(3);
+    for (const line of warned)
+      expect(JSON.parse(line)).toMatchObject({
+        level: "warn",
+        cause: "connect ECONNREFUSED 192.0.2.1:5432",
+        requestId: expect.stringMatching(/^req_/),
+      });
+    expect(warned.join("")).not.toContain("stack");
+  });
 });
 
 test("an unknown member is refused, not dropped", async () => {

@@ -8,6 +8,7 @@ import type { Pool } from "../postgres/db.ts";
 import { currentPathsByFormer } from "../rpc/former-names.ts";
 import { idempotencyInterceptor, sweepAnswers } from "../rpc/idempotency.ts";
 import { rulesOf, serverInterceptor } from "../rpc/interceptor.ts";
+import { createUnaryJson } from "../rpc/unary-json.ts";
 import { metricsText } from "../telemetry.ts";
 import { closeConnectionsOnShutdown } from "./graceful-close.ts";
 import { registerHealth, registerReflection } from "./grpc-health-reflection.ts";
@@ -33,6 +34,7 @@ export type RunningServer = { port: number; grpcPort: number; stop: () => Promis
 /** The slowest requests are uploads, which have limits of their own. */
 const REQUEST_MS = 1_200_000;
 const MAX_MESSAGE = 8 * 1024 * 1024;
+const JSON_OPTIONS = { ignoreUnknownFields: false, alwaysEmitImplicit: true };
 
 /**
  * Serves RPCs over Connect (HTTP/1.1) and gRPC (h2c, on a port of its own), and /healthz, /readyz and /metrics. `stop`
@@ -42,17 +44,24 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
   const { answers } = options;
   const stopping = new AbortController();
   let currentPaths = new Map<string, string>();
+  const interceptors = [serverInterceptor(options), ...(answers ? [idempotencyInterceptor(answers)] : [])];
+  const unaryJson = createUnaryJson({
+    interceptors,
+    jsonOptions: JSON_OPTIONS,
+    maxBytes: MAX_MESSAGE,
+    shutdownSignal: stopping.signal,
+  });
   const rpc = connectNodeAdapter({
     routes: (router) => {
-      options.routes(router);
+      options.routes(unaryJson.recording(router));
       for (const { method } of router.handlers) rulesOf(method);
       const services = [...new Set(router.handlers.map(({ service }) => service))];
       registerHealth(router, services, options.ready);
       registerReflection(router, services);
       currentPaths = currentPathsByFormer(services);
     },
-    interceptors: [serverInterceptor(options), ...(answers ? [idempotencyInterceptor(answers)] : [])],
-    jsonOptions: { ignoreUnknownFields: false, alwaysEmitImplicit: true },
+    interceptors,
+    jsonOptions: JSON_OPTIONS,
     acceptCompression: [],
     readMaxBytes: MAX_MESSAGE,
     // Streams end when it aborts the `ctx.signal` of their handlers.
@@ -66,7 +75,8 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
 
   const answer: typeof rpc = (req, res) => {
     req.url = currentPaths.get(req.url ?? "") ?? req.url;
-    rpc(req, res);
+    if (!(req instanceof http.IncomingMessage) || !unaryJson.answer(req, res as http.ServerResponse))
+      rpc(req, res);
   };
   const plain = http.createServer({ keepAliveTimeout: 75_000, requestTimeout: REQUEST_MS }, (req, res) => {
     closeConnectionsOnShutdown(res);

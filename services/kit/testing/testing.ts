@@ -38,16 +38,18 @@ async function asAdmin(url: URL, statements: string[]): Promise<void> {
   }
 }
 
-/** A typed client of a service under test that acts as the given caller. */
+/** A typed client of a service under test that acts as the given caller, with messages as other services send them. */
 export function clientAs<S extends DescService>(
   service: S,
   port: number,
   caller: Partial<Caller>,
+  useBinaryFormat = true,
 ): Client<S> {
   const full: Caller = { kind: "user", id: "usr_test", ip: "127.0.0.1", ...caller };
   const transport = createConnectTransport({
     httpVersion: "1.1",
     baseUrl: `http://127.0.0.1:${port}`,
+    useBinaryFormat,
     interceptors: [
       (next) => (req) => {
         req.header.set(CALLER_HEADER, signCaller(testKeys, full));

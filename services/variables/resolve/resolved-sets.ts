@@ -5,6 +5,7 @@ import {
   ResolvedVariablesSchema,
 } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
 import type { Db, Pool } from "../../kit/postgres/db.ts";
+import { keepText } from "../../kit/rpc/unary-json.ts";
 import { chainOf, type Scope } from "../scopes/scope.ts";
 import type { DataKeys, Vault } from "../seal/data-keys.ts";
 import { addonsByName, readAddonKeys, type SealedValue, sealedKey, toVariableRows } from "./chain.ts";
@@ -46,7 +47,7 @@ export function createResolvedSets({ pool, keys }: { pool: Pool; keys: DataKeys 
     async read(scope: Scope): Promise<ResolvedVariables> {
       const kept = cache.get(scope.id);
       if (kept?.tag === scope.tag) return kept.message;
-      const message = create(ResolvedVariablesSchema, await readSet(pool, keys, scope, false));
+      const message = keepText(create(ResolvedVariablesSchema, await readSet(pool, keys, scope, false)));
       cache.set(scope.id, { tag: scope.tag, message }, { size: bytesOf(message) });
       return message;
     },
@@ -56,7 +57,7 @@ export function createResolvedSets({ pool, keys }: { pool: Pool; keys: DataKeys 
   };
 }
 
-/** Returns about how much memory an answer takes. */
+/** Returns about how much memory an answer takes, as a message and as text. */
 function bytesOf({ data }: ResolvedVariables): number {
-  return data.reduce((bytes, { value }) => bytes + 500 + 2 * (value?.length ?? 0), 500);
+  return data.reduce((bytes, { value }) => bytes + 1_000 + 4 * (value?.length ?? 0), 1_000);
 }

@@ -1,0 +1,94 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
+import {
+  Code,
+  ConnectError,
+  type ContextValues,
+  createContextKey,
+  createContextValues,
+  type HandlerContext,
+  type UnaryRequest,
+} from "@connectrpc/connect";
+
+const contextKey = createContextKey<UnaryContext | undefined>(undefined);
+
+/** Returns the context of a request that interceptors may have wrapped. */
+export function unaryContextOf(request: UnaryRequest): UnaryContext {
+  return request.contextValues.get(contextKey)!;
+}
+
+/** What a handler may know of its request. Its signal is made when somebody asks for it: handlers seldom do. */
+export class UnaryContext implements HandlerContext {
+  readonly service: HandlerContext["service"];
+  readonly requestMethod = "POST";
+  readonly protocolName = "connect";
+  readonly responseHeader = new Headers();
+  readonly responseTrailer = new Headers();
+  readonly values: ContextValues = createContextValues();
+  readonly method: DescMethodUnary;
+  readonly requestHeader: Headers;
+  readonly url: string;
+  readonly #response: ServerResponse;
+  readonly #shutdownSignal: AbortSignal;
+  readonly #deadline: number | undefined;
+  #aborting: AbortController | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    method: DescMethodUnary,
+    req: IncomingMessage,
+    response: ServerResponse,
+    shutdownSignal: AbortSignal,
+  ) {
+    this.method = method;
+    this.service = method.parent;
+    this.#response = response;
+    this.#shutdownSignal = shutdownSignal;
+    this.requestHeader = new Headers(req.headers as Record<string, string>);
+    this.url = `http://${req.headers.host ?? "localhost"}${req.url}`;
+    const timeout = req.headers["connect-timeout-ms"];
+    this.#deadline = timeout === undefined ? undefined : performance.now() + Number(timeout);
+    this.values.set(contextKey, this);
+  }
+
+  timeoutMs = () => (this.#deadline === undefined ? undefined : this.#deadline - performance.now());
+
+  get signal(): AbortSignal {
+    if (this.#aborting) return this.#aborting.signal;
+    const aborting = new AbortController();
+    this.#aborting = aborting;
+    const late = () => aborting.abort(new ConnectError("the operation timed out", Code.DeadlineExceeded));
+    const left = this.timeoutMs();
+    if (left !== undefined) this.#timer = setTimeout(late, Math.max(0, left));
+    if (this.#response.destroyed) aborting.abort();
+    this.#response.once("close", () => aborting.abort());
+    const shutDown = () => aborting.abort(this.#shutdownSignal.reason);
+    if (this.#shutdownSignal.aborted) shutDown();
+    else this.#shutdownSignal.addEventListener("abort", shutDown, { signal: aborting.signal });
+    return aborting.signal;
+  }
+
+  /** Returns what interceptors get. */
+  request(message: Message): UnaryRequest {
+    const context = this;
+    return {
+      stream: false,
+      message,
+      method: this.method,
+      service: this.service,
+      requestMethod: "POST",
+      url: this.url,
+      header: this.requestHeader,
+      contextValues: this.values,
+      get signal() {
+        return context.signal;
+      },
+    };
+  }
+
+  /** The request is answered: what waits for the signal goes on. */
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#aborting?.abort();
+  }
+}
