@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { startPlatform } from "./platform.ts";
 import { type Bench, judge, print, type Row } from "./row.ts";
@@ -8,7 +8,7 @@ import { events } from "./rows/events.ts";
 import { feed } from "./rows/feed.ts";
 import { machine } from "./rows/machine.ts";
 import { notify } from "./rows/notify.ts";
-import { resolved } from "./rows/resolved.ts";
+import { reads } from "./rows/reads.ts";
 import { roll } from "./rows/roll.ts";
 import { scale } from "./rows/scale.ts";
 import { start } from "./rows/start.ts";
@@ -19,7 +19,7 @@ import { webhooks } from "./rows/webhooks.ts";
 // Speed as ratios of two things, measured alternately in one run; absolute figures are for orientation.
 const benches: Bench[] = [
   start,
-  resolved,
+  reads,
   machine,
   batch,
   deploy,
@@ -34,7 +34,7 @@ const benches: Bench[] = [
 ];
 
 const { values } = parseArgs({
-  options: { json: { type: "string" }, only: { type: "string" } },
+  options: { json: { type: "string" }, only: { type: "string" }, compare: { type: "string" } },
 });
 
 const wanted = benches.filter(
@@ -47,6 +47,7 @@ if (wanted.length === 0) {
   process.exit(2);
 }
 
+const earlier = values.compare ? (JSON.parse(await readFile(values.compare, "utf8")) as Row[]) : [];
 const platform = await startPlatform();
 const results: Row[] = [];
 try {
@@ -56,6 +57,6 @@ try {
 }
 
 const rows = results.filter((row) => !values.only || row.name.includes(values.only));
-print(rows);
+print(rows, earlier);
 if (values.json) await writeFile(values.json, `${JSON.stringify(rows, null, 2)}\n`);
 process.exit(rows.every((row) => row.ok) ? 0 : 1);

@@ -1,7 +1,7 @@
 import type { Platform } from "./platform.ts";
 
-/** One figure; `goal` is a bound such as ">= 0.7" or "<= 4". */
-export type Figure = { name: string; value: number; unit: string; goal: string };
+/** One figure; `goal` is a bound such as ">= 0.7" or "<= 4", `detail` says what it is made of. */
+export type Figure = { name: string; value: number; unit: string; goal: string; detail?: string };
 export type Row = Figure & { ok: boolean };
 export type Bench = { names: string[]; run: (platform: Platform) => Promise<Figure[]> };
 
@@ -13,13 +13,23 @@ export function judge(figure: Figure): Row {
   return { ...figure, value, ok: comparison === "<=" ? value <= Number(bound) : value >= Number(bound) };
 }
 
-/** Prints rows as a table. */
-export function print(rows: Row[]): void {
+/** Prints rows as a table, each beside that of an earlier run. */
+export function print(rows: Row[], earlier: Row[] = []): void {
   const width = Math.max(...rows.map((row) => row.name.length));
-  for (const { name, value, unit, goal, ok } of rows)
+  for (const { name, value, unit, goal, ok, detail } of rows) {
+    const before = earlier.find((row) => row.name === name);
+    const was = before ? `, was ${before.value}: ${changeOf(before.value, value)}` : "";
     process.stdout.write(
-      `${ok ? "ok  " : "MISS"}  ${name.padEnd(width)}  ${value} ${unit}  (goal ${goal})\n`,
+      `${ok ? "ok  " : "MISS"}  ${name.padEnd(width)}  ${value} ${unit}  (goal ${goal}${was})\n`,
     );
+    if (detail) process.stdout.write(`      ${detail}\n`);
+    if (detail && before?.detail) process.stdout.write(`      was ${before.detail}\n`);
+  }
+}
+
+function changeOf(before: number, now: number): string {
+  const percent = Math.round((now / before - 1) * 100);
+  return `${percent < 0 ? "" : "+"}${percent} %`;
 }
 
 /** Returns the median. */
