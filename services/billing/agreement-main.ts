@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { createPool } from "../kit/postgres/db.ts";
 import { requireSchema } from "../kit/postgres/migrate.ts";
+import { type Done, runCommand } from "../kit/process/command.ts";
 import { readConfig, url } from "../kit/process/config.ts";
-import { causeOf } from "../kit/rpc/errors.ts";
 import { createAccountLock } from "./accounts/account-lock.ts";
 import { setAgreement } from "./accounts/agreement.ts";
 
@@ -37,18 +37,9 @@ async function run({ accountId, agreed }: Change): Promise<string> {
   }
 }
 
-if (import.meta.main) {
+async function main(): Promise<Done> {
   const change = parse(process.argv.slice(2));
-  if (!change) {
-    process.stderr.write(USAGE);
-    process.exitCode = 2;
-  } else {
-    await run(change).then(
-      (line) => process.stdout.write(`${line}\n`),
-      (error) => {
-        process.stderr.write(`${causeOf(error)}\n`);
-        process.exitCode = 1;
-      },
-    );
-  }
+  return change ? { output: `${await run(change)}\n`, exitCode: 0 } : { output: USAGE, exitCode: 2 };
 }
+
+if (import.meta.main) await runCommand(main);

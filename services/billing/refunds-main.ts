@@ -1,13 +1,12 @@
 import { join } from "node:path";
 import { createPool, type Pool, transaction } from "../kit/postgres/db.ts";
 import { requireSchema } from "../kit/postgres/migrate.ts";
+import { type Done, runCommand } from "../kit/process/command.ts";
 import { readConfig, url } from "../kit/process/config.ts";
 import { reportRefund } from "./cancellation/carry-on.ts";
 import { listReviews, type Review, settleReview } from "./cancellation/sql.ts";
 
 const USAGE = "Usage: npm run refunds -- list | release SUBSCRIPTION | deny SUBSCRIPTION\n";
-
-type Done = { output: string; exitCode: number };
 
 /** Lists the refunds that wait for staff, releases one, or denies it (docs/billing.md#refunds). */
 export async function refunds(pool: Pool, [command, subscription, ...more]: string[]): Promise<Done> {
@@ -47,12 +46,15 @@ function toTable(reviews: Review[]): string {
   return `${table.map(line).join("\n")}\n`;
 }
 
-if (import.meta.main) {
+async function main(): Promise<Done> {
   const config = readConfig(process.env, { databaseUrl: url("DATABASE_URL", ["postgres", "postgresql"]) });
   const pool = createPool(config.databaseUrl, { name: "billing-refunds" });
-  await requireSchema(pool, join(import.meta.dirname, "migrations"));
-  const { output, exitCode } = await refunds(pool, process.argv.slice(2));
-  await pool.end();
-  (exitCode === 0 ? process.stdout : process.stderr).write(output);
-  process.exitCode = exitCode;
+  try {
+    await requireSchema(pool, join(import.meta.dirname, "migrations"));
+    return await refunds(pool, process.argv.slice(2));
+  } finally {
+    await pool.end();
+  }
 }
+
+if (import.meta.main) await runCommand(main);

@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import { createLog } from "../kit/log.ts";
+import { type Done, runCommand } from "../kit/process/command.ts";
 import { readConfig, url } from "../kit/process/config.ts";
-import { causeOf } from "../kit/rpc/errors.ts";
 import { seed } from "./catalog/seed.ts";
 import { createProvider } from "./stripe/provider.ts";
 import { stripeFields } from "./stripe/stripe-config.ts";
@@ -34,14 +34,10 @@ function describe(origin: string, secret: string | undefined): string {
   return `Stripe reports to ${origin}. Set this once as STRIPE_WEBHOOK_SECRETS, it is not shown again:\n${secret}`;
 }
 
-if (import.meta.main) {
-  try {
-    const { values } = parseArgs({ options: { webhook: { type: "string" }, help: { type: "boolean" } } });
-    const printed = values.help ? USAGE : `${await run({ env: process.env, webhook: values.webhook })}\n`;
-    process.stdout.write(printed);
-  } catch (error) {
-    const { cause } = error as Error;
-    process.stderr.write(`${cause ? causeOf(cause) : causeOf(error)}\n`);
-    process.exitCode = 1;
-  }
+async function main(): Promise<Done> {
+  const { values } = parseArgs({ options: { webhook: { type: "string" }, help: { type: "boolean" } } });
+  const printed = values.help ? USAGE : `${await run({ env: process.env, webhook: values.webhook })}\n`;
+  return { output: printed, exitCode: 0 };
 }
+
+if (import.meta.main) await runCommand(main);

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { createPool, type Pool } from "../kit/postgres/db.ts";
 import { requireSchema } from "../kit/postgres/migrate.ts";
+import { type Done, runCommand } from "../kit/process/command.ts";
 import { readConfig, url } from "../kit/process/config.ts";
 import { encryptionKeys } from "./config.ts";
 import { type Keyring, KeyUnavailable, unwrapDataKey, wrapDataKey } from "./seal/seal.ts";
@@ -31,20 +32,21 @@ export async function rotate(pool: Pool, keyring: Keyring): Promise<{ rewrapped:
   }
 }
 
-if (import.meta.main) {
+async function main(): Promise<Done> {
   const config = readConfig(process.env, {
     databaseUrl: url("DATABASE_URL", ["postgres", "postgresql"]),
     encryptionKeys,
   });
   const pool = createPool(config.databaseUrl, { name: "variables-rotate" });
-  await requireSchema(pool, join(import.meta.dirname, "migrations"));
-  const { rewrapped, locked } = await rotate(pool, config.encryptionKeys);
-  await pool.end();
-  process.stdout.write(`${rewrapped} data keys are now under ${config.encryptionKeys.currentId}\n`);
-  if (locked.length > 0) {
-    process.stderr.write(
-      `No configured key opens the data keys of ${locked.join(", ")}; they were left as they are.\n`,
-    );
-    process.exitCode = 1;
+  try {
+    await requireSchema(pool, join(import.meta.dirname, "migrations"));
+    const { rewrapped, locked } = await rotate(pool, config.encryptionKeys);
+    const output = `${rewrapped} data keys are now under ${config.encryptionKeys.currentId}\n`;
+    const left = `No configured key opens the data keys of ${locked.join(", ")}; they were left as they are.\n`;
+    return locked.length === 0 ? { output, exitCode: 0 } : { output: output + left, exitCode: 1 };
+  } finally {
+    await pool.end();
   }
 }
+
+if (import.meta.main) await runCommand(main);

@@ -1,4 +1,5 @@
 import { createLog } from "../log.ts";
+import { type Done, runCommand } from "../process/command.ts";
 import { optionalText, readConfig, url } from "../process/config.ts";
 import { connectBus } from "./bus.ts";
 import { resendDeadLetters } from "./dead-letters.ts";
@@ -11,11 +12,13 @@ export async function replay(natsUrl: string, consumer: string | undefined): Pro
   return sent;
 }
 
-if (import.meta.main) {
+async function main(): Promise<Done> {
   const config = readConfig(process.env, {
     natsUrl: url("NATS_URL", ["nats", "tls"]),
     consumer: optionalText("CONSUMER"),
   });
   const sent = await replay(config.natsUrl, process.argv[2] ?? config.consumer);
-  process.stdout.write(`${sent} events sent again\n`);
+  return { output: `${sent} events sent again\n`, exitCode: 0 };
 }
+
+if (import.meta.main) await runCommand(main);
