@@ -71,20 +71,31 @@ describe("an upgrade", () => {
     expect(await secrets()).toEqual(before.secrets);
   }, 300_000);
 
+  test("over a migration, and its rollback, fail no request, reads and writes alike", async () => {
+    const { registry, images } = await readRun();
+    const [repository, tag] = images.next.split(":");
+    const former = await gatewayPods();
+    await whileAsked(async () => {
+      await upgrade("--set-string", `image.repository=${registry.pull}/${repository},image.tag=${tag}`);
+      const next = (await gatewayPods()).filter((pod) => !former.includes(pod));
+      expect(next).not.toEqual([]);
+      await helm("rollback", release, "-n", namespace, "--wait");
+      await eventually("the pods of the next version are gone", async () =>
+        (await gatewayPods()).every((pod) => !next.includes(pod)),
+      );
+    });
+    const [{ spec }] = (await deployments()) as [V1Deployment];
+    expect(spec!.template.spec!.containers[0]!.image).toBe(`${registry.pull}/${images.platform}`);
+  }, 900_000);
+
   test("that rolls every process, and hands OAuth to a Hydra, fails no request, reads and writes alike", async () => {
-    const { P } = await world.environment();
-    const asked = ask(world, `${P}/variables`);
-    await eventually("requests flow", async () => asked.answers.length > 20);
-    const before = new Set(
-      (await pods("app.kubernetes.io/component=gateway")).map((pod) => pod.metadata!.uid),
-    );
-    await upgrade("--set-string", `defaults.podAnnotations.rolled=at-${Date.now()}`, ...providedBy(hydra));
-    await eventually("the old pods are gone", async () =>
-      (await pods("app.kubernetes.io/component=gateway")).every((pod) => !before.has(pod.metadata!.uid)),
-    );
-    await asked.stop();
-    expect(asked.answers.filter((answer) => !/^20[01]$/.test(answer))).toEqual([]);
-    expect(asked.answers.length).toBeGreaterThan(100);
+    const before = await gatewayPods();
+    await whileAsked(async () => {
+      await upgrade("--set-string", `defaults.podAnnotations.rolled=at-${Date.now()}`, ...providedBy(hydra));
+      await eventually("the old pods are gone", async () =>
+        (await gatewayPods()).every((pod) => !before.includes(pod)),
+      );
+    });
   }, 600_000);
 
   test.skipIf(!program)("to a Hydra lets it give and end the access of applications", async () => {
@@ -112,19 +123,38 @@ function providedBy(server: HydraServer | undefined): string[] {
   return Object.entries(values).flatMap(([name, value]) => ["--set-string", `oauth.${name}=${value}`]);
 }
 
-const pods = async (labels: string) => (await kube.list<V1Pod>(kinds.Pod, { namespace, labels })).items;
+/** Returns the uids of the gateway's pods. */
+async function gatewayPods(): Promise<string[]> {
+  const labels = "app.kubernetes.io/component=gateway";
+  const { items } = await kube.list<V1Pod>(kinds.Pod, { namespace, labels });
+  return items.map(({ metadata }) => metadata!.uid!);
+}
+
+/** Writes and reads from before `work` until after it, and expects every request to succeed. */
+async function whileAsked(work: () => Promise<void>): Promise<void> {
+  const { P } = await world.environment();
+  const asked = ask(world, `${P}/variables`);
+  try {
+    await eventually("requests flow", async () => asked.answers.length > 20);
+    await work();
+  } finally {
+    await asked.stop();
+  }
+  expect(asked.answers.filter((answer) => !/^20[01]$/.test(answer))).toEqual([]);
+  expect(asked.answers.length).toBeGreaterThan(100);
+}
 
 /** Writes and reads repeatedly on keep-alive connections until `stop`; `answers` has the statuses. */
 function ask({ baseUrl, ownerToken }: Platform, path: string) {
   const agent = new https.Agent({ keepAlive: true, maxSockets: 4 });
   const answers: string[] = [];
   let stopped = false;
-  const send = (method: string, body?: string) =>
+  const send = (method: string, below: string, body?: string) =>
     new Promise<string>((resolve) => {
       const failed = (error: Error) => resolve(`${method} ${error.message}`);
       const headers = { authorization: `Bearer ${ownerToken}`, "content-type": "application/json" };
       https
-        .request(baseUrl + path, { method, agent, headers }, (response) =>
+        .request(baseUrl + path + below, { method, agent, headers }, (response) =>
           text(response).then((body) => resolve(body && String(response.statusCode)), failed),
         )
         .on("error", failed)
@@ -132,8 +162,9 @@ function ask({ baseUrl, ownerToken }: Platform, path: string) {
     });
   const loop = async (worker: number) => {
     for (let n = 0; !stopped; n++) {
-      answers.push(await send("POST", JSON.stringify({ name: `V${worker}_${n}`, value: "x" })));
-      answers.push(await send("GET"));
+      const set = [{ name: `V${worker}`, value: `${n}` }];
+      answers.push(await send("POST", "/batch", JSON.stringify({ set })));
+      answers.push(await send("GET", ""));
     }
   };
   const done = Promise.all([0, 1].map(loop));

@@ -9,15 +9,20 @@ import { timed } from "../run/commands.ts";
 import { withLock } from "../run/lock.ts";
 import { folders, registry } from "../settings.ts";
 import type { Bases } from "./base-images.ts";
-import { engine, isPushed } from "./registry.ts";
+import { engine, isPushed, push } from "./registry.ts";
 
 const root = join(import.meta.dirname, "../../..");
 
 /** What changes no image's behaviour. */
 const irrelevant = /(\.test|\/testing)\.ts$|\/testing\/|\.md$/;
 
-/** Builds the platform's and the builder's image from this repository and pushes them, unless the registry has them. */
-export async function pushPlatform(bases: Bases): Promise<{ platform: string; builder: string }> {
+/**
+ * Builds the platform's image, that of its next version and the builder's from this repository, and pushes them, unless
+ * the registry has them.
+ */
+export async function pushPlatform(
+  bases: Bases,
+): Promise<{ platform: string; next: string; builder: string }> {
   const tag = await treeHash(bases["node-slim"]);
   const names = imageNames(registry.push, tag);
   const images = { platform: `berth:${tag}`, builder: `berth-builder:${tag}` };
@@ -30,7 +35,24 @@ export async function pushPlatform(bases: Bases): Promise<{ platform: string; bu
       await engine.push(names.builder);
     });
   });
-  return images;
+  return { ...images, next: await pushNext(images.platform, tag) };
+}
+
+async function pushNext(platform: string, platformTag: string): Promise<string> {
+  const file = (name: string) => join(import.meta.dirname, name);
+  const [dockerfile, sql] = await Promise.all(
+    ["next.Dockerfile", "next.sql"].map((name) => readFile(file(name), "utf8")),
+  );
+  const tag = createHash("sha256")
+    .update(JSON.stringify([platformTag, dockerfile, sql]))
+    .digest("hex");
+  return push({
+    name: "berth-next",
+    tag: tag.slice(0, 16),
+    dockerfile: dockerfile!,
+    files: { "next.sql": file("next.sql") },
+    args: { BASE: `${registry.push}/${platform}` },
+  });
 }
 
 /** Returns the file of additional certificates that Node trusts on this machine: builds need them too. */

@@ -25,7 +25,7 @@ export type RunSettings = {
 };
 
 type Image =
-  | ("pause" | "base" | "node-slim" | "node" | "platform" | "builder")
+  | ("pause" | "base" | "node-slim" | "node" | "platform" | "next" | "builder")
   | ("postgres" | "redis" | "python" | "registry" | "nats" | "versitygw");
 
 /** Pushes every image that tests need, writes the settings to a file and returns its name. */
