@@ -15,7 +15,7 @@ import { startTestPlatform, type TestPlatform } from "../../../testing/testing.t
 import { createEnvironments } from "../namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
 import { createKubernetesRuntime } from "../runtime.ts";
-import { insertRunning, manyOptions, manyReleases, storeRunning } from "./running-services.ts";
+import { insertRunning, manyOptions, manyReleases, storeRunning } from "./testing.ts";
 
 const LOG = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
 /** Two thousand lists and as many watches are much for a busy machine. */
