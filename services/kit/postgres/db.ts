@@ -174,6 +174,22 @@ export async function transaction<T>(pool: Pool, work: (tx: Tx) => Promise<T>): 
   }
 }
 
+/**
+ * Runs one part of a transaction. When it fails, what it changed is undone, the transaction goes on, and the failure is
+ * returned. Throws when the connection is broken.
+ */
+export async function attempt(tx: Tx, part: () => Promise<void>): Promise<unknown> {
+  await tx.query("savepoint attempt");
+  try {
+    await part();
+  } catch (error) {
+    await tx.query("rollback to savepoint attempt");
+    return error ?? new Error("failed without a reason");
+  }
+  await tx.query("release savepoint attempt");
+  return undefined;
+}
+
 /** Whether an error is the violation of a unique constraint, of this one if it is named. */
 export function isDuplicate(error: unknown, constraint?: string): boolean {
   const e = error as { code?: string; constraint?: string } | null;

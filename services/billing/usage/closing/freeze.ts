@@ -1,11 +1,14 @@
 import type { Logger } from "../../../kit/log.ts";
-import { type Pool, type Tx, transaction } from "../../../kit/postgres/db.ts";
+import { attempt, type Pool, type Tx, transaction } from "../../../kit/postgres/db.ts";
 import { NANO_PER_CENT, splitCents, toCents } from "../money.ts";
 import { findPeriod, type PeriodUsage, type PlannedPeriod, ratePeriod, type TierOf } from "../read-usage.ts";
 import * as sql from "./sql.ts";
 
 /** How long after its end a period is frozen: within the hour that the payment provider waits for usage. */
 export const FREEZE_AFTER_SECONDS = 45 * 60;
+
+/** After how long an account is tried again that could not be frozen: until then it holds up no other. */
+const RETRY_SECONDS = 5 * 60;
 
 /** A free account that would owe more shows a fault: its quotas keep it within the allowance. */
 const FREE_LIMIT = 100n * NANO_PER_CENT;
@@ -21,19 +24,30 @@ export async function freezePeriods(deps: Deps, stopped: () => boolean = () => f
 }
 
 /** Freezes the next period of an account that is due. Returns false when none is. */
-async function freezeOne(tx: Tx, { log, tierOf, now }: Deps): Promise<boolean> {
-  const at = Math.floor(now() / 1_000);
+async function freezeOne(tx: Tx, deps: Deps): Promise<boolean> {
+  const at = Math.floor(deps.now() / 1_000);
   const account = await sql.takeAccountToFreeze(tx, at);
   if (!account) return false;
   const { accountId, frozenUntil } = account;
+  const failure = await attempt(tx, () => freeze(tx, deps, account, at));
+  if (failure === undefined) return true;
+  deps.log.error({ err: failure, accountId }, "the usage of an account cannot be frozen; it is tried again");
+  await sql.setFrozen(tx, accountId, frozenUntil, at + RETRY_SECONDS);
+  return true;
+}
+
+async function freeze(
+  tx: Tx,
+  { log, tierOf }: Deps,
+  account: sql.AccountToFreeze,
+  at: number,
+): Promise<void> {
+  const { accountId, frozenUntil } = account;
   const period = await findPeriod(tx, tierOf, accountId, frozenUntil);
   const due = period.end + FREEZE_AFTER_SECONDS;
-  if (due > at) await sql.setFrozen(tx, accountId, frozenUntil, due);
-  else {
-    await writeStatement(tx, log, accountId, period, at);
-    await sql.setFrozen(tx, accountId, period.end, period.end);
-  }
-  return true;
+  if (due > at) return void (await sql.setFrozen(tx, accountId, frozenUntil, due));
+  await writeStatement(tx, log, accountId, period, at);
+  await sql.setFrozen(tx, accountId, period.end, period.end);
 }
 
 async function writeStatement(tx: Tx, log: Logger, accountId: string, period: PlannedPeriod, now: number) {

@@ -34,9 +34,11 @@ export async function billedUntil(db: Db, accountId: string): Promise<number> {
   return (await one<{ until: number }>(db, "billed_until", text, [accountId]))!.until;
 }
 
+export type AccountToFreeze = { accountId: string; frozenUntil: number };
+
 /** Locks an account whose period may be over by a time, unless another replica has it; undefined when there is none. */
 export function takeAccountToFreeze(db: Db, now: number) {
-  return one<{ accountId: string; frozenUntil: number }>(
+  return one<AccountToFreeze>(
     db,
     "usage_account_freeze",
     `select account_id as "accountId", extract(epoch from frozen_until)::bigint as "frozenUntil" from usage_accounts
