@@ -50,27 +50,6 @@ test("owners are told of 75, 90 and 100 percent of the plan's credit, each once 
   expect(first!.periodStart?.seconds).toBe(BigInt(start));
 });
 
-test("an account whose usage cannot be rated holds up no other, and is told once it can", async () => {
-  const [broken, sound] = [newId("acc"), newId("acc")];
-  const setType = (type: string) =>
-    berth.pool.query("update usage_services set type = $2 where account_id = $1", [broken, type]);
-  const start = berth.clock.now;
-  for (const accountId of [broken, sound]) {
-    const { report } = berth.interval(berth.service(accountId), { size: "large", replicas: 20 });
-    await report("started", start - 2 * DAY);
-    await berth.settled();
-    await setType("mainframe");
-    await report("stopped", start - DAY);
-    await berth.settled();
-  }
-  await eventually("the sound one is told", async () => (await alerts(sound)).length > 0);
-  await berth.advance(start + 5 * 60);
-  expect(await alerts(broken)).toEqual([]);
-  await setType("web");
-  await berth.advance(start + 10 * 60);
-  await eventually("the other one too", async () => (await alerts(broken)).length > 0);
-});
-
 test("of several shares that are reached at once the highest is told; what runs on is looked at by itself", async () => {
   const accountId = newId("acc");
   const start = berth.clock.now;

@@ -297,30 +297,3 @@ test("whatever dies at its commit, an event counts once, a period is frozen once
   await berth.advance(end + FREEZE_AFTER_SECONDS + 1);
   expect([(await statements(accountId)).length, (await told()).length]).toEqual([1, 1]);
 });
-
-test("an account whose usage cannot be rated holds up no other, and is frozen once it can", async () => {
-  const [broken, sound] = [newId("acc"), newId("acc")];
-  const start = Math.ceil(berth.clock.now / DAY) * DAY;
-  const end = start + 30 * DAY;
-  await berth.advance(start + DAY);
-  for (const accountId of [broken, sound]) {
-    const { report } = berth.interval(berth.service(accountId), { size: "large", replicas: 9 });
-    await report("started", start);
-    await report("stopped", start + DAY);
-    await berth.settled();
-    await berth.computePeriod(accountId, start, end);
-  }
-  const setType = (type: string) =>
-    berth.pool.query("update usage_services set type = $2 where account_id = $1", [broken, type]);
-  const billed = async (accountId: string) =>
-    (await statements(accountId)).filter((statement) => statement.billed).length;
-  await setType("mainframe");
-  await berth.advance(end + FREEZE_AFTER_SECONDS);
-  await eventually("the sound one is frozen", async () => (await billed(sound)) === 1);
-  expect(await billed(broken)).toBe(0);
-  await setType("web");
-  await berth.advance(end + FREEZE_AFTER_SECONDS + 5 * 60);
-  await eventually("the other one too", async () => (await billed(broken)) === 1);
-  const amounts = async (accountId: string) => (await statements(accountId)).map(({ cents }) => cents);
-  expect(await amounts(broken)).toEqual(await amounts(sound));
-});
