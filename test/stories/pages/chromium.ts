@@ -1,5 +1,6 @@
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe } from "vitest";
+import { eventually } from "../../../services/kit/testing/testing.ts";
 import { chromiumProgram, openBrowser } from "../../support/browser.ts";
 import { startWorld, type World } from "../../support/world.ts";
 import { application, listeningProgram } from "./application.ts";
@@ -69,8 +70,12 @@ export async function toConsent(
 
 export const allow = (page: Page) => page.getByRole("button", { name: "Allow access" }).click();
 
+/** Waits until the page is at the application, also where one navigation there ends another, as a double click does. */
 export const atProgram = (page: Page, { program }: Stage) =>
-  page.waitForURL((url) => url.href.startsWith(program.redirectUri));
+  eventually("the browser is at the application", async () => {
+    if (!page.url().startsWith(program.redirectUri)) return false;
+    return (await page.evaluate("document.readyState").catch(() => "")) === "complete";
+  });
 
 export const heading = (page: Page) => page.getByRole("heading", { level: 1 }).textContent();
 
