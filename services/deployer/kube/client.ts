@@ -8,7 +8,7 @@ import {
   type V1DeleteOptions,
   type V1ObjectMeta,
 } from "@kubernetes/client-node";
-import { createSlots } from "../../kit/slots.ts";
+import { createSlots } from "./slots.ts";
 
 /** A kind of object, in the API's words. */
 export type Kind<T extends KubernetesObject> = {
