@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -49,6 +50,15 @@ export async function startPlatform(): Promise<Platform> {
       await rm(dir, { recursive: true, force: true });
     },
   };
+}
+
+/** Creates a project of this name, made unique, and an environment in it; returns their paths. */
+export async function newEnvironment(platform: Platform, name: string): Promise<{ P: string; E: string }> {
+  const projects = `/accounts/${platform.accountId}/projects`;
+  const create = async (list: string, body: { name: string }) =>
+    `${list}/${(await platform.call<{ id: string }>("POST", list, body)).id}`;
+  const P = await create(projects, { name: `${name}-${randomBytes(4).toString("hex")}` });
+  return { P, E: await create(`${P}/environments`, { name: "production" }) };
 }
 
 async function untilReady(child: ChildProcess, dir: string): Promise<Local> {

@@ -4,7 +4,7 @@ import http from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../../../services/kit/process/free-port.ts";
-import type { Platform } from "../platform.ts";
+import { newEnvironment, type Platform } from "../platform.ts";
 import { type Bench, median } from "../row.ts";
 
 const ROUNDS = 15;
@@ -34,13 +34,7 @@ export const deploy: Bench = {
 
 /** Creates a web service; returns its path and that of its project. */
 async function service(platform: Platform): Promise<{ project: string; S: string }> {
-  const projects = `/accounts/${platform.accountId}/projects`;
-  const name = `deploy-${Date.now() % 1e9}`;
-  const project = `${projects}/${(await platform.call<{ id: string }>("POST", projects, { name })).id}`;
-  const environment = await platform.call<{ id: string }>("POST", `${project}/environments`, {
-    name: "production",
-  });
-  const E = `${project}/environments/${environment.id}`;
+  const { P: project, E } = await newEnvironment(platform, "deploy");
   await platform.call("POST", `${E}/services`, { name: "web", type: "web" });
   return { project, S: `${E}/services/web` };
 }

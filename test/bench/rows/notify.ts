@@ -3,7 +3,7 @@ import pg from "pg";
 import { ReleaseHealthySchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { emit } from "../../../services/kit/events/outbox.ts";
 import { createPool, type Pool, transaction } from "../../../services/kit/postgres/db.ts";
-import type { Platform } from "../platform.ts";
+import { newEnvironment, type Platform } from "../platform.ts";
 import { type Bench, median } from "../row.ts";
 import { superuser } from "../scratch.ts";
 
@@ -94,14 +94,7 @@ async function insertByEvents(platform: Platform, client: pg.Client, outbox: Poo
 
 /** Creates services and their deployments. Returns the services' ids. */
 async function createServices(platform: Platform, client: pg.Client): Promise<string[]> {
-  const projects = `/accounts/${platform.accountId}/projects`;
-  const name = `notify-${randomBytes(4).toString("hex")}`;
-  const project = await platform.call<{ id: string }>("POST", projects, { name });
-  const P = `${projects}/${project.id}`;
-  const environment = await platform.call<{ id: string }>("POST", `${P}/environments`, {
-    name: "production",
-  });
-  const E = `${P}/environments/${environment.id}`;
+  const { E } = await newEnvironment(platform, "notify");
   const ids: string[] = [];
   for (let n = 0; n < SERVICES; n++) {
     const service = { name: `web-${n}`, type: "web" };

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { type CpuTimes, cpuTimes, perRequest } from "../cpu.ts";
 import { sampleVariables } from "../floor.ts";
 import { type Load, load } from "../load.ts";
-import type { Platform } from "../platform.ts";
+import { newEnvironment, type Platform } from "../platform.ts";
 import { type Bench, type Figure, median } from "../row.ts";
 import { scratchDatabase } from "../scratch.ts";
 
@@ -97,15 +97,7 @@ function describe(samples: Sample[]): string {
 }
 
 async function seed(platform: Platform): Promise<{ origin: string; service: string }> {
-  const account = `/accounts/${platform.accountId}`;
-  const project = await platform.call<{ id: string }>("POST", `${account}/projects`, {
-    name: `bench-${Date.now() % 1e9}`,
-  });
-  const P = `${account}/projects/${project.id}`;
-  const environment = await platform.call<{ id: string }>("POST", `${P}/environments`, {
-    name: "production",
-  });
-  const E = `${P}/environments/${environment.id}`;
+  const { P, E } = await newEnvironment(platform, "reads");
   await platform.call("POST", `${E}/services`, { name: "web", type: "web" });
   const S = `${E}/services/web`;
   for (const [base, scope] of [

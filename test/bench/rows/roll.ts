@@ -5,7 +5,7 @@ import http from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { familyOf } from "../../support/processes.ts";
-import type { Platform } from "../platform.ts";
+import { newEnvironment, type Platform } from "../platform.ts";
 import { type Bench, median } from "../row.ts";
 import { app, deployArchive } from "./deploy.ts";
 
@@ -41,16 +41,10 @@ export const roll: Bench = {
 
 /** Deploys the services; returns the path of their project and their URLs. */
 async function prepare(platform: Platform): Promise<{ project: string; urls: URL[] }> {
-  const projects = `/accounts/${platform.accountId}/projects`;
-  const { id } = await platform.call<{ id: string }>("POST", projects, { name: `roll-${Date.now() % 1e9}` });
-  const project = `${projects}/${id}`;
-  const environment = await platform.call<{ id: string }>("POST", `${project}/environments`, {
-    name: "production",
-  });
+  const { P: project, E } = await newEnvironment(platform, "roll");
   await platform.call("POST", `${project}/variables`, { name: "GREETING", value: "first" });
   const archive = execFileSync("tar", ["-cz", "-C", app, "."]);
   const names = Array.from({ length: SERVICES }, (_, i) => `web-${i}`);
-  const E = `${project}/environments/${environment.id}`;
   const urls: URL[] = [];
   const deployNext = async () => {
     for (let name = names.pop(); name; name = names.pop()) {

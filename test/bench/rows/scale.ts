@@ -1,5 +1,5 @@
 import pg from "pg";
-import type { Platform } from "../platform.ts";
+import { newEnvironment, type Platform } from "../platform.ts";
 import { type Bench, median } from "../row.ts";
 import { superuser } from "../scratch.ts";
 
@@ -37,15 +37,7 @@ export const scale: Bench = {
 };
 
 async function seed(platform: Platform) {
-  const A = `/accounts/${platform.accountId}`;
-  const project = await platform.call<{ id: string }>("POST", `${A}/projects`, {
-    name: `scale-${Date.now() % 1e9}`,
-  });
-  const P = `${A}/projects/${project.id}`;
-  const environment = await platform.call<{ id: string }>("POST", `${P}/environments`, {
-    name: "production",
-  });
-  const E = `${P}/environments/${environment.id}`;
+  const { P, E } = await newEnvironment(platform, "scale");
   await platform.call("POST", `${E}/services`, { name: "web", type: "web" });
   const set = Array.from({ length: 100 }, (_, i) => ({ name: `NAME_${i}`, value: "x".repeat(40) }));
   await platform.call("POST", `${P}/variables/batch`, { set });
