@@ -19,14 +19,6 @@ async function fail(refund: string): Promise<void> {
   expect(answer.status).toBe(200);
 }
 
-/** Waits until no customer is due, also of those whom a night has marked for later. */
-async function settled(): Promise<void> {
-  await eventually("no customer is due", async () => {
-    await billing.pool.query("update due_customers set next_at = now() where next_at > now()");
-    return (await scene.count("due_customers")) === 0;
-  });
-}
-
 async function refundsOf(customer: string) {
   const { data } = await billing.stripe.stripe.refunds.list({ limit: 100 });
   return data.filter((refund) => refund.customer === customer);
@@ -46,7 +38,7 @@ test("a refund that the bank fails after days is reported once, however often it
   expect(told.at(-1)).toMatchObject({ subscriptionId: annual.id, refundId: refund!.id });
   billing.stripe.webhooks.set({ duplicate: 0 });
   await billing.stripe.webhooks.flush();
-  await settled();
+  await scene.settled();
   await annual.told(["refunded", 18_000n], ["failed", 18_000n]);
   expect(await annual.notes()).toHaveLength(1);
   expect(await annual.refunds()).toEqual([18_000]);
@@ -61,7 +53,7 @@ test("a refund that staff made, and that fails while webhooks are lost, is found
     payment_intent: data[0]!.payment.payment_intent as string,
     amount: 700,
   });
-  await settled();
+  await scene.settled();
   webhooks.set({ drop: 1_000 });
   await fail(made.id);
   webhooks.set({ drop: 0 });
@@ -74,7 +66,7 @@ test("a dispute names no customer: the one whose payment it is about is read", a
   const { stripe, webhooks } = billing.stripe;
   const [invoice] = await monthly.invoices();
   const { data } = await stripe.invoicePayments.list({ invoice: invoice!.id });
-  await settled();
+  await scene.settled();
   webhooks.set({ drop: 1_000 });
   await stripe.subscriptions.update(monthly.id, { cancel_at_period_end: true });
   webhooks.set({ drop: 0 });
@@ -89,7 +81,7 @@ test("a dispute names no customer: the one whose payment it is about is read", a
 test("a refund of a payment for something else, or of another installation, changes nothing", async () => {
   const refund = { object: "refund", id: "re_1", customer: "cus_other", payment_intent: "pi_other" };
   await scene.send(eventOf(refund, { type: "refund.failed" }));
-  await settled();
+  await scene.settled();
   const { rows } = await billing.pool.query("select from failed_refunds where id = 're_1'");
   expect(rows).toEqual([]);
 });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { holdCommits } from "../../kit/testing/hold-commits.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
+import { webhookScene } from "../webhook/testing.ts";
 import { DAY, type Subscriber, subscriber } from "./testing.ts";
 
 type Process = Awaited<ReturnType<TestBilling["process"]>>;
@@ -59,12 +60,9 @@ beforeAll(async () => {
     await stripe.invoiceItems.create({ customer, subscription: id, amount: 500, currency: "usd" });
   await billing.stopOwn();
   service = await billing.process();
-  // A customer whom a process was reading when it was killed is read again only minutes later.
+  // A customer whom a process was reading when it was killed is read again only when its lease is over.
   await billing.stripe.webhooks.flush();
-  await eventually("all reports are processed", async () => {
-    const { rows } = await billing.pool.query("select from due_customers");
-    return rows.length === 0;
-  });
+  await webhookScene(billing).settled();
 });
 afterAll(() => billing?.stop());
 

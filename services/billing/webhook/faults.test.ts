@@ -19,7 +19,7 @@ afterAll(() => billing?.stop());
 async function isSubscribed(accountId: string): Promise<void> {
   await eventually("compute is attached and all is recorded", async () => {
     await billing.pool.query(
-      "update due_customers set next_at = now() where attempts > 0 and next_at < now() + interval '30 s'",
+      "update due_customers set next_at = now() where attempts = 0 or next_at < now() + interval '30 s'",
     );
     const { subscriptions } = await scene.mirrorOf(accountId);
     const [row] = subscriptions as { status: string; compute_start: unknown }[];
