@@ -32,7 +32,9 @@ securityContext: {{ include "berth.containerSecurity" . | nindent 2 }}
 {{/* The settings of one process: defaults, then its own. */}}
 {{- define "berth.settings" -}}
 {{- $own := get .root.Values.processes .process.name | default dict -}}
-{{- mergeOverwrite (deepCopy .root.Values.defaults) (deepCopy $own) | toYaml -}}
+{{- $settings := mergeOverwrite (deepCopy .root.Values.defaults) (deepCopy $own) -}}
+{{- if eq .process.name "deployer" }}{{ $_ := set $settings.autoscaling "enabled" false }}{{ end -}}
+{{- $settings | toYaml -}}
 {{- end -}}
 
 {{/* The part of a process's environment that is no secret, for its ConfigMap. */}}

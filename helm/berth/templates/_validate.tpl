@@ -41,5 +41,6 @@
 {{- if ge (int $s.drainSeconds) (sub (int $s.terminationGracePeriodSeconds) 14 | int) }}{{ $mistakes = append $mistakes (printf "processes.%s.terminationGracePeriodSeconds: must be more than drainSeconds and the 14 seconds in which a process ends what is under way." .name) }}{{ end -}}
 {{- if and $s.autoscaling.enabled (gt (int $s.autoscaling.minReplicas) (int $s.autoscaling.maxReplicas)) }}{{ $mistakes = append $mistakes (printf "processes.%s.autoscaling: minReplicas is more than maxReplicas." .name) }}{{ end -}}
 {{- end -}}
+{{- if dig "autoscaling" "enabled" false ($v.processes.deployer | default dict) }}{{ $mistakes = append $mistakes "processes.deployer.autoscaling: its load does not divide among more pods; set processes.deployer.replicas instead." }}{{ end -}}
 {{- if $mistakes }}{{ fail (printf "\n\nThe values are not usable yet:\n  - %s\n" (join "\n  - " $mistakes)) }}{{ end -}}
 {{- end -}}

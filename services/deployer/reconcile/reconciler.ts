@@ -20,7 +20,7 @@ import { startLeaseSession } from "./queue/lease-session.ts";
 import { releaseAll } from "./queue/sql.ts";
 import { startWorkQueue, type WorkQueue } from "./queue/work-queue.ts";
 import { reconcileService } from "./reconcile-service.ts";
-import { resync } from "./resync.ts";
+import { recordRunning, resync } from "./resync.ts";
 
 export type ReconcilerDeps = {
   databaseUrl: string;
@@ -41,6 +41,7 @@ export type ReconcilerDeps = {
 
 const RENEW_MS = 15_000;
 const RESYNC_MS = 15_000;
+const RUNNING_MS = 60_000;
 const SWEEP_MS = 3_600_000;
 
 /**
@@ -91,9 +92,11 @@ export async function startReconciler(deps: ReconcilerDeps) {
   const unwatch = runtime.watch((status) => queue?.enqueue(status.serviceId));
   const failed = (error: unknown) =>
     log.warn({ err: error }, "a periodic task of the reconciler failed; it will be repeated");
+  const resyncDeps = { ...deps, wake };
   const timers = [
     every(RENEW_MS, renew, { atOnce: true, failed }),
-    every(RESYNC_MS, () => resync({ ...deps, wake }), { atOnce: true, failed }),
+    every(RESYNC_MS, () => resync(resyncDeps), { atOnce: true, failed }),
+    every(RUNNING_MS, () => recordRunning(resyncDeps), { atOnce: true, failed }),
     every(SWEEP_MS, sweep, { atOnce: true, failed }),
   ];
   return {

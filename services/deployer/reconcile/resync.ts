@@ -1,8 +1,8 @@
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { ADDON_TYPES, type AddonServers, type AddonStatus } from "../addons/port.ts";
+import { ADDON_TYPES, type AddonServers } from "../addons/port.ts";
 import { listDeletedEnvironments } from "../catalog/deletion-sql.ts";
-import type { Runtime, RuntimeStatus } from "../runtime/port.ts";
+import type { Runtime } from "../runtime/port.ts";
 import { recordHeartbeats } from "../usage/intervals.ts";
 import { enqueueDrifted, enqueueDriftedAddons, enqueueUnfinished, listStrays } from "./resync-sql.ts";
 
@@ -29,7 +29,6 @@ export async function resync(deps: ResyncDeps): Promise<void> {
   await enqueueDriftedAddons(pool, addons, addonServers.ownServer);
   const strayAddons = await listStrays(pool, ids(addons));
   for (const addon of addons) if (strayAddons.includes(addon.serviceId)) await addonServers.remove(addon);
-  await recordRunning(deps, [...releases, ...addons]);
   for (const serviceId of strays) {
     deps.log.info({ serviceId }, "removing what the runtime held for a deleted service");
     await runtime.remove(serviceId);
@@ -39,7 +38,9 @@ export async function resync(deps: ResyncDeps): Promise<void> {
     await runtime.removeEnvironment?.(environmentId);
 }
 
-async function recordRunning({ pool, addonServers }: ResyncDeps, held: (RuntimeStatus | AddonStatus)[]) {
+/** Records which services run now, for what is paid by time. */
+export async function recordRunning({ pool, runtime, addonServers }: ResyncDeps): Promise<void> {
+  const held = (await Promise.all([runtime.list(), addonServers.list()])).flat();
   const running = held.filter(({ usage }) => (usage?.at(-1)?.replicas ?? 0) > 0);
   const shared = ADDON_TYPES.filter((type) => !addonServers.ownServer.includes(type));
   await recordHeartbeats(pool, ids(running), shared);

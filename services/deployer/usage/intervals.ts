@@ -5,7 +5,7 @@ import {
   UsageStartedSchema,
   UsageStoppedSchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
-import { emit } from "../../kit/events/outbox.ts";
+import { emit, emitAll } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { UsageChange } from "../runtime/port.ts";
@@ -92,10 +92,9 @@ export async function stopUsage(tx: Tx, serviceIds: string[], at?: number): Prom
  * interval every five minutes.
  */
 export async function recordHeartbeats(pool: Pool, running: string[], shared: string[]): Promise<void> {
-  await sql.markSeen(pool, running, shared);
   await transaction(pool, async (tx) => {
-    for (const interval of await sql.takeHeartbeats(tx))
-      await emit(tx, UsageHeartbeatSchema, interval.accountId, interval);
+    const due = await sql.takeHeartbeats(tx, running, shared);
+    await emitAll(tx, UsageHeartbeatSchema, due);
   });
 }
 

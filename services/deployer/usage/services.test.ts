@@ -1,6 +1,7 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../kit/testing/testing.ts";
+import { epochMs } from "../shared/epoch-ms.ts";
 import { archiveOf, visit } from "../testing/testing.ts";
 import { recordHeartbeats } from "./intervals.ts";
 import { app, startUsagePlatform, type UsagePlatform } from "./testing.ts";
@@ -95,4 +96,30 @@ test("what runs has one heartbeat every five minutes, with the time at which it 
   expect(beats()).toHaveLength(1);
   expect(beats()[0]).toMatchObject({ accountId, intervalId: started!.intervalId, seq: 1, replicas: 1 });
   expect(beats()[0]!.at).toBeGreaterThan(started!.at);
+});
+
+test("that services run is written once a minute, however many processes see it, and all heartbeats are sent", async () => {
+  await berth.deployer.run();
+  const [one, other] = [await berth.webService(), await berth.webService()];
+  const ids = [one.id, other.id];
+  await Promise.all(ids.map((id) => berth.untilEvents(id, "Started")));
+  await berth.deployer.end("SIGKILL");
+  const { pool } = berth.platform;
+  const where = "from usage_intervals where service_id = any($1) order by id";
+  const written = async () =>
+    (await pool.query(`select xmin, ${epochMs("seen_at")} as seen ${where}`, [ids])).rows;
+  await pool.query(
+    "update usage_intervals set seen_at = seen_at - interval '1 hour', heartbeat_at = heartbeat_at - interval '1 hour' where service_id = any($1)",
+    [ids],
+  );
+  const before = Date.now();
+  await Promise.all([1, 2].map(() => recordHeartbeats(pool, ids, [])));
+  const first = await written();
+  for (const { seen } of first) expect(seen).toBeGreaterThan(before - 60_000);
+  await recordHeartbeats(pool, ids, []);
+  expect(await written()).toEqual(first);
+  const events = await pool.query("select subject from outbox where subject like '%UsageHeartbeat%'");
+  expect(events.rows.map((row) => row.subject.split(".").at(-1)).sort()).toEqual(
+    [one.accountId, other.accountId].sort(),
+  );
 });

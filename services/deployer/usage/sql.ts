@@ -19,6 +19,8 @@ export type IntervalRow = Amount & {
 const INTERVAL = `account_id as "accountId", project_id as "projectId", environment_id as "environmentId",
   service_id as "serviceId", type as "serviceType", size, replicas, id as "intervalId"`;
 const HEARTBEAT = "interval '5 minutes'";
+/** Shorter than the pause between two records, so that of several processes one makes them. */
+const JUST_SEEN = "interval '50 seconds'";
 
 /** Locks a service and returns what is recorded of its usage, times in ms; undefined when it is being deleted. */
 export function lockUsage(db: Db, serviceId: string) {
@@ -78,27 +80,25 @@ export function closeIntervals(db: Db, serviceIds: string[], at: number | undefi
   );
 }
 
-/** Records that services run now. Addons of the `shared` types run as long as they exist. */
-export function markSeen(db: Db, serviceIds: string[], shared: string[]) {
-  return execute(
-    db,
-    "usage_seen",
-    `update usage_intervals set seen_at = greatest(seen_at, now())
-     where service_id = any($1) or type = any($2)`,
-    [serviceIds, shared],
-  );
-}
-
-/** Returns the intervals whose heartbeat is due, each to one caller only. */
-export function takeHeartbeats(db: Db) {
+/**
+ * Records that services run now, where that was not just done. Addons of the `shared` types run as long as they exist.
+ * Returns the intervals whose heartbeat is due, each to one caller only.
+ */
+export function takeHeartbeats(db: Db, serviceIds: string[], shared: string[]) {
   return many<IntervalRow & { at: Timestamp }>(
     db,
     "usage_heartbeat",
-    `with due as (
-       select id as due_id from usage_intervals where heartbeat_at <= now() - ${HEARTBEAT}
-         and heartbeat_at <= seen_at - ${HEARTBEAT} for update skip locked)
-     update usage_intervals set heartbeat_at = seen_at, seq = seq + 1
-     from due where id = due_id returning ${INTERVAL}, seq, seen_at as at`,
+    `with running as (
+       select id as running_id, heartbeat_at <= now() - ${HEARTBEAT} as due from usage_intervals
+       where (service_id = any($1) or type = any($2))
+         and (seen_at < now() - ${JUST_SEEN} or heartbeat_at <= now() - ${HEARTBEAT})
+       for update skip locked),
+     seen as (
+       update usage_intervals u set seen_at = greatest(seen_at, now()), seq = seq + due::int,
+         heartbeat_at = case when due then greatest(seen_at, now()) else heartbeat_at end
+       from running where id = running_id returning u.*)
+     select ${INTERVAL}, seq, seen_at as at from seen where heartbeat_at = seen_at`,
+    [serviceIds, shared],
   );
 }
 

@@ -11,6 +11,8 @@ import type { Bus } from "./bus.ts";
 
 /** Header with the id by which consumers recognise an event that they have handled. */
 export const EVENT_ID = "Berth-Event-Id";
+/** Tells the relay of new rows. */
+const NOTIFY = "pg_notify('outbox:' || current_schema(), '')";
 
 /** Writes an event to the outbox in the caller's transaction. A relay publishes it after the commit. */
 export async function emit<S extends DescMessage>(
@@ -19,8 +21,30 @@ export async function emit<S extends DescMessage>(
   accountId: string,
   event: MessageInitShape<S>,
 ): Promise<void> {
-  const service = schema.file.proto.package.split(".")[1];
-  await emitAs(db, `berth.${service}.v1.${schema.name}.${accountId || "none"}`, schema, event);
+  await emitAs(db, subjectOf(schema, accountId), schema, event);
+}
+
+/** As `emit`, of many events in one statement; each has the id of its account. */
+export async function emitAll<S extends DescMessage>(
+  db: Db,
+  schema: S,
+  events: (MessageInitShape<S> & { accountId: string })[],
+): Promise<void> {
+  if (events.length === 0) return;
+  await execute(
+    db,
+    "outbox_insert_all",
+    `with added as (
+       insert into outbox (id, subject, payload, headers)
+       select id, subject, payload, $4 from unnest($1::text[], $2::text[], $3::bytea[]) as e (id, subject, payload))
+     select ${NOTIFY}`,
+    [
+      events.map(() => newId("evt")),
+      events.map(({ accountId }) => subjectOf(schema, accountId)),
+      events.map((event) => encode(schema, event)),
+      traceHeaders(),
+    ],
+  );
 }
 
 /** As `emit`, under the given subject. */
@@ -30,14 +54,27 @@ export async function emitAs<S extends DescMessage>(
   schema: S,
   event: MessageInitShape<S>,
 ) {
-  const carrier: Record<string, string> = {};
-  propagation.inject(context.active(), carrier);
   await execute(
     db,
     "outbox_insert",
-    "with added as (insert into outbox (id, subject, payload, headers) values ($1, $2, $3, $4)) select pg_notify('outbox:' || current_schema(), '')",
-    [newId("evt"), subject, toBinary(schema, create(schema, event)), carrier],
+    `with added as (insert into outbox (id, subject, payload, headers) values ($1, $2, $3, $4)) select ${NOTIFY}`,
+    [newId("evt"), subject, encode(schema, event), traceHeaders()],
   );
+}
+
+function subjectOf(schema: DescMessage, accountId: string): string {
+  const service = schema.file.proto.package.split(".")[1];
+  return `berth.${service}.v1.${schema.name}.${accountId || "none"}`;
+}
+
+function encode<S extends DescMessage>(schema: S, event: MessageInitShape<S>): Uint8Array {
+  return toBinary(schema, create(schema, event));
+}
+
+function traceHeaders(): Record<string, string> {
+  const carrier: Record<string, string> = {};
+  propagation.inject(context.active(), carrier);
+  return carrier;
 }
 
 const LEADER_RETRY_MS = 1_000;

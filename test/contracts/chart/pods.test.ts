@@ -148,11 +148,16 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
     );
   });
 
-  test("autoscaling takes the number of replicas out of the chart's hands", () => {
-    for (const deployment of ofKind<V1Deployment>(external, "Deployment"))
-      expect(deployment.spec!.replicas).toBeUndefined();
-    expect(ofKind(external, "HorizontalPodAutoscaler")).toHaveLength(programs.length);
-    expect(JSON.stringify(ofKind(external, "HorizontalPodAutoscaler"))).toContain('"maxReplicas":12');
+  test("autoscaling takes the number of replicas out of the chart's hands, but for the deployer's", () => {
+    for (const { metadata, spec } of ofKind<V1Deployment>(external, "Deployment"))
+      expect([metadata!.name, spec!.replicas]).toEqual([
+        metadata!.name,
+        metadata!.name === "berth-deployer" ? 2 : undefined,
+      ]);
+    const scaled = ofKind<Manifest>(external, "HorizontalPodAutoscaler");
+    const scalable = programs.map(({ name }) => `berth-${name}`).filter((name) => name !== "berth-deployer");
+    expect(scaled.map((one) => one.metadata!.name).sort()).toEqual(scalable.sort());
+    expect(JSON.stringify(scaled)).toContain('"maxReplicas":12');
   });
 
   test("a database that is there is prepared before anything else, one that comes with it by a Job of the release", () => {

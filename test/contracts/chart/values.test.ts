@@ -142,7 +142,7 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     const replicas = programs.map(({ name }, at) => [`processes.${name}.replicas`, String(7 ** at)]);
     expect(await admitted(Object.fromEntries(replicas))).toBe(await opened((at) => 7 ** at));
     const scaled = { "defaults.autoscaling": '{"enabled":true,"maxReplicas":5}' };
-    expect(await admitted(scaled)).toBe(await opened(() => 5));
+    expect(await admitted(scaled)).toBe(await opened((at) => (programs[at]?.name === "deployer" ? 2 : 5)));
     expect(await admitted({ "database.server.settings.max_connections": '"5000"' })).toBe(5000);
   });
 
@@ -225,6 +225,11 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
       "bounds the wrong way round",
       { "defaults.autoscaling": '{"enabled":true,"minReplicas":9}' },
       "minReplicas is more",
+    ],
+    [
+      "an autoscaler of the deployer",
+      { "processes.deployer.autoscaling": '{"enabled":true}' },
+      "set processes.deployer.replicas",
     ],
   ])("%s is refused", async (_what, set, sentence) => {
     await expect(render("bundled", set)).rejects.toThrow(sentence);

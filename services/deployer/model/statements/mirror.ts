@@ -34,7 +34,6 @@ export const NOT_MODELLED: Statements = {
   log_drop: () => 0,
   log_append: () => 1,
   usage_close: () => [],
-  usage_seen: () => 0,
   usage_heartbeat: () => [],
   addon_compare: () => 0,
   deployment_awaiting: () => [],
