@@ -13,6 +13,7 @@ import {
 } from "../kit/process/config.ts";
 import { kubernetesAddonFields } from "./addons/kubernetes/config.ts";
 import { jobBuilderFields } from "./builder/job/config.ts";
+import { placementFields } from "./kube/placement.ts";
 import { kubernetesRuntimeFields } from "./runtime/kubernetes/config.ts";
 import { defaultUploadLimits, type UploadLimits } from "./store/disk/upload-limits.ts";
 import { s3Fields } from "./store/s3/config.ts";
@@ -61,6 +62,7 @@ export const kubernetesFields = {
   engine: engine("kubernetes"),
   ...kubernetesRuntimeFields,
   ...jobBuilderFields,
+  ...placementFields,
   ...s3Fields,
   ...kubernetesAddonFields,
 };

@@ -121,20 +121,22 @@ NODE_EXTRA_CA_CERTS: /etc/berth/ca/ca.crt
 {{- end }}
 {{- end -}}
 
-{{/* Where a pod may run. */}}
+{{/* Where a pod of the platform may run: (dict "root" $ "own" its settings, each of which comes before the platform's). */}}
 {{- define "berth.placement" -}}
-{{- with .nodeSelector }}
-nodeSelector: {{ toYaml . | nindent 2 }}
+{{- $platform := (.root.Values.placement).platform | default dict -}}
+{{- $own := .own -}}
+{{- range $member := list "nodeSelector" "tolerations" "affinity" "priorityClassName" "runtimeClassName" }}
+{{- with get $own $member | default (get $platform $member) }}
+{{ $member }}: {{ if kindIs "string" . }}{{ . }}{{ else }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end }}
-{{- with .tolerations }}
-tolerations: {{ toYaml . | nindent 2 }}
 {{- end }}
-{{- with .affinity }}
-affinity: {{ toYaml . | nindent 2 }}
-{{- end }}
-{{- with .priorityClassName }}
-priorityClassName: {{ . }}
-{{- end }}
+{{- end -}}
+
+{{/* A placement for the deployer, without what is not set. */}}
+{{- define "berth.placementJson" -}}
+{{- $given := dict -}}
+{{- range $member, $value := . }}{{ if $value }}{{ $_ := set $given $member $value }}{{ end }}{{ end -}}
+{{- toJson $given -}}
 {{- end -}}
 
 {{- define "berth.caVolume" -}}

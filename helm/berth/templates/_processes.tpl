@@ -10,7 +10,7 @@ Every process of the platform. A new service is one more entry:
 */}}
 {{- define "berth.processes" -}}
 {{- $v := .Values -}}
-{{- if not (and $v.oauth $v.billing) }}{{ fail "\n\nThese are the values of an older version, without oauth or billing: upgrade with your values file, or with --reset-then-reuse-values instead of --reuse-values.\n" }}{{ end -}}
+{{- if not (and $v.oauth $v.billing $v.placement) }}{{ fail "\n\nThese are the values of an older version, without oauth, billing or placement: upgrade with your values file, or with --reset-then-reuse-values instead of --reuse-values.\n" }}{{ end -}}
 {{- $hydra := eq $v.oauth.provider "hydra" -}}
 - name: gateway
   calls: [identity, variables, deployer, notifications, billing]
@@ -147,6 +147,11 @@ OAUTH_ALLOW_CUSTOM_SCHEMES: {{ ternary "on" "off" $o.allowCustomSchemes | quote 
 {{- define "berth.deployerConfig" -}}
 {{- $v := .Values -}}
 ENGINE: kubernetes
+{{- with $v.placement.arch }}
+NODE_ARCHITECTURE: {{ . }}
+{{- end }}
+APPS_PLACEMENT: {{ include "berth.placementJson" $v.placement.apps | quote }}
+BUILDER_PLACEMENT: {{ include "berth.placementJson" $v.placement.builds | quote }}
 KUBE_NAMESPACE_PREFIX: {{ include "berth.appsPrefix" . | quote }}
 KUBE_BUILD_NAMESPACE: {{ include "berth.buildsNamespace" . | quote }}
 KUBE_ENVIRONMENT_ROLE: {{ include "berth.environmentRole" . | quote }}
@@ -191,6 +196,9 @@ BUILDER_EXTRA_CA_BUNDLE: {{ include "berth.fullname" . }}-ca
 {{- end }}
 {{- with $v.builds.seccompProfile }}
 BUILDER_SECCOMP_PROFILE: {{ . | quote }}
+{{- end }}
+{{- with $v.builds.appArmorProfile }}
+BUILDER_APPARMOR_PROFILE: {{ . | quote }}
 {{- end }}
 BUILDER_USER_NAMESPACES: {{ $v.builds.userNamespaces | quote }}
 BUILDER_RESOURCES: {{ $v.builds.resources | toJson | quote }}

@@ -6,7 +6,7 @@ enableServiceLinks: false
 imagePullSecrets: {{ toYaml . | nindent 2 }}
 {{- end }}
 securityContext: {{ include "berth.podSecurity" (dict "user" .server.runAsUser) | nindent 2 }}
-{{- include "berth.placement" .server }}
+{{- include "berth.placement" (dict "root" .root "own" .server) }}
 {{- end -}}
 
 {{/* Without storage the data is lost with the pod. */}}

@@ -12,6 +12,9 @@
 {{- range $name, $_ := $v.processes -}}
 {{- if not (has $name $known) }}{{ $mistakes = append $mistakes (printf "processes.%s: there is no such process; there are %s." $name (join ", " $known)) }}{{ end -}}
 {{- end -}}
+{{- range $group := list "apps" "builds" -}}
+{{- if hasKey (get (get $v.placement $group) "nodeSelector" | default dict) "kubernetes.io/arch" }}{{ $mistakes = append $mistakes (printf "placement.%s.nodeSelector: name the architecture in placement.arch instead, which holds for builds and apps alike." $group) }}{{ end -}}
+{{- end -}}
 {{- if and (not $v.database.bundled) (not $v.database.host) }}{{ $mistakes = append $mistakes "database.host: name your PostgreSQL, or set database.bundled." }}{{ end -}}
 {{- if and (not $v.database.bundled) $v.database.admin.user (not $v.database.admin.existingSecret) }}{{ $mistakes = append $mistakes "database.admin.existingSecret: name the Secret with the administrator's password, or set database.admin.user to \"\" when roles and schemas are there." }}{{ end -}}
 {{- if and (not $v.database.bundled) (not $v.database.admin.user) (not $v.database.existingSecret) }}{{ $mistakes = append $mistakes "database.existingSecret: name the Secret with the passwords of the roles, which are there already." }}{{ end -}}

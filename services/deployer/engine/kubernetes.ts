@@ -2,9 +2,11 @@ import { readFile } from "node:fs/promises";
 import type { Logger } from "../../kit/log.ts";
 import { createKubernetesAddons } from "../addons/kubernetes/adapter.ts";
 import { createJobBuilder } from "../builder/job/adapter.ts";
+import { jobSettings } from "../builder/job/config.ts";
 import { builtImages } from "../builder/job/registry/built-images.ts";
 import type { KubernetesConfig } from "../config.ts";
 import { connectKube } from "../kube/client.ts";
+import { onArchitecture } from "../kube/placement.ts";
 import { createEnvironments } from "../runtime/kubernetes/namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "../runtime/kubernetes/options.ts";
 import { PULL_SECRET } from "../runtime/kubernetes/release/manifests.ts";
@@ -43,13 +45,7 @@ export async function startKubernetesEngine(config: KubernetesConfig, log: Logge
     kube,
     store,
     log,
-    namespace: config.buildNamespace,
-    image: config.builderImage,
-    seccompProfile: config.builderSeccompProfile,
-    userNamespaces: config.builderUserNamespaces === "true",
-    resources: config.builderResources,
-    extraCaBundle: config.builderExtraCaBundle,
-    pullSecret: config.registryAuthSecret,
+    ...jobSettings(config),
     baseImages: config.builderBaseImages,
     variables: config.builderEnv,
     registry: {
@@ -68,6 +64,9 @@ export async function startKubernetesEngine(config: KubernetesConfig, log: Logge
     images: config.addonImages,
     storage: { size: config.addonStorageSize, className: config.addonStorageClass },
     ...(registryAuth && { pullSecret: PULL_SECRET }),
+    // On any architecture: their images are not built here.
+    placement: config.appsPlacement,
+    user: config.addonUser,
   });
   return {
     runtime,
@@ -103,6 +102,7 @@ function runtimeOptions(
       graceSeconds: config.appsGraceSeconds,
       rolloutDeadlineMs: ROLLOUT_DEADLINE_MS,
       reserved: config.appsReserved,
+      placement: onArchitecture(config.appsPlacement, config.nodeArchitecture),
     },
     ingress: {
       className: config.ingressClass,

@@ -19,6 +19,9 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     expect(level(bundled)).toBe("privileged");
     expect(level(external)).toBe("baseline");
     expect(level(await render("bundled", { "builds.userNamespaces": "true" }))).toBe("privileged");
+    const confined = async (profile: string) =>
+      level(await render("external", { "builds.appArmorProfile": JSON.stringify(profile) }));
+    expect([await confined("berth-build"), await confined("unconfined")]).toEqual(["baseline", "privileged"]);
   });
 
   test("everything is shut, and each server is open only to those who use it", () => {

@@ -16,7 +16,7 @@ const addon: Addon = {
   generation: 4,
 };
 const kept = { image: "example/server:1", storage: "1Gi" };
-const options = { namespacePrefix: "berth" };
+const options = { namespacePrefix: "berth", user: 999 };
 const objects = (more: Partial<Addon> = {}, password = newPassword()) =>
   addonObjects({ ...addon, ...more }, kept, password, options);
 
@@ -93,6 +93,26 @@ test("its size limits a server, and its volume goes with it alone", () => {
     accessModes: ["ReadWriteOnce"],
     resources: { requests: { storage: "1Gi" } },
   });
+});
+
+test("a server runs where the operator says, and as a user that the cluster chooses where that is to be so", () => {
+  const placement = { nodeSelector: { pool: "data" }, priorityClassName: "high" };
+  const podOf = (more: object) =>
+    addonObjects(addon, kept, newPassword(), { ...options, ...more }).set.spec!.template.spec!;
+  expect(podOf({ placement })).toMatchObject(placement);
+  expect(podOf({}).securityContext).toMatchObject({ runAsUser: 999, runAsGroup: 999, fsGroup: 999 });
+  const any = podOf({ user: "any" });
+  expect(any.securityContext).toEqual({
+    runAsNonRoot: true,
+    fsGroupChangePolicy: "OnRootMismatch",
+    seccompProfile: { type: "RuntimeDefault" },
+  });
+  // Such a cluster gives the user a name in the image's own file.
+  const files = any.containers[0]!.volumeMounts!.map(({ mountPath }) => mountPath);
+  expect(files).not.toContain("/etc/passwd");
+  const read = (ADDON_USER?: string) => readConfig({ ADDON_USER }, kubernetesAddonFields).addonUser;
+  expect([read(), read("70"), read("any")]).toEqual([999, 70, "any"]);
+  for (const wrong of ["0", "root"]) expect(() => read(wrong)).toThrow(ConfigError);
 });
 
 test("images are a JSON object, of which each may be left out", () => {

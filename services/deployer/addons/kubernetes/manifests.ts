@@ -9,6 +9,7 @@ import type {
 import { sizes } from "../../../kit/sizes.ts";
 import type { Sent } from "../../kube/client.ts";
 import { annotation, label, labelsOf, nameOf, namespaceOf } from "../../kube/names.ts";
+import type { Placement } from "../../kube/placement.ts";
 import { resourcesOf } from "../../kube/resources.ts";
 import type { Addon } from "../port.ts";
 import { DATA, FILES, passwordMark, programs } from "./server-scripts.ts";
@@ -20,6 +21,10 @@ export type ManifestOptions = {
   namespacePrefix: string;
   /** The Secret in each environment's namespace with which nodes pull images. */
   pullSecret?: string;
+  /** Any node unless given. */
+  placement?: Placement;
+  /** Not root. Of `any`, the cluster chooses the number and gives it a name. */
+  user: number | "any";
 };
 
 export type Objects = {
@@ -36,9 +41,6 @@ export const SIZE = annotation("size");
 
 /** All of the memory is reserved: a server cannot give back what it holds. */
 const RESERVED = { cpu: 0.2, memory: 1 };
-// Any but root. The servers look up its name in the passwd file below.
-const USER = 999;
-const PASSWD = `postgres:x:${USER}:${USER}::/:/bin/sh\n`;
 /** A server with much data needs long to read it, and a container that is killed meanwhile starts over. */
 const START_SECONDS = 3_600;
 
@@ -63,7 +65,7 @@ export function addonObjects(
       metadata: { ...metadata, name: secretName(serviceId, password) },
       type: "Opaque",
       immutable: true,
-      data: encode({ passwd: PASSWD, ...files(serviceId, password) }),
+      data: encode({ ...passwdOf(options), ...files(serviceId, password) }),
     },
     service: {
       metadata: { ...metadata, name: service },
@@ -94,7 +96,7 @@ export function addonObjects(
             labels,
             annotations: { [PASSWORD]: passwordMark(password), [SIZE]: addon.size },
           },
-          spec: podSpec(addon, fixed, secretName(serviceId, password), options.pullSecret),
+          spec: podSpec(addon, fixed, secretName(serviceId, password), options),
         },
         volumeClaimTemplates: [
           {
@@ -126,21 +128,29 @@ export function secretName(serviceId: string, password: string): string {
   return `${nameOf(serviceId)}-${passwordMark(password).slice(0, 12)}`;
 }
 
-function podSpec(addon: Addon, { image }: FixedSettings, secretName: string, pullSecret?: string): V1PodSpec {
+/** Returns the file in which the servers look up the name of their user. */
+const passwdOf = ({ user }: ManifestOptions): Record<string, string> =>
+  user === "any" ? {} : { passwd: `postgres:x:${user}:${user}::/:/bin/sh\n` };
+
+function podSpec(
+  addon: Addon,
+  { image }: FixedSettings,
+  secretName: string,
+  { pullSecret, placement, user }: ManifestOptions,
+): V1PodSpec {
   return {
+    ...placement,
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     terminationGracePeriodSeconds: 60,
     ...(pullSecret !== undefined && { imagePullSecrets: [{ name: pullSecret }] }),
     securityContext: {
       runAsNonRoot: true,
-      runAsUser: USER,
-      runAsGroup: USER,
-      fsGroup: USER,
+      ...(user !== "any" && { runAsUser: user, runAsGroup: user, fsGroup: user }),
       fsGroupChangePolicy: "OnRootMismatch",
       seccompProfile: { type: "RuntimeDefault" },
     },
-    containers: [container(addon, image)],
+    containers: [container(addon, image, user !== "any")],
     volumes: [
       { name: "files", secret: { secretName, defaultMode: 0o440 } },
       { name: "tmp", emptyDir: { sizeLimit: "64Mi" } },
@@ -149,7 +159,7 @@ function podSpec(addon: Addon, { image }: FixedSettings, secretName: string, pul
   };
 }
 
-function container({ serviceId, type, size }: Addon, image: string): V1Container {
+function container({ serviceId, type, size }: Addon, image: string, passwd: boolean): V1Container {
   const { port, start, probe, stop } = programs[type];
   const probing = { exec: { command: ["/bin/sh", "-c", probe] }, timeoutSeconds: 5 };
   return {
@@ -171,7 +181,7 @@ function container({ serviceId, type, size }: Addon, image: string): V1Container
     volumeMounts: [
       { name: "data", mountPath: DATA },
       { name: "files", mountPath: FILES, readOnly: true },
-      { name: "files", mountPath: "/etc/passwd", subPath: "passwd", readOnly: true },
+      ...(passwd ? [{ name: "files", mountPath: "/etc/passwd", subPath: "passwd", readOnly: true }] : []),
       { name: "tmp", mountPath: "/tmp" },
       { name: "shm", mountPath: "/dev/shm" },
     ],

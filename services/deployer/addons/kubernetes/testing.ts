@@ -43,7 +43,10 @@ export function addonsForTest() {
     /** The adapter as a deployer of its own has it. */
     open(more: More = {}) {
       const storage = { size: "64Mi" };
-      const options = { kube, log, namespacePrefix, ensureNamespace, hasNamespace, images, storage, ...more };
+      const options = {
+        ...{ kube, log, namespacePrefix, ensureNamespace, hasNamespace, images, storage, user: 999 },
+        ...more,
+      };
       const adapter = createKubernetesAddons(options);
       opened.push(adapter);
       return adapter;

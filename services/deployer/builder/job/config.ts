@@ -1,4 +1,5 @@
 import {
+  type ConfigOf,
   choice,
   type Field,
   isObject,
@@ -7,6 +8,8 @@ import {
   optionalText,
   text,
 } from "../../../kit/process/config.ts";
+import { onArchitecture, type placementFields } from "../../kube/placement.ts";
+import type { JobSettings } from "./job-manifest.ts";
 import type { BaseImages } from "./job-request.ts";
 
 const TEXTS = "an object of texts";
@@ -32,6 +35,8 @@ export const jobBuilderFields = {
   builderEnv: json<Record<string, string>>("BUILDER_ENV", {}, isTexts, TEXTS),
   builderExtraCaBundle: optionalText("BUILDER_EXTRA_CA_BUNDLE"),
   builderSeccompProfile: optionalText("BUILDER_SECCOMP_PROFILE"),
+  /** `unconfined`, or a profile on the nodes. */
+  builderAppArmorProfile: optionalText("BUILDER_APPARMOR_PROFILE"),
   builderUserNamespaces: choice("BUILDER_USER_NAMESPACES", ["true", "false"] as const, "false"),
   builderResources: json<typeof resources>(
     "BUILDER_RESOURCES",
@@ -48,6 +53,21 @@ export const jobBuilderFields = {
   /** A Secret of the build namespace with which nodes pull the builder's image. */
   registryAuthSecret: optionalText("REGISTRY_AUTH_SECRET"),
 };
+
+/** Returns how builds run, from the deployer's configuration. */
+export function jobSettings(config: ConfigOf<typeof jobBuilderFields & typeof placementFields>): JobSettings {
+  return {
+    namespace: config.buildNamespace,
+    image: config.builderImage,
+    seccompProfile: config.builderSeccompProfile,
+    appArmorProfile: config.builderAppArmorProfile,
+    userNamespaces: config.builderUserNamespaces === "true",
+    resources: config.builderResources,
+    extraCaBundle: config.builderExtraCaBundle,
+    pullSecret: config.registryAuthSecret,
+    placement: onArchitecture(config.builderPlacement, config.nodeArchitecture),
+  };
+}
 
 function merged(name: string, fallback: BaseImages): Field<BaseImages> {
   const field = json<Partial<BaseImages>>(name, {}, isTexts, TEXTS);

@@ -69,6 +69,23 @@ describe("the Job of a build", () => {
     });
   });
 
+  test("runs where the operator says, under the AppArmor profile that is named", () => {
+    const placement = { nodeSelector: { pool: "builds" }, runtimeClassName: "kata" };
+    const podWith = (more: Partial<JobSettings>) =>
+      toJob({ ...settings, ...more }, request).spec!.template.spec!;
+    expect(podWith({ placement })).toMatchObject(placement);
+    const profile = (more: Partial<JobSettings>) =>
+      podWith(more).containers[0]!.securityContext!.appArmorProfile;
+    expect(profile({})).toBeUndefined();
+    for (const userNamespaces of [false, true]) {
+      expect(profile({ userNamespaces, appArmorProfile: "unconfined" })).toEqual({ type: "Unconfined" });
+      expect(profile({ userNamespaces, appArmorProfile: "berth-build" })).toEqual({
+        type: "Localhost",
+        localhostProfile: "berth-build",
+      });
+    }
+  });
+
   test("is root of its own user namespace alone, where the cluster has such", () => {
     const spec = toJob({ ...settings, userNamespaces: true }, request).spec!.template.spec!;
     expect(spec.hostUsers).toBe(false);

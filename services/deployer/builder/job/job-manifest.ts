@@ -1,6 +1,14 @@
-import type { V1Container, V1Job, V1PodSpec, V1SecurityContext, V1Volume } from "@kubernetes/client-node";
+import type {
+  V1AppArmorProfile,
+  V1Container,
+  V1Job,
+  V1PodSpec,
+  V1SecurityContext,
+  V1Volume,
+} from "@kubernetes/client-node";
 import type { Sent } from "../../kube/client.ts";
 import { labelsOf, nameOf } from "../../kube/names.ts";
+import type { Placement } from "../../kube/placement.ts";
 import { type JobRequest, PATHS, REQUEST_VARIABLE } from "./job-request.ts";
 
 /** How builds run on a cluster. */
@@ -10,6 +18,8 @@ export type JobSettings = {
   image: string;
   /** A profile on the nodes; without one, builds are unconfined, because the default forbids rootless builds. */
   seccompProfile?: string;
+  /** A profile on the nodes, or `unconfined`; without one, the container runtime's default, which forbids mounts. */
+  appArmorProfile?: string;
   /** Runs builds as root in a user namespace of their pod, on clusters that support it. */
   userNamespaces: boolean;
   resources: { requests?: Record<string, string>; limits?: Record<string, string> };
@@ -17,6 +27,8 @@ export type JobSettings = {
   extraCaBundle?: string;
   /** A Secret of the namespace by which nodes pull the builder's image. */
   pullSecret?: string;
+  /** Any node unless given. */
+  placement?: Placement;
 };
 
 /** The time a pod may take to be scheduled and to pull its image, in addition to the build's. */
@@ -81,6 +93,7 @@ function toPodSpec(settings: JobSettings, buildId: string): V1PodSpec {
       configMap: { name: extraCaBundle, items: [{ key: "ca.crt", path: "ca.crt" }] },
     });
   return {
+    ...settings.placement,
     restartPolicy: "Never",
     automountServiceAccountToken: false,
     enableServiceLinks: false,
@@ -122,9 +135,14 @@ function toContainer(settings: JobSettings, buildId: string): V1Container {
  * Returns the rights that a rootless build needs: a range of users of its own (the two capabilities, and permission to
  * gain them), and mounts inside its namespace (which the default seccomp profile forbids).
  */
-function toSecurityContext({ seccompProfile, userNamespaces }: JobSettings): V1SecurityContext {
+function toSecurityContext(settings: JobSettings): V1SecurityContext {
+  const { seccompProfile, userNamespaces } = settings;
+  const appArmorProfile = settings.appArmorProfile && {
+    appArmorProfile: toAppArmor(settings.appArmorProfile),
+  };
   if (userNamespaces)
     return {
+      ...appArmorProfile,
       runAsUser: 0,
       capabilities: {
         drop: ["ALL"],
@@ -146,6 +164,7 @@ function toSecurityContext({ seccompProfile, userNamespaces }: JobSettings): V1S
       seccompProfile: { type: "RuntimeDefault" },
     };
   return {
+    ...appArmorProfile,
     runAsUser: 1000,
     runAsGroup: 1000,
     runAsNonRoot: true,
@@ -156,4 +175,8 @@ function toSecurityContext({ seccompProfile, userNamespaces }: JobSettings): V1S
       ? { type: "Localhost", localhostProfile: seccompProfile }
       : { type: "Unconfined" },
   };
+}
+
+function toAppArmor(profile: string): V1AppArmorProfile {
+  return profile === "unconfined" ? { type: "Unconfined" } : { type: "Localhost", localhostProfile: profile };
 }

@@ -1,4 +1,5 @@
 import type { Kube } from "../../kube/client.ts";
+import type { Placement } from "../../kube/placement.ts";
 import type { Logger } from "../port.ts";
 
 /** How releases run on this cluster. */
@@ -38,6 +39,8 @@ export type AppOptions = {
   rolloutDeadlineMs: number;
   /** The share of a size that is reserved on a node; the size itself is the limit. */
   reserved: { cpu: number; memory: number };
+  /** Any node unless given. */
+  placement?: Placement;
 };
 
 export type IngressOptions = {

@@ -49,7 +49,7 @@ async function startDeployer(platform: TestPlatform, options: KubernetesRuntimeO
     const runtime = createKubernetesRuntime(options, environments);
     await runtime.start();
     const addonServers = createKubernetesAddons({
-      ...{ kube: options.kube, log: LOG, namespacePrefix: options.namespacePrefix },
+      ...{ kube: options.kube, log: LOG, namespacePrefix: options.namespacePrefix, user: 999 },
       ensureNamespace: environments.ensure,
       hasNamespace: environments.has,
       images: { postgres: "example.test/postgres", redis: "example.test/redis" },

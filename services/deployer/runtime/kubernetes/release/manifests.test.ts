@@ -110,6 +110,20 @@ describe("what a release is on a cluster", () => {
     expect(make({ type: "worker" })).not.toHaveProperty("ingress");
   });
 
+  test("pods run where the operator says; another placement makes other pods", () => {
+    const placement = {
+      nodeSelector: { "kubernetes.io/arch": "arm64" },
+      tolerations: [{ key: "apps", operator: "Exists" }],
+      runtimeClassName: "gvisor",
+    };
+    const template = make({}, { apps: { ...apps, placement } as typeof apps }).deployment.template;
+    expect(template.spec).toMatchObject(placement);
+    const hash = annotation("template");
+    expect(template.metadata?.annotations?.[hash]).not.toBe(
+      make().deployment.template.metadata?.annotations?.[hash],
+    );
+  });
+
   test("requests go on being answered while a replica goes, and the time for it comes on top", () => {
     const { pod, container } = podOf();
     expect(container.lifecycle?.preStop?.sleep).toEqual({ seconds: 5 });

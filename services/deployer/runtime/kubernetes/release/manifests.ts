@@ -146,6 +146,7 @@ function templateOf(release: AppRelease, options: ManifestOptions): V1PodTemplat
 function podOf(release: AppRelease, { apps, pullSecret }: ManifestOptions): V1PodSpec {
   const web = release.type === "web";
   return {
+    ...apps.placement,
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     terminationGracePeriodSeconds: apps.graceSeconds + (web ? apps.drainSeconds : 0),
