@@ -70,9 +70,10 @@ test("an annual plan is bought on the page, compute is attached, used, invoiced 
 });
 
 test("a card that fails at renewals: past_due, four retries in 14 days, then canceled", async () => {
-  const { stripe, prices, days } = shop;
-  const { id } = await subscribe(shop, prices.monthly.id, "4000000000000341");
-  days(32);
+  const { stripe, prices, clock, days } = shop;
+  const { id, items } = await subscribe(shop, prices.monthly.id, "4000000000000341");
+  clock.advance(items.data[0]!.current_period_end - clock.now());
+  days(1);
   expect((await stripe.subscriptions.retrieve(id)).status).toBe("past_due");
   days(12);
   const { latest_invoice, status } = await stripe.subscriptions.retrieve(id, { expand: ["latest_invoice"] });
