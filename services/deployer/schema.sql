@@ -74,6 +74,7 @@ table environments
   constraint environments_pkey PRIMARY KEY (id)
   constraint environments_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
   CREATE INDEX environments_page ON environments USING btree (project_id, id)
+  CREATE TRIGGER environment_removed AFTER DELETE ON environments FOR EACH ROW EXECUTE FUNCTION remember_removed()
 table inbox
   consumer text not null
   event_id text not null
@@ -110,6 +111,10 @@ table projects
   constraint projects_name UNIQUE (account_id, name)
   constraint projects_pkey PRIMARY KEY (id)
   CREATE INDEX projects_page ON projects USING btree (account_id, id)
+table removed
+  id text not null
+  removed_at timestamp with time zone not null default now()
+  constraint removed_pkey PRIMARY KEY (id)
 table schema_migrations
   name text not null
   at timestamp with time zone not null default now()
@@ -155,6 +160,7 @@ table services
   staged_digest text
   unhealthy boolean not null default false
   dangling text[] not null default '{}'::text[]
+  kept_version integer
   constraint services_addon_state_check CHECK ((addon_state = ANY (ARRAY['provisioning'::text, 'ready'::text, 'failed'::text])))
   constraint services_environment_id_fkey FOREIGN KEY (environment_id) REFERENCES environments(id)
   constraint services_name UNIQUE (environment_id, name)
@@ -164,6 +170,7 @@ table services
   CREATE INDEX services_page ON services USING btree (environment_id, id)
   CREATE INDEX services_project ON services USING btree (project_id)
   CREATE INDEX services_unsettled ON services USING btree (id) WHERE ((deleting_at IS NOT NULL) OR (addon_state = 'provisioning'::text) OR (dirty_at IS NOT NULL))
+  CREATE TRIGGER service_removed AFTER DELETE ON services FOR EACH ROW EXECUTE FUNCTION remember_removed()
 table usage_intervals
   id text not null
   service_id text not null

@@ -94,12 +94,12 @@ export function removeService(db: Db, serviceId: string) {
   );
 }
 
-/** Returns those of the environments that do not exist. */
+/** Returns those of the environments that were removed. */
 export async function listDeletedEnvironments(db: Db, ids: string[]): Promise<string[]> {
   const gone = await many<{ id: string }>(
     db,
     "environments_gone",
-    "select h.id from unnest($1::text[]) as h (id) where not exists (select from environments e where e.id = h.id)",
+    "select id from removed where id = any($1)",
     [ids],
   );
   return gone.map((row) => row.id);

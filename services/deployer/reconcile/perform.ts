@@ -7,6 +7,7 @@ import { failDeployment, newNotice } from "../deployments/fail-deployment.ts";
 import { rollRelease, scaleRelease } from "../releases/adjust-release.ts";
 import { type ApplyDeps, applyDeployment, compareVariables, reapplyLive } from "../releases/apply-release.ts";
 import { recordReleaseStatus } from "../releases/record-status.ts";
+import { keepUnknown } from "../releases/sql.ts";
 import { recordUsage } from "../usage/intervals.ts";
 import type { Action } from "./plan.ts";
 import { discard, type TearDownDeps, tearDown } from "./tear-down.ts";
@@ -49,6 +50,10 @@ export async function perform(deps: PerformDeps, serviceId: string, action: Acti
       );
     case "reapply-live":
       return reapplyLive(deps, serviceId);
+    case "keep-unknown":
+      log.warn({ serviceId, ...action }, "what runs is newer than the database, and runs on");
+      await keepUnknown(pool, serviceId, action);
+      return true;
     case "remove-stray":
       await deps.runtime.remove(serviceId);
       return true;

@@ -8,7 +8,8 @@ const NOW = 1_800_000_000_000;
 
 function desired(more: Partial<Desired> = {}): Desired {
   const blank = { now: NOW, type: "web", environmentId: "env_a", staged: false, deleting: false };
-  return { ...blank, leftovers: [], recorded: {}, ...more };
+  const newest = { version: 9, revision: 9 };
+  return { ...blank, leftovers: [], recorded: {}, newest, ...more };
 }
 
 function active(more: Partial<ActiveDeployment> = {}): ActiveDeployment {
@@ -49,6 +50,31 @@ test("a build that no process runs is begun again; one that runs here is left al
 test("an image is applied at once, and so is what was built", () => {
   expect(doings({ active: active({ fromSource: false }) })).toEqual(["apply"]);
   expect(doings({ active: active({ status: "built" }) })).toEqual(["apply"]);
+});
+
+test("what was applied after the backup that the database was restored from runs on until the next deployment", () => {
+  const newest = { version: 1, revision: 1 };
+  const later = running({ version: 3, revision: 4 });
+  expect(plan(desired({ live, newest }), { ...idle, runtime: later }, timeouts).actions).toEqual([
+    { do: "keep-unknown", version: 3, revision: 4 },
+  ]);
+  // Its first deployment was after the backup.
+  expect(doings({ newest: { version: 0, revision: 0 } }, { runtime: running() })).toEqual(["keep-unknown"]);
+  const kept = { live, newest: { version: 3, revision: 4 }, keptVersion: 3, dirtyAt: NOW - 60_000 };
+  const recorded = { state: "running", reason: null, message: null, serving: null, url: null };
+  expect(doings({ ...kept, recorded }, { runtime: { ...later, drifted: true } })).toEqual([]);
+  expect(doings({ ...kept, recorded }, { runtime: { ...later, state: "crashed" } })).toEqual([
+    "record-status",
+  ]);
+  expect(doings({ ...kept, active: active({ version: 4, status: "built" }) }, { runtime: later })).toEqual([
+    "apply",
+  ]);
+  expect(doings({ ...kept, recorded })).toEqual(["reapply-live"]);
+});
+
+test("variables that changed after the backup stay with the release that has them", () => {
+  const later = running({ revision: 3 });
+  expect(doings({ live, newest: { version: 1, revision: 1 } }, { runtime: later })).toEqual(["keep-unknown"]);
 });
 
 test("a build that a newer deployment replaced is stopped, and what it left is discarded", () => {

@@ -34,6 +34,10 @@ export type Desired = {
   active?: ActiveDeployment | null;
   /** The applied release. */
   live?: { version: number; revision: number; healthy: boolean; scale?: Scale; rolls?: number } | null;
+  /** The newest version, and the newest revision of variables, that the database has given out. */
+  newest: { version: number; revision: number };
+  /** A version that runs and that no deployment has: the database was restored, and lost it. */
+  keptVersion?: number | null;
   /** Builds that ended without a release, and releases that are not retained: they may have left something. */
   leftovers: Leftover[];
   /** When variables may have changed since they were last compared: the last and the first time. */
@@ -85,6 +89,8 @@ export type Action =
   | { do: "fail"; deploymentId: string; stage: string; code: string; message: string }
   /** Applies the live release again, with the current variables. */
   | { do: "reapply-live" }
+  /** Leaves running what was applied after the backup from which the database was restored. */
+  | { do: "keep-unknown"; version: number; revision: number }
   /** Removes what the runtime runs and is no release of the service. */
   | { do: "remove-stray" }
   | { do: "compare-variables" }
@@ -197,6 +203,10 @@ function planRelease(desired: Desired, observed: Observed, timeouts: Timeouts): 
   // Not seen is not gone.
   if (observed.unread) return { actions: [], wakeAt: now + UNREAD_MS };
   const { runtime } = observed;
+  if (runtime && isUnknown(desired, runtime))
+    return { actions: [{ do: "keep-unknown", version: runtime.version, revision: runtime.revision }] };
+  if (runtime && runtime.version === desired.keptVersion)
+    return { actions: statusChanged(desired, runtime) ? [{ do: "record-status", status: runtime }] : [] };
   if (!live) return { actions: runtime && !active ? [{ do: "remove-stray" }] : [] };
   // Applied by a process that died before it could record it, and superseded since.
   const stray = runtime && runtime.version > live.version && runtime.version !== active?.version;
@@ -218,6 +228,11 @@ function planRelease(desired: Desired, observed: Observed, timeouts: Timeouts): 
   // Only once variables are compared: a release that is applied again for them is rolled by that.
   if (current && (runtime.rolls ?? 0) < (live.rolls ?? 0)) actions.push({ do: "roll" });
   return { actions, wakeAt: due };
+}
+
+/** Whether what runs is newer than all that the database has given out, as after a restore. */
+function isUnknown({ newest, live }: Desired, { version, revision }: RuntimeStatus): boolean {
+  return version > newest.version || (version === live?.version && revision > newest.revision);
 }
 
 /** Whether the runtime's status has not been recorded yet. */

@@ -90,13 +90,10 @@ export function enqueueDriftedAddons(
   );
 }
 
-/** Returns those of the ids that belong to no service. */
+/** Returns those of the ids that belonged to services which were removed. */
 export async function listStrays(db: Db, serviceIds: string[]): Promise<string[]> {
-  const strays = await many<{ id: string }>(
-    db,
-    "work_strays",
-    "select h.id from unnest($1::text[]) as h (id) where not exists (select from services s where s.id = h.id)",
-    [serviceIds],
-  );
+  const strays = await many<{ id: string }>(db, "work_strays", "select id from removed where id = any($1)", [
+    serviceIds,
+  ]);
   return strays.map((row) => row.id);
 }

@@ -17,7 +17,8 @@ export type ResyncDeps = {
 
 /**
  * Compares the database with what the runtime and the addon servers hold, where notifications were missed:
- * enqueues each service that differs, and removes what belongs to no service or environment.
+ * enqueues each service that differs, and removes what belonged to services and environments that were removed.
+ * What the database knows nothing of is left alone: it may be empty, or restored from a backup.
  */
 export async function resync(deps: ResyncDeps): Promise<void> {
   const { pool, runtime, addonServers } = deps;

@@ -150,6 +150,22 @@ export function recordRelease(
   );
 }
 
+/**
+ * Records that a release runs which the database has lost: it runs on until the next deployment, whose version and
+ * revision of variables are newer. Of a version that the database has, only the variables are newer.
+ */
+export function keepUnknown(db: Db, serviceId: string, running: { version: number; revision: number }) {
+  return execute(
+    db,
+    "release_keep",
+    `update services set kept_version = case when next_version <= $2 then $2 else kept_version end,
+       next_version = greatest(next_version, $2 + 1), variables_revision = greatest(variables_revision, $3),
+       applied_revision = case when live_version = $2 then greatest(applied_revision, $3) else applied_revision end
+     where id = $1`,
+    [serviceId, running.version, running.revision],
+  );
+}
+
 /** Records that variables were compared and not applied: unchanged or, if `pending`, left to the next deploy. */
 export function recordComparison(db: Db, serviceId: string, pending: boolean, dirtyAt: string | undefined) {
   return execute(

@@ -20,6 +20,7 @@ const BLANK_SERVICE = {
   staged: false,
   deleting_at: null,
   next_version: 1,
+  kept_version: null,
   live_version: null,
   variables_revision: 0,
   fingerprint: null,

@@ -104,19 +104,22 @@ export function catalog(): Statements {
       const removed = q.remove("services", (s) => s.id === id && s.deleting_at !== null);
       q.remove("deployments", (d) => d.service_id === id);
       if (removed.length > 0) q.remove("work", (w) => w.id === id);
+      for (const s of removed) q.put("removed", { id: s.id });
       return removed.map((s) => ({ projectId: s.project_id }));
     },
     project_lock(q, id: string) {
       return q.lock("projects", (p) => p.id === id).map((p) => ({ id: p.id }));
     },
     environment_prune(q, projectId: string) {
-      return q.remove(
+      const removed = q.remove(
         "environments",
         (e) =>
           e.project_id === projectId &&
           e.deleting_at !== null &&
           q.rows("services", (s) => s.environment_id === e.id).length === 0,
-      ).length;
+      );
+      for (const e of removed) q.put("removed", { id: e.id });
+      return removed.length;
     },
     project_prune(q, id: string) {
       return q.remove(
@@ -128,7 +131,7 @@ export function catalog(): Statements {
       ).length;
     },
     environments_gone(q, ids: string[]) {
-      return ids.filter((id) => !q.get("environments", id)).map((id) => ({ id }));
+      return q.rows("removed", ({ id }) => ids.includes(id)).map(({ id }) => ({ id }));
     },
   };
 }

@@ -28,6 +28,8 @@ export function reconcile(): Statements {
             url: s.url,
             usageAt: s.usage_at,
           },
+          newest: { version: s.next_version - 1, revision: s.variables_revision },
+          keptVersion: s.kept_version,
           size: orNull(s.config.size),
           rotating: s.addon_next_secret !== null,
           active: active
@@ -111,7 +113,7 @@ export function reconcile(): Statements {
       ).length;
     },
     work_strays(q, ids: string[]) {
-      return ids.filter((id) => !q.get("services", id)).map((id) => ({ id }));
+      return q.rows("removed", ({ id }) => ids.includes(id)).map(({ id }) => ({ id }));
     },
   };
 }

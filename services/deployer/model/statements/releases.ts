@@ -86,6 +86,19 @@ export function releases(without: Without): Statements {
         }),
       ).length;
     },
+    release_keep(q, id: string, version: number, revision: number) {
+      return q.update(
+        "services",
+        (s) => s.id === id,
+        (s) => ({
+          kept_version: s.next_version <= version ? version : s.kept_version,
+          next_version: Math.max(s.next_version, version + 1),
+          variables_revision: Math.max(s.variables_revision, revision),
+          applied_revision:
+            s.live_version === version ? Math.max(s.applied_revision ?? 0, revision) : s.applied_revision,
+        }),
+      ).length;
+    },
     release_compared(q, id: string, pending: boolean, dirtyAt: string | null) {
       return q.update(
         "services",

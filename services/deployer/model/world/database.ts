@@ -2,7 +2,14 @@
 // biome-ignore lint/suspicious/noExplicitAny: the columns of all tables
 export type Row = Readonly<Record<string, any>>;
 
-export type Table = "projects" | "environments" | "services" | "work" | "deployments" | "built_images";
+export type Table =
+  | "projects"
+  | "environments"
+  | "services"
+  | "work"
+  | "deployments"
+  | "built_images"
+  | "removed";
 export type Statement = (q: Query, ...values: never[]) => Row[] | number;
 /** An event in the outbox. */
 export type OutboxEvent = { kind: string; deploymentId?: string };
@@ -40,6 +47,7 @@ export class Database {
     work: new Map(),
     deployments: new Map(),
     built_images: new Map(),
+    removed: new Map(),
   };
   readonly locks = new Map<Lock, Session>();
   /** Advisory locks: the owners whose connection is open. */
@@ -239,6 +247,7 @@ export class Query {
       work: new Map(committed.work),
       deployments: new Map(committed.deployments),
       built_images: new Map(committed.built_images),
+      removed: new Map(committed.removed),
     };
   }
 

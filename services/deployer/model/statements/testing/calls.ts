@@ -113,6 +113,8 @@ export const CALLS: Call[] = [
     const release = { serviceId, version, revision: choices.below(3), dirtyAt: since(facts) };
     return releases.recordRelease(db, release, Buffer.from("digests"));
   },
+  (db, { service, version, choices }) =>
+    releases.keepUnknown(db, service, { version, revision: choices.below(3) }),
   (db, facts) => releases.recordComparison(db, facts.service, facts.choices.chance(0.5), since(facts)),
   (db, { owner, service, version, choices }) => {
     const state = choices.of(["running", "degraded"] as const);

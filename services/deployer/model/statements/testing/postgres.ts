@@ -10,7 +10,7 @@ import { CONFIG, SCOPE } from "./calls.ts";
 
 // The PostgreSQL that the mirror is compared with.
 
-const TABLES = ["services", "work", "deployments", "built_images"] as const;
+const TABLES = ["services", "work", "deployments", "built_images", "removed"] as const;
 
 /** Starts a database of the deployer whose time is the setting `model.now`. */
 export async function startPostgres() {
@@ -42,7 +42,9 @@ export async function startPostgres() {
 
 /** Makes both databases hold two services without deployments, and nothing else. */
 export async function resetServices(sql: Tx, mirrored: Database): Promise<void> {
-  await sql.query("truncate projects, environments, services, work, deployments, built_images cascade");
+  await sql.query(
+    "truncate projects, environments, services, work, deployments, built_images, removed cascade",
+  );
   await insertProject(sql, "prj", "acc", "shop");
   await insertEnvironment(sql, "env", "acc", "prj", "production");
   for (const n of [0, 1])

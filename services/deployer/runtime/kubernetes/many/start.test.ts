@@ -150,3 +150,25 @@ test("of a namespace that cannot be read nothing is decided until it can, while 
     if (names.service === "web2")
       expect(changed).not.toContain(`many-${environmentId.replace("_", "-")}/web2`);
 });
+
+test("a deployer leaves running what its database lost in a restore, and comes to rest", async () => {
+  const { api, platform, options } = await running(4);
+  // The backup was made before these: an environment, a service, a deployment, a change of variables.
+  const lost = "environment_id = 'env_0' or id = 'svc_1_0'";
+  for (const table of ["work", "usage_intervals", "deployments"])
+    await platform.pool.query(
+      `delete from ${table} where service_id in (select id from services where ${lost})`,
+    );
+  for (const statement of [
+    `delete from services where ${lost}`,
+    "delete from environments where id = 'env_0'",
+    "truncate removed",
+    "update deployments set version = version - 1 where service_id = 'svc_2_0'",
+    "update services set live_version = live_version - 1, next_version = next_version - 1 where id = 'svc_2_0'",
+    "update services set variables_revision = 0, applied_revision = 0 where id = 'svc_3_0'",
+  ])
+    await platform.pool.query(statement);
+  await startDeployer(platform, options);
+  await atRest(platform);
+  expect(api.writes()).toEqual([]);
+});
