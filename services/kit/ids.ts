@@ -17,3 +17,11 @@ export function newId(prefix: string, now = Date.now()): string {
   for (let i = 0; i < 26; i++, bits >>= 5n) out = CROCKFORD[Number(bits & 31n)] + out;
   return `${prefix}_${out}`;
 }
+
+/** Returns when an id was made, in ms since 1970. */
+export function madeAt(id: string): number {
+  const digits = id.slice(id.lastIndexOf("_") + 1);
+  let bits = 0n;
+  for (const digit of digits) bits = (bits << 5n) | BigInt(CROCKFORD.indexOf(digit));
+  return Number(bits >> 80n);
+}

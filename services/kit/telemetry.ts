@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import {
   type Attributes,
   context,
@@ -7,7 +8,7 @@ import {
   SpanStatusCode,
   trace,
 } from "@opentelemetry/api";
-import { Counter, collectDefaultMetrics, Histogram, register } from "prom-client";
+import { Counter, collectDefaultMetrics, Gauge, Histogram, register } from "prom-client";
 
 /**
  * Starts sending traces to an OTLP/HTTP collector (`OTEL_EXPORTER_OTLP_ENDPOINT`), if there is one. Metrics are always
@@ -43,6 +44,34 @@ export const internalErrors = new Counter({
   help: "Errors answered as internal or unavailable, by method",
   labelNames: ["method"],
 });
+
+/** The longest that a scrape waits for a value that has to be read; a scrape may take 10 s. */
+const READ_MS = 2_000;
+
+/**
+ * Returns a function that says how a gauge is read, at each scrape. A value that cannot be read within 2 s is not in the
+ * metrics. Several processes may report what they share: alerts and panels take the `max`.
+ */
+export function createReadGauge(given: { name: string; help: string }) {
+  let source: (() => Promise<number>) | undefined;
+  // At most one at a time, however long what it asks does not answer.
+  let reading: Promise<number> | undefined;
+  const gauge: Gauge = new Gauge({
+    ...given,
+    async collect() {
+      const late = delay(READ_MS, undefined, { ref: false });
+      reading ??= source?.().finally(() => {
+        reading = undefined;
+      });
+      const value = await Promise.race([reading, late]).catch(() => undefined);
+      if (value === undefined) gauge.remove();
+      else gauge.set(value);
+    },
+  });
+  return (read: () => Promise<number>): void => {
+    source = read;
+  };
+}
 
 /** Returns all metrics in the text format of Prometheus. */
 export function metricsText(): Promise<string> {

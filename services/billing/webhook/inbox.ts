@@ -36,7 +36,7 @@ export function startInbox({
   sync: Sync;
   log: Logger;
 }): Running & { wake: () => void } {
-  const unwatch = watchLag(pool);
+  watchLag(pool);
   const underWay = new Map<Promise<void>, { customer: TakenCustomer; since: number }>();
   let stopped = false;
   let wake = () => {};
@@ -103,7 +103,6 @@ export function startInbox({
     wake: () => wake(),
     stop: async () => {
       stopped = true;
-      unwatch();
       wake();
       await running;
       await leases.stop();

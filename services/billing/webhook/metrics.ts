@@ -1,5 +1,6 @@
-import { Counter, Gauge } from "prom-client";
+import { Counter } from "prom-client";
 import type { Pool } from "../../kit/postgres/db.ts";
+import { createReadGauge } from "../../kit/telemetry.ts";
 import { longestDue } from "./sql.ts";
 
 /** Webhooks of the payment provider. */
@@ -25,21 +26,10 @@ export const missedEvents = new Counter({
 for (const outcome of ["stored", "known", "refused", "passed_over"]) webhooks.inc({ outcome }, 0);
 for (const outcome of ["done", "failed"]) customerReads.inc({ outcome }, 0);
 
-let watched: Pool | undefined;
-
-const lag: Gauge = new Gauge({
+const watch = createReadGauge({
   name: "berth_stripe_mirror_lag_seconds",
   help: "How long the customer waits whose changes at Stripe are not recorded yet; grows while Stripe is away",
-  collect: async () => {
-    lag.reset();
-    if (watched) lag.set(await longestDue(watched).catch(() => Number.NaN));
-  },
 });
 
-/** Reports how far what is recorded lags behind the payment provider, until the returned function is called. */
-export function watchLag(pool: Pool): () => void {
-  watched = pool;
-  return () => {
-    if (watched === pool) watched = undefined;
-  };
-}
+/** Reports how far what is recorded lags behind the payment provider. */
+export const watchLag = (pool: Pool) => watch(() => longestDue(pool));

@@ -108,6 +108,18 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
   return toMessage(row!);
 }
 
+/** Returns how many builds have not begun, and how long the oldest waits. */
+export async function waitingBuilds(db: Db): Promise<{ count: number; oldestSeconds: number }> {
+  const row = await one<{ count: number; oldestSeconds: number }>(
+    db,
+    "deployments_waiting",
+    `select count(*)::int as count,
+       coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as "oldestSeconds"
+     from deployments where status = 'queued' and build_id is not null`,
+  );
+  return row!;
+}
+
 /** Returns what the live release runs. */
 export function findLiveArtifact(db: Db, serviceId: string) {
   return one<{ artifact: string; image?: string }>(

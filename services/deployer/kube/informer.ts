@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { ApiException, type KubernetesObject } from "@kubernetes/client-node";
+import { Counter } from "prom-client";
 import type { Logger } from "../runtime/port.ts";
 import { isStatus, type Kind, type Kube } from "./client.ts";
 import { openStream } from "./stream.ts";
@@ -27,6 +28,13 @@ type Options<T> = {
 };
 
 type WatchEvent<T> = { type: string; object: T & { code?: number; message?: string } };
+
+/** Not those that the server ends in time, nor those whose version is too old: both are a cluster's everyday life. */
+const restarts = new Counter({
+  name: "berth_watch_restarts_total",
+  help: "Watches of the cluster that broke or were refused and are begun again, by kind",
+  labelNames: ["kind"],
+});
 
 /** The server sends a bookmark each minute: a watch that is quiet for three is dead. */
 const QUIET_MS = 3 * 60_000;
@@ -117,6 +125,7 @@ export function startInformer<T extends KubernetesObject>(
     if (isStatus(error, 400, 410, 504)) version = undefined;
     // A new namespace is seen a moment before this process has its rights there.
     if (isStatus(error, 403) && failures === 1) return;
+    if (!isStatus(error, 410)) restarts.inc({ kind: kind.kind });
     // The message of a refusal has the time in it.
     const why = error instanceof ApiException ? `${error.code}` : `${(error as Error).message}`;
     if (isStatus(error, 410) || why === reason) return;

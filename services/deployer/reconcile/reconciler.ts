@@ -14,6 +14,7 @@ import type { ResolveVariables } from "../releases/variables-client.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { type Secrets, UPLOADS } from "../secrets.ts";
 import type { ObjectStore } from "../store/port.ts";
+import { watchWaitingWork } from "./metrics.ts";
 import { perform } from "./perform.ts";
 import type { Action } from "./plan.ts";
 import { startLeaseSession } from "./queue/lease-session.ts";
@@ -90,6 +91,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
   queue = startWorkQueue({ pool, log, owner, step, background: builds.services });
   addonServers.watch((serviceId) => queue?.enqueue(serviceId));
   const unwatch = runtime.watch((status) => queue?.enqueue(status.serviceId));
+  watchWaitingWork(pool);
   const failed = (error: unknown) =>
     log.warn({ err: error }, "a periodic task of the reconciler failed; it will be repeated");
   const resyncDeps = { ...deps, wake };

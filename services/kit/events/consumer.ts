@@ -10,6 +10,7 @@ import { type Bus, type Connected, STREAM } from "./bus.ts";
 import { ONLY_FOR, publishDeadLetter, resendDeadLetters } from "./dead-letters.ts";
 import type { Effect, Handler } from "./handler.ts";
 import * as sql from "./inbox-sql.ts";
+import { deadLetters } from "./metrics.ts";
 import { EVENT_ID } from "./outbox.ts";
 
 /** What a service consumes of another. */
@@ -52,6 +53,7 @@ const SWEEP_MS = 3_600_000;
  */
 export function startConsumer(options: ConsumerOptions) {
   const { bus, pool, log, name } = options;
+  deadLetters.inc({ consumer: name }, 0);
   const stopping = new AbortController();
   let wake = () => {};
   let consuming = Promise.resolve();
@@ -229,6 +231,7 @@ async function returnFailed(
   log.error({ ...about, failures }, "an event could not be handled");
   if (failures < MAX_FAILURES) return message.nak(pauseAfter(options, failures));
   await publishDeadLetter(connected, name, message, error);
+  deadLetters.inc({ consumer: name });
   message.term();
   // A dead letter that is sent again has as many tries as a new event.
   await sql.deleteFailures(pool, key);

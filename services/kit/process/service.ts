@@ -3,6 +3,7 @@ import type { DescService } from "@bufbuild/protobuf";
 import type { Client, ConnectRouter } from "@connectrpc/connect";
 import { connectBus } from "../events/bus.ts";
 import { type ConsumerDefinition, startConsumer } from "../events/consumer.ts";
+import { watchEvents } from "../events/metrics.ts";
 import { startRelay } from "../events/outbox.ts";
 import type { Logger } from "../log.ts";
 import { createPool, type Pool } from "../postgres/db.ts";
@@ -92,6 +93,7 @@ export async function startService(
   const background = await parts.background?.();
   const relay = startRelay({ url: config.databaseUrl, bus, log });
   const consumers = (parts.consumers ?? []).map((each) => startConsumer({ bus, pool, log, ...each }));
+  watchEvents({ pool, bus });
   return {
     port: server.port,
     grpcPort: server.grpcPort,

@@ -1,5 +1,6 @@
 import { AsyncResource } from "node:async_hooks";
 import { setTimeout as delay } from "node:timers/promises";
+import { Counter } from "prom-client";
 import { createKeyedMutex } from "../../../kit/keyed-mutex.ts";
 import type { Logger } from "../../../kit/log.ts";
 import type { Pool } from "../../../kit/postgres/db.ts";
@@ -19,6 +20,11 @@ export type WorkQueueDeps = {
 };
 
 export type WorkQueue = ReturnType<typeof startWorkQueue>;
+
+const errors = new Counter({
+  name: "berth_reconcile_errors_total",
+  help: "Steps of services that failed and are repeated",
+});
 
 const BATCH = 50;
 const IDLE_MS = 5_000;
@@ -53,6 +59,7 @@ export function startWorkQueue(deps: WorkQueueDeps) {
       if (!background().includes(serviceId)) backoff.succeeded(serviceId);
     } catch (error) {
       wakeIn = backoff.failed(serviceId);
+      errors.inc();
       log.warn({ err: error, serviceId }, "a step of a service failed; it will be repeated");
     }
     // What a stop left undone is due for the next process.
