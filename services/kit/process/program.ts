@@ -134,13 +134,13 @@ export function wheel({ release, file, builds }: Wheel): Source {
 
 /**
  * Returns the source of a program in the first of these Debian packages that exists. It is unpacked, together with the
- * libraries that this machine lacks, and runs with them.
+ * libraries that this machine lacks, and runs with them; `alone` is for one that needs none.
  */
-export function debianPackage(packages: string[], names: string[]): Source {
+export function debianPackage(packages: string[], names: string[], { alone = false } = {}): Source {
   return async ({ work, folder, run, progress }) => {
     await run("apt-get", ["--version"], { timeout: 30_000 });
     progress(`taking ${names[0]} out of the system's package, once`);
-    const downloaded = await downloadFirst(packages, work, run);
+    const downloaded = await downloadFirst(packages, { alone, work, run });
     const root = join(work, "root");
     for (const one of downloaded) await run("dpkg-deb", ["-x", join(work, one), root], { timeout: 60_000 });
     const files = await readdir(root, { recursive: true });
@@ -157,15 +157,18 @@ export function debianPackage(packages: string[], names: string[]): Source {
   };
 }
 
-/** Downloads a package, and those it depends on that are not installed. Returns the names of the files. */
-async function downloadFirst(packages: string[], work: string, run: Run): Promise<string[]> {
+/** Downloads a package, and unless `alone` those it depends on that are not installed. Returns the names of the files. */
+async function downloadFirst(
+  packages: string[],
+  { alone, work, run }: Pick<Tools, "work" | "run"> & { alone: boolean },
+): Promise<string[]> {
   const download = async (options: string[]) => {
     const install = ["install", "--simulate", "--no-install-recommends"];
     for (const [at, name] of packages.entries()) {
       try {
         const { stdout } = await run("apt-get", [...options, ...install, name], { timeout: 60_000 });
         const needed = [...stdout.matchAll(/^Inst (\S+) /gm)].map((match) => match[1] as string);
-        const wanted = [...new Set([name, ...needed])];
+        const wanted = alone ? [name] : [...new Set([name, ...needed])];
         return await run("apt-get", [...options, "download", ...wanted], { cwd: work, timeout: 5 * 60_000 });
       } catch (error) {
         if (at === packages.length - 1) throw error;

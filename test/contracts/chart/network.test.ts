@@ -133,17 +133,37 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     expect(JSON.stringify(ofKind(external, "HTTPRoute"))).not.toContain("9090");
   });
 
-  test("every metric on the dashboard exists", async () => {
+  test("every alert has the address of its page, and is in the chart's namespace", () => {
+    type PrometheusRule = Manifest & { spec: { groups: { rules: Alert[] }[] } };
+    type Alert = { alert: string; expr: string; annotations: { runbook_url: string } };
+    expect(ofKind(bundled, "PrometheusRule")).toEqual([]);
+    const [rule] = ofKind<PrometheusRule>(external, "PrometheusRule");
+    expect(rule!.metadata!.labels).toMatchObject({ release: "prometheus" });
+    const alerts = rule!.spec.groups.flatMap(({ rules }) => rules);
+    expect(alerts.length).toBeGreaterThan(6);
+    for (const { alert, expr, annotations } of alerts) {
+      expect(annotations.runbook_url).toBe(`https://wiki.example.com/berth/${alert}.md`);
+      expect(expr).toContain('namespace="platform"');
+      expect(expr).not.toMatch(/NAMESPACE|PUBLIC_URL/);
+    }
+  });
+
+  test("every metric on the dashboard and in alerts exists", async () => {
     await startTelemetry("test", undefined);
     await Promise.all([
       import("../../../gateway/metrics/request-metrics.ts"),
       import("../../../gateway/streams/sse-bridge.ts"),
       import("../../../services/identity/oauth/metrics.ts"),
       import("../../../services/kit/mail/metrics.ts"),
+      import("../../../services/kit/events/metrics.ts"),
       import("../../../services/billing/webhook/metrics.ts"),
+      import("../../../services/billing/metering/compare-invoices.ts"),
+      import("../../../services/deployer/reconcile/metrics.ts"),
+      import("../../../services/deployer/reconcile/queue/work-queue.ts"),
+      import("../../../services/deployer/kube/informer.ts"),
     ]);
     const dashboard = JSON.parse(configOf(external, "berth-dashboard")["berth.json"]!);
-    const text = JSON.stringify(dashboard.panels);
+    const text = JSON.stringify([dashboard.panels, ofKind(external, "PrometheusRule")]);
     const names = new Set(text.match(/\b(berth|nodejs|process)_[a-z0-9_]+/g));
     expect(names.size).toBeGreaterThan(6);
     for (const name of names)

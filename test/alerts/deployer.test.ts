@@ -1,0 +1,94 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  archiveOf,
+  createWebService,
+  startDeployer,
+  type TestDeployer,
+} from "../../services/deployer/testing/testing.ts";
+import { newId } from "../../services/kit/ids.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
+import type { TestNats } from "../support/servers/nats.ts";
+import { expectAlert, metricIn, promtool } from "./evaluate.ts";
+
+describe.skipIf(!promtool)("an operator is alerted", () => {
+  let berth: TestDeployer;
+  let nats: TestNats | undefined;
+  beforeAll(async () => {
+    berth = await startDeployer();
+  });
+  afterAll(async () => {
+    await berth?.stop();
+    await nats?.stop();
+  });
+
+  /** Scrapes until a metric is as wanted, and returns the whole text. */
+  const scrape = (name: string, is: (value: number) => boolean) =>
+    eventually(`${name} is as wanted`, async () => {
+      const text = await (await fetch(`http://127.0.0.1:${berth.port}/metrics`)).text();
+      const value = metricIn(text, name);
+      return value !== undefined && is(value) && text;
+    });
+  const isZero = (value: number) => value === 0;
+  /** Scrapes while something waits that nothing makes younger. */
+  async function scrapeAging(name: string): Promise<string> {
+    const age = metricIn(await scrape(name, (value) => value > 0), name)!;
+    return scrape(name, (value) => value > age);
+  }
+
+  test("that events wait, while NATS is away", async () => {
+    const before = await scrape("berth_outbox_oldest_seconds", isZero);
+    await berth.nats.stop();
+    await berth.environment();
+    const during = await scrapeAging("berth_outbox_oldest_seconds");
+    nats = await berth.nats.restart();
+    const after = await scrape("berth_outbox_oldest_seconds", isZero);
+    await expectAlert("BerthEventsWaiting", { before, during, after });
+  });
+
+  test("that builds wait, while others take all slots", async () => {
+    const go = join(berth.dataDir, newId("go"));
+    const manifest = { name: "web", scripts: { build: "sh build.sh", start: "node server.js" } };
+    const slow = await archiveOf({
+      "package.json": JSON.stringify(manifest),
+      "build.sh": `while [ ! -e ${go} ]; do sleep 0.05; done`,
+      "server.js": "setInterval(() => {}, 1000)",
+    });
+    const build = async () => {
+      const { path, deployArchive, until } = await createWebService(berth.port);
+      await deployArchive(path, slow);
+      return until(path, 1, "queued", "building");
+    };
+    const before = await scrape("berth_builds_waiting", isZero);
+    for (let builds = 0; builds < 3; builds++) await build();
+    const waits = await scrape("berth_builds_waiting", (count) => count === 1);
+    expect(metricIn(waits, "berth_builds_oldest_seconds")).toBeGreaterThan(0);
+    const during = await scrapeAging("berth_builds_oldest_seconds");
+    await writeFile(go, "");
+    const after = await scrape("berth_builds_waiting", isZero);
+    await expectAlert("BerthBuildsWaiting", { before, during, after });
+  });
+
+  test("that services are due, and no deployer can take them", async () => {
+    const { id } = await createWebService(berth.port);
+    const before = await scrape("berth_services_overdue_seconds", isZero);
+    await berth.pool.query("alter table work add constraint untaken check (lease_owner is null) not valid");
+    await berth.pool.query("update work set next_at = now() where service_id = $1", [id]);
+    const during = await scrapeAging("berth_services_overdue_seconds");
+    await berth.pool.query("alter table work drop constraint untaken");
+    const after = await scrape("berth_services_overdue_seconds", isZero);
+    await expectAlert("BerthServicesOverdue", { before, during, after });
+  });
+
+  test("that steps of services fail, while variables does not answer", async () => {
+    const { path, deployArchive } = await createWebService(berth.port);
+    const before = await scrape("berth_reconcile_errors_total", () => true);
+    berth.variables.setAway(true);
+    await deployArchive(path, await archiveOf({ "index.html": "<h1>hello</h1>" }));
+    const failed = metricIn(before, "berth_reconcile_errors_total")!;
+    const during = await scrape("berth_reconcile_errors_total", (count) => count > failed + 1);
+    berth.variables.setAway(false);
+    await expectAlert("BerthReconcileErrors", { before, during, after: during });
+  });
+});
