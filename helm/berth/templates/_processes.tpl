@@ -10,7 +10,7 @@ Every process of the platform. A new service is one more entry:
 */}}
 {{- define "berth.processes" -}}
 {{- $v := .Values -}}
-{{- if not (and $v.oauth $v.billing $v.placement) }}{{ fail "\n\nThese are the values of an older version, without oauth, billing or placement: upgrade with your values file, or with --reset-then-reuse-values instead of --reuse-values.\n" }}{{ end -}}
+{{- if not (and $v.oauth $v.billing $v.placement $v.apps.httpRoute) }}{{ fail "\n\nThese are the values of an older version, without oauth, billing, placement or apps.httpRoute: upgrade with your values file, or with --reset-then-reuse-values instead of --reuse-values.\n" }}{{ end -}}
 {{- $hydra := eq $v.oauth.provider "hydra" -}}
 - name: gateway
   calls: [identity, variables, deployer, notifications, billing]
@@ -161,6 +161,9 @@ APPS_SCHEME: {{ $v.apps.scheme | quote }}
 {{- with $v.apps.port }}
 APPS_PORT: {{ . | quote }}
 {{- end }}
+{{- if not $v.apps.ingress.enabled }}
+INGRESS: "off"
+{{- end }}
 {{- with $v.apps.ingress.className }}
 INGRESS_CLASS: {{ . | quote }}
 {{- end }}
@@ -173,7 +176,20 @@ APPS_GRACE_SECONDS: {{ $v.apps.graceSeconds | quote }}
 APPS_RESERVED: {{ $v.apps.reserved | toJson | quote }}
 APPS_EGRESS_EXCEPT: {{ $v.apps.egressExcept | toJson | quote }}
 ENVIRONMENT_QUOTA: {{ $v.apps.quota | toJson | quote }}
+{{- with $v.apps.httpRoute }}
+{{- if .parentRefs }}
+HTTP_ROUTES: {{ ternary "on" "off" .enabled | quote }}
+HTTP_ROUTE_PARENTS: {{ .parentRefs | toJson | quote }}
+HTTP_ROUTE_ANNOTATIONS: {{ .annotations | toJson | quote }}
+HTTP_ROUTE_TIMEOUTS: {{ .timeouts | toJson | quote }}
+{{- with .namespaceLabels }}
+GATEWAY_NAMESPACE_LABELS: {{ . | toJson | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if not (kindIs "invalid" $v.apps.ingressNamespaceLabels) }}
 INGRESS_NAMESPACE_LABELS: {{ $v.apps.ingressNamespaceLabels | toJson | quote }}
+{{- end }}
 INGRESS_FROM_CIDRS: {{ $v.apps.ingressFromCidrs | toJson | quote }}
 S3_ENDPOINT: {{ include "berth.objectStoreUrl" . | quote }}
 S3_PUBLIC_ENDPOINT: {{ $v.objectStore.publicUrl | default (include "berth.objectStoreUrl" .) | quote }}

@@ -36,8 +36,13 @@
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.existingSecret) }}{{ $mistakes = append $mistakes "objectStore.existingSecret: name the Secret with access-key and secret-key of your S3." }}{{ end -}}
 {{- if and (not $v.registry.bundled) (not $v.registry.push) }}{{ $mistakes = append $mistakes "registry.push: name your registry, or set registry.bundled." }}{{ end -}}
 {{- if and $v.ingress.enabled (regexMatch "^[0-9.]+$" (include "berth.hostOf" $v.publicUrl)) }}{{ $mistakes = append $mistakes "publicUrl: an ingress needs a name, not an address; or set ingress.enabled to false, and service.type." }}{{ end -}}
-{{- if and $v.ingress.enabled $v.httpRoute.enabled }}{{ $mistakes = append $mistakes "httpRoute.enabled: choose ingress or httpRoute; set ingress.enabled to false." }}{{ end -}}
 {{- if and $v.httpRoute.enabled (not $v.httpRoute.parentRefs) }}{{ $mistakes = append $mistakes "httpRoute.parentRefs: name the Gateway that carries the route." }}{{ end -}}
+{{- with $v.apps }}
+{{- if not (or .ingress.enabled .httpRoute.enabled) }}{{ $mistakes = append $mistakes "apps.ingress.enabled: apps need a way to be reached; or set apps.httpRoute.enabled." }}{{ end -}}
+{{- if and .httpRoute.enabled (not .httpRoute.parentRefs) }}{{ $mistakes = append $mistakes "apps.httpRoute.parentRefs: name the Gateway that carries the routes of apps, and its namespace." }}{{ end -}}
+{{- if not (or .ingressFromCidrs .httpRoute.namespaceLabels (not (kindIs "invalid" .ingressNamespaceLabels))) }}{{ $mistakes = append $mistakes "apps.ingressFromCidrs: give the addresses from which requests reach apps, or labels of their namespace in apps.ingressNamespaceLabels; nothing else is let in." }}{{ end -}}
+{{- end -}}
+{{- range include "berth.clusterMistakes" $ | fromYamlArray }}{{ $mistakes = append $mistakes . }}{{ end -}}
 {{- if and $v.builds.userNamespaces $v.builds.seccompProfile }}{{ $mistakes = append $mistakes "builds.seccompProfile: builds in user namespaces use RuntimeDefault; leave it empty." }}{{ end -}}
 {{- range include "berth.processes" . | fromYamlArray -}}
 {{- $s := include "berth.settings" (dict "root" $ "process" .) | fromYaml -}}

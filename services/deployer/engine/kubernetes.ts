@@ -105,12 +105,23 @@ function runtimeOptions(
       placement: onArchitecture(config.appsPlacement, config.nodeArchitecture),
     },
     ingress: {
+      enabled: config.ingress === "on",
       className: config.ingressClass,
       annotations: config.ingressAnnotations,
       tlsSecret: config.ingressTlsSecret,
     },
+    ...(config.httpRouteParents.length > 0 && {
+      httpRoute: {
+        enabled: config.httpRoutes === "on",
+        parentRefs: config.httpRouteParents,
+        annotations: config.httpRouteAnnotations,
+        timeouts: config.httpRouteTimeouts,
+      },
+    }),
     network: {
-      ingressNamespaceLabels: config.ingressNamespaceLabels,
+      ingressNamespaceLabels: [config.ingressNamespaceLabels, config.gatewayNamespaceLabels].filter(
+        (labels) => labels !== undefined,
+      ),
       ingressFromCidrs: config.ingressFromCidrs,
       egressExceptCidrs: config.appsEgressExcept,
     },

@@ -23,6 +23,18 @@ const define = <T extends KubernetesObject>(apiVersion: string, kind: string, pl
   plural,
 });
 
+/** A route of the Gateway API, as far as Berth sets it. */
+export type HTTPRouteSpec = {
+  parentRefs: GatewayRef[];
+  hostnames: string[];
+  rules: { backendRefs: { name: string; port: number }[]; timeouts?: Record<string, string> }[];
+};
+
+type HTTPRouteObject = KubernetesObject & { spec?: HTTPRouteSpec };
+
+/** Which Gateway carries a route, and by which of its listeners. */
+export type GatewayRef = { name: string; namespace: string; sectionName?: string; port?: number };
+
 /** The kinds that Berth creates or watches. */
 export const Namespace = define<V1Namespace>("v1", "Namespace", "namespaces");
 export const Pod = define<V1Pod>("v1", "Pod", "pods");
@@ -36,6 +48,7 @@ export const ReplicaSet = define<V1ReplicaSet>("apps/v1", "ReplicaSet", "replica
 export const StatefulSet = define<V1StatefulSet>("apps/v1", "StatefulSet", "statefulsets");
 export const Job = define<V1Job>("batch/v1", "Job", "jobs");
 export const Ingress = define<V1Ingress>("networking.k8s.io/v1", "Ingress", "ingresses");
+export const HTTPRoute = define<HTTPRouteObject>("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes");
 export const NetworkPolicy = define<V1NetworkPolicy>(
   "networking.k8s.io/v1",
   "NetworkPolicy",

@@ -67,6 +67,26 @@ function rightsOf({ call, kind }: Call): string[] {
   return VERBS[call]!.map((verb) => `${group}/${plural} ${verb}`);
 }
 
+const HTTP_ROUTES = {
+  "apps.httpRoute.enabled": "true",
+  "apps.httpRoute.parentRefs": '[{"name":"berth","namespace":"gateways"}]',
+};
+
+/** Returns the rights that the chart's roles give, by the name of the role. */
+async function rightsGiven(set: Record<string, string>): Promise<Record<string, string[]>> {
+  const manifests = await render("bundled", set);
+  const roles = [...ofKind<V1Role>(manifests, "ClusterRole"), ...ofKind<V1Role>(manifests, "Role")];
+  const given = roles.map(({ metadata, rules }) => {
+    const rights = rules!.flatMap(({ apiGroups, resources, verbs }) =>
+      apiGroups!.flatMap((group) =>
+        resources!.flatMap((resource) => verbs.map((verb) => `${group}/${resource} ${verb}`)),
+      ),
+    );
+    return [metadata!.name!, rights.sort()];
+  });
+  return Object.fromEntries(given);
+}
+
 describe.skipIf(!helmProgram)("the deployer's rights", () => {
   test("are those that its code uses, no less and no more", async () => {
     const used = new Map<string, Set<string>>();
@@ -81,18 +101,19 @@ describe.skipIf(!helmProgram)("the deployer's rights", () => {
     }
     // Whoever binds a role must hold it, or be allowed to bind it.
     used.get("platform-berth-deployer")!.add("rbac.authorization.k8s.io/clusterroles bind");
-    const manifests = await render("bundled", { "uninstall.removeApps": "true" });
-    const roles = [...ofKind<V1Role>(manifests, "ClusterRole"), ...ofKind<V1Role>(manifests, "Role")];
-    const given = roles.map(({ metadata, rules }) => {
-      const rights = rules!.flatMap(({ apiGroups, resources, verbs }) =>
-        apiGroups!.flatMap((group) =>
-          resources!.flatMap((resource) => verbs.map((verb) => `${group}/${resource} ${verb}`)),
-        ),
-      );
-      return [metadata!.name!, rights.sort()] as const;
-    });
+    const given = await rightsGiven({ "uninstall.removeApps": "true", ...HTTP_ROUTES });
     const wanted = [...used].map(([role, rights]) => [role, [...rights].sort()]);
-    expect(Object.fromEntries(given)).toEqual(Object.fromEntries(wanted));
+    expect(given).toEqual(Object.fromEntries(wanted));
+  });
+
+  test("reach HTTPRoutes only once these are chosen, and then to remove what is left of them", async () => {
+    const ofRoutes = async (set: Record<string, string>) =>
+      (await rightsGiven(set))["berth-environment"]!.filter((right) => right.includes("httproutes"));
+    const verbs = (...all: string[]) => all.map((verb) => `gateway.networking.k8s.io/httproutes ${verb}`);
+    expect(await ofRoutes({})).toEqual([]);
+    expect(await ofRoutes(HTTP_ROUTES)).toEqual(verbs("create", "delete", "list", "patch"));
+    const left = { ...HTTP_ROUTES, "apps.httpRoute.enabled": "false" };
+    expect(await ofRoutes(left)).toEqual(verbs("delete", "list"));
   });
 
   test("let it read what is in a Secret where it masks an app's output, and nowhere else does it ask", async () => {

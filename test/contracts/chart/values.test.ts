@@ -219,7 +219,10 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
       /max_connections: must be \d+ or more, as many as the processes may open/,
     ],
     ["a certificate per something else", { "apps.ingress.tlsSecret": '"{host}-tls"' }, "tlsSecret"],
-    ["two doors", { "httpRoute.enabled": "true" }, "choose ingress or httpRoute"],
+    ["no door", { "apps.ingress.enabled": "false" }, "apps need a way to be reached"],
+    ["a Gateway without a name", { "apps.httpRoute.enabled": "true" }, "name the Gateway that carries"],
+    ["a Gateway of no namespace", { "apps.httpRoute.parentRefs": '[{"name":"a"}]' }, "namespace"],
+    ["apps that nobody reaches", { "apps.ingressNamespaceLabels": "null" }, "apps.ingressFromCidrs: give"],
     ["an end before the drain is over", { "defaults.drainSeconds": "25" }, "must be more than drainSeconds"],
     [
       "bounds the wrong way round",

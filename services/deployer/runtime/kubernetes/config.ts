@@ -8,6 +8,10 @@ import {
   optionalText,
   text,
 } from "../../../kit/process/config.ts";
+import type { GatewayRef } from "../../kube/kinds.ts";
+
+const TEXTS = "an object of texts";
+const GATEWAY_REFS = 'a list of {"name": …, "namespace": …}';
 
 /** The environment variables that say how releases run on a cluster. */
 export const kubernetesRuntimeFields = {
@@ -23,19 +27,26 @@ export const kubernetesRuntimeFields = {
   appsGraceSeconds: integer("APPS_GRACE_SECONDS", { min: 1, max: 600, fallback: 30 }),
   /** The share of its size that a replica reserves on a node. */
   appsReserved: json("APPS_RESERVED", { cpu: 0.1, memory: 0.5 }, isShares, '{"cpu": 0–1, "memory": 0–1}'),
+  ingress: choice("INGRESS", ["on", "off"] as const, "on"),
   ingressClass: optionalText("INGRESS_CLASS"),
-  ingressAnnotations: json(
-    "INGRESS_ANNOTATIONS",
-    {} as Record<string, string>,
-    isTexts,
-    "an object of texts",
-  ),
+  ingressAnnotations: json("INGRESS_ANNOTATIONS", {} as Record<string, string>, isTexts, TEXTS),
   ingressTlsSecret: optionalText("INGRESS_TLS_SECRET"),
   ingressNamespaceLabels: json(
     "INGRESS_NAMESPACE_LABELS",
     undefined as Record<string, string> | undefined,
     isTexts,
-    "an object of texts",
+    TEXTS,
+  ),
+  httpRoutes: choice("HTTP_ROUTES", ["on", "off"] as const, "off"),
+  /** The Gateways of HTTPRoutes; without any, the cluster need not know the Gateway API. */
+  httpRouteParents: json("HTTP_ROUTE_PARENTS", [] as GatewayRef[], isGatewayRefs, GATEWAY_REFS),
+  httpRouteAnnotations: json("HTTP_ROUTE_ANNOTATIONS", {} as Record<string, string>, isTexts, TEXTS),
+  httpRouteTimeouts: json("HTTP_ROUTE_TIMEOUTS", {} as Record<string, string>, isTexts, TEXTS),
+  gatewayNamespaceLabels: json(
+    "GATEWAY_NAMESPACE_LABELS",
+    undefined as Record<string, string> | undefined,
+    isTexts,
+    TEXTS,
   ),
   ingressFromCidrs: json("INGRESS_FROM_CIDRS", [] as string[], isCidrs, "a list of CIDRs"),
   /** Networks that are not the internet; those of the cluster must be among them. */
@@ -52,13 +63,19 @@ export const kubernetesRuntimeFields = {
     "ENVIRONMENT_QUOTA",
     { pods: "100", "services.loadbalancers": "0", "services.nodeports": "0" } as Record<string, string>,
     isTexts,
-    "an object of texts",
+    TEXTS,
   ),
 };
 
 function isShares(value: unknown): boolean {
   const share = (one: unknown) => typeof one === "number" && one > 0 && one <= 1;
   return isObject(value) && share(value.cpu) && share(value.memory);
+}
+
+function isGatewayRefs(value: unknown): boolean {
+  const isRef = (one: unknown) =>
+    isObject(one) && typeof one.name === "string" && typeof one.namespace === "string";
+  return Array.isArray(value) && value.every(isRef);
 }
 
 function isCidrs(value: unknown): boolean {

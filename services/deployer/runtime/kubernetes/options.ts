@@ -1,4 +1,5 @@
 import type { Kube } from "../../kube/client.ts";
+import type { GatewayRef } from "../../kube/kinds.ts";
 import type { Placement } from "../../kube/placement.ts";
 import type { Logger } from "../port.ts";
 
@@ -16,6 +17,8 @@ export type KubernetesRuntimeOptions = {
   serviceAccount?: { namespace: string; name: string };
   apps: AppOptions;
   ingress: IngressOptions;
+  /** Omitted where the cluster need not know the Gateway API. */
+  httpRoute?: HttpRouteOptions;
   network: NetworkOptions;
   /** Content of the Docker config file with which nodes pull images; secret. */
   registryAuth?: string;
@@ -43,16 +46,28 @@ export type AppOptions = {
   placement?: Placement;
 };
 
+/** By which objects apps are reached from outside. Both may be enabled; what is not enabled is removed. */
+export type DoorOptions = Pick<KubernetesRuntimeOptions, "ingress" | "httpRoute">;
+
 export type IngressOptions = {
+  enabled: boolean;
   className?: string;
   annotations: Record<string, string>;
   /** The certificate's Secret; `{service}` stands for the service's name. The controller's default unless given. */
   tlsSecret?: string;
 };
 
+export type HttpRouteOptions = {
+  enabled: boolean;
+  parentRefs: GatewayRef[];
+  annotations: Record<string, string>;
+  /** Of each rule, as the Gateway API names them; the Gateway's own unless given. */
+  timeouts: Record<string, string>;
+};
+
 export type NetworkOptions = {
-  /** Labels of the ingress controller's namespace. */
-  ingressNamespaceLabels?: Record<string, string>;
+  /** Labels of the namespaces from which requests come: the ingress controller's, the Gateway's. */
+  ingressNamespaceLabels: Record<string, string>[];
   /** Where requests come from, if the ingress controller is not a pod. */
   ingressFromCidrs: string[];
   /** Networks that apps may not reach, the cluster's own among them. */

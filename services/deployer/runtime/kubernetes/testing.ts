@@ -54,9 +54,9 @@ export async function openCluster(name: string): Promise<Cluster> {
       rolloutDeadlineMs: 300_000,
       reserved: { cpu: 0.02, memory: 0.25 },
     },
-    ingress: { className: run.ingress.className, annotations: {} },
+    ingress: { enabled: true, className: run.ingress.className, annotations: {} },
     network: {
-      ingressNamespaceLabels: { "kubernetes.io/metadata.name": run.ingress.namespace },
+      ingressNamespaceLabels: [{ "kubernetes.io/metadata.name": run.ingress.namespace }],
       ingressFromCidrs: [],
       egressExceptCidrs: ["10.0.0.0/8"],
     },

@@ -142,8 +142,7 @@ function policiesOf(network: NetworkOptions): Policy[] {
   const neighbours: V1NetworkPolicyPeer[] = [{ podSelector: {} }];
   const { ingressNamespaceLabels, ingressFromCidrs } = network;
   const controllers: V1NetworkPolicyPeer[] = ingressFromCidrs.map((cidr) => ({ ipBlock: { cidr } }));
-  if (ingressNamespaceLabels)
-    controllers.push({ namespaceSelector: { matchLabels: ingressNamespaceLabels } });
+  for (const matchLabels of ingressNamespaceLabels) controllers.push({ namespaceSelector: { matchLabels } });
   const policies: Policy[] = [
     { name: "deny", spec: { podSelector: {}, policyTypes: ["Ingress", "Egress"] } },
     {

@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { V1Deployment } from "@kubernetes/client-node";
 import type { Environments } from "../namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
+import { hasOtherDoors } from "../release/doors.ts";
 import { readState, serviceIdOf } from "../release/release-annotations.ts";
 import { contains, findDrift } from "./drift.ts";
 import type { Cache } from "./informer-cache.ts";
@@ -11,11 +12,13 @@ const CONFIRM_MS = 2_000;
 
 /** Knows the services of which something was changed or removed since it was applied. */
 export function createDriftMonitor(
-  { kube, log }: KubernetesRuntimeOptions,
+  options: KubernetesRuntimeOptions,
   environments: Environments,
   cache: Cache,
   changed: (serviceId: string) => void,
 ) {
+  const { kube, log } = options;
+  const httpRoutes = options.httpRoute !== undefined;
   const drifted = new Set<string>();
   /** Those that the cluster alters while it takes them (admission webhooks): they never equal what was sent. */
   const altered = new Set<string>();
@@ -42,20 +45,24 @@ export function createDriftMonitor(
   };
 
   async function compareIn(namespace: string, signal: AbortSignal): Promise<void> {
-    const suspects = await findDrift(kube, namespace, cache.listIn(namespace));
+    const suspects = await findDrift(kube, namespace, cache.listIn(namespace), httpRoutes);
     if (suspects.size > 0) await delay(CONFIRM_MS, undefined, { signal, ref: false });
     const services = cache.listIn(namespace);
     const found = await findDrift(
       kube,
       namespace,
       services.filter(({ recorded }) => suspects.has(recorded.release.serviceId)),
+      httpRoutes,
     );
     for (const { recorded } of cache.listIn(namespace)) {
       const { serviceId } = recorded.release;
-      if (!found.has(serviceId) || altered.has(serviceId)) drifted.delete(serviceId);
+      const isMoved = hasOtherDoors(recorded.manifests, options);
+      const isChanged = found.has(serviceId) && !altered.has(serviceId);
+      if (!isMoved && !isChanged) drifted.delete(serviceId);
       else if (!drifted.has(serviceId)) {
         drifted.add(serviceId);
-        log.info({ serviceId, namespace }, "what was applied has been changed; it is being applied again");
+        const why = isMoved ? "is to be reached in another way" : "has been changed";
+        log.info({ serviceId, namespace }, `what was applied ${why}; it is being applied again`);
         changed(serviceId);
       }
     }

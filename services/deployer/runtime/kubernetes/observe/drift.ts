@@ -1,29 +1,34 @@
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { hasOwnData, type Kube } from "../../../kube/client.ts";
-import { Ingress, Secret, Service } from "../../../kube/kinds.ts";
+import { HTTPRoute, Ingress, Secret, Service } from "../../../kube/kinds.ts";
 import { label, selector } from "../../../kube/names.ts";
+import type { Doors } from "../release/doors.ts";
 import { objectName, secretName } from "../release/manifests.ts";
 import type { Observation } from "./status.ts";
 
 /**
- * Returns the ids of the services of a namespace of which something was removed or changed since it was applied. Members
- * that the cluster adds are no drift; lists are compared as they are. Of a Secret the metadata tells who wrote it.
+ * Returns the ids of the services of a namespace of which something was removed or changed since it was applied, or is
+ * left of another way to reach it. Members that the cluster adds are no drift; lists are compared as they are. Of a
+ * Secret the metadata tells who wrote it.
  */
 export async function findDrift(
   kube: Kube,
   namespace: string,
   services: Observation[],
+  httpRoutes: boolean,
 ): Promise<Set<string>> {
   const drifted = new Set<string>();
   if (services.length === 0) return drifted;
   const query = { namespace, labels: selector({ [label("kind")]: "app" }) };
-  const [routes, ingresses, secrets] = await Promise.all([
+  const [targets, ingresses, routes, secrets] = await Promise.all([
     kube.list(Service, query),
     kube.list(Ingress, query),
+    httpRoutes ? kube.list(HTTPRoute, query) : { items: [] },
     kube.listMetadata(Secret, query),
   ]);
-  const service = byName(routes.items);
+  const service = byName(targets.items);
   const ingress = byName(ingresses.items);
+  const httpRoute = byName(routes.items);
   const own = new Set(secrets.filter(hasOwnData).map((metadata) => metadata.name));
   for (const { deployment, recorded } of services) {
     const { release, manifests } = recorded;
@@ -32,11 +37,20 @@ export async function findDrift(
       contains(deployment.spec, manifests.deployment) &&
       own.has(secretName(release)) &&
       contains(service.get(name)?.spec, manifests.service) &&
-      contains(ingress.get(name)?.spec, manifests.ingress?.spec) &&
-      contains(ingress.get(name)?.metadata?.annotations ?? {}, manifests.ingress?.annotations);
+      isDoor(ingress.get(name), manifests.ingress) &&
+      isDoor(httpRoute.get(name), manifests.httpRoute);
     if (!whole) drifted.add(release.serviceId);
   }
   return drifted;
+}
+
+/** Returns whether an object is as it was applied, or is not there where none was. */
+function isDoor(
+  live: (KubernetesObject & { spec?: unknown }) | undefined,
+  wanted: Doors[keyof Doors],
+): boolean {
+  if (!wanted) return live === undefined;
+  return contains(live?.spec, wanted.spec) && contains(live?.metadata?.annotations ?? {}, wanted.annotations);
 }
 
 function byName<T extends KubernetesObject>(objects: T[]): Map<string | undefined, T> {

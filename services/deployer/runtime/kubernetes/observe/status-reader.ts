@@ -2,6 +2,7 @@ import { isStatus } from "../../../kube/client.ts";
 import { Deployment } from "../../../kube/kinds.ts";
 import type { RuntimeStatus } from "../../port.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
+import { hostOf } from "../release/doors.ts";
 import { withAnnotations } from "../release/release-annotations.ts";
 import { createCrashOutput } from "./crash-output.ts";
 import type { Cache } from "./informer-cache.ts";
@@ -49,7 +50,7 @@ export function createStatusReader(
   }
 
   function urlOf({ recorded }: Observation): string | undefined {
-    const host = recorded.manifests.ingress?.spec.rules?.[0]?.host;
+    const host = hostOf(recorded.manifests);
     return host && `${apps.scheme}://${host}${apps.port === undefined ? "" : `:${apps.port}`}`;
   }
 

@@ -27,7 +27,7 @@ export const options = {
     rolloutDeadlineMs: 300_000,
     reserved: { cpu: 0.1, memory: 0.5 },
   },
-  ingress: { annotations: {} },
+  ingress: { enabled: true, annotations: {} },
   host: "web-test-shop.example.test",
   pullSecret: false,
 };

@@ -2,11 +2,12 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { V1Deployment } from "@kubernetes/client-node";
 import { hasOwnData, isStatus } from "../../../kube/client.ts";
-import { Deployment, Ingress, Secret, Service } from "../../../kube/kinds.ts";
+import { Deployment, HTTPRoute, Ingress, Secret, Service } from "../../../kube/kinds.ts";
 import { type Release, RuntimeRefusal, type Scale } from "../../port.ts";
 import { refuseOlder } from "../../refusals.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
 import { pruneSecrets, removeObjects } from "./cleanup.ts";
+import { type Door, hostOf } from "./doors.ts";
 import type { createHostClaims } from "./host-claims.ts";
 import {
   type AppRelease,
@@ -74,7 +75,7 @@ export function createReleaseApplier(
       const next = nextState(own, toManifests(own, host), before, Date.now());
       const applied = await replaceIfUnchanged(live, next, before);
       if (!applied) continue;
-      await applyServiceAndIngress(applied, next);
+      await applyRoutes(applied, next);
       void pruneSecrets(kube, namespace, own).catch((err) =>
         log.warn({ err, serviceId: own.serviceId }, "could not remove old Secrets; retrying later"),
       );
@@ -89,7 +90,7 @@ export function createReleaseApplier(
 
   /** Returns the host name of a service, which it keeps as long as its names stay. */
   async function chooseHost(release: Release, before: ReleaseState | undefined): Promise<string> {
-    const host = before && hostOf(before);
+    const host = before && hostOf(before.manifests);
     const kept =
       host && isDeepStrictEqual(before?.release.names, release.names) ? host.split(".")[0] : undefined;
     return `${kept ?? (await claims.choose(release))}.${options.apps.domain}`;
@@ -117,20 +118,24 @@ export function createReleaseApplier(
     await kube.apply(Secret, secret);
   }
 
-  async function applyServiceAndIngress(
-    deployment: V1Deployment,
-    { release, manifests }: ReleaseState,
-  ): Promise<void> {
+  /** Applies what routes requests to a service, and then removes what does so no longer. */
+  async function applyRoutes(deployment: V1Deployment, { release, manifests }: ReleaseState): Promise<void> {
     const { name = "", namespace } = deployment.metadata ?? {};
     const metadata = { name, namespace, labels: ownLabels(release), ownerReferences: [ownerOf(deployment)] };
-    const { service, ingress } = manifests;
+    const { service, ingress, httpRoute } = manifests;
+    const toObject = <Spec>({ annotations, spec }: Door<Spec>) => ({
+      metadata: { ...metadata, annotations },
+      spec,
+    });
     await Promise.all([
       service && kube.apply(Service, { metadata, spec: service }),
-      ingress &&
-        kube.apply(Ingress, {
-          metadata: { ...metadata, annotations: ingress.annotations },
-          spec: ingress.spec,
-        }),
+      ingress && kube.apply(Ingress, toObject(ingress)),
+      httpRoute && kube.apply(HTTPRoute, toObject(httpRoute)),
+    ]);
+    if (!service) return;
+    await Promise.all([
+      !ingress && kube.remove(Ingress, name, namespace),
+      !httpRoute && options.httpRoute && kube.remove(HTTPRoute, name, namespace),
     ]);
   }
 
@@ -146,7 +151,9 @@ export function createReleaseApplier(
       if (!live || before?.release.version !== version) return undefined;
       const release = { ...before.release, ...changes(before.release) };
       if (isDeepStrictEqual(release, before.release)) return undefined;
-      const next = nextState(release, toManifests(release, hostOf(before)), before, Date.now());
+      // What routes requests to it stays as it was applied.
+      const { deployment } = toManifests(release, hostOf(before.manifests));
+      const next = nextState(release, { ...before.manifests, deployment }, before, Date.now());
       const written = await replaceIfUnchanged(live, next, before);
       if (written) return written;
     }
@@ -154,7 +161,7 @@ export function createReleaseApplier(
   }
 
   async function remove(namespace: string, serviceId: string): Promise<void> {
-    await removeObjects(kube, namespace, serviceId);
+    await removeObjects(kube, namespace, serviceId, { httpRoutes: options.httpRoute !== undefined });
     await claims.release(serviceId);
   }
 
@@ -168,10 +175,6 @@ export function createReleaseApplier(
     /** Removes all of a service; resolves when none of its pods is left. */
     remove,
   };
-}
-
-function hostOf({ manifests }: ReleaseState): string | undefined {
-  return manifests.ingress?.spec.rules?.[0]?.host;
 }
 
 function undefinedOnConflict(error: unknown): undefined {

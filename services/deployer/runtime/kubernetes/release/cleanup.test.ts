@@ -14,7 +14,7 @@ test("removal says which pods do not end, and on which node, instead of waiting 
     listMetadata: async () => [],
     remove: async (_: unknown, name: string) => void removed.push(name),
   } as unknown as Kube;
-  await expect(removeObjects(kube, "shop", "svc_1", 250)).rejects.toThrow(
+  await expect(removeObjects(kube, "shop", "svc_1", { forMs: 250 })).rejects.toThrow(
     /svc_1 do not end: app-1 on node-7/,
   );
   expect(removed).toEqual(["app-1"]);

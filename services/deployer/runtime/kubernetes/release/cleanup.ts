@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { V1Pod } from "@kubernetes/client-node";
 import type { Kube } from "../../../kube/client.ts";
-import { Deployment, Ingress, Pod, ReplicaSet, Secret, Service } from "../../../kube/kinds.ts";
+import { Deployment, HTTPRoute, Ingress, Pod, ReplicaSet, Secret, Service } from "../../../kube/kinds.ts";
 import { label, selector } from "../../../kube/names.ts";
 import { type AppRelease, secretName, selectorOf } from "./manifests.ts";
 
@@ -30,16 +30,20 @@ export async function pruneSecrets(kube: Kube, namespace: string, release: AppRe
   }
 }
 
-/** Removes all objects of a service. Resolves when none of its pods is left; rejects when some are after `forMs`. */
+/**
+ * Removes all objects of a service, HTTPRoutes where the cluster may have some. Resolves when none of its pods is left;
+ * rejects when some are after `forMs`.
+ */
 export async function removeObjects(
   kube: Kube,
   namespace: string,
   serviceId: string,
-  forMs = REMOVAL_MS,
+  { httpRoutes = false, forMs = REMOVAL_MS } = {},
 ): Promise<void> {
   const query = { namespace, labels: selector(selectorOf(serviceId)) };
   // First what routes requests to it, then what starts pods.
-  for (const kind of [Ingress, Service, Deployment, ReplicaSet, Secret])
+  const doors = httpRoutes ? [Ingress, HTTPRoute] : [Ingress];
+  for (const kind of [...doors, Service, Deployment, ReplicaSet, Secret])
     for (const { name = "" } of await kube.listMetadata(kind, query))
       await kube.remove(kind, name, namespace);
   const asked = new Set<string>();

@@ -31,7 +31,7 @@ const apps = {
 };
 const options = {
   apps,
-  ingress: { className: "nginx", annotations: { a: "b" }, tlsSecret: "{service}-tls" },
+  ingress: { enabled: true, className: "nginx", annotations: { a: "b" }, tlsSecret: "{service}-tls" },
   host: "web-test-shop.example.test",
   pullSecret: false,
 };
@@ -218,7 +218,7 @@ describe("an environment's namespace", () => {
     namespacePrefix: "berth",
     claimsNamespace: "berth-builds",
     network: {
-      ingressNamespaceLabels: { name: "ingress" },
+      ingressNamespaceLabels: [{ name: "ingress" }],
       ingressFromCidrs: ["192.0.2.1/32"],
       egressExceptCidrs: ["10.0.0.0/8", "fc00::/7"],
     },
@@ -261,7 +261,7 @@ describe("an environment's namespace", () => {
   });
 
   test("without an ingress controller nothing comes in from outside", () => {
-    const network = { ingressFromCidrs: [], egressExceptCidrs: [] };
+    const network = { ingressNamespaceLabels: [], ingressFromCidrs: [], egressExceptCidrs: [] };
     const names = environmentManifests(environment, { ...given, network }).map(
       ({ object }) => object.metadata.name,
     );

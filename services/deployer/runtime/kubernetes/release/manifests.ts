@@ -2,7 +2,6 @@ import { createHash } from "node:crypto";
 import type {
   V1Container,
   V1Deployment,
-  V1Ingress,
   V1PodSpec,
   V1PodTemplateSpec,
   V1Probe,
@@ -13,7 +12,8 @@ import type { Sent } from "../../../kube/client.ts";
 import { annotation, label, labelsOf } from "../../../kube/names.ts";
 import { resourcesOf } from "../../../kube/resources.ts";
 import { imageRef, type Release, RuntimeRefusal } from "../../port.ts";
-import type { AppOptions, IngressOptions } from "../options.ts";
+import type { AppOptions, DoorOptions } from "../options.ts";
+import { type Doors, doorsOf } from "./doors.ts";
 
 /** What the cluster records of a release: everything but its variables. */
 export type AppRelease = Omit<Release, "env">;
@@ -21,28 +21,31 @@ export type AppRelease = Omit<Release, "env">;
 /** The one container of an app's pod, and its port. */
 export const CONTAINER = "app";
 const PORT = "http";
+/** At which other services of the environment reach it, and requests from outside. */
+const SERVICE_PORT = 80;
 /** Name of the Secret with which nodes pull images, in each namespace. */
 export const PULL_SECRET = "berth-registry";
 
-export type ManifestOptions = {
+export type ManifestOptions = DoorOptions & {
   apps: AppOptions;
-  ingress: IngressOptions;
   /** Host name of a web service. */
   host?: string;
   pullSecret: boolean;
 };
 
 /** The objects of a release, except its Secret and the Deployment's annotations. */
-export type Manifests = {
+export type Manifests = Doors & {
   deployment: NonNullable<V1Deployment["spec"]>;
   service?: NonNullable<V1Service["spec"]>;
-  ingress?: { annotations: Record<string, string>; spec: NonNullable<V1Ingress["spec"]> };
 };
 
 /** Returns the objects of a release; pure. Values are in the form in which the API returns them. */
 export function manifestsOf(release: AppRelease, options: ManifestOptions): Manifests {
   const { type, replicas, minReadySeconds } = release;
-  const deadline = Math.ceil(options.apps.rolloutDeadlineMs / 1000);
+  const { apps, ingress, httpRoute, host = "" } = options;
+  const target = { name: objectName(release), port: PORT, portNumber: SERVICE_PORT };
+  const doors = { ingress, httpRoute, scheme: apps.scheme };
+  const deadline = Math.ceil(apps.rolloutDeadlineMs / 1000);
   return {
     deployment: {
       replicas,
@@ -54,7 +57,7 @@ export function manifestsOf(release: AppRelease, options: ManifestOptions): Mani
       strategy: { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0, maxSurge: "25%" } },
       template: templateOf(release, options),
     },
-    ...(type === "web" && { service: serviceOf(release), ingress: ingressOf(release, options) }),
+    ...(type === "web" && { service: serviceOf(release), ...doorsOf(target, host, doors) }),
   };
 }
 
@@ -212,23 +215,7 @@ function probesOf({ healthCheckPath }: AppRelease, apps: AppOptions): Partial<V1
 
 function serviceOf({ serviceId, port }: AppRelease): NonNullable<V1Service["spec"]> {
   // Other services of the environment reach it by its name, at port 80 and at its own port.
-  const ports = [{ name: PORT, port: 80, targetPort: PORT, protocol: "TCP" }];
-  if (port !== 80) ports.push({ name: "own", port, targetPort: PORT, protocol: "TCP" });
+  const ports = [{ name: PORT, port: SERVICE_PORT, targetPort: PORT, protocol: "TCP" }];
+  if (port !== SERVICE_PORT) ports.push({ name: "own", port, targetPort: PORT, protocol: "TCP" });
   return { type: "ClusterIP", selector: selectorOf(serviceId), ports };
-}
-
-function ingressOf(release: AppRelease, { apps, ingress, host }: ManifestOptions) {
-  const { className, annotations, tlsSecret } = ingress;
-  const backend = { service: { name: objectName(release), port: { name: PORT } } };
-  const secret = tlsSecret?.replaceAll("{service}", objectName(release));
-  return {
-    annotations,
-    spec: {
-      ...(className && { ingressClassName: className }),
-      rules: [{ host, http: { paths: [{ path: "/", pathType: "Prefix", backend }] } }],
-      ...(apps.scheme === "https" && {
-        tls: [{ hosts: [host ?? ""], ...(secret && { secretName: secret }) }],
-      }),
-    },
-  };
 }
