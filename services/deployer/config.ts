@@ -2,6 +2,7 @@ import { planFields } from "../kit/plans.ts";
 import {
   type ConfigOf,
   type Field,
+  integer,
   isObject,
   json,
   keys,
@@ -43,6 +44,7 @@ export const fields = {
   publicOrigin: url("PUBLIC_ORIGIN", ["http", "https"]),
   /** Administrator's URL of the PostgreSQL server for the databases of addons. */
   addonPostgresUrl: url("ADDON_POSTGRES_URL", ["postgres", "postgresql"]),
+  buildsAtOnce: buildsAtOnce(2),
   /** Folder for programs that are fetched because they are not on the PATH; without it none is fetched. */
   programsDir: optionalText("PROGRAMS_DIR"),
   /** Sign upload URLs. */
@@ -60,6 +62,7 @@ export const fields = {
 export const kubernetesFields = {
   ...common,
   engine: engine("kubernetes"),
+  buildsAtOnce: buildsAtOnce(10),
   ...kubernetesRuntimeFields,
   ...jobBuilderFields,
   ...placementFields,
@@ -76,6 +79,11 @@ function isUploadLimits(value: unknown): boolean {
 export type LocalConfig = ConfigOf<typeof fields>;
 export type KubernetesConfig = ConfigOf<typeof kubernetesFields>;
 export type Config = LocalConfig | KubernetesConfig;
+
+/** How many builds run at once in the installation, whichever of its deployers began them. */
+function buildsAtOnce(fallback: number): Field<number> {
+  return integer("BUILDS_AT_ONCE", { min: 1, fallback });
+}
 
 /** The engine that the other fields are for: `local` unless ENGINE is set. */
 function engine<T extends "local" | "kubernetes">(own: T): Field<T> {

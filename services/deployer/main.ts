@@ -56,8 +56,9 @@ export async function start(config: Config, log: Logger, startEngine = startChos
         { name: "deployer-billing", from: "billing", handlers: billingHandlers() },
       ],
       async background() {
-        const work = { ...engine, databaseUrl, pool, addons, secrets, resolve, entitlementsOf, log };
-        const reconciler = await startReconciler(work);
+        const { buildsAtOnce } = config;
+        const given = { databaseUrl, pool, addons, secrets, resolve, entitlementsOf, buildsAtOnce, log };
+        const reconciler = await startReconciler({ ...engine, ...given });
         return {
           stop: async () => {
             await reconciler.stop();

@@ -24,6 +24,8 @@ export type Entitlements = {
   buildMs: number;
   /** How many versions that were live are retained. */
   historyDepth: number;
+  /** How many of the installation's builds may be the account's. */
+  buildsAtOnce: number;
   /** Undefined when nothing is counted. */
   quotas: Quotas | undefined;
 };
@@ -38,18 +40,19 @@ const ENTITLEMENTS: Record<Tier, Entitlements> = {
     uploadBytes: 250 * 1024 ** 2,
     buildMs: 15 * 60_000,
     historyDepth: 5,
+    buildsAtOnce: 1,
     quotas: { projects: 1, servicesPerType: 1, replicas: 1, size: "nano", members: 1 },
   },
-  pro: { ...PAID, historyDepth: 20 },
-  team: { ...PAID, historyDepth: 100 },
-  enterprise: { ...PAID, historyDepth: 500 },
+  pro: { ...PAID, historyDepth: 20, buildsAtOnce: 2 },
+  team: { ...PAID, historyDepth: 100, buildsAtOnce: 5 },
+  enterprise: { ...PAID, historyDepth: 500, buildsAtOnce: Infinity },
 };
 
 /** The settings of every process that enforces plans. */
 export const planFields = {
   /** The plan of an account that billing has said nothing about. */
   defaultTier: choice("DEFAULT_TIER", TIERS, "enterprise"),
-  /** Whether quotas are enforced; if not, only uploads, build time and history are by plan. */
+  /** Whether quotas and builds at once are limited; if not, only uploads, build time and history are by plan. */
   planQuotas: choice("PLAN_QUOTAS", ["on", "off"] as const, "on"),
 };
 
@@ -58,7 +61,7 @@ export function createEntitlements(config: ConfigOf<typeof planFields>): Entitle
   return (tier) => {
     // A newer version may have recorded a plan that this one does not know.
     const allowed = ENTITLEMENTS[tier as Tier] ?? ENTITLEMENTS[config.defaultTier];
-    return config.planQuotas === "on" ? allowed : { ...allowed, quotas: undefined };
+    return config.planQuotas === "on" ? allowed : { ...allowed, quotas: undefined, buildsAtOnce: Infinity };
   };
 }
 

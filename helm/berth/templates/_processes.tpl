@@ -204,6 +204,7 @@ REGISTRY_AUTH: /etc/berth/registry/config.json
 {{- with $v.builds.imagePullSecret }}
 REGISTRY_AUTH_SECRET: {{ . | quote }}
 {{- end }}
+BUILDS_AT_ONCE: {{ $v.builds.atOnce | quote }}
 BUILDER_IMAGE: {{ include "berth.image" (dict "image" $v.builds.image "tag" .Chart.AppVersion) | quote }}
 BUILDER_BASE_IMAGES: {{ $v.builds.baseImages | toJson | quote }}
 BUILDER_ENV: {{ $v.builds.env | toJson | quote }}

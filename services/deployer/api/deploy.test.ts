@@ -126,6 +126,12 @@ test("a deployment that could not begin or apply in time fails at its stage", as
        update work set next_at = now() where service_id = $1`,
       [id],
     );
+  // Others have taken the slots for builds, and cannot begin without their variables.
+  const others = [await webService(), await webService()];
+  for (const other of others) {
+    await other.deployArchive(other.path, await someArchive());
+    await other.until(other.path, 1, "building");
+  }
   const archiveRef = await upload(deployments.createUpload(path), await someArchive());
   await deployments.deployFromArchive({ ...path, archiveRef });
   await backdate("created_at");

@@ -12,6 +12,7 @@ import { mergeConfig } from "../catalog/service-config.ts";
 import { insertService, lockService } from "../catalog/services-sql.ts";
 import { insertEnvironment, insertProject } from "../catalog/sql.ts";
 import { accept, type DeploymentInput } from "../deployments/accept.ts";
+import { notifyReconcilers } from "../reconcile/queue/sql.ts";
 import { type ReconcilerDeps, startReconciler } from "../reconcile/reconciler.ts";
 import { imageArtifact } from "../runtime/port.ts";
 import { createSecrets } from "../secrets.ts";
@@ -117,12 +118,18 @@ async function service() {
 const leaseRunsOut = (id: string) =>
   pool.query("update work set lease_until = now() - interval '1 second' where service_id = $1", [id]);
 
+/** The lease is that of a process which no longer exists. */
+async function ownerDies(id: string): Promise<void> {
+  await pool.query("update work set lease_owner = 1 where service_id = $1", [id]);
+  await notifyReconcilers(pool);
+}
+
 /** A deployer that stalls between moving a deployment to `building` and its build. */
 async function stalledDeployer() {
   const gate = Promise.withResolvers<void>();
-  let asked = false;
+  let asked = 0;
   const slow = await deployer(gate.promise, () => {
-    asked = true;
+    asked++;
   });
   return { slow, goOn: gate.resolve, asked: async () => asked };
 }
@@ -157,6 +164,27 @@ test("a build that is left by the last process that knows of it does not continu
   await slow.stop();
   expect(jobs.has(buildId!)).toBe(false);
   await swift.stop();
+});
+
+test("slots are all processes' together, and one of a dead process is free once another has ended its build", async () => {
+  const { slow, asked } = await stalledDeployer();
+  const [one, two, three] = [await service(), await service(), await service()];
+  for (const { deploy } of [one, two]) await deploy({ archiveRef: "arc" });
+  await eventually("both slots are taken", async () => (await asked()) === 2);
+  const swift = await deployer();
+  await three.deploy({ archiveRef: "arc" });
+  const image = await service();
+  await image.deploy({ artifact: imageArtifact("app"), image: "app" });
+  await eventually("others go on", async () => (await image.state())[0]!.status === "applied");
+  expect((await three.state())[0]!.status).toBe("queued");
+
+  await ownerDies(one.id);
+  // Whichever process builds it: the slow one would never end.
+  await eventually("the third begins", async () => (await three.state())[0]!.status !== "queued");
+  expect(["built", "applied"]).toContain((await one.state())[0]!.status);
+  expect((await two.state())[0]!.status).toBe("building");
+  await swift.stop();
+  await slow.stop();
 });
 
 test("a service is not forgotten while a build of it begins", async () => {

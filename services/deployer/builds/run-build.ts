@@ -1,7 +1,4 @@
-import {
-  DeploymentBuildingSchema,
-  DeploymentBuiltSchema,
-} from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { DeploymentBuiltSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { EntitlementsOf } from "../../kit/plans.ts";
@@ -40,7 +37,7 @@ export type BuildDeps = {
 /** A build whose deployment is `building`. */
 export type BegunBuild = { release: ReleaseRow; variables: ResolvedVariables; output: BuildLogWriter };
 
-/** Moves a deployment to `building`. Returns undefined when the deployment moved on or the lease was lost. */
+/** Prepares the build of a deployment. Returns undefined when the deployment moved on or the lease was lost. */
 export async function beginBuild(
   deps: BuildDeps,
   serviceId: string,
@@ -49,23 +46,16 @@ export async function beginBuild(
   const { pool, builder, log } = deps;
   const [release, variables] = await Promise.all([findRelease(pool, deploymentId), deps.resolve(serviceId)]);
   if (!release?.buildId) return undefined;
-  const moved = await transaction(pool, async (tx) => {
-    const row = await transitions.beginBuild(tx, deps.owner, deploymentId);
-    if (row && !row.resumed)
-      await emit(tx, DeploymentBuildingSchema, row.accountId, { ...row, deploymentId });
-    return row;
-  });
-  if (!moved) return undefined;
-  const { resumed, buildStartedMs } = moved;
-  log.info({ deploymentId, resumed }, "build begins");
-  const continues = resumed && builder.resumes === true;
-  // A build of another process that this builder cannot resume starts over, with an empty log.
-  if (resumed && !continues) {
+  if (!(await transitions.isBuilding(pool, deps.owner, deploymentId))) return undefined;
+  log.info({ deploymentId }, "build begins");
+  const continues = builder.resumes === true;
+  // What another process began and this builder cannot resume starts over, with an empty log.
+  if (!continues) {
     await builder.discard(release.buildId);
     await dropLog(pool, deploymentId);
   }
   const output = writeBuildLog(pool, deploymentId, variables.secrets, log, continues);
-  return { release: { ...release, buildStartedMs }, variables, output };
+  return { release, variables, output };
 }
 
 /**

@@ -1,12 +1,12 @@
-import { existsSync } from "node:fs";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startedOf } from "../shared/process-tree.ts";
-import { actAs, archiveOf, FREE_PLAN, startDeployer, type TestDeployer } from "../testing/testing.ts";
+import { archiveOf, FREE_PLAN, startDeployer, type TestDeployer } from "../testing/testing.ts";
+import { buildingService, newFile, pidIn, waitFor } from "./testing-builds.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -14,29 +14,8 @@ beforeAll(async () => {
 });
 afterAll(() => berth?.stop());
 
-/** An account with a web service, and an archive whose build runs this shell script. */
-async function building(script: string) {
-  const acting = actAs(berth.port, newId("acc"));
-  const environment = await acting.environment();
-  const { id } = await acting.catalog.createService({ ...environment, name: "web", type: "web" });
-  const manifest = { name: "web", scripts: { build: "sh build.sh", start: "node server.js" } };
-  const archive = await archiveOf({
-    "package.json": JSON.stringify(manifest),
-    "build.sh": script,
-    "server.js": "require('node:http').createServer((q, r) => r.end('ok')).listen(process.env.PORT)",
-  });
-  return { ...acting, id, path: environment.at("web"), archive };
-}
-
-const fileOf = (name: string) => join(berth.dataDir, `${name}-${newId("x")}`);
-
-/** Writes its process id, then waits until `go` exists. */
-const waitFor = (go: string, pid: string) =>
-  `echo begun; echo $$ > ${pid}; while [ ! -e ${go} ]; do sleep 0.05; done; echo went on`;
-
-async function pidIn(file: string): Promise<number> {
-  return eventually("the build runs", async () => existsSync(file) && Number(await readFile(file, "utf8")));
-}
+const building = (script: string) => buildingService(berth, script);
+const fileOf = (name: string) => newFile(berth, name);
 
 const artifacts = () => readdir(join(berth.dataDir, "artifacts"));
 

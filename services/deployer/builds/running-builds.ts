@@ -2,8 +2,6 @@ import { BuildHandedOver } from "../builder/port.ts";
 import { type BegunBuild, type BuildDeps, beginBuild, runBuild } from "./run-build.ts";
 
 export type BuildsDeps = BuildDeps & {
-  /** How many builds run at once in this process. */
-  buildsAtOnce: number;
   /** Called when a build of the service has ended; `broken` when it has to begin again. */
   ended: (serviceId: string, broken: boolean) => void;
 };
@@ -37,7 +35,7 @@ export function createBuilds(deps: BuildsDeps) {
   }
 
   return {
-    /** Moves the deployment to `building` and starts the build; returns `false` when the deployment moved on. */
+    /** Begins or resumes the build of a deployment that is `building`; returns `false` when it moved on. */
     async begin(serviceId: string, deploymentId: string): Promise<boolean> {
       const build = await beginBuild(deps, serviceId, deploymentId);
       if (!build) return false;
@@ -53,7 +51,6 @@ export function createBuilds(deps: BuildsDeps) {
       abort(serviceId, new BuildHandedOver("another process continues the build")),
     /** Returns the deployment that is being built for a service. */
     current: (serviceId: string) => running.get(serviceId)?.deploymentId,
-    hasSlot: () => running.size < deps.buildsAtOnce,
     services: () => [...running.keys()],
     async handOverAll() {
       await Promise.all([...running.keys()].map(this.handOver));

@@ -1,5 +1,6 @@
-import { type EntitlementsOf, TIERS } from "../../kit/plans.ts";
+import type { EntitlementsOf } from "../../kit/plans.ts";
 import { type Db, many, one, type Pool, transaction } from "../../kit/postgres/db.ts";
+import { planAmount, toPlanAmounts } from "../accounts/plan-amounts.ts";
 import type { StoredConfig } from "../catalog/service-config.ts";
 import { digestOf } from "../images/sql.ts";
 import { enqueue } from "../reconcile/queue/sql.ts";
@@ -59,8 +60,7 @@ export async function insertRestored(
 const expiring = (which: string) => `
   with held as (
     select s.id, s.account_id, s.live_version, s.serving_version,
-      coalesce(($1::jsonb ->> (select a.tier from accounts a where a.id = s.account_id))::int,
-        ($1::jsonb ->> 'default')::int) as depth
+      ${planAmount("$1", "s.account_id")} as depth
     from services s where s.deleting_at is null and ${which}),
   kept as (
     select h.*, (select n.version from deployments n where n.service_id = h.id and n.healthy_at is not null
@@ -74,10 +74,8 @@ const expiring = (which: string) => `
       where b.account_id = k.account_id and b.digest = ${digestOf("d.artifact")}))
   returning d.service_id as "serviceId"`;
 
-function depthsOf(entitlementsOf: EntitlementsOf): string {
-  const depths = TIERS.map((tier) => [tier, entitlementsOf(tier).historyDepth] as const);
-  return JSON.stringify({ ...Object.fromEntries(depths), default: entitlementsOf(undefined).historyDepth });
-}
+const depthsOf = (entitlementsOf: EntitlementsOf) =>
+  toPlanAmounts(entitlementsOf, ({ historyDepth }) => historyDepth);
 
 /** Marks the artifacts of a locked service that are not retained, for removal by the reconciler. */
 export async function expireArtifacts(

@@ -1,28 +1,56 @@
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import { planAmount } from "../accounts/plan-amounts.ts";
 import { enqueue, RELAXED } from "../reconcile/queue/sql.ts";
 import type { StoredNotice } from "./sql.ts";
 
 // Compare-and-swap: each statement names the states that it leaves, so a late one changes nothing.
 
+/** Class of the advisory lock under which builds are admitted. */
+const ADMISSION_CLASS = 1_111_839_318;
+
 type Transition = { accountId: string; serviceId: string; version: number };
 const RETURNING = `returning d.service_id as "serviceId", d.version,
   (select account_id from services s where s.id = d.service_id) as "accountId"`;
 
-/** Moves to `building`, or resumes the same build. Returns undefined unless `owner` holds the lease. */
-export function beginBuild(db: Db, owner: number, deploymentId: string) {
-  return one<Transition & { resumed: boolean; buildStartedMs: number }>(
+/** Makes other transactions that admit builds wait until this one ends. */
+export async function lockAdmission(db: Db): Promise<void> {
+  const text = "select pg_advisory_xact_lock($1::int, hashtext(current_schema()))";
+  await many(db, "deployment_lock_admission", text, [ADMISSION_CLASS]);
+}
+
+/**
+ * Moves to `building` as many waiting builds as there may be with those under way: at most `slots` of all accounts,
+ * and of each account what its plan allows by `shares` (see `toPlanAmounts`). An account that builds less comes first,
+ * then what waits longer. Only one transaction at a time may do this.
+ */
+export function admitBuilds(db: Db, slots: number, shares: string) {
+  return many<Transition & { deploymentId: string }>(
     db,
-    "deployment_begin_build",
-    `with before as (select id, status from deployments where id = $2 for update)
+    "deployment_admit_builds",
+    `with under_way as (
+       select s.account_id, count(*) as builds from deployments d join services s on s.id = d.service_id
+       where d.status = 'building' group by s.account_id),
+     line as (
+       select d.id, d.created_at, ${planAmount("$2", "s.account_id")} as share, coalesce(u.builds, 0)
+         + row_number() over (partition by s.account_id order by d.created_at, d.id) as nth
+       from deployments d join services s on s.id = d.service_id left join under_way u on u.account_id = s.account_id
+       where d.status = 'queued' and d.build_id is not null and not s.staged and s.deleting_at is null),
+     admitted as (
+       select d.id from line l join deployments d on d.id = l.id where l.nth <= l.share and d.status = 'queued'
+       order by l.nth, l.created_at, l.id
+       limit greatest(0, $1 - (select coalesce(sum(builds), 0) from under_way)) for no key update of d skip locked)
      update deployments d set status = 'building', build_stage = 'Waiting for builder', leftover = true,
-       build_started_at = coalesce(d.build_started_at, now())
-     from before, work w
-     where d.id = before.id and before.status in ('queued', 'building') and d.build_id is not null
-       and w.service_id = d.service_id and w.lease_owner = $1
-     ${RETURNING}, before.status = 'building' as resumed,
-       (extract(epoch from d.build_started_at) * 1000)::float8 as "buildStartedMs"`,
-    [owner, deploymentId],
+       build_started_at = now()
+     from admitted where d.id = admitted.id ${RETURNING}, d.id as "deploymentId"`,
+    [slots, shares],
   );
+}
+
+/** Whether a deployment is `building` and `owner` holds its service's lease. */
+export async function isBuilding(db: Db, owner: number, deploymentId: string): Promise<boolean> {
+  const text = `select d.id from deployments d join work w on w.service_id = d.service_id
+     where d.id = $2 and d.status = 'building' and w.lease_owner = $1`;
+  return (await one(db, "deployment_is_building", text, [owner, deploymentId])) !== undefined;
 }
 
 export function setBuildStage(db: Db, deploymentId: string, stage: string) {

@@ -75,7 +75,6 @@ export async function startKubernetesEngine(config: KubernetesConfig, log: Logge
     addonServers,
     isBuiltImage: builtImages({ push: config.registryPush, pull: config.registryPull }),
     minReadySeconds: 10,
-    buildsAtOnce: 5, // Jobs run elsewhere, but a build's time includes its wait for a node.
     other: () => false,
     stop: async () => {
       await Promise.all([runtime.stop(), addonServers.stop()]);

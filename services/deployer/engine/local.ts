@@ -27,8 +27,6 @@ export type Engine = {
   isBuiltImage: IsBuiltImage;
   /** How long a release must have been available to be healthy, if its service does not say. */
   minReadySeconds: number;
-  /** How many builds one process of the deployer runs at once. */
-  buildsAtOnce: number;
   /** Answers a request at this process's port if it is for the object store; returns whether it is. */
   other: (req: IncomingMessage, res: ServerResponse) => boolean;
   stop: () => Promise<void>;
@@ -69,7 +67,6 @@ export async function startLocalEngine(config: LocalConfig, secrets: Secrets, lo
     builder,
     store,
     minReadySeconds: 1,
-    buildsAtOnce: 2,
     isBuiltImage: () => false,
     other(req, res) {
       if (!req.url?.startsWith("/uploads/")) return false;

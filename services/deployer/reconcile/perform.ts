@@ -1,7 +1,7 @@
-import type { EntitlementsOf } from "../../kit/plans.ts";
 import { type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { AddonStatus } from "../addons/port.ts";
 import { recordAddon } from "../addons/sql.ts";
+import { type AdmissionDeps, admitBuilds } from "../builds/admit-builds.ts";
 import type { Builds } from "../builds/running-builds.ts";
 import { failDeployment, newNotice } from "../deployments/fail-deployment.ts";
 import { rollRelease, scaleRelease } from "../releases/adjust-release.ts";
@@ -12,7 +12,7 @@ import { recordUsage } from "../usage/intervals.ts";
 import type { Action } from "./plan.ts";
 import { discard, type TearDownDeps, tearDown } from "./tear-down.ts";
 
-export type PerformDeps = ApplyDeps & TearDownDeps & { builds: Builds; entitlementsOf: EntitlementsOf };
+export type PerformDeps = ApplyDeps & TearDownDeps & AdmissionDeps & { builds: Builds };
 
 /**
  * Performs one action of a plan. Each can be repeated after a crash at any point. Returns whether the service
@@ -37,6 +37,8 @@ export async function perform(deps: PerformDeps, serviceId: string, action: Acti
     case "discard":
       await discard(deps, serviceId, action);
       return true;
+    case "admit-builds":
+      return (await admitBuilds(deps)).includes(serviceId);
     case "build":
       return builds.begin(serviceId, action.deploymentId);
     case "apply":

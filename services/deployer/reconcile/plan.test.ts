@@ -22,7 +22,7 @@ function running(more: Partial<RuntimeStatus> = {}): RuntimeStatus {
 
 const live = { version: 1, revision: 1, healthy: true };
 const timeouts = { ...TIMEOUTS, buildMs: 15 * 60_000 };
-const idle: Observed = { builderFree: true };
+const idle: Observed = {};
 
 function doings(want: Partial<Desired>, observed: Partial<Observed> = {}): Action["do"][] {
   const found = plan(desired(want), { ...idle, ...observed }, timeouts);
@@ -35,10 +35,9 @@ function failure(want: Partial<Desired>, observed: Partial<Observed> = {}) {
   return action?.do === "fail" ? `${action.stage} ${action.code}` : undefined;
 }
 
-test("a queued archive is built when a builder is free, and waits otherwise", () => {
-  expect(doings({ active: active() })).toEqual(["build"]);
-  const waiting = plan(desired({ active: active() }), { builderFree: false }, timeouts);
-  expect(waiting).toEqual({ actions: [], wakeAt: NOW + timeouts.queueMs });
+test("a queued archive is built once it is admitted, and waits until then", () => {
+  const waiting = plan(desired({ active: active() }), idle, timeouts);
+  expect(waiting).toEqual({ actions: [{ do: "admit-builds" }], wakeAt: NOW + timeouts.queueMs });
 });
 
 test("a build that no process runs is begun again; one that runs here is left alone", () => {
@@ -82,7 +81,7 @@ test("a build that a newer deployment replaced is stopped, and what it left is d
   expect(doings({ active: active(), leftovers }, { building: "dep_old" })).toEqual([
     "stop-build",
     "discard",
-    "build",
+    "admit-builds",
   ]);
 });
 
@@ -234,11 +233,11 @@ const anyActive = fc.record({
 });
 
 test("no deployment waits without an action, a build in progress or a time to plan again", () => {
-  const world = fc.record({ found: anyActive, here: fc.boolean(), builderFree: fc.boolean() });
+  const world = fc.record({ found: anyActive, here: fc.boolean() });
   fc.assert(
-    fc.property(world, ({ found, here, builderFree }) => {
+    fc.property(world, ({ found, here }) => {
       const building = here && found.status === "building" ? found.id : undefined;
-      const next = plan(desired({ active: found }), { builderFree, building }, timeouts);
+      const next = plan(desired({ active: found }), { building }, timeouts);
       const acts = next.actions.some((action) => action.do !== "stop-build");
       expect(acts || (next.wakeAt !== undefined && next.wakeAt > NOW)).toBe(true);
     }),
@@ -256,6 +255,6 @@ test("what has not been read is not gone: a release stays as it is, and a remova
   expect(deleting).toEqual({ actions: [], wakeAt: NOW + 5_000 });
   expect(doings({ live, deleting: true, type: "postgres" }, unread)).toEqual(["tear-down"]);
   // What users ask for is read by whatever does it.
-  expect(doings({ live, active: active() }, unread)).toEqual(["build"]);
+  expect(doings({ live, active: active() }, unread)).toEqual(["admit-builds"]);
   expect(doings({ live, active: active({ status: "built" }) }, unread)).toEqual(["apply"]);
 });

@@ -66,8 +66,6 @@ export type Observed = {
   addon?: AddonStatus | "shared";
   /** The deployment that this process is building for the service. */
   building?: string;
-  /** Whether this process can begin another build. */
-  builderFree: boolean;
 };
 
 /** What the builder may still hold for a deployment that no longer needs it. */
@@ -84,6 +82,8 @@ export type Action =
   | { do: "record-addon"; status: AddonStatus }
   | { do: "stop-build" }
   | ({ do: "discard" } & Leftover)
+  /** Moves to `building` whatever waits and may be built now, this deployment or others. */
+  | { do: "admit-builds" }
   | { do: "build"; deploymentId: string }
   | { do: "apply"; deploymentId: string }
   | { do: "fail"; deploymentId: string; stage: string; code: string; message: string }
@@ -169,10 +169,7 @@ function planDeployment(active: ActiveDeployment, now: number, observed: Observe
     if (now >= deadline)
       return fail("build", "build_timeout", `The build took longer than ${minutes(timeouts.buildMs)}.`);
     const here = observed.building === id;
-    return {
-      actions: here || !observed.builderFree ? [] : [{ do: "build", deploymentId: id }],
-      wakeAt: deadline,
-    };
+    return { actions: here ? [] : [{ do: "build", deploymentId: id }], wakeAt: deadline };
   }
   const queueDeadline = active.createdAt + timeouts.queueMs;
   if (status === "queued" && (active.fromSource || !active.applyStartedAt) && now >= queueDeadline)
@@ -182,10 +179,7 @@ function planDeployment(active: ActiveDeployment, now: number, observed: Observe
       `The deployment could not begin within ${minutes(timeouts.queueMs)}.`,
     );
   if (status === "queued" && active.fromSource)
-    return {
-      actions: observed.builderFree ? [{ do: "build", deploymentId: id }] : [],
-      wakeAt: queueDeadline,
-    };
+    return { actions: [{ do: "admit-builds" }], wakeAt: queueDeadline };
   const deadline = (active.applyStartedAt ?? now) + timeouts.applyMs;
   if (now >= deadline)
     return fail(

@@ -16,8 +16,6 @@ export type ReconcileDeps = {
   entitlementsOf: EntitlementsOf;
   /** Performs an action; returns whether the service has to be planned again at once. */
   perform: (serviceId: string, action: Action) => Promise<boolean>;
-  /** Called with a service whose build waits until this process can begin another. */
-  waitForSlot: (serviceId: string) => void;
   stopping: AbortSignal;
 };
 
@@ -36,7 +34,6 @@ export async function reconcileService(deps: ReconcileDeps, serviceId: string): 
     const observed = await observe(deps, serviceId, desired);
     const timeouts = { ...TIMEOUTS, buildMs: deps.entitlementsOf(desired.tier).buildMs };
     const { actions, wakeAt } = plan(desired, observed, timeouts);
-    if (!observed.builderFree && desired.active?.fromSource) deps.waitForSlot(serviceId);
     let again = false;
     for (const action of actions) again = (await deps.perform(serviceId, action)) || again;
     if (!again) return wakeAt && Math.max(0, wakeAt - desired.now);
@@ -45,12 +42,11 @@ export async function reconcileService(deps: ReconcileDeps, serviceId: string): 
 }
 
 async function observe(deps: ReconcileDeps, serviceId: string, desired: Desired): Promise<Observed> {
-  const builderFree = deps.builds.hasSlot();
   const unread = deps.runtime.unread?.().includes(desired.environmentId);
   const runtime = withStorableMessage(await deps.runtime.status(serviceId));
   const building = deps.builds.current(serviceId);
   const addon = await observeAddon(deps, serviceId, desired);
-  return { runtime, unread: unread && !runtime, addon, building, builderFree };
+  return { runtime, unread: unread && !runtime, addon, building };
 }
 
 async function observeAddon(

@@ -6,6 +6,7 @@ import type { Pool } from "../../kit/postgres/db.ts";
 import type { Addons } from "../addons/lifecycle.ts";
 import type { AddonServers } from "../addons/port.ts";
 import type { Builder } from "../builder/port.ts";
+import { type AdmissionDeps, admitBuilds } from "../builds/admit-builds.ts";
 import { createBuilds } from "../builds/running-builds.ts";
 import { UPLOAD_SWEEP_MS } from "../deployments/archive-upload.ts";
 import { expireAllArtifacts } from "../deployments/retention-sql.ts";
@@ -37,12 +38,13 @@ export type ReconcilerDeps = {
   resolve: ResolveVariables;
   log: Logger;
   minReadySeconds: number;
-  buildsAtOnce: number;
-};
+} & AdmissionDeps;
 
 const RENEW_MS = 15_000;
 const RESYNC_MS = 15_000;
 const RUNNING_MS = 60_000;
+/** Finds slots of builds that ended while no process ran them, and plans that changed. */
+const ADMIT_MS = 15_000;
 const SWEEP_MS = 3_600_000;
 
 /**
@@ -53,17 +55,18 @@ const SWEEP_MS = 3_600_000;
 export async function startReconciler(deps: ReconcilerDeps) {
   const { pool, runtime, store, addonServers, log } = deps;
   const owner = randomInt(1, 2 ** 31);
-  const waitingForSlot = new Set<string>();
   const stopping = new AbortController();
   let queue: WorkQueue | undefined;
 
+  const failed = (error: unknown) =>
+    log.warn({ err: error }, "a periodic task of the reconciler failed; it will be repeated");
   const builds = createBuilds({
     ...deps,
     owner,
     ended(serviceId, broken) {
       queue?.backgroundEnded(serviceId, broken);
-      for (const waiting of waitingForSlot) queue?.enqueue(waiting);
-      waitingForSlot.clear();
+      // A stop leaves its builds under way.
+      if (!stopping.signal.aborted) admitBuilds(deps).catch(failed);
     },
   });
   const performDeps = { ...deps, builds, images: accountImages(deps.isBuiltImage), owner };
@@ -72,7 +75,6 @@ export async function startReconciler(deps: ReconcilerDeps) {
     ...deps,
     builds,
     perform: (serviceId: string, action: Action) => perform(performDeps, serviceId, action),
-    waitForSlot: (serviceId: string) => void waitingForSlot.add(serviceId),
     stopping: stopping.signal,
   };
   const wake = () => queue?.wake();
@@ -92,13 +94,12 @@ export async function startReconciler(deps: ReconcilerDeps) {
   addonServers.watch((serviceId) => queue?.enqueue(serviceId));
   const unwatch = runtime.watch((status) => queue?.enqueue(status.serviceId));
   watchWaitingWork(pool);
-  const failed = (error: unknown) =>
-    log.warn({ err: error }, "a periodic task of the reconciler failed; it will be repeated");
   const resyncDeps = { ...deps, wake };
   const timers = [
     every(RENEW_MS, renew, { atOnce: true, failed }),
     every(RESYNC_MS, () => resync(resyncDeps), { atOnce: true, failed }),
     every(RUNNING_MS, () => recordRunning(resyncDeps), { atOnce: true, failed }),
+    every(ADMIT_MS, () => admitBuilds(deps), { failed }),
     every(SWEEP_MS, sweep, { atOnce: true, failed }),
   ];
   return {

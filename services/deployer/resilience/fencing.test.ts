@@ -80,7 +80,7 @@ function reconciler(applied: string[], resolve: ResolveVariables = openResolve) 
   const addons = createAddons({ pool, secrets, servers: engine.addonServers, log });
   const databaseUrl = platform.env.DATABASE_URL!;
   const deps = { ...engine, runtime, databaseUrl, pool, addons, secrets, resolve, log };
-  return startReconciler({ ...deps, entitlementsOf: freePlan });
+  return startReconciler({ ...deps, entitlementsOf: freePlan, buildsAtOnce: 2 });
 }
 
 /** Inserts a service with its project and environment. Returns its path and id. */

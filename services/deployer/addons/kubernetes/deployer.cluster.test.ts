@@ -68,6 +68,7 @@ async function startNext(): Promise<void> {
   reconciler = await startReconciler({
     ...{ ...engine, databaseUrl, pool, addons, addonServers, secrets, resolve, log },
     entitlementsOf: freePlan,
+    buildsAtOnce: 2,
   });
 }
 

@@ -1,5 +1,5 @@
 import { startReconciler } from "../../reconcile/reconciler.ts";
-import { entitlementsOf } from "../entitlements.ts";
+import { BUILDS_AT_ONCE, entitlementsOf } from "../entitlements.ts";
 import { type Engine, isBuiltImage } from "../world/engine.ts";
 import { createSimulatedPool } from "../world/pool.ts";
 import { Process } from "../world/process.ts";
@@ -28,7 +28,7 @@ export function startDeployer(world: World, engine: Engine, name: string): void 
     isBuiltImage,
     entitlementsOf,
     minReadySeconds: 0,
-    buildsAtOnce: 1,
+    buildsAtOnce: BUILDS_AT_ONCE,
   });
   process.reconciler.catch(() => void world.kill(process));
 }

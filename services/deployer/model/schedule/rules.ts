@@ -1,4 +1,4 @@
-import { RETAINED } from "../entitlements.ts";
+import { BUILDS_AT_ONCE, RETAINED } from "../entitlements.ts";
 import type { Row, Session } from "../world/database.ts";
 import type { Engine, Run } from "../world/engine.ts";
 import type { World } from "../world/world.ts";
@@ -54,6 +54,9 @@ export class Rules {
       const active = this.#of(session, serviceId).filter((d) => !ENDED.includes(d.status));
       if (active.length > 1) this.#violate("one deployment at a time", `${serviceId} has ${active.length}`);
     }
+    const building = this.#all(session).filter((d) => d.status === "building").length;
+    if (building > BUILDS_AT_ONCE)
+      this.#violate("slots are shared", `${building} deployments are being built`);
     for (const [id, after] of session.written.get("services") ?? []) {
       const before = committed.services.get(id);
       for (const column of ["live_version", "variables_revision", "next_version"])
@@ -69,10 +72,14 @@ export class Rules {
   }
 
   #of(session: Session, serviceId: string): Row[] {
+    return this.#all(session).filter((d) => d.service_id === serviceId);
+  }
+
+  #all(session: Session): Row[] {
     const written = session.written.get("deployments");
     const rows = [...session.db.committed.deployments.values()].filter((d) => !written?.has(d.id));
     for (const row of written?.values() ?? []) if (row) rows.push(row);
-    return rows.filter((d) => d.service_id === serviceId);
+    return rows;
   }
 
   #newest(session: Session, serviceId: string): number {

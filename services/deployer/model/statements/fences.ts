@@ -3,7 +3,7 @@ export const FENCES = {
   "applies any version": "markApplied does not ask for the newest version",
   "applies what has ended": "markApplied does not ask for a state that is not final",
   "applies without the lease": "lockWhileLeased does not ask who holds the lease",
-  "builds without the lease": "beginBuild and finishBuild do not ask who holds the lease",
+  "builds without the lease": "isBuilding and finishBuild do not ask who holds the lease",
   "fails what has ended": "markFailed does not ask for a state that is not final",
   "supersedes nothing": "accept leaves older deployments as they are",
   "forgets wakes": "release drops an earlier time at which the service is due",

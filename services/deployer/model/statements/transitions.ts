@@ -8,26 +8,48 @@ const newest = (q: Query, serviceId: string) =>
 /** The statements of deployments/transitions-sql.ts. */
 export function transitions(without: Without): Statements {
   return {
-    deployment_begin_build(q, owner: number, id: string) {
-      return q
-        .lock("deployments", (d) => d.id === id)
-        .filter(
-          (d) =>
-            ["queued", "building"].includes(d.status) &&
-            d.build_id !== null &&
-            (holds(q, owner, d.service_id) || without("builds without the lease")),
-        )
-        .map((before) => {
-          const d = q.put("deployments", {
-            ...before,
+    deployment_lock_admission(q) {
+      q.lockAdvisory("admission");
+      return [{}];
+    },
+    deployment_admit_builds(q, slots: number, shares: string) {
+      const { default: share } = JSON.parse(shares) as { default: number };
+      const underWay = q.rows("deployments", (d) => d.status === "building").length;
+      const waiting = (d: Row) =>
+        d.status === "queued" && d.build_id !== null && q.get("services", d.service_id)?.deleting_at === null;
+      // There is one account. What another transaction has locked is left out.
+      let free = Math.max(0, slots - underWay);
+      const admitted = q
+        .rows("deployments", waiting)
+        .sort((one, other) => one.created_at - other.created_at || (one.id < other.id ? -1 : 1))
+        .slice(0, Math.max(0, share - underWay))
+        .filter(({ id }) => {
+          if (free === 0 || !q.tryLock("deployments", id) || !waiting(q.session.newest("deployments", id)!))
+            return false;
+          free--;
+          return true;
+        })
+        .map((d) =>
+          q.put("deployments", {
+            ...d,
             status: "building",
             build_stage: "Waiting for builder",
             leftover: true,
-            build_started_at: before.build_started_at ?? q.now,
-          });
-          const resumed = before.status === "building";
-          return { ...toMoved(q, [d])[0], resumed, buildStartedMs: d.build_started_at };
-        });
+            build_started_at: q.now,
+          }),
+        );
+      return toMoved(q, admitted).map((moved, at) => ({ ...moved, deploymentId: admitted[at]!.id }));
+    },
+    deployment_is_building(q, owner: number, id: string) {
+      return q
+        .rows(
+          "deployments",
+          (d) =>
+            d.id === id &&
+            d.status === "building" &&
+            (holds(q, owner, d.service_id) || without("builds without the lease")),
+        )
+        .map((d) => ({ id: d.id }));
     },
     deployment_build_stage(q, id: string, stage: string) {
       return q.update(

@@ -15,7 +15,7 @@ export type Statement = (q: Query, ...values: never[]) => Row[] | number;
 export type OutboxEvent = { kind: string; deploymentId?: string };
 
 type Rows = ReadonlyMap<string, Row>;
-type Lock = `${Table} ${string}`;
+type Lock = `${Table | "advisory"} ${string}`;
 
 /** Thrown by a statement that needs a row which another transaction has locked. */
 export class Blocked {
@@ -207,6 +207,11 @@ export class Query {
     } catch {
       return false;
     }
+  }
+
+  /** pg_advisory_xact_lock() of PostgreSQL. */
+  lockAdvisory(name: string): void {
+    this.session.lock(`advisory ${name}`);
   }
 
   /** `update … where … returning`: returns the new rows. */

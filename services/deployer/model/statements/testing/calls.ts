@@ -124,8 +124,12 @@ export const CALLS: Call[] = [
   (db, { service }) => releases.recordUnappliable(db, service, "It cannot run."),
   (db, { service, choices }) =>
     releases.recordDangling(db, service, choices.of([[], ["ONE"], ["ONE", "TWO"]])),
-  (db, facts) => transitions.beginBuild(db, facts.owner, anyDeployment(facts)),
-  (db, facts) => transitions.beginBuild(db, facts.owner, lastDeployment(facts)),
+  (db) => transitions.lockAdmission(db),
+  (db, { choices }) =>
+    transitions.admitBuilds(db, choices.below(4), JSON.stringify({ default: choices.below(4) })),
+  (db) => transitions.admitBuilds(db, 100, JSON.stringify({ default: 100 })),
+  (db, facts) => transitions.isBuilding(db, facts.owner, anyDeployment(facts)),
+  (db, facts) => transitions.isBuilding(db, facts.owner, lastDeployment(facts)),
   (db, facts) => transitions.setBuildStage(db, anyDeployment(facts), "Building image"),
   (db, facts) => transitions.setCommit(db, anyDeployment(facts), "c0ffee"),
   (db, facts) => {
