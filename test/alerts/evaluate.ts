@@ -62,15 +62,18 @@ type Sample = { name: string; labels: string; value: number };
 
 /** Returns the series of the metrics that an expression names, with a value for each minute. */
 function toSeries(expr: string, { before, during, after }: Scrapes) {
-  const counters = new Set([...before.matchAll(/^# TYPE (\S+) counter$/gm)].map(([, name]) => name));
+  const counters = new Set(
+    [...before.matchAll(/^# TYPE (\S+) (?:counter|histogram)$/gm)].map(([, name]) => name),
+  );
+  const isCounter = (name: string) => counters.has(name.replace(/_(?:bucket|count|sum)$/, ""));
   const [first, then, last] = [before, during, after].map((text) => samplesOf(text, expr));
   const keys = new Set([...first!.keys(), ...then!.keys(), ...last!.keys()]);
   return [...keys].map((key) => {
     const [a, b, c] = [first!.get(key), then!.get(key), last!.get(key)];
     const { name, labels } = (a ?? b ?? c)!;
     const [from, to] = [a?.value, b?.value];
-    const grows = counters.has(name) ? (to ?? 0) - (from ?? 0) : agesBy(name, from, to);
-    const end = counters.has(name) && to !== undefined ? to + grows * (MINUTES.during - 1) : c?.value;
+    const grows = isCounter(name) ? (to ?? 0) - (from ?? 0) : agesBy(name, from, to);
+    const end = isCounter(name) && to !== undefined ? to + grows * (MINUTES.during - 1) : c?.value;
     const values = [
       ...Array<number | undefined>(MINUTES.before).fill(from),
       ...Array.from({ length: MINUTES.during }, (_, minute) => (to === undefined ? to : to + grows * minute)),
