@@ -24,7 +24,7 @@ at the installation: what works is left alone. Without the cluster (helm templat
 {{- range $namespaces -}}
 {{- $own := .metadata.labels | default dict -}}
 {{- $has := true -}}
-{{- range $label, $value := $labels }}{{ if ne (get $own $label | toString) $value }}{{ $has = false }}{{ end }}{{ end -}}
+{{- range $label, $value := $labels }}{{ if or (not (hasKey $own $label)) (ne (get $own $label) $value) }}{{ $has = false }}{{ end }}{{ end -}}
 {{- if $has }}{{ $found = true }}{{ end -}}
 {{- end -}}
 {{- if not $found }}{{ $mistakes = append $mistakes (printf "apps.%s: no namespace of this cluster has the labels %s, so that no request would reach apps. Give those of the namespace where your controller's pods run, or its addresses in apps.ingressFromCidrs." $name (toJson $labels)) }}{{ end -}}

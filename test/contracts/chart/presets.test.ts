@@ -18,7 +18,7 @@ import {
 
 const folder = join(chartFolder, "presets");
 /** What a preset leaves to those who use it. */
-const given = { "apps.ingressFromCidrs": '["10.1.0.0/16"]' };
+const given = { "apps.ingressFromCidrs": '["10.1.0.0/16"]', "registry.push": '"registry.example.com"' };
 const presets = await readdir(folder);
 
 const renderPreset = (preset: string, set: Record<string, string> = given) =>
@@ -34,7 +34,8 @@ describe.skipIf(!helmProgram)("a preset", () => {
     async (preset) => {
       const linted = await helm(
         ...["lint", chartFolder, "--kube-version", "1.36.0", "-f", ciValues("bundled")],
-        ...["-f", join(folder, preset), "--set-json", 'apps.ingressFromCidrs=["10.1.0.0/16"]'],
+        ...["-f", join(folder, preset)],
+      ...Object.entries(given).flatMap(([key, value]) => ["--set-json", `${key}=${value}`]),
       );
       expect(linted).toContain("0 chart(s) failed");
       deployerOf(await renderPreset(preset));
