@@ -21,7 +21,7 @@ export async function lockAdmission(db: Db): Promise<void> {
 /**
  * Moves to `building` as many waiting builds as there may be with those under way: at most `slots` of all accounts,
  * and of each account what its plan allows by `shares` (see `toPlanAmounts`). An account that builds less comes first,
- * then what waits longer. Only one transaction at a time may do this.
+ * then what waits longer. Only one transaction at a time may do this; now() is when it began to wait for its turn.
  */
 export function admitBuilds(db: Db, slots: number, shares: string) {
   return many<Transition & { deploymentId: string }>(
@@ -40,7 +40,7 @@ export function admitBuilds(db: Db, slots: number, shares: string) {
        order by l.nth, l.created_at, l.id
        limit greatest(0, $1 - (select coalesce(sum(builds), 0) from under_way)) for no key update of d skip locked)
      update deployments d set status = 'building', build_stage = 'Waiting for builder', leftover = true,
-       build_started_at = now()
+       build_started_at = clock_timestamp()
      from admitted where d.id = admitted.id ${RETURNING}, d.id as "deploymentId"`,
     [slots, shares],
   );

@@ -35,7 +35,7 @@ export function transitions(without: Without): Statements {
             status: "building",
             build_stage: "Waiting for builder",
             leftover: true,
-            build_started_at: q.now,
+            build_started_at: q.clock,
           }),
         );
       return toMoved(q, admitted).map((moved, at) => ({ ...moved, deploymentId: admitted[at]!.id }));
