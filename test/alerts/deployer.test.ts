@@ -55,15 +55,21 @@ describe.skipIf(!promtool)("an operator is alerted", () => {
       "build.sh": `while [ ! -e ${go} ]; do sleep 0.05; done`,
       "server.js": "setInterval(() => {}, 1000)",
     });
-    const build = async () => {
-      const { path, deployArchive, until } = await createWebService(berth.port);
-      await deployArchive(path, slow);
-      return until(path, 1, "queued", "building");
-    };
     const before = await scrape("berth_builds_waiting", isZero);
-    for (let builds = 0; builds < 3; builds++) await build();
-    const waits = await scrape("berth_builds_waiting", (count) => count === 1);
-    expect(metricIn(waits, "berth_builds_oldest_seconds")).toBeGreaterThan(0);
+    const { catalog, environment, deployArchive, until } = await createWebService(berth.port);
+    const build = async (name: string) => {
+      await catalog.createService({ ...environment, name, type: "web" });
+      await deployArchive(environment.at(name), slow);
+    };
+    for (const name of ["one", "two"]) {
+      await build(name);
+      await until(environment.at(name), 1, "building");
+    }
+    await build("three");
+    const own = await scrape("berth_builds_waiting", (count) => count === 1);
+    expect(metricIn(own, "berth_builds_oldest_seconds")).toBe(0);
+    const other = await createWebService(berth.port);
+    await other.deployArchive(other.path, slow);
     const during = await scrapeAging("berth_builds_oldest_seconds");
     await writeFile(go, "");
     const after = await scrape("berth_builds_waiting", isZero);

@@ -108,14 +108,18 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
   return toMessage(row!);
 }
 
-/** Returns how many builds have not begun, and how long the oldest waits. */
+/** Returns how many builds have not begun, and how long the oldest waits of the accounts that build nothing meanwhile. */
 export async function waitingBuilds(db: Db): Promise<{ count: number; oldestSeconds: number }> {
   const row = await one<{ count: number; oldestSeconds: number }>(
     db,
     "deployments_waiting",
-    `select count(*)::int as count,
-       coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as "oldestSeconds"
-     from deployments where status = 'queued' and build_id is not null`,
+    `with building as (
+       select distinct s.account_id from deployments d join services s on s.id = d.service_id
+       where d.status = 'building')
+     select count(*)::int as count, coalesce(extract(epoch from
+         now() - min(d.created_at) filter (where b.account_id is null)), 0)::float8 as "oldestSeconds"
+     from deployments d join services s on s.id = d.service_id left join building b on b.account_id = s.account_id
+     where d.status = 'queued' and d.build_id is not null and not s.staged and s.deleting_at is null`,
   );
   return row!;
 }

@@ -15,7 +15,7 @@ const watchWaiting = createReadGauge({
 
 const watchOldest = createReadGauge({
   name: "berth_builds_oldest_seconds",
-  help: "How long the oldest build waits that has not begun; the same from all replicas",
+  help: "How long the oldest build waits of the accounts that build nothing meanwhile; the same from all replicas",
 });
 
 /** Reports on what waits for a deployer. Each value is read from an index with only what is under way. */
