@@ -35,7 +35,7 @@ describe.skipIf(!helmProgram)("a preset", () => {
       const linted = await helm(
         ...["lint", chartFolder, "--kube-version", "1.36.0", "-f", ciValues("bundled")],
         ...["-f", join(folder, preset)],
-      ...Object.entries(given).flatMap(([key, value]) => ["--set-json", `${key}=${value}`]),
+        ...Object.entries(given).flatMap(([key, value]) => ["--set-json", `${key}=${value}`]),
       );
       expect(linted).toContain("0 chart(s) failed");
       deployerOf(await renderPreset(preset));
