@@ -16,6 +16,7 @@ import { kubernetesAddonFields } from "./addons/kubernetes/config.ts";
 import { jobBuilderFields } from "./builder/job/config.ts";
 import { placementFields } from "./kube/placement.ts";
 import { kubernetesRuntimeFields } from "./runtime/kubernetes/config.ts";
+import { lokiFields } from "./runtime/kubernetes/logs/config.ts";
 import { defaultUploadLimits, type UploadLimits } from "./store/disk/upload-limits.ts";
 import { s3Fields } from "./store/s3/config.ts";
 
@@ -64,6 +65,7 @@ export const kubernetesFields = {
   engine: engine("kubernetes"),
   buildsAtOnce: buildsAtOnce(10),
   ...kubernetesRuntimeFields,
+  ...lokiFields,
   ...jobBuilderFields,
   ...placementFields,
   ...s3Fields,

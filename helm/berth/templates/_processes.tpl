@@ -3,14 +3,14 @@ Every process of the platform. A new service is one more entry:
   calls      the processes that it calls
   connections  how many connections to the database one of its pods opens at most (`connections` in its config.ts)
   uses       database, nats, objectStore, registry, kubernetes, smtp, hydraAdmin, hydraPublic, clientDocuments,
-             paymentProvider
+             paymentProvider, loki
   config     its environment, in addition to what all processes have (_pod.tpl)
   secrets    variable → of (which Secret, _secrets.tpl), key, optional
   files      a key of a Secret as a file
 */}}
 {{- define "berth.processes" -}}
 {{- $v := .Values -}}
-{{- if not (and $v.oauth $v.billing $v.placement $v.apps.httpRoute) }}{{ fail "\n\nThese are the values of an older version, without oauth, billing, placement or apps.httpRoute: upgrade with your values file, or with --reset-then-reuse-values instead of --reuse-values.\n" }}{{ end -}}
+{{- if not (and $v.oauth $v.billing $v.placement $v.apps.httpRoute $v.logs) }}{{ fail "\n\nThese are the values of an older version, without oauth, billing, placement, apps.httpRoute or logs: upgrade with your values file, or with --reset-then-reuse-values instead of --reuse-values.\n" }}{{ end -}}
 {{- $hydra := eq $v.oauth.provider "hydra" -}}
 - name: gateway
   calls: [identity, variables, deployer, notifications, billing]
@@ -75,7 +75,7 @@ Every process of the platform. A new service is one more entry:
 - name: deployer
   calls: [variables]
   connections: 19
-  uses: [database, nats, objectStore, registry, kubernetes]
+  uses: [database, nats, objectStore, registry, kubernetes{{ if $v.logs.loki.url }}, loki{{ end }}]
   config:
     {{- include "berth.deployerConfig" . | nindent 4 }}
     {{- include "berth.planConfig" . | nindent 4 }}
@@ -83,6 +83,11 @@ Every process of the platform. A new service is one more entry:
     SECRET_KEYS: {of: keys, key: secret-keys}
     S3_ACCESS_KEY: {of: objectStore, key: access-key}
     S3_SECRET_KEY: {of: objectStore, key: secret-key}
+    {{- if $v.logs.loki.existingSecret }}
+    LOKI_USERNAME: {of: loki, key: username, optional: true}
+    LOKI_PASSWORD: {of: loki, key: password, optional: true}
+    LOKI_TOKEN: {of: loki, key: token, optional: true}
+    {{- end }}
   {{- if include "berth.registryLoginSecret" . }}
   files:
     - {of: registryLogin, key: .dockerconfigjson, path: /etc/berth/registry/config.json}
@@ -191,6 +196,16 @@ GATEWAY_NAMESPACE_LABELS: {{ . | toJson | quote }}
 INGRESS_NAMESPACE_LABELS: {{ $v.apps.ingressNamespaceLabels | toJson | quote }}
 {{- end }}
 INGRESS_FROM_CIDRS: {{ $v.apps.ingressFromCidrs | toJson | quote }}
+{{- with $v.logs.loki }}
+{{- if .url }}
+LOKI_URL: {{ .url | quote }}
+{{- with .tenant }}
+LOKI_TENANT: {{ . | quote }}
+{{- end }}
+LOKI_DAYS: {{ .days | quote }}
+LOKI_LABELS: {{ .labels | toJson | quote }}
+{{- end }}
+{{- end }}
 S3_ENDPOINT: {{ include "berth.objectStoreUrl" . | quote }}
 S3_PUBLIC_ENDPOINT: {{ $v.objectStore.publicUrl | default (include "berth.objectStoreUrl" .) | quote }}
 S3_BUCKET: {{ $v.objectStore.bucket | quote }}

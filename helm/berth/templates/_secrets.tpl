@@ -1,4 +1,4 @@
-{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|smtp|billing|objectStore|registryLogin"). */}}
+{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|smtp|billing|loki|objectStore|registryLogin"). */}}
 {{- define "berth.secretName" -}}
 {{- include "berth.givenSecret" . | default (include "berth.madeSecret" .) -}}
 {{- end -}}
@@ -13,6 +13,7 @@
   "nats" $v.nats.existingSecret
   "smtp" $v.smtp.existingSecret
   "billing" (get ($v.billing | default dict) "existingSecret")
+  "loki" $v.logs.loki.existingSecret
   "objectStore" $v.objectStore.existingSecret
   "registryLogin" $v.registry.existingSecret) .of -}}
 {{- end -}}

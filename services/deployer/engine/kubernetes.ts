@@ -7,6 +7,7 @@ import { builtImages } from "../builder/job/registry/built-images.ts";
 import type { KubernetesConfig } from "../config.ts";
 import { connectKube } from "../kube/client.ts";
 import { onArchitecture } from "../kube/placement.ts";
+import { lokiOptions } from "../runtime/kubernetes/logs/config.ts";
 import { createEnvironments } from "../runtime/kubernetes/namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "../runtime/kubernetes/options.ts";
 import { PULL_SECRET } from "../runtime/kubernetes/release/manifests.ts";
@@ -125,6 +126,7 @@ function runtimeOptions(
       egressExceptCidrs: config.appsEgressExcept,
     },
     quota: config.environmentQuota,
+    loki: lokiOptions(config),
     compareMs: COMPARE_MS,
   };
 }

@@ -91,6 +91,23 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     expect(internet(await render("bundled", { "oauth.clientIdMetadata": "false" }))).toEqual([]);
   });
 
+  test("the deployer alone reads from Loki, at its addresses, and nobody where there is none", () => {
+    const rules = (manifests: Manifest[]) =>
+      ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy").flatMap(({ metadata, spec }) =>
+        (spec!.egress ?? [])
+          .filter(({ ports }) => ports?.some(({ port }) => port === 3100))
+          .map(({ to }) => [metadata!.name, to]),
+      );
+    expect(rules(bundled)).toEqual([]);
+    expect(rules(external)).toEqual([["berth-deployer", [{ ipBlock: { cidr: "10.4.0.0/24" } }]]]);
+    expect(configOf(bundled, "berth-deployer").LOKI_URL).toBeUndefined();
+    expect(configOf(external, "berth-deployer")).toMatchObject({
+      LOKI_URL: "https://loki.example.com:3100",
+      LOKI_TENANT: "apps",
+      LOKI_LABELS: expect.stringContaining('"service":"service"'),
+    });
+  });
+
   test("billing alone calls the payment provider, in the internet alone or at its addresses, and nobody where there is none", async () => {
     const open = (manifests: Manifest[]) =>
       ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy").filter(

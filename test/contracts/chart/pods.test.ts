@@ -72,7 +72,17 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
       (m) => m[1],
     );
     expect(new Set(named)).toEqual(
-      new Set(["my-owner", "my-mail", "my-stripe", "my-keys", "my-roles", "my-admin", "my-nats", "my-s3"]),
+      new Set([
+        "my-owner",
+        "my-mail",
+        "my-stripe",
+        "my-loki",
+        "my-keys",
+        "my-roles",
+        "my-admin",
+        "my-nats",
+        "my-s3",
+      ]),
     );
   });
 

@@ -186,6 +186,8 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ["a NATS without address", { "nats.bundled": "false" }, "nats.url: name your NATS"],
     ["an address behind an ingress", { publicUrl: '"http://10.0.0.1"' }, "an ingress needs a name"],
     ["mail without a server", { "smtp.from": '"a@example.com"' }, "smtp.existingSecret: name the Secret"],
+    ["a login to no Loki", { "logs.loki.existingSecret": '"my-loki"' }, "logs.loki.url: name"],
+    ["a login in Loki's URL", { "logs.loki.url": '"http://me:secret@loki"' }, "/logs/loki/url"],
     ["mail from nobody", { "smtp.existingSecret": '"my-mail"' }, "smtp.from: say whom"],
     ["a provider that there is not", { "oauth.provider": '"keycloak"' }, "must be one of"],
     ["an access token that outlasts an hour", { "oauth.accessTokenSeconds": "3601" }, "accessTokenSeconds"],

@@ -6,7 +6,7 @@ import type {
 } from "../../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { pause } from "../../../kit/postgres/change-feed.ts";
 import type { Cursors } from "../../../kit/postgres/paging.ts";
-import { unavailable } from "../../../kit/rpc/errors.ts";
+import { isRefusal, unavailable } from "../../../kit/rpc/errors.ts";
 import { foreignEventId } from "../../../kit/rpc/event-id.ts";
 import { type LogStream, type Runtime, RuntimeRefusal } from "../../runtime/port.ts";
 import { requireService } from "../require.ts";
@@ -30,7 +30,7 @@ export async function* streamRuntimeLog(
   const stream = request.stream as LogStream | undefined;
   const query = { serviceId, version, stream, since: since && timestampDate(since) };
   const after = cursorIn(cursors, serviceId, lastEventId);
-  if (after) await runtime.logs({ serviceId, limit: 1, cursor: after }).catch(refuseCursor);
+  if (after) await runtime.logs({ serviceId, limit: 1, cursor: after }).catch(refuseForeign);
   let from: { after: string } | { tail: number } = after ? { after } : { tail: limit };
   yield {};
   for (;;) {
@@ -62,6 +62,11 @@ function cursorIn(cursors: Cursors, serviceId: string, eventId: string | undefin
   } catch {
     throw foreignEventId();
   }
+}
+
+/** That older lines cannot be read right now does not matter to those who follow. */
+function refuseForeign(error: unknown): void {
+  if (!isRefusal(error)) refuseCursor(error);
 }
 
 function refuseCursor(error: unknown): never {

@@ -2,6 +2,7 @@ import type { Kube } from "../../kube/client.ts";
 import type { GatewayRef } from "../../kube/kinds.ts";
 import type { Placement } from "../../kube/placement.ts";
 import type { Logger } from "../port.ts";
+import type { LokiOptions } from "./logs/loki.ts";
 
 /** How releases run on this cluster. */
 export type KubernetesRuntimeOptions = {
@@ -24,6 +25,8 @@ export type KubernetesRuntimeOptions = {
   registryAuth?: string;
   /** Hard limits of an environment, as a ResourceQuota names them. */
   quota: Record<string, string>;
+  /** Keeps what pods wrote, longer than their nodes. */
+  loki?: LokiOptions;
   /** How often what is in the cluster is compared with what was applied. */
   compareMs: number;
 };

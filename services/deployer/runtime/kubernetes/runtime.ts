@@ -4,6 +4,7 @@ import { every } from "../../../kit/every.ts";
 import { isStatus } from "../../kube/client.ts";
 import type { Runtime, RuntimeStatus } from "../port.ts";
 import { createLogs } from "./logs/logs.ts";
+import { createLoki } from "./logs/loki.ts";
 import type { Environments } from "./namespace/namespaces.ts";
 import { createDriftMonitor } from "./observe/drift-monitor.ts";
 import { createCache } from "./observe/informer-cache.ts";
@@ -39,7 +40,7 @@ export function createKubernetesRuntime(
   const cache = createCache(options, environments, onChange);
   const drift = createDriftMonitor(options, environments, cache, onChange);
   const statuses = createStatusReader(options, cache, drift.has);
-  const logs = createLogs(kube, cache.podsOf);
+  const logs = createLogs(kube, cache, options.loki && createLoki(options.loki, log));
   const listeners = new Set<(status: RuntimeStatus) => void>();
   const reported = new Map<string, RuntimeStatus>();
   const scheduled = new Map<string, NodeJS.Timeout>();

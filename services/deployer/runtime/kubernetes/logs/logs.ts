@@ -1,3 +1,4 @@
+import { unavailable } from "../../../../kit/rpc/errors.ts";
 import type { Kube } from "../../../kube/client.ts";
 import type { LogPage, LogQuery } from "../../port.ts";
 import { followLines } from "./log-follow.ts";
@@ -11,19 +12,29 @@ import {
   writeCursor,
 } from "./log-lines.ts";
 import { createLogReader, type LoggedPod } from "./log-read.ts";
+import type { Loki } from "./loki.ts";
 
 type Filter = Omit<LogQuery, "serviceId">;
 
+/** Where services are. */
+type Services = {
+  /** Returns a service's pods, undefined when the service does not exist. */
+  podsOf(serviceId: string): LoggedPod[] | undefined;
+  locationOf(serviceId: string): { namespace: string } | undefined;
+};
+
 /** How many lines are read at first; enough for most pages. */
 const MIN_LINES = 200;
+const LOKI_AWAY =
+  "Older lines are in Loki, which cannot be read right now. Try again, or ask for fewer lines with limit.";
 /** The position before all lines. */
 const START: Position = { time: "", pod: "", nth: 0 };
 
 /**
- * The logs that the cluster keeps: of existing pods, each with its current container and the previous one. `podsOf`
- * returns a service's pods, undefined when the service does not exist.
+ * The logs that nodes keep: of existing pods, each with its current container and the previous one; together with those
+ * in a Loki, if there is one. A line that both have counts as Loki's, which knows its stream.
  */
-export function createLogs(kube: Kube, podsOf: (serviceId: string) => LoggedPod[] | undefined) {
+export function createLogs(kube: Kube, { podsOf, locationOf }: Services, loki?: Loki) {
   const reader = createLogReader(kube);
 
   /** Returns up to `limit` matching lines of a pod that precede `before`, newest first. */
@@ -43,15 +54,32 @@ export function createLogs(kube: Kube, podsOf: (serviceId: string) => LoggedPod[
     return found;
   }
 
+  /** Returns the newest lines, newest first, and whether Loki did not answer: then older ones may be missing. */
   async function newest(serviceId: string, filter: Filter, limit: number, before?: Position) {
     const pods = (podsOf(serviceId) ?? []).filter(
       (pod) => filter.version === undefined || pod.version === filter.version,
     );
-    const found = await Promise.all(pods.map((pod) => newestOf(pod, filter, limit, before)));
-    return found
-      .flat()
-      .sort((one, other) => compare(other, one))
-      .slice(0, limit);
+    const [archived, ...kept] = await Promise.all([
+      newestInLoki(serviceId, filter, limit, before),
+      ...pods.map((pod) => newestOf(pod, filter, limit, before)),
+    ]);
+    const both = [...(archived ?? []), ...((await alone(archived, filter, pods)) ? [] : kept.flat())];
+    const byPosition = new Map(both.reverse().map((line) => [writeCursor(line), line]));
+    const lines = [...byPosition.values()].sort((one, other) => compare(other, one)).slice(0, limit);
+    return { lines, incomplete: archived === undefined };
+  }
+
+  /** Returns no lines without a Loki, undefined when it does not answer. */
+  async function newestInLoki(serviceId: string, filter: Filter, limit: number, before?: Position) {
+    const { namespace } = locationOf(serviceId) ?? {};
+    if (!loki || !namespace || !podsOf(serviceId)) return [];
+    return loki.newest({ serviceId, namespace }, filter, limit, before);
+  }
+
+  /** Whether Loki's lines are all that is shown: where nodes do not tell apart the streams that are asked for. */
+  async function alone(archived: Line[] | undefined, { stream }: Filter, [pod]: LoggedPod[]) {
+    if (!loki || !archived || !stream || !pod) return false;
+    return !(await reader.splitsStreams(pod));
   }
 
   return {
@@ -62,12 +90,13 @@ export function createLogs(kube: Kube, podsOf: (serviceId: string) => LoggedPod[
       ...filter
     }: LogQuery & { limit: number; cursor?: string }): Promise<LogPage> {
       const before = readCursor(cursor);
-      const found = await newest(serviceId, filter, limit + 1, before);
+      const { lines: found, incomplete } = await newest(serviceId, filter, limit + 1, before);
+      if (incomplete && found.length === 0) throw unavailable(LOKI_AWAY);
       const lines = found.slice(0, limit);
       const last = lines.at(-1);
       return {
         lines: lines.map((line) => toLogLine(line)),
-        ...(found.length > limit && last && { nextCursor: writeCursor(last) }),
+        ...((found.length > limit || incomplete) && last && { nextCursor: writeCursor(last) }),
       };
     },
 
@@ -79,7 +108,7 @@ export function createLogs(kube: Kube, podsOf: (serviceId: string) => LoggedPod[
       if (!podsOf(serviceId)) return;
       if (!from) {
         // After the newest line that exists now; our clock need not agree with the cluster's.
-        const before = await newest(serviceId, filter, Math.max(1, tail));
+        const { lines: before } = await newest(serviceId, filter, Math.max(1, tail));
         from = before[0] ?? START;
         for (const line of tail > 0 ? before.reverse() : []) {
           if (signal.aborted) return;

@@ -1,0 +1,109 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { KubeConfig } from "@kubernetes/client-node";
+import { connectKube } from "../../../kube/client.ts";
+
+type Labels = Record<string, string>;
+type Written = { labels: Labels; nanos: bigint; message: string };
+
+async function listen(answer: (request: IncomingMessage, response: ServerResponse) => void) {
+  const server = createServer(answer);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async stop(): Promise<void> {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+/** An API server whose only objects are the logs of pods: `<time> <message>` for each line, by the pod's name. */
+export async function startPodLogs(logs: Map<string, string[]>) {
+  const { url, stop } = await listen((request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? "", "http://api");
+    const lines = logs.get(/\/pods\/([^/]+)\/log$/.exec(pathname)?.[1] ?? "");
+    // As where the cluster does not tell the streams apart.
+    response.writeHead(searchParams.has("stream") ? 422 : lines ? 200 : 404);
+    const tail = Number(searchParams.get("tailLines") ?? lines?.length);
+    response.end(
+      lines
+        ?.slice(-tail)
+        .map((line) => `${line}\n`)
+        .join(""),
+    );
+  });
+  const config = new KubeConfig();
+  config.loadFromClusterAndUser({ name: "simulated", server: url, skipTLSVerify: true }, { name: "berth" });
+  return { kube: connectKube(config), stop };
+}
+
+/**
+ * A Loki as its HTTP API is documented (`GET /loki/api/v1/query_range` for streams, newest lines first): times in
+ * nanoseconds, `start` inclusive and `end` exclusive, 5 000 lines and 721 hours at most, lines by tenant.
+ */
+export async function startLoki() {
+  const tenants = new Map<string, Written[]>();
+  const requests: { query: string; authorization?: string }[] = [];
+  let broken: ((response: ServerResponse) => void) | undefined;
+
+  const { url, stop } = await listen((request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? "", "http://loki");
+    const query = searchParams.get("query") ?? "";
+    requests.push({ query, authorization: request.headers.authorization });
+    const refuse = (status: number, why: string) => response.writeHead(status).end(why);
+    if (broken) return broken(response);
+    if (pathname !== "/loki/api/v1/query_range") return refuse(404, "404 page not found");
+    const tenant = request.headers["x-scope-orgid"];
+    if (typeof tenant !== "string") return refuse(401, "no org id");
+    const [start, end] = ["start", "end"].map((name) => BigInt(searchParams.get(name) ?? "0"));
+    const limit = Number(searchParams.get("limit") ?? 100);
+    if (limit > 5_000) return refuse(400, "max entries limit per query exceeded");
+    if (end! - start! > 721n * 3_600_000_000_000n)
+      return refuse(400, "the query time range exceeds the limit (query length: …, limit: 30d1h)");
+    const matches = parseSelector(query);
+    if (!matches || searchParams.get("direction") !== "backward") return refuse(400, "parse error");
+    const found = (tenants.get(tenant) ?? [])
+      .filter(({ labels, nanos }) => nanos >= start! && nanos < end! && matches(labels))
+      .map((line, nth) => ({ ...line, nth }))
+      .sort((one, other) => Number(other.nanos - one.nanos) || other.nth - one.nth)
+      .slice(0, limit);
+    const streams = Map.groupBy(found, ({ labels }) => JSON.stringify(labels));
+    const result = [...streams.values()].map((lines) => ({
+      stream: lines[0]!.labels,
+      values: lines.map(({ nanos, message }) => [String(nanos), message]),
+    }));
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ status: "success", data: { resultType: "streams", result, stats: {} } }));
+  });
+
+  return {
+    url,
+    stop,
+    requests,
+    /** Adds a line of a tenant, as a collector does. */
+    push(tenant: string, line: Written): void {
+      tenants.set(tenant, [...(tenants.get(tenant) ?? []), line]);
+    },
+    /** Has `answer` answer each request until it is called without one. */
+    breakBy(answer?: (response: ServerResponse) => void): void {
+      broken = answer;
+    },
+  };
+}
+
+/** Returns whether labels match a LogQL selector; undefined for what is none. */
+function parseSelector(query: string): ((labels: Labels) => boolean) | undefined {
+  const matcher = /([a-zA-Z_][a-zA-Z0-9_]*)(=~|!=|=)("(?:[^"\\]|\\.)*")(?:, |$)/gy;
+  const inner = /^\{(.+)\}$/.exec(query)?.[1] ?? "";
+  const matchers = [...inner.matchAll(matcher)];
+  if (matchers.map(([whole]) => whole).join("") !== inner || inner === "") return undefined;
+  return (labels) =>
+    matchers.every(([, label = "", is, quoted = '""']) => {
+      const [has, value] = [labels[label] ?? "", JSON.parse(quoted) as string];
+      if (is === "=~") return new RegExp(`^(?:${value})$`).test(has);
+      return (has === value) === (is === "=");
+    });
+}
