@@ -17,6 +17,7 @@ test.each([
   ["REGISTRY/web", "registry", "web", undefined, undefined],
   ["[::1]:5000/web", "[::1]:5000", "web", undefined, undefined],
   [`a.b/my__app/x-y--z.w_v:1@${digest}`, "a.b", "my__app/x-y--z.w_v", "1", digest],
+  [`sha256/web@${digest}`, "docker.io", "sha256/web", undefined, digest],
   [`web@${digest}`, "docker.io", "library/web", undefined, digest],
 ])("%s is read as registries read it", (text, registry, repository, tag, hash) => {
   expect(parseImageReference(text)).toEqual({
@@ -44,6 +45,9 @@ test.each([
   ["web:.1", "tag"],
   [`web:${"x".repeat(129)}`, "tag"],
   ["web@", "digest"],
+  [digest, "repository"],
+  ["sha256:0a", "repository"],
+  ["sha512:0a", "repository"],
   ["web@sha256:abc", "digest"],
   [`web@${digest}@${digest}`, "digest"],
   ["a.b:0/web", "port"],

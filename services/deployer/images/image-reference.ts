@@ -18,6 +18,7 @@ const EXAMPLE = "such as nginx:1.27 or registry.example.com:5000/shop/web:1.4";
 const HOST = /^(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:]+\])$/;
 const COMPONENT = /^[a-z0-9]+(?:(?:__|[._]|-+)[a-z0-9]+)*$/;
 const TAG = /^\w[\w.-]{0,127}$/;
+const IMAGE_ID = /^sha\d+:/i;
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
 
 /** Returns a request member's image reference. Throws 422 invalid_image when it is malformed. */
@@ -35,6 +36,8 @@ export function parseImageReference(text: string): ImageReference | { problem: s
   if (text.length > MAX_IMAGE_LENGTH) return problem(`can have at most ${MAX_IMAGE_LENGTH} characters`);
   if (/[^!-~]/.test(text)) return problem("cannot contain spaces, control characters or non-ASCII letters");
   if (text.includes("://")) return problem("has no scheme such as https://");
+  // Nodes would look for an image of this id, or of one that begins so, among all that they hold, whoever pulled it.
+  if (IMAGE_ID.test(text)) return problem("names a repository: an image's id, sha256:…, is not enough");
   const [named, digest, ...more] = text.split("@");
   if (more.length > 0 || (digest !== undefined && !DIGEST.test(digest)))
     return problem("can have only a digest after its @: sha256: and 64 digits of 0-9 and a-f");
