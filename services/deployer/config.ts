@@ -14,6 +14,7 @@ import {
 } from "../kit/process/config.ts";
 import { kubernetesAddonFields } from "./addons/kubernetes/config.ts";
 import { jobBuilderFields } from "./builder/job/config.ts";
+import { allowedRegistries } from "./images/allowed-registries.ts";
 import { placementFields } from "./kube/placement.ts";
 import { kubernetesRuntimeFields } from "./runtime/kubernetes/config.ts";
 import { lokiFields } from "./runtime/kubernetes/logs/config.ts";
@@ -31,6 +32,8 @@ const common = {
   variablesUrl: url("VARIABLES_URL", ["http", "https"]),
   /** Seal addon passwords, sign archive refs. */
   secretKeys: keys("SECRET_KEYS"),
+  /** Where deployed images may come from. */
+  allowedRegistries,
 };
 
 /** The environment of a deployer that runs everything on this machine (ENGINE=local). */

@@ -18,6 +18,7 @@ import { actAs, startDeployer, type TestDeployer } from "../testing/testing.ts";
 // are recorded instead of performed.
 
 const registry = { push: "10.99.0.1:5000/berth", pull: "registry.test:5000/berth" };
+const ALLOWED = "index.docker.io/library, Registry.test:5000/node,registry.test:5000/berth/base";
 const NOT_ALLOWED = "422 validation_failed image_not_allowed";
 /** All that this runtime, one machine, says against an image that the account may use. */
 const TAKEN = ["image_needs_cluster"];
@@ -25,7 +26,7 @@ const removed: { artifact: string; builtBy: string }[] = [];
 let berth: TestDeployer;
 
 beforeAll(async () => {
-  berth = await startDeployer({}, async (config, secrets, log) => {
+  berth = await startDeployer({ ALLOWED_REGISTRIES: ALLOWED }, async (config, secrets, log) => {
     if (config.engine === "kubernetes") throw new Error("this runs on one machine");
     const engine = await startLocalEngine(config, secrets, log);
     const removeArtifact = async (artifact: string, builtBy: string) =>
@@ -120,6 +121,41 @@ test("an account's own images and those of other registries are taken, also in a
   }
   await catalog.createService({ ...environment, name: "copy", type: "web", source: { image } });
   expect((await tryOut.deploy(environment.at("copy"))).refusal?.reasons).toEqual(TAKEN);
+});
+
+test("an image of a registry that is not allowed is refused at every way in, and the refusal names those that are", async () => {
+  const { environment, path, id, catalog, deployments, tryOut } = await account();
+  const OTHER = "422 validation_failed registry_not_allowed";
+  for (const image of [
+    "quay.io/shop/web:1",
+    "shop/web",
+    "docker.io:80/library/nginx",
+    "registry.test/node:1",
+    "registry.test:5000/nodes:1",
+    `registry.test:5000/berth/apps2@sha256:${"a".repeat(64)}`,
+  ]) {
+    const source = { image };
+    const service = { ...environment, name: "copy", type: "web", source };
+    expect(await refused(catalog.createService(service))).toBe(OTHER);
+    expect(await refused(catalog.createService({ ...service, staged: true }))).toBe(OTHER);
+    expect(await refused(catalog.updateService({ ...path, source }))).toBe(OTHER);
+    expect(await refused(deployments.deploy({ ...path, image }))).toBe(OTHER);
+    expect((await tryOut.deploy({ ...path, image })).refusal?.reasons).toEqual(["registry_not_allowed"]);
+  }
+  const image = "quay.io/shop/web:1";
+  const told = await refusal(deployments.deploy({ ...path, image }));
+  expect(told.paths).toEqual(["image"]);
+  expect(JSON.stringify(told)).toContain(
+    "may come from docker.io/library, registry.test:5000/node, registry.test:5000/berth/base alone",
+  );
+  // What was accepted while it was allowed.
+  await accepted(id, 2, image);
+  await accepted(id, 3, "nginx:1.27");
+  await berth.pool.query("update services set live_version = 3 where id = $1", [id]);
+  expect(await refused(deployments.rollback({ ...path, version: 2 }))).toBe(OTHER);
+  const canvas = await catalog.createService({ ...environment, name: "canvas", type: "web", staged: true });
+  await berth.pool.query("update services set source = $2 where id = $1", [canvas.id, { image }]);
+  expect(await refused(catalog.applyEnvironment(environment))).toBe(OTHER);
 });
 
 test("what an older version stored or accepted is refused when it would be deployed, applied or rolled back to", async () => {

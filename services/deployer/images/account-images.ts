@@ -1,6 +1,7 @@
 import { type Db, type Pool, transaction } from "../../kit/postgres/db.ts";
 import { invalid } from "../../kit/rpc/errors.ts";
 import { imageRef, RuntimeRefusal } from "../runtime/port.ts";
+import { type AllowedRegistries, isInAllowed } from "./allowed-registries.ts";
 import { checkImage, type ImageReference, parseImageReference } from "./image-reference.ts";
 import { artifactInUse, deleteBuiltImage, holdBuiltImage, lockBuiltImage } from "./sql.ts";
 
@@ -13,8 +14,11 @@ const NOT_ALLOWED =
   "The image is in the platform's own registry, where an account can use only images that it built and still " +
   "retains. Name it with its digest, as in a deployment's image.";
 
-/** Prevents accounts from using each other's images in the platform's own registry (docs/images.md#ownership). */
-export function accountImages(isBuilt: IsBuiltImage) {
+/**
+ * Prevents accounts from using each other's images in the platform's own registry (docs/images.md#ownership), and images
+ * of registries that the operator does not allow.
+ */
+export function accountImages(isBuilt: IsBuiltImage, allowed: AllowedRegistries) {
   /** An image that is allowed cannot be removed until the transaction ends. */
   async function isAllowed(db: Db, accountId: string, image: ImageReference): Promise<boolean> {
     if (!isBuilt(image)) return true;
@@ -24,14 +28,24 @@ export function accountImages(isBuilt: IsBuiltImage) {
   return {
     /**
      * Throws 422 at a request member: invalid_image for a malformed reference, image_not_allowed for another
-     * account's image.
+     * account's image, registry_not_allowed for one of elsewhere.
      */
     async require(db: Db, accountId: string, member: string, image?: string | null): Promise<void> {
-      if (image && !(await isAllowed(db, accountId, checkImage(member, image))))
-        throw invalid(member, "image_not_allowed", NOT_ALLOWED);
+      if (!image) return;
+      const found = checkImage(member, image);
+      if (!(await isAllowed(db, accountId, found))) throw invalid(member, "image_not_allowed", NOT_ALLOWED);
+      if (!isBuilt(found) && !isInAllowed(allowed, found))
+        throw invalid(
+          member,
+          "registry_not_allowed",
+          `Here images may come from ${allowed.join(", ")} alone. Use one of these, or deploy the source.`,
+        );
     },
 
-    /** The same for an artifact about to be applied, which an older release of the deployer may have accepted. */
+    /**
+     * Throws a RuntimeRefusal for a malformed reference or another account's image in an artifact about to be applied,
+     * which an older release of the deployer may have accepted. What was accepted from a registry stays.
+     */
     async requireToRun(db: Db, accountId: string, artifact: string | undefined): Promise<void> {
       const image = imageRef(artifact ?? "");
       if (image === undefined) return;

@@ -69,7 +69,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
       if (!stopping.signal.aborted) admitBuilds(deps).catch(failed);
     },
   });
-  const performDeps = { ...deps, builds, images: accountImages(deps.isBuiltImage), owner };
+  const performDeps = { ...deps, builds, images: accountImages(deps.isBuiltImage, []), owner };
 
   const reconcileDeps = {
     ...deps,

@@ -19,7 +19,7 @@ import type { Process } from "../world/process.ts";
 import type { World } from "../world/world.ts";
 
 const by = { caller: { kind: "user" as const, id: "usr", ip: "" }, requestId: "req" };
-const images = accountImages(isBuiltImage);
+const images = accountImages(isBuiltImage, []);
 const scope = { accountId: "acc", projectId: "prj", environmentId: "env" };
 
 type Request = (world: World, engine: Engine, process: Process) => void;
