@@ -180,6 +180,12 @@ APPS_DRAIN_SECONDS: {{ $v.apps.drainSeconds | quote }}
 APPS_GRACE_SECONDS: {{ $v.apps.graceSeconds | quote }}
 APPS_RESERVED: {{ $v.apps.reserved | toJson | quote }}
 APPS_EGRESS_EXCEPT: {{ $v.apps.egressExcept | toJson | quote }}
+{{- if hasKey $v.apps "closedPorts" }}
+APPS_CLOSED_PORTS: {{ $v.apps.closedPorts | toJson | quote }}
+{{- end }}
+{{- with $v.apps.allowedRegistries }}
+ALLOWED_REGISTRIES: {{ join "," . | quote }}
+{{- end }}
 ENVIRONMENT_QUOTA: {{ $v.apps.quota | toJson | quote }}
 {{- with $v.apps.httpRoute }}
 {{- if .parentRefs }}

@@ -124,6 +124,7 @@ function runtimeOptions(
       ),
       ingressFromCidrs: config.ingressFromCidrs,
       egressExceptCidrs: config.appsEgressExcept,
+      closedPorts: config.appsClosedPorts,
     },
     quota: config.environmentQuota,
     loki: lokiOptions(config),

@@ -151,6 +151,23 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     expect(configOf(given, "berth-deployer").INGRESS_TLS_SECRET).toBe("{service}-tls");
   });
 
+  test("images come from anywhere unless registries are named, and apps send no mail unless their ports are opened", async () => {
+    const settings = async (set: Record<string, string>) => {
+      const given = configOf(await render("bundled", set), "berth-deployer");
+      const { allowedRegistries, appsClosedPorts } = kubernetesFields;
+      return [
+        allowedRegistries.parse(given.ALLOWED_REGISTRIES),
+        appsClosedPorts.parse(given.APPS_CLOSED_PORTS),
+      ];
+    };
+    expect(await settings({})).toEqual([[], [25, 465, 587]]);
+    const opened = {
+      "apps.closedPorts": "[]",
+      "apps.allowedRegistries": '["docker.io/library","registry.example.com:5000"]',
+    };
+    expect(await settings(opened)).toEqual([["docker.io/library", "registry.example.com:5000"], []]);
+  });
+
   test("what is missing is told at once, in sentences", async () => {
     const failure = await helm("template", chartFolder, "--kube-version", "1.36.0").catch(String);
     for (const name of [
@@ -225,6 +242,8 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ["a Gateway without a name", { "apps.httpRoute.enabled": "true" }, "name the Gateway that carries"],
     ["a Gateway of no namespace", { "apps.httpRoute.parentRefs": '[{"name":"a"}]' }, "namespace"],
     ["apps that nobody reaches", { "apps.ingressNamespaceLabels": "null" }, "apps.ingressFromCidrs: give"],
+    ["a registry without its host", { "apps.allowedRegistries": '["library"]' }, "/apps/allowedRegistries"],
+    ["a port that there is not", { "apps.closedPorts": "[65536]" }, "/apps/closedPorts"],
     ["an end before the drain is over", { "defaults.drainSeconds": "25" }, "must be more than drainSeconds"],
     [
       "bounds the wrong way round",

@@ -13,6 +13,8 @@ import type { GatewayRef } from "../../kube/kinds.ts";
 const TEXTS = "an object of texts";
 const GATEWAY_REFS = 'a list of {"name": …, "namespace": …}';
 
+const MAX_PORT = 65_535;
+
 /** The environment variables that say how releases run on a cluster. */
 export const kubernetesRuntimeFields = {
   namespacePrefix: text("KUBE_NAMESPACE_PREFIX", "berth"),
@@ -59,6 +61,8 @@ export const kubernetesRuntimeFields = {
     isCidrs,
     "a list of CIDRs",
   ),
+  /** TCP ports outside their environment that apps may not reach: those of mail. */
+  appsClosedPorts: json("APPS_CLOSED_PORTS", [25, 465, 587], isPorts, "a list of ports"),
   environmentQuota: json(
     "ENVIRONMENT_QUOTA",
     { pods: "100", "services.loadbalancers": "0", "services.nodeports": "0" } as Record<string, string>,
@@ -76,6 +80,10 @@ function isGatewayRefs(value: unknown): boolean {
   const isRef = (one: unknown) =>
     isObject(one) && typeof one.name === "string" && typeof one.namespace === "string";
   return Array.isArray(value) && value.every(isRef);
+}
+
+function isPorts(value: unknown): boolean {
+  return Array.isArray(value) && value.every((one) => Number.isInteger(one) && one >= 1 && one <= MAX_PORT);
 }
 
 function isCidrs(value: unknown): boolean {
@@ -96,6 +104,6 @@ function serviceAccount(name: string): Field<{ namespace: string; name: string }
 }
 
 function optionalPort(name: string): Field<number | undefined> {
-  const port = integer(name, { min: 1, max: 65_535 });
+  const port = integer(name, { min: 1, max: MAX_PORT });
   return { name, parse: (given) => (given === undefined ? undefined : port.parse(given)) };
 }

@@ -75,4 +75,6 @@ export type NetworkOptions = {
   ingressFromCidrs: string[];
   /** Networks that apps may not reach, the cluster's own among them. */
   egressExceptCidrs: string[];
+  /** TCP ports that apps may not reach outside their environment. */
+  closedPorts: number[];
 };

@@ -59,6 +59,7 @@ export async function openCluster(name: string): Promise<Cluster> {
       ingressNamespaceLabels: [{ "kubernetes.io/metadata.name": run.ingress.namespace }],
       ingressFromCidrs: [],
       egressExceptCidrs: ["10.0.0.0/8"],
+      closedPorts: [25],
     },
     quota: { pods: "50" },
     compareMs: 1_000,

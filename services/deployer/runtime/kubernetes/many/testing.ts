@@ -20,7 +20,7 @@ export function manyOptions(given: Pick<KubernetesRuntimeOptions, "kube" | "log"
     claimsNamespace: "many-home",
     apps: made.apps,
     ingress: made.ingress,
-    network: { ingressNamespaceLabels: [], ingressFromCidrs: [], egressExceptCidrs: [] },
+    network: { ingressNamespaceLabels: [], ingressFromCidrs: [], egressExceptCidrs: [], closedPorts: [] },
     quota: { pods: "50" },
     compareMs: 30_000,
   };

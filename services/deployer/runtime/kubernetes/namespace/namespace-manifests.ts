@@ -5,6 +5,7 @@ import type {
   V1Namespace,
   V1NetworkPolicy,
   V1NetworkPolicyPeer,
+  V1NetworkPolicyPort,
   V1ObjectMeta,
   V1ResourceQuota,
   V1RoleBinding,
@@ -159,7 +160,10 @@ function policiesOf(network: NetworkOptions): Policy[] {
       spec: {
         podSelector: { matchLabels: APPS },
         policyTypes: ["Egress"],
-        egress: [{ ports: DNS_PORTS }, { to: internet(network.egressExceptCidrs) }],
+        egress: [
+          { ports: DNS_PORTS },
+          { ...portsExcept(network.closedPorts), to: internet(network.egressExceptCidrs) },
+        ],
       },
     },
   ];
@@ -180,6 +184,20 @@ const DNS_PORTS = [
   { port: 53, protocol: "UDP" },
   { port: 53, protocol: "TCP" },
 ];
+
+/** Returns all ports of TCP and UDP except these of TCP, as a rule names them: a policy can only admit. */
+function portsExcept(closed: number[]): { ports?: V1NetworkPolicyPort[] } {
+  if (closed.length === 0) return {};
+  const borders = [0, ...closed.toSorted((one, other) => one - other), 65_536];
+  const between = borders.slice(1).map((next, at) => ({ port: borders[at]! + 1, endPort: next - 1 }));
+  const tcp = between.filter(({ port, endPort }) => port <= endPort);
+  return {
+    ports: [
+      ...tcp.map((range) => ({ protocol: "TCP", ...range })),
+      { protocol: "UDP", port: 1, endPort: 65_535 },
+    ],
+  };
+}
 
 function internet(except: string[]): V1NetworkPolicyPeer[] {
   const [four, six] = [except.filter((one) => !one.includes(":")), except.filter((one) => one.includes(":"))];

@@ -221,6 +221,7 @@ describe("an environment's namespace", () => {
       ingressNamespaceLabels: [{ name: "ingress" }],
       ingressFromCidrs: ["192.0.2.1/32"],
       egressExceptCidrs: ["10.0.0.0/8", "fc00::/7"],
+      closedPorts: [],
     },
     quota: { pods: "10" },
   };
@@ -261,7 +262,12 @@ describe("an environment's namespace", () => {
   });
 
   test("without an ingress controller nothing comes in from outside", () => {
-    const network = { ingressNamespaceLabels: [], ingressFromCidrs: [], egressExceptCidrs: [] };
+    const network = {
+      ingressNamespaceLabels: [],
+      ingressFromCidrs: [],
+      egressExceptCidrs: [],
+      closedPorts: [],
+    };
     const names = environmentManifests(environment, { ...given, network }).map(
       ({ object }) => object.metadata.name,
     );
