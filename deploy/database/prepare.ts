@@ -29,10 +29,15 @@ const names: Field<string[]> = {
   },
 };
 
-const prepareFields = {
+/** The server, and the database of the installation. */
+export const serverFields = {
   /** The server's URL, without a user or password. */
   serverUrl: url("DATABASE_SERVER_URL", schemes),
   database: text("DATABASE_NAME", "berth"),
+};
+
+const prepareFields = {
+  ...serverFields,
   /** A role's name is this prefix and the process's name: roles are shared by all databases of a server. */
   rolePrefix: text("ROLE_PREFIX", ""),
   processes: names,
@@ -58,12 +63,7 @@ export async function prepare(env: Record<string, string | undefined>, log: Logg
       return { name, role: config.rolePrefix + name, password };
     }),
   );
-  const login = (user: string, password: string | undefined) => {
-    const server = new URL(config.serverUrl);
-    server.username = encodeURIComponent(user);
-    server.password = encodeURIComponent(password ?? "");
-    return server.href;
-  };
+  const login = (user: string, password: string | undefined) => loginUrl(config.serverUrl, user, password);
   if (config.adminUser !== undefined) {
     const admin = login(config.adminUser, config.adminPassword);
     await retry(() => prepareDatabase(databaseUrl(admin, "postgres"), config.database, logins), {
@@ -106,6 +106,14 @@ export async function waitForDatabase(
   } finally {
     await pool.end();
   }
+}
+
+/** Returns the server's URL with a user and its password. */
+export function loginUrl(serverUrl: string, user: string, password: string | undefined): string {
+  const server = new URL(serverUrl);
+  server.username = encodeURIComponent(user);
+  server.password = encodeURIComponent(password ?? "");
+  return server.href;
 }
 
 function migrationsOf(name: string): string {

@@ -84,7 +84,7 @@ async function holdsEncrypted(client: pg.Client): Promise<boolean> {
 }
 
 /** Returns a fingerprint for each key id, by which a key is recognised without being stored. */
-function fingerprints(encryptionKeys: string): Map<string, string> {
+export function fingerprints(encryptionKeys: string): Map<string, string> {
   const pairs = encryptionKeys.split(",").map((part) => {
     const [id = "", key = ""] = part.trim().split(/:(.*)/s);
     const mac = createHmac("sha256", Buffer.from(key, "base64")).update("berth key fingerprint");

@@ -9,10 +9,12 @@ case "$name" in
   refunds) file=/app/services/billing/refunds-main.ts ;;
   stripe-seed) file=/app/services/billing/seed-main.ts ;;
   agreement) file=/app/services/billing/agreement-main.ts ;;
+  backup) file=/app/deploy/backup/backup.ts ;;
+  restore) file=/app/deploy/backup/restore.ts ;;
   *) file=/app/services/$name/main.ts ;;
 esac
 if [ -z "$name" ] || [ ! -f "$file" ]; then
-  echo "usage: berth gateway|replay|rotate|refunds|stripe-seed|agreement|$(cd /app/services && ls -d */main.ts | sed 's#/main.ts##' | paste -sd '|')" >&2
+  echo "usage: berth gateway|replay|rotate|refunds|stripe-seed|agreement|backup|restore|$(cd /app/services && ls -d */main.ts | sed 's#/main.ts##' | paste -sd '|')" >&2
   exit 64
 fi
 shift

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 
 const script = readFileSync(join(import.meta.dirname, "berth.sh"), "utf8");
-const commands = [...script.matchAll(/^ {2}([\w-]+)\) file=\/app\/((?:services|gateway)\/\S+) ;;$/gm)];
+const commands = [...script.matchAll(/^ {2}([\w-]+)\) file=\/app\/((?:services|gateway|deploy)\/\S+) ;;$/gm)];
 
 test("each command of the image runs a program that is in it, and is in its usage", () => {
   const usage = /usage: berth (\S+)\|\$/.exec(script)![1]!.split("|");

@@ -1,0 +1,58 @@
+import { readFile } from "node:fs/promises";
+import { type Done, runCommand } from "../../services/kit/process/command.ts";
+import { readConfig } from "../../services/kit/process/config.ts";
+import { type Backup, finish, nameAt, partOf, prune } from "./backups.ts";
+import type { Bucket } from "./bucket.ts";
+import { backupFields } from "./config.ts";
+import { beginCut, connect, readContent, readRows } from "./database.ts";
+import { handledByAll, type Range, readMessages, readRanges } from "./events.ts";
+import { backUpImages } from "./images.ts";
+import { open, withBus } from "./open.ts";
+import { backUpUploads } from "./uploads.ts";
+
+/**
+ * Makes a backup of an installation while it runs, and removes those that are too old. Database and events are of one
+ * moment; uploads and images are of any time after it: they are never changed, only added and removed.
+ */
+export async function backup(env: Record<string, string | undefined>, now = new Date()): Promise<Done> {
+  const config = readConfig(env, backupFields);
+  const { database, backups, store, registry } = open(config);
+  const name = nameAt(now);
+  const reader = await connect(database);
+  try {
+    await beAlone(reader);
+    const content = await withBus(config.natsUrl, async (connected) => {
+      const handled = await handledByAll(connected);
+      const ranges = await beginCut(database, reader, () => readRanges(connected, handled));
+      const lines = (range: Range) => readMessages(connected, range);
+      for (const range of ranges) await backups.putLines(partOf(name, range.stream), lines(range));
+      return readContent(reader);
+    });
+    for (const table of content.tables)
+      await backups.putLines(partOf(name, `${table.schema}.${table.name}`), readRows(reader, table));
+    await reader.query("commit");
+    const put = (part: string, lines: AsyncIterable<string>, to: Bucket) =>
+      to.putLines(partOf(name, part), lines);
+    if (store) await put("uploads", backUpUploads(store, backups), backups);
+    if (registry) await put("images", backUpImages(registry, backups), backups);
+    const also = { uploads: store !== undefined, images: registry !== undefined };
+    const made: Backup = { at: now.toISOString(), version: await version(), ...also, ...content };
+    await finish(backups, name, made);
+    await prune(backups, config.keep);
+  } finally {
+    await reader.end();
+  }
+  return { output: `the backup ${name} is made; the encryption keys are not in it\n`, exitCode: 0 };
+}
+
+/** Another one might remove what this one counts on. Held until the connection ends. */
+async function beAlone(reader: { query: (sql: string) => Promise<{ rows: { held: boolean }[] }> }) {
+  const { rows } = await reader.query("select pg_try_advisory_lock(hashtext('berth-backup')) as held");
+  if (!rows[0]!.held) throw new Error("another backup of this installation is being made; try again later");
+}
+
+async function version(): Promise<string> {
+  return JSON.parse(await readFile(new URL("../../package.json", import.meta.url), "utf8")).version;
+}
+
+if (import.meta.main) await runCommand(() => backup(process.env));

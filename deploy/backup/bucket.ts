@@ -1,0 +1,84 @@
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
+import { createGunzip, createGzip } from "node:zlib";
+import { Client } from "minio";
+
+export type Bucket = ReturnType<typeof openBucket>;
+
+type BucketOptions = {
+  endpoint: string;
+  region: string;
+  bucket: string;
+  accessKey: string;
+  secretKey: string;
+  /** What the name of every object begins with: a folder, or "" for none. */
+  prefix: string;
+};
+
+/** What is sent at once of an object whose size is not known; at most 10 000 of these are an object. */
+const PART_BYTES = 16 * 1024 ** 2;
+
+/** Returns a client of one folder of a bucket. */
+export function openBucket(options: BucketOptions) {
+  const { endpoint, region, bucket, accessKey, secretKey, prefix } = options;
+  const { protocol, hostname, port } = new URL(endpoint);
+  const useSSL = protocol === "https:";
+  const client = new Client({
+    ...{ endPoint: hostname, useSSL, accessKey, secretKey, region, pathStyle: true },
+    ...(port !== "" && { port: Number(port) }),
+    partSize: PART_BYTES,
+  });
+  const nameOf = (path: string) => (prefix ? `${prefix}/${path}` : path);
+
+  async function put(path: string, body: Readable | Buffer, more: { size?: number; type?: string } = {}) {
+    const headers = { "Content-Type": more.type ?? "application/octet-stream" };
+    await client.putObject(bucket, nameOf(path), body, more.size, headers);
+  }
+  const get = (path: string): Promise<Readable> => client.getObject(bucket, nameOf(path));
+
+  return {
+    put,
+    get,
+    /** Creates the bucket if there is none. */
+    async make() {
+      if (!(await client.bucketExists(bucket))) await client.makeBucket(bucket, region);
+    },
+    async stat(path: string): Promise<{ size: number; type: string }> {
+      const { size, metaData } = await client.statObject(bucket, nameOf(path));
+      return { size, type: String(metaData["content-type"] ?? "") };
+    },
+    /** Returns the objects below a folder (`""`: all), with paths as the other functions take them. */
+    async list(folder: string): Promise<{ path: string; size: number; etag: string }[]> {
+      const found = [];
+      for await (const { name, size, etag } of client.listObjectsV2(bucket, nameOf(folder), true))
+        if (name) found.push({ path: name.slice(nameOf("").length), size: size ?? 0, etag: etag ?? "" });
+      return found;
+    },
+    async remove(paths: string[]): Promise<void> {
+      for (const path of paths) await client.removeObject(bucket, nameOf(path));
+    },
+    /** Writes lines as they come, compressed. */
+    async putLines(path: string, lines: AsyncIterable<string>): Promise<void> {
+      const gzip = createGzip();
+      const ended = async function* () {
+        for await (const line of lines) yield `${line}\n`;
+      };
+      const source = Readable.from(ended()).on("error", (error) => gzip.destroy(error));
+      await put(path, source.pipe(gzip), { type: "application/gzip" });
+    },
+    /** Reads what `putLines` wrote. */
+    async *lines(path: string): AsyncGenerator<string> {
+      const source = await get(path);
+      const gunzip = createGunzip();
+      source.on("error", (error) => gunzip.destroy(error));
+      yield* createInterface({ input: source.pipe(gunzip), crlfDelay: Number.POSITIVE_INFINITY });
+    },
+    async putJson(path: string, value: unknown): Promise<void> {
+      const body = Buffer.from(JSON.stringify(value, undefined, 2));
+      await put(path, body, { size: body.length, type: "application/json" });
+    },
+    async getJson<T>(path: string): Promise<T> {
+      return JSON.parse(Buffer.concat(await (await get(path)).toArray()).toString()) as T;
+    },
+  };
+}

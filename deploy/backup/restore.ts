@@ -1,0 +1,89 @@
+import { isDeepStrictEqual } from "node:util";
+import type pg from "pg";
+import { DEAD_STREAM, STREAM } from "../../services/kit/events/bus.ts";
+import { createLog } from "../../services/kit/log.ts";
+import { type Done, runCommand } from "../../services/kit/process/command.ts";
+import { readConfig } from "../../services/kit/process/config.ts";
+import { retry } from "../../services/kit/retry.ts";
+import { prepare } from "../database/prepare.ts";
+import { fingerprints } from "../database/provision.ts";
+import { type Backup, describe, listBackups, partOf } from "./backups.ts";
+import type { Bucket } from "./bucket.ts";
+import { restoreFields } from "./config.ts";
+import { clear, connect, listOthers, readContent, setSequences, writeRows } from "./database.ts";
+import { removeStreams, writeMessages } from "./events.ts";
+import { restoreImages } from "./images.ts";
+import { open, withBus } from "./open.ts";
+import { restoreUploads } from "./uploads.ts";
+
+/**
+ * Brings a backup back into servers that are empty, or whose content it replaces, while no process of the platform
+ * runs. May be repeated after a failure: the database is replaced in one transaction.
+ */
+export async function restore(env: Record<string, string | undefined>): Promise<Done> {
+  const config = readConfig(env, restoreFields);
+  const { database, backups, store, registry } = open(config);
+  const all = await listBackups(backups);
+  const name = config.from ?? all.at(-1);
+  if (name === undefined || !all.includes(name))
+    return {
+      output: `there is no ${name ? `backup ${name}` : "backup"}; there are: ${all.join(", ")}\n`,
+      exitCode: 1,
+    };
+  const made = await describe(backups, name);
+  requireKeys(made, config.encryptionKeys);
+  await prepare(env, createLog("restore", "error"));
+  const writer = await connect(database);
+  try {
+    await retry(() => requireStopped(writer), { everyMs: 1_000, forMs: config.patience * 1_000 });
+    await requireSameSchemas(writer, made);
+    const lines = (part: string) => backups.lines(partOf(name, part));
+    if (store && made.uploads) await restoreUploads(store, backups, lines("uploads"));
+    if (registry && made.images) await restoreImages(registry, backups, lines("images"));
+    await withBus(config.natsUrl, removeStreams);
+    await writeDatabase(writer, backups, name, made);
+    await withBus(config.natsUrl, async (connected) => {
+      for (const stream of [STREAM, DEAD_STREAM]) await writeMessages(connected, lines(stream));
+    });
+  } finally {
+    await writer.end();
+  }
+  return { output: `the backup ${name} is restored; start the platform again\n`, exitCode: 0 };
+}
+
+async function writeDatabase(writer: pg.Client, backups: Bucket, name: string, made: Backup): Promise<void> {
+  await writer.query("begin");
+  await clear(writer, made);
+  for (const table of made.tables)
+    await writeRows(writer, table, backups.lines(partOf(name, `${table.schema}.${table.name}`)));
+  await setSequences(writer, made.sequences);
+  await writer.query("commit");
+}
+
+/** Without their keys, variables and passwords of addons can never be read again: said before anything changes. */
+function requireKeys({ keys }: Backup, given: string): void {
+  const known = fingerprints(given);
+  const ids = Object.keys(keys);
+  if (ids.length > 0 && !ids.some((id) => known.get(id) === keys[id]))
+    throw new Error(
+      `the encryption keys are not those of the backup, which has ${ids.join(", ")}: put back the Secret of the keys first`,
+    );
+}
+
+async function requireStopped(writer: pg.Client): Promise<void> {
+  const others = await listOthers(writer);
+  if (others.length > 0)
+    throw new Error(
+      `stop the platform first; these are still connected to the database: ${others.join(", ")}`,
+    );
+}
+
+async function requireSameSchemas(writer: pg.Client, made: Backup): Promise<void> {
+  const { migrations, tables } = await readContent(writer);
+  if (!isDeepStrictEqual([migrations, tables], [made.migrations, made.tables]))
+    throw new Error(
+      `the backup was made by version ${made.version}, with other tables: restore it with that version, then upgrade`,
+    );
+}
+
+if (import.meta.main) await runCommand(() => restore(process.env));
