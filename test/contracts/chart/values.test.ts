@@ -200,6 +200,7 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
       "objectStore.existingSecret",
     ],
     ["a registry without address", { "registry.bundled": "false" }, "registry.push: name your registry"],
+    ["a time of day that there is not", { "registry.collectAt": '"24:00"' }, "collectAt"],
     ["a NATS without address", { "nats.bundled": "false" }, "nats.url: name your NATS"],
     ["an address behind an ingress", { publicUrl: '"http://10.0.0.1"' }, "an ingress needs a name"],
     ["mail without a server", { "smtp.from": '"a@example.com"' }, "smtp.existingSecret: name the Secret"],

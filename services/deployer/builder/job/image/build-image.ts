@@ -1,6 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
 import { imageArtifact } from "../../../runtime/port.ts";
 import { archiveChanged, archiveMissing, toBuildFailure } from "../../build-failure.ts";
 import type { BuildPlan } from "../../detect/build-plan.ts";
@@ -17,7 +18,9 @@ import { buildFromDockerfile } from "./from-dockerfile.ts";
 import { buildFromPlan } from "./from-plan.ts";
 import type { BuildEvents, ImageBuild } from "./image-build.ts";
 
-const PUSH_ATTEMPTS = 3;
+/** A registry may take no images while it frees what none refers to. */
+const PUSH_PATIENCE_MS = 10 * 60_000;
+const PUSH_AGAIN_MS = 5_000;
 
 /** Builds a source into an image and pushes it. Throws `BuildFailure`, or another error when a retry may succeed. */
 export async function buildImage(request: JobRequest, events: BuildEvents): Promise<BuildResult> {
@@ -110,10 +113,12 @@ function toLabels(
 
 /** Returns the digest of the pushed image. */
 async function pushImage({ buildah, events, signal }: ImageBuild, tag: string): Promise<string> {
+  const until = Date.now() + PUSH_PATIENCE_MS;
   for (let attempt = 1; ; attempt++) {
-    const { code, digest, error } = await buildah.push(tag, events.log, signal);
+    const { code, digest, error } = await buildah.push(tag, attempt === 1 ? events.log : () => {}, signal);
     if (code === 0) return digest;
-    if (attempt === PUSH_ATTEMPTS) throw new Error(`the image could not be pushed: ${error}`);
-    events.log("The image could not be pushed; trying again.");
+    if (Date.now() > until) throw new Error(`the image could not be pushed: ${error}`);
+    if (attempt === 1) events.log("The image could not be pushed yet; trying again for 10 minutes.");
+    await delay(PUSH_AGAIN_MS, undefined, { signal }).catch(() => signal.throwIfAborted());
   }
 }

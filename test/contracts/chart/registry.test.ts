@@ -1,0 +1,151 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { V1Secret } from "@kubernetes/client-node";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { freePort } from "../../../services/kit/process/free-port.ts";
+import { eventually } from "../../../services/kit/testing/testing.ts";
+import { configOf, helmProgram, ofKind, render } from "./render.ts";
+
+// The two servers of the bundled registry, as the chart configures them, on this machine.
+
+const PROGRAM = "/usr/bin/docker-registry";
+const installed = helmProgram !== undefined && existsSync(PROGRAM);
+if (!installed)
+  console.log("The bundled registry is not tested: there is no helm, or no Debian docker-registry.");
+
+const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
+
+describe.skipIf(!installed)("the bundled registry", () => {
+  let folder: string;
+  let password: string;
+  let builds: string;
+  let pulls: string;
+  let script: ChildProcess;
+  let reader: ChildProcess;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-registry-"));
+    for (const name of ["bin", "data"]) await mkdir(join(folder, name));
+    await symlink(PROGRAM, join(folder, "bin", "registry"));
+    const manifests = await render("bundled");
+    const config = configOf(manifests, "berth-registry");
+    const secret = ofKind<V1Secret>(manifests, "Secret").find(
+      ({ metadata }) => metadata!.name === "berth-registry",
+    );
+    const text = (key: string) => Buffer.from(secret!.data![key]!, "base64").toString();
+    password = text("password");
+    await writeFile(join(folder, "htpasswd"), text("htpasswd"));
+    const [port, pullPort] = [await freePort(), await freePort()];
+    [builds, pulls] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${pullPort}`];
+    for (const [name, content] of Object.entries(config))
+      await writeFile(
+        join(folder, name),
+        content
+          .replaceAll("/tmp/", `${folder}/`)
+          .replace("/data", join(folder, "data"))
+          .replace("/etc/berth-login", folder)
+          .replace(":5000", `127.0.0.1:${port}`)
+          .replace(":5001", `127.0.0.1:${pullPort}`),
+      );
+    const PATH = `${join(folder, "bin")}:${process.env.PATH}`;
+    const run = (program: string, ...args: string[]) =>
+      spawn(program, args, { cwd: folder, env: { PATH, OTEL_TRACES_EXPORTER: "none" }, stdio: "ignore" });
+    script = run("sh", "registry.sh", "config.yml");
+    reader = run(PROGRAM, "serve", "pulls.yml");
+    for (const at of [builds, pulls])
+      await eventually("it answers", () =>
+        fetch(at).then(
+          ({ ok }) => ok,
+          () => false,
+        ),
+      );
+  });
+
+  afterAll(async () => {
+    for (const one of [script, reader])
+      if (one && one.exitCode === null) {
+        const ended = new Promise((done) => one.once("exit", done));
+        one.kill("SIGTERM");
+        await ended;
+      }
+    if (folder) await rm(folder, { recursive: true, force: true });
+  });
+
+  async function send(url: string, method = "GET", body?: Buffer, type = "application/octet-stream") {
+    const authorization = `Basic ${Buffer.from(`berth:${password}`).toString("base64")}`;
+    const headers = { authorization, accept: MANIFEST, "content-type": type };
+    const answer = await fetch(url, { method, headers, ...(body && { body: new Uint8Array(body) }) });
+    const text = await answer.text();
+    return { status: answer.status, headers: answer.headers, text };
+  }
+
+  async function pushBlob(content: Buffer) {
+    const begun = await send(`${builds}/v2/apps/blobs/uploads/`, "POST");
+    const url = new URL(begun.headers.get("location")!, builds);
+    const digest = `sha256:${createHash("sha256").update(content).digest("hex")}`;
+    url.searchParams.set("digest", digest);
+    expect((await send(url.href, "PUT", content)).status).toBe(201);
+    return { digest, size: content.length };
+  }
+
+  /** Pushes an image with a layer of 256 KiB. Returns the paths of its parts; the first is its manifest's. */
+  async function push(tag: string): Promise<[string, ...string[]]> {
+    const config = await pushBlob(Buffer.from(JSON.stringify({ config: { Labels: { tag } } })));
+    const layer = await pushBlob(randomBytes(256 * 1024));
+    const manifest = {
+      schemaVersion: 2,
+      mediaType: MANIFEST,
+      config: { ...config, mediaType: "application/vnd.oci.image.config.v1+json" },
+      layers: [{ ...layer, mediaType: "application/vnd.oci.image.layer.v1.tar+gzip" }],
+    };
+    const body = Buffer.from(JSON.stringify(manifest));
+    const put = await send(`${builds}/v2/apps/manifests/${tag}`, "PUT", body, MANIFEST);
+    expect(put.status).toBe(201);
+    const digest = put.headers.get("docker-content-digest");
+    return [
+      `/v2/apps/manifests/${digest}`,
+      ...[config, layer].map((blob) => `/v2/apps/blobs/${blob.digest}`),
+    ];
+  }
+
+  const statuses = (paths: string[]) =>
+    Promise.all(paths.map(async (path) => (await send(`${pulls}${path}`)).status));
+
+  async function bytesStored(): Promise<number> {
+    const files = await readdir(join(folder, "data"), { recursive: true, withFileTypes: true });
+    const sizes = files.filter((one) => one.isFile()).map((one) => stat(join(one.parentPath, one.name)));
+    return (await Promise.all(sizes)).reduce((sum, { size }) => sum + size, 0);
+  }
+
+  test("frees what no image refers to while nodes pull, and a push that waits for it succeeds", async () => {
+    const kept = await push("kept");
+    const gone: string[] = [];
+    for (let n = 0; n < 6; n++) gone.push(...(await push(`gone-${n}`)));
+    for (const path of gone.filter((one) => one.includes("/manifests/")))
+      expect((await send(`${builds}${path}`, "DELETE")).status).toBe(202);
+    const before = await bytesStored();
+    expect(before).toBeGreaterThan(6 * 256 * 1024);
+
+    script.kill("SIGUSR1");
+    // As a build does: it tries until its image is taken.
+    const pushed = eventually("an image is taken", () => push("meanwhile").catch(() => undefined));
+    await eventually("it is collected", async () => {
+      expect(await statuses(kept)).toEqual([200, 200, 200]);
+      return existsSync(join(folder, "collected"));
+    });
+    expect(await statuses(await pushed)).toEqual([200, 200, 200]);
+    expect(await statuses(kept)).toEqual([200, 200, 200]);
+    expect(new Set(await statuses(gone))).toEqual(new Set([404]));
+    expect(await bytesStored()).toBeLessThan(before / 2);
+    expect(await readFile(join(folder, "collected.log"), "utf8")).toContain("blobs marked");
+  });
+
+  test("takes nothing where nodes pull", async () => {
+    expect((await send(`${pulls}/v2/apps/blobs/uploads/`, "POST")).status).toBe(405);
+    expect((await fetch(`${pulls}/v2/apps/tags/list`)).status).toBe(401);
+  });
+});
