@@ -70,6 +70,7 @@ async function installation(backups: string, extra: Record<string, string> = {})
     ADMIN_PASSWORD: password,
     ENCRYPTION_KEYS: `k1:${Buffer.alloc(32, 1).toString("base64")}`,
     NATS_URL: nats.url,
+    PATIENCE_SECONDS: "1",
     BACKUP_S3_ENDPOINT: server.endpoint,
     BACKUP_S3_BUCKET: backups,
     BACKUP_S3_ACCESS_KEY: server.accessKey,

@@ -2,6 +2,7 @@ import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { createGunzip, createGzip } from "node:zlib";
 import { Client } from "minio";
+import { clientOptions } from "../../services/deployer/store/s3/adapter.ts";
 
 export type Bucket = ReturnType<typeof openBucket>;
 
@@ -20,14 +21,8 @@ const PART_BYTES = 16 * 1024 ** 2;
 
 /** Returns a client of one folder of a bucket. */
 export function openBucket(options: BucketOptions) {
-  const { endpoint, region, bucket, accessKey, secretKey, prefix } = options;
-  const { protocol, hostname, port } = new URL(endpoint);
-  const useSSL = protocol === "https:";
-  const client = new Client({
-    ...{ endPoint: hostname, useSSL, accessKey, secretKey, region, pathStyle: true },
-    ...(port !== "" && { port: Number(port) }),
-    partSize: PART_BYTES,
-  });
+  const { region, bucket, prefix } = options;
+  const client = new Client({ ...clientOptions(options, options.endpoint), partSize: PART_BYTES });
   const nameOf = (path: string) => (prefix ? `${prefix}/${path}` : path);
 
   async function put(path: string, body: Readable | Buffer, more: { size?: number; type?: string } = {}) {

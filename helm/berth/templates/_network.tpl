@@ -41,6 +41,10 @@ Egress to a server: to its pods when bundled, else to the given addresses (to an
 {{- include "berth.toServer" (dict "root" . "component" "nats" "port" 4222 "values" .Values.nats "cidrs" .Values.networkPolicy.natsCidrs "address" .Values.nats.url) -}}
 {{- end -}}
 
+{{- define "berth.toObjectStore" -}}
+{{- include "berth.toServer" (dict "root" . "component" "object-store" "port" 7070 "values" .Values.objectStore "cidrs" .Values.networkPolicy.objectStoreCidrs "address" .Values.objectStore.endpoint) -}}
+{{- end -}}
+
 {{- define "berth.toRegistry" -}}
 {{- $r := .root.Values.registry -}}
 {{- $address := printf "%s://%s" (ternary "http" "https" $r.insecure) $r.push -}}

@@ -35,6 +35,10 @@
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.endpoint) }}{{ $mistakes = append $mistakes "objectStore.endpoint: name your S3, or set objectStore.bundled." }}{{ end -}}
 {{- if and (not $v.objectStore.bundled) (not $v.objectStore.existingSecret) }}{{ $mistakes = append $mistakes "objectStore.existingSecret: name the Secret with access-key and secret-key of your S3." }}{{ end -}}
 {{- if and $v.logs.loki.existingSecret (not $v.logs.loki.url) }}{{ $mistakes = append $mistakes "logs.loki.url: name your Loki, such as http://loki.loki:3100, or leave existingSecret empty." }}{{ end -}}
+{{- with $v.backup }}{{ if .enabled }}
+{{- if not $v.database.bundled }}{{ $mistakes = append $mistakes "backup.enabled: the database is yours: back it up by its own means, and leave this off." }}{{ end -}}
+{{- range $name := list "endpoint" "bucket" "existingSecret" }}{{ if not (get $v.backup $name) }}{{ $mistakes = append $mistakes (printf "backup.%s: say where backups go; or set backup.enabled to false." $name) }}{{ end }}{{ end -}}
+{{- end }}{{ end -}}
 {{- if and (not $v.registry.bundled) (not $v.registry.push) }}{{ $mistakes = append $mistakes "registry.push: name your registry, or set registry.bundled." }}{{ end -}}
 {{- if and $v.ingress.enabled (regexMatch "^[0-9.]+$" (include "berth.hostOf" $v.publicUrl)) }}{{ $mistakes = append $mistakes "publicUrl: an ingress needs a name, not an address; or set ingress.enabled to false, and service.type." }}{{ end -}}
 {{- if and $v.httpRoute.enabled (not $v.httpRoute.parentRefs) }}{{ $mistakes = append $mistakes "httpRoute.parentRefs: name the Gateway that carries the route." }}{{ end -}}

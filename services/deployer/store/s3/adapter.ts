@@ -115,7 +115,11 @@ export function createS3Store(options: S3StoreOptions): S3Store {
   };
 }
 
-function clientOptions({ accessKey, secretKey, region }: S3StoreOptions, endpoint: string): ClientOptions {
+/** Returns how the client of an S3 server connects. */
+export function clientOptions(
+  { accessKey, secretKey, region }: Pick<S3StoreOptions, "accessKey" | "secretKey" | "region">,
+  endpoint: string,
+): ClientOptions {
   const { protocol, hostname, port } = new URL(endpoint);
   const useSSL = protocol === "https:";
   return {
