@@ -91,6 +91,9 @@ Every process of the platform. A new service is one more entry:
   {{- if include "berth.registryLoginSecret" . }}
   files:
     - {of: registryLogin, key: .dockerconfigjson, path: /etc/berth/registry/config.json}
+    {{- if $v.registry.pullSecret }}
+    - {of: registryPull, key: .dockerconfigjson, path: /etc/berth/registry-pull/config.json}
+    {{- end }}
   {{- end }}
 - name: notifications
   calls: [identity, deployer]
@@ -221,6 +224,9 @@ REGISTRY_PULL: {{ include "berth.registryPull" . | quote }}
 REGISTRY_INSECURE: {{ or $v.registry.bundled $v.registry.insecure | quote }}
 {{- if include "berth.registryLoginSecret" . }}
 REGISTRY_AUTH: /etc/berth/registry/config.json
+{{- end }}
+{{- if $v.registry.pullSecret }}
+REGISTRY_PULL_AUTH: /etc/berth/registry-pull/config.json
 {{- end }}
 {{- with $v.builds.imagePullSecret }}
 REGISTRY_AUTH_SECRET: {{ . | quote }}

@@ -1,4 +1,4 @@
-{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|smtp|billing|loki|objectStore|registryLogin"). */}}
+{{/* Which Secret holds something: (dict "root" $ "of" "keys|owner|database|admin|nats|smtp|billing|loki|objectStore|registryLogin|registryPull"). */}}
 {{- define "berth.secretName" -}}
 {{- include "berth.givenSecret" . | default (include "berth.madeSecret" .) -}}
 {{- end -}}
@@ -15,7 +15,8 @@
   "billing" (get ($v.billing | default dict) "existingSecret")
   "loki" $v.logs.loki.existingSecret
   "objectStore" $v.objectStore.existingSecret
-  "registryLogin" $v.registry.existingSecret) .of -}}
+  "registryLogin" $v.registry.existingSecret
+  "registryPull" $v.registry.pullSecret) .of -}}
 {{- end -}}
 
 {{- define "berth.madeSecret" -}}

@@ -40,6 +40,7 @@
 {{- range $name := list "endpoint" "bucket" "existingSecret" }}{{ if not (get $v.backup $name) }}{{ $mistakes = append $mistakes (printf "backup.%s: say where backups go; or set backup.enabled to false." $name) }}{{ end }}{{ end -}}
 {{- end }}{{ end -}}
 {{- if and (not $v.registry.bundled) (not $v.registry.push) }}{{ $mistakes = append $mistakes "registry.push: name your registry, or set registry.bundled." }}{{ end -}}
+{{- if and $v.registry.pullSecret (or $v.registry.bundled (not $v.registry.existingSecret)) }}{{ $mistakes = append $mistakes "registry.pullSecret: is for a registry of yours whose login for builds is in registry.existingSecret; leave it empty." }}{{ end -}}
 {{- if and $v.ingress.enabled (regexMatch "^[0-9.]+$" (include "berth.hostOf" $v.publicUrl)) }}{{ $mistakes = append $mistakes "publicUrl: an ingress needs a name, not an address; or set ingress.enabled to false, and service.type." }}{{ end -}}
 {{- if and $v.httpRoute.enabled (not $v.httpRoute.parentRefs) }}{{ $mistakes = append $mistakes "httpRoute.parentRefs: name the Gateway that carries the route." }}{{ end -}}
 {{- with $v.apps }}

@@ -33,11 +33,11 @@ export async function startKubernetesEngine(config: KubernetesConfig, log: Logge
     secretKey: config.s3SecretKey,
     log,
   });
-  const { registryAuth } = config;
+  const { registryAuth, registryPullAuth = registryAuth } = config;
   const options = runtimeOptions(config, {
     kube,
     log,
-    registryAuth: registryAuth && (await readFile(registryAuth, "utf8")),
+    registryAuth: registryPullAuth && (await readFile(registryPullAuth, "utf8")),
   });
   const environments = createEnvironments(options);
   const runtime = createKubernetesRuntime(options, environments);
@@ -64,7 +64,7 @@ export async function startKubernetesEngine(config: KubernetesConfig, log: Logge
     hasNamespace: environments.has,
     images: config.addonImages,
     storage: { size: config.addonStorageSize, className: config.addonStorageClass },
-    ...(registryAuth && { pullSecret: PULL_SECRET }),
+    ...(registryPullAuth && { pullSecret: PULL_SECRET }),
     // On any architecture: their images are not built here.
     placement: config.appsPlacement,
     user: config.addonUser,

@@ -168,6 +168,21 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     expect(await settings(opened)).toEqual([["docker.io/library", "registry.example.com:5000"], []]);
   });
 
+  test("nodes pull with a login that only reads where there is one, and builds push with the other", async () => {
+    const given = await render("external", { "registry.pullSecret": '"my-pulls"' });
+    const { REGISTRY_AUTH, REGISTRY_PULL_AUTH } = configOf(given, "berth-deployer");
+    const deployer = ofKind<V1Deployment>(given, "Deployment").find(
+      ({ metadata }) => metadata!.name === "berth-deployer",
+    )!;
+    const { containers, volumes } = deployer.spec!.template.spec!;
+    const secretAt = (path: string) => {
+      const mount = containers[0]!.volumeMounts!.find(({ mountPath }) => path.startsWith(`${mountPath}/`));
+      return volumes!.find(({ name }) => name === mount?.name)?.secret?.secretName;
+    };
+    expect([secretAt(REGISTRY_AUTH!), secretAt(REGISTRY_PULL_AUTH!)]).toEqual(["my-registry", "my-pulls"]);
+    expect(configOf(external, "berth-deployer")).not.toHaveProperty("REGISTRY_PULL_AUTH");
+  });
+
   test("what is missing is told at once, in sentences", async () => {
     const failure = await helm("template", chartFolder, "--kube-version", "1.36.0").catch(String);
     for (const name of [
@@ -201,6 +216,7 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ],
     ["a registry without address", { "registry.bundled": "false" }, "registry.push: name your registry"],
     ["a time of day that there is not", { "registry.collectAt": '"24:00"' }, "collectAt"],
+    ["a login for pulls alone", { "registry.pullSecret": '"my-pulls"' }, "registry.pullSecret: is for"],
     ["a NATS without address", { "nats.bundled": "false" }, "nats.url: name your NATS"],
     ["an address behind an ingress", { publicUrl: '"http://10.0.0.1"' }, "an ingress needs a name"],
     ["mail without a server", { "smtp.from": '"a@example.com"' }, "smtp.existingSecret: name the Secret"],

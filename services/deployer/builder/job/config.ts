@@ -50,6 +50,8 @@ export const jobBuilderFields = {
   registryInsecure: choice("REGISTRY_INSECURE", ["true", "false"] as const, "false"),
   /** Path of a docker configuration file with the credentials. */
   registryAuth: optionalText("REGISTRY_AUTH"),
+  /** Path of another one, with which nodes pull; the same unless set. */
+  registryPullAuth: optionalText("REGISTRY_PULL_AUTH"),
   /** A Secret of the build namespace with which nodes pull the builder's image. */
   registryAuthSecret: optionalText("REGISTRY_AUTH_SECRET"),
 };
