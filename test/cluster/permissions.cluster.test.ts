@@ -114,8 +114,11 @@ describe("the builds' namespace", () => {
     ]);
   }
 
-  test("admits the pod that Berth makes", async () => {
+  test("admits the pod that Berth makes, also with what a cluster adds", async () => {
     expect(await refusals(jobWith(() => {}))).toEqual(["", ""]);
+    const levelled = (pod: V1PodSpec) =>
+      void Object.assign(pod.securityContext!, { seLinuxOptions: { level: "s0:c26,c5" } });
+    expect(await refusals(jobWith(levelled))).toEqual(["", ""]);
   });
 
   test.each<[string, Parameters<typeof jobWith>[0], string]>([
@@ -191,6 +194,11 @@ describe("the builds' namespace", () => {
     [
       "no seccomp profile",
       (_, { securityContext }) => Object.assign(securityContext!, { seccompProfile: { type: "Unconfined" } }),
+      "security context",
+    ],
+    [
+      "another type of SELinux",
+      (pod) => Object.assign(pod.securityContext!, { seLinuxOptions: { type: "spc_t" } }),
       "security context",
     ],
     ["the rights of root", (pod) => Object.assign(pod.securityContext!, { fsGroup: 0 }), "security context"],
