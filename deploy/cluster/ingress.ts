@@ -1,5 +1,5 @@
 /**
- * The ingress controller of the throw-away cluster: watches Ingresses, their certificates, Services and EndpointSlices,
+ * The ingress controller of the throw-away cluster: watches Ingresses, HTTPRoutes, certificates, Services and EndpointSlices,
  * ends TLS and forwards HTTP requests. It runs in a pod from this one file, so NetworkPolicies apply to it as to a real
  * one.
  */
@@ -26,6 +26,11 @@ type Ingress = {
     tls?: { hosts?: string[]; secretName?: string }[];
   };
 };
+/** Whatever its Gateway: the cluster has no other controller. */
+type HttpRoute = {
+  metadata: Meta;
+  spec: { hostnames?: string[]; rules?: { backendRefs?: { name: string; port: number }[] }[] };
+};
 type Secret = { metadata: Meta; data: { "tls.crt": string; "tls.key": string } };
 type Service = { metadata: Meta; spec: { ports: { name?: string; port: number }[] } };
 type Slice = {
@@ -41,6 +46,8 @@ const token = () => readFileSync("/var/run/secrets/kubernetes.io/serviceaccount/
 const className = process.env.INGRESS_CLASS;
 let ready = 0;
 
+class NoSuchKind extends Error {}
+
 /** Returns all objects of a kind, kept up to date: by a list, then a watch, and both again when the watch breaks. */
 function watchAll<T extends { metadata: Meta }>(path: string, fieldSelector = ""): Map<string, T> {
   const objects = new Map<string, T>();
@@ -48,6 +55,7 @@ function watchAll<T extends { metadata: Meta }>(path: string, fieldSelector = ""
   const get = async (more: Record<string, string> = {}) => {
     const query = new URLSearchParams({ fieldSelector, ...more });
     const answer = await fetch(`${api}${path}?${query}`, { headers: { authorization: `Bearer ${token()}` } });
+    if (answer.status === 404) throw new NoSuchKind();
     if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
     return answer;
   };
@@ -67,7 +75,8 @@ function watchAll<T extends { metadata: Meta }>(path: string, fieldSelector = ""
   }
   void (async () => {
     for (let first = true; ; first = false) {
-      await once(first).catch((error) => console.error(String(error)));
+      // A cluster may learn of the Gateway API later.
+      await once(first).catch((error) => error instanceof NoSuchKind || console.error(String(error)));
       await delay(200);
     }
   })();
@@ -75,9 +84,11 @@ function watchAll<T extends { metadata: Meta }>(path: string, fieldSelector = ""
 }
 
 const ingresses = watchAll<Ingress>("/apis/networking.k8s.io/v1/ingresses");
+const routes = watchAll<HttpRoute>("/apis/gateway.networking.k8s.io/v1/httproutes");
 const services = watchAll<Service>("/api/v1/services");
 const slices = watchAll<Slice>("/apis/discovery.k8s.io/v1/endpointslices");
 const secrets = watchAll<Secret>("/api/v1/secrets", "type=kubernetes.io/tls");
+/** Without HTTPRoutes. */
 const KINDS = 4;
 
 const ownIngresses = () => [...ingresses.values()].filter(({ spec }) => spec.ingressClassName === className);
@@ -92,10 +103,24 @@ function matchesPath(rule: Path, path: string): boolean {
   return path === wanted || `${path}/`.startsWith(folder);
 }
 
+type Rule = { host?: string; http?: { paths: Path[] }; in: string };
+
+/** Returns the rules of an HTTPRoute as an Ingress has them; each is for all paths. */
+function rulesOf({ metadata, spec }: HttpRoute): Rule[] {
+  const targets = (spec.rules ?? []).flatMap(({ backendRefs }) => backendRefs ?? []);
+  const paths = targets.map(({ name, port: number }) => {
+    const service = { name, port: { number } };
+    return { path: "/", pathType: "Prefix", backend: { service } };
+  });
+  return (spec.hostnames ?? []).map((host) => ({ host, http: { paths }, in: metadata.namespace }));
+}
+
 /** Returns the ready endpoints for a host and path; undefined when no rule matches. */
 function findTargets(host: string, path: string): Target[] | undefined {
-  const matches = ownIngresses()
-    .flatMap(({ metadata, spec }) => (spec.rules ?? []).map((rule) => ({ ...rule, in: metadata.namespace })))
+  const rules = ownIngresses().flatMap(({ metadata, spec }): Rule[] =>
+    (spec.rules ?? []).map((rule) => ({ ...rule, in: metadata.namespace })),
+  );
+  const matches = [...rules, ...[...routes.values()].flatMap(rulesOf)]
     .filter((rule) => matchesHost(rule.host, host))
     .flatMap((rule) => (rule.http?.paths ?? []).map((one) => ({ ...one, host: rule.host, in: rule.in })))
     .filter((one) => matchesPath(one, path))
@@ -162,7 +187,7 @@ async function route(message: IncomingMessage): Promise<Socket | Refusal> {
   const host = (message.headers.host ?? "").toLowerCase().replace(/:\d+$/, "");
   const path = (message.url ?? "/").split("?")[0]!;
   const targets = findTargets(host, path);
-  if (!targets) return { status: 404, reason: "no Ingress has this host and path" };
+  if (!targets) return { status: 404, reason: "no Ingress or HTTPRoute has this host and path" };
   if (targets.length === 0) return { status: 503, reason: "no pod is ready" };
   return connectToAny(targets);
 }
@@ -182,7 +207,7 @@ function refuse(response: ServerResponse, { status, reason }: Refusal): void {
 
 async function serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
   if (message.url === "/ready" && message.headers.host?.startsWith(process.env.POD_IP ?? "-")) {
-    response.writeHead(ready === KINDS ? 200 : 503).end();
+    response.writeHead(ready >= KINDS ? 200 : 503).end();
     return;
   }
   const socket = await route(message);

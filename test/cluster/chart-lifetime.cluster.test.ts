@@ -11,7 +11,8 @@ import * as kinds from "../../services/deployer/kube/kinds.ts";
 import { managed } from "../../services/deployer/kube/names.ts";
 import { INSTALLATION } from "../../services/deployer/runtime/kubernetes/namespace/namespace-manifests.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
-import { chartFolder, helm } from "../contracts/chart/render.ts";
+import { chartFolder, ciValues, helm } from "../contracts/chart/render.ts";
+import { readRun } from "../support/cluster-run.ts";
 import { type Door, openDoor } from "../support/door.ts";
 
 const platform = inject("platform")!;
@@ -50,6 +51,27 @@ afterAll(async () => {
   await helm("uninstall", name, "-n", name).catch(() => {});
   for (const one of [name, environment]) await kube?.remove(kinds.Namespace, one);
   await rm(folder, { recursive: true, force: true });
+});
+
+test("what the values say of the cluster's doors and it does not have is told before anything is made", async () => {
+  const { ingress } = await readRun();
+  const dryRun = (className: string, where: string) => {
+    const labels = { "kubernetes.io/metadata.name": where };
+    const apps = JSON.stringify({ ingress: { className }, ingressNamespaceLabels: labels });
+    const given = [
+      "-f",
+      ciValues("bundled"),
+      "--set-json",
+      `apps=${apps}`,
+      "--set",
+      "apps.domain=example.com",
+    ];
+    return helm("install", `${name}-doors`, chartFolder, "--dry-run=server", ...given).catch(String);
+  };
+  const told = await dryRun("no-such-class", "no-such-namespace");
+  expect(told).toContain("apps.ingress.className: this cluster has no IngressClass no-such-class");
+  expect(told).toMatch(/apps.ingressNamespaceLabels: no namespace of this cluster .*no-such-namespace/);
+  expect(await dryRun(ingress.className, ingress.namespace)).toContain("MANIFEST:");
 });
 
 const install = (chart: string, ...args: string[]) =>

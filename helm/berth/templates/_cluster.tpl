@@ -1,6 +1,6 @@
 {{/*
-What the values say of the cluster and it does not have, as a list of sentences. Asked when apps get other doors, above all
-at the installation: what works is left alone. Without the cluster (helm template) nothing can be asked.
+What the values say of the cluster and it does not have, as a list of sentences. Asked when apps get other doors, above
+all at the installation: what works is left alone. Without the cluster (helm template) nothing can be asked.
 */}}
 {{- define "berth.clusterMistakes" -}}
 {{- $a := .Values.apps -}}

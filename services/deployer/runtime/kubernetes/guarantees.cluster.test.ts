@@ -4,11 +4,14 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { answeringApp } from "../../../../test/contracts/ports/runtime/apps.ts";
 import { isRunning, releaseOf, statusOf } from "../../../../test/contracts/ports/runtime/harness.ts";
 import { eventually } from "../../../kit/testing/testing.ts";
-import { Deployment, Ingress, Namespace, Pod, Secret, Service } from "../../kube/kinds.ts";
+import { Deployment, HTTPRoute, Ingress, Namespace, Pod, Secret, Service } from "../../kube/kinds.ts";
 import { namespaceOf } from "../../kube/names.ts";
 import type { Release } from "../port.ts";
+import { contains } from "./observe/drift.ts";
+import type { KubernetesRuntimeOptions } from "./options.ts";
 import { readState, withAnnotations } from "./release/release-annotations.ts";
 import { type Cluster, openCluster } from "./testing.ts";
+import { installHttpRoutes } from "./testing-gateway-api.ts";
 
 let cluster: Cluster;
 
@@ -132,6 +135,35 @@ test("what somebody removes or changes is told as drift, and an apply puts it ri
     await eventually("it answers", async () => (await cluster.fetch(first.url!, "/")).status === 200);
   }
   expect((await cluster.kube.get(Secret, `${name}-v1-r1`, namespace))?.data).toEqual(secret!.data);
+});
+
+test("a service moves from an Ingress to an HTTPRoute and back, and nothing of the other is left", async () => {
+  const { kube, options } = cluster;
+  const forget = await installHttpRoutes(kube);
+  const one = make(answeringApp, { environmentId: "env_15" });
+  const { url } = await run(one);
+  const [name, namespace] = [one.names.service, namespaceFor("env_15")];
+  const found = async () => {
+    const [ingress, route] = [kube.get(Ingress, name, namespace), kube.get(HTTPRoute, name, namespace)];
+    return [await ingress, await route].flatMap((object) => object?.kind ?? []);
+  };
+  const parentRefs = [{ name: "berth", namespace: options.claimsNamespace }];
+  const httpRoute = { enabled: true, parentRefs, annotations: {}, timeouts: { request: "10s" } };
+  const move = async (changes: Partial<KubernetesRuntimeOptions>) => {
+    const deployer = await cluster.another(changes);
+    await statusOf(deployer, one.serviceId, (now) => now.drifted === true);
+    await deployer.apply(one);
+    expect(await statusOf(deployer, one.serviceId, isRunning)).toMatchObject({ url });
+    await eventually("it answers", async () => (await cluster.fetch(url!, "/")).status === 200);
+  };
+  await move({ ingress: { ...options.ingress, enabled: false }, httpRoute });
+  expect(await found()).toEqual(["HTTPRoute"]);
+  const { manifests } = readState((await kube.get(Deployment, name, namespace))!)!;
+  const route = await kube.get(HTTPRoute, name, namespace);
+  expect(contains(route?.spec, manifests.httpRoute?.spec)).toBe(true);
+  await move({ httpRoute: { ...httpRoute, enabled: false } });
+  expect(await found()).toEqual(["Ingress"]);
+  await forget();
 });
 
 test("what was seen of a service before its removal does not bring it back", async () => {

@@ -112,6 +112,9 @@ async function giveRights(run: Run, prefix: string, home: string) {
     "apps.namespacePrefix": prefix,
     "builds.namespace": home,
     "builds.createNamespace": "false",
+    "apps.httpRoute.enabled": "true",
+    "apps.httpRoute.parentRefs[0].name": "berth",
+    "apps.httpRoute.parentRefs[0].namespace": home,
   }).map(([key, value]) => `--set=${key}=${value}`);
   const shown = ["rbac", "admission"].map((file) => `--show-only=templates/${file}.yaml`);
   const template = ["template", prefix, chart, "-n", home, "--validate=false", ...values, ...shown];
