@@ -56,7 +56,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 const upgrade = (...args: string[]) =>
   helm("upgrade", release, chartFolder, "-n", namespace, "--reuse-values", "--wait", ...args);
 
-test("helm test asks the gateway through its Service", async () => {
+test("helm test asks the gateway through its Service, and builds an image", async () => {
   expect(await helm("test", release, "-n", namespace)).toContain("Phase:          Succeeded");
 });
 

@@ -8,7 +8,7 @@ import {
   type V1PodSpec,
 } from "@kubernetes/client-node";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { jobBuilderFields, jobSettings } from "../../services/deployer/builder/job/config.ts";
+import { jobBuilderFields, jobBuilderOptions } from "../../services/deployer/builder/job/config.ts";
 import { type JobSettings, toJob } from "../../services/deployer/builder/job/job-manifest.ts";
 import type { JobRequest } from "../../services/deployer/builder/job/job-request.ts";
 import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
@@ -90,7 +90,7 @@ describe("the builds' namespace", () => {
 
   beforeAll(async () => {
     const { data } = (await kube.get<V1ConfigMap>(kinds.ConfigMap, `${prefix}-deployer`, namespace))!;
-    settings = jobSettings(readConfig(data!, { ...jobBuilderFields, ...placementFields }));
+    settings = jobBuilderOptions(readConfig(data!, { ...jobBuilderFields, ...placementFields }));
   });
 
   /** Returns the Job that the deployer makes for a build, with another pod. */

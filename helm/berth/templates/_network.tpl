@@ -1,7 +1,9 @@
 {{- define "berth.toDns" -}}
 - ports:
-    - {protocol: UDP, port: 53}
-    - {protocol: TCP, port: 53}
+    {{- range .Values.networkPolicy.dnsPorts }}
+    - {protocol: UDP, port: {{ . }}}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
 {{- end -}}
 
 {{/*
@@ -49,6 +51,21 @@ Egress to a server: to its pods when bundled, else to the given addresses (to an
 {{- $r := .root.Values.registry -}}
 {{- $address := printf "%s://%s" (ternary "http" "https" $r.insecure) $r.push -}}
 {{- include "berth.toServer" (merge (dict "component" "registry" "port" 5000 "values" $r "cidrs" .root.Values.networkPolicy.registryCidrs "address" $address) .) -}}
+{{- end -}}
+
+{{- define "berth.toApiServer" -}}
+{{- with .Values.networkPolicy -}}
+- ports:
+    {{- range .apiServerPorts }}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
+  {{- with .apiServerCidrs }}
+  to:
+    {{- range . }}
+    - ipBlock: {cidr: {{ . }}}
+    {{- end }}
+  {{- end }}
+{{- end -}}
 {{- end -}}
 
 {{/* Egress to the internet: (dict "ports" (list 443) "except" addresses that do not belong to it). */}}

@@ -1,9 +1,11 @@
-{{/* Pod Security `restricted`. (dict "user" 1000 "group" 1000) */}}
+{{/* Pod Security `restricted`. (dict "user" 1000 "group" 1000); without a user the cluster chooses one. */}}
 {{- define "berth.podSecurity" -}}
 runAsNonRoot: true
+{{- if .user }}
 runAsUser: {{ .user }}
 runAsGroup: {{ .group | default .user }}
 fsGroup: {{ .group | default .user }}
+{{- end }}
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}

@@ -189,6 +189,7 @@ APPS_CLOSED_PORTS: {{ $v.apps.closedPorts | toJson | quote }}
 {{- with $v.apps.allowedRegistries }}
 ALLOWED_REGISTRIES: {{ join "," . | quote }}
 {{- end }}
+DNS_PORTS: {{ $v.networkPolicy.dnsPorts | toJson | quote }}
 ENVIRONMENT_QUOTA: {{ $v.apps.quota | toJson | quote }}
 {{- with $v.apps.httpRoute }}
 {{- if .parentRefs }}
@@ -250,6 +251,7 @@ ADDON_IMAGES: {{ dict "postgres" $v.apps.addons.postgresImage "redis" $v.apps.ad
 {{- with $v.apps.addons.storageClassName }}
 ADDON_STORAGE_CLASS: {{ . | quote }}
 {{- end }}
+ADDON_USER: {{ $v.apps.addons.runAsUser | default "any" | quote }}
 ADDON_STORAGE_SIZE: {{ $v.apps.addons.storageSize | quote }}
 {{- end -}}
 

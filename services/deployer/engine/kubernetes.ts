@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { Logger } from "../../kit/log.ts";
 import { createKubernetesAddons } from "../addons/kubernetes/adapter.ts";
 import { createJobBuilder } from "../builder/job/adapter.ts";
-import { jobSettings } from "../builder/job/config.ts";
+import { jobBuilderOptions } from "../builder/job/config.ts";
 import { builtImages } from "../builder/job/registry/built-images.ts";
 import type { KubernetesConfig } from "../config.ts";
 import { connectKube } from "../kube/client.ts";
@@ -46,15 +46,7 @@ export async function startKubernetesEngine(config: KubernetesConfig, log: Logge
     kube,
     store,
     log,
-    ...jobSettings(config),
-    baseImages: config.builderBaseImages,
-    variables: config.builderEnv,
-    registry: {
-      push: config.registryPush,
-      pull: config.registryPull,
-      insecure: config.registryInsecure === "true",
-      ...(registryAuth && { authFile: registryAuth }),
-    },
+    ...jobBuilderOptions(config),
   });
   const addonServers = createKubernetesAddons({
     kube,
@@ -84,7 +76,8 @@ export async function startKubernetesEngine(config: KubernetesConfig, log: Logge
   };
 }
 
-function runtimeOptions(
+/** Returns how releases run on a cluster, from the configuration. */
+export function runtimeOptions(
   config: KubernetesConfig,
   given: Pick<KubernetesRuntimeOptions, "kube" | "log" | "registryAuth">,
 ): KubernetesRuntimeOptions {
@@ -125,6 +118,7 @@ function runtimeOptions(
       ingressFromCidrs: config.ingressFromCidrs,
       egressExceptCidrs: config.appsEgressExcept,
       closedPorts: config.appsClosedPorts,
+      dnsPorts: config.dnsPorts,
     },
     quota: config.environmentQuota,
     loki: lokiOptions(config),

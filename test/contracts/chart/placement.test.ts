@@ -1,14 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { jobSettings } from "../../../services/deployer/builder/job/config.ts";
-import { kubernetesFields } from "../../../services/deployer/config.ts";
+import { jobBuilderOptions } from "../../../services/deployer/builder/job/config.ts";
 import type { Placement } from "../../../services/deployer/kube/placement.ts";
-import { readConfig } from "../../../services/kit/process/config.ts";
-import { configOf, helmProgram, ofKind, podsOf, render } from "./render.ts";
-
-const SECRETS = {
-  ...{ NATS_URL: "nats://n", S3_ACCESS_KEY: "a", S3_SECRET_KEY: "s" },
-  ...{ INTERNAL_KEYS: Buffer.alloc(32).toString("base64"), SECRET_KEYS: Buffer.alloc(32).toString("base64") },
-};
+import { helmProgram, ofKind, podsOf, readDeployerConfig, render } from "./render.ts";
 
 /** Returns a placement of which everything differs from another's. */
 const on = (pool: string): Placement => ({
@@ -20,7 +13,7 @@ const on = (pool: string): Placement => ({
 });
 
 const deployerConfig = async (set: Record<string, string>) =>
-  readConfig({ ...configOf(await render("bundled", set), "berth-deployer"), ...SECRETS }, kubernetesFields);
+  readDeployerConfig(await render("bundled", set));
 
 describe.skipIf(!helmProgram)("where pods may run", () => {
   test("the platform's placement holds for every pod of the chart, and for nothing else", async () => {
@@ -61,7 +54,7 @@ describe.skipIf(!helmProgram)("where pods may run", () => {
     expect(config.appsPlacement).toEqual(apps);
     expect(config.nodeArchitecture).toBe("arm64");
     const nodeSelector = { pool: "builds", "kubernetes.io/arch": "arm64" };
-    expect(jobSettings(config).placement).toEqual({ ...on("builds"), nodeSelector });
+    expect(jobBuilderOptions(config).placement).toEqual({ ...on("builds"), nodeSelector });
   });
 
   test("unless one is named, it is the architecture of the platform's image", async () => {

@@ -43,14 +43,17 @@ describe.skipIf(!helmProgram)("the pods of the chart", () => {
     }
   });
 
-  test("the deployer alone has a token of the cluster", async () => {
+  test("the deployer alone has a token of the cluster, and the test that does as it does", async () => {
     const withToken = podsOf([...bundled, ...external]).filter(
       ({ spec }) => spec.automountServiceAccountToken !== false,
     );
-    expect(new Set(withToken.map(({ name }) => name))).toEqual(new Set(["Deployment/berth-deployer"]));
+    expect(new Set(withToken.map(({ name }) => name))).toEqual(
+      new Set(["Deployment/berth-deployer", "Pod/berth-test-builds"]),
+    );
     const removing = podsOf(await render("bundled", { "uninstall.removeApps": "true" }));
     expect(removing.filter(({ spec }) => spec.serviceAccountName).map(({ name }) => name)).toEqual([
       "Deployment/berth-deployer",
+      "Pod/berth-test-builds",
       "Job/berth-remove-apps",
     ]);
     const roles = [...ofKind<Manifest>(bundled, "ClusterRole"), ...ofKind<Manifest>(bundled, "Role")];

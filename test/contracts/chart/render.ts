@@ -9,6 +9,8 @@ import {
   type V1ConfigMap,
   type V1PodSpec,
 } from "@kubernetes/client-node";
+import { type KubernetesConfig, kubernetesFields } from "../../../services/deployer/config.ts";
+import { readConfig } from "../../../services/kit/process/config.ts";
 
 export const chartFolder = resolve(import.meta.dirname, "../../../helm/berth");
 export const ciValues = (name: string) => join(chartFolder, "ci", `${name}-values.yaml`);
@@ -75,4 +77,14 @@ export function podsOf(manifests: Manifest[]): { name: string; spec: V1PodSpec }
       kind === "Pod" ? (spec as V1PodSpec) : (spec?.template ?? spec?.jobTemplate?.spec.template)?.spec;
     return found ? [{ name: `${kind}/${metadata.name}`, spec: found }] : [];
   });
+}
+
+/** Returns the configuration that the deployer reads from what was rendered. */
+export function readDeployerConfig(manifests: Manifest[]): KubernetesConfig {
+  const key = Buffer.alloc(32).toString("base64");
+  const secrets = { NATS_URL: "nats://n", S3_ACCESS_KEY: "a", S3_SECRET_KEY: "s", INTERNAL_KEYS: key };
+  return readConfig(
+    { ...configOf(manifests, "berth-deployer"), ...secrets, SECRET_KEYS: key },
+    kubernetesFields,
+  );
 }

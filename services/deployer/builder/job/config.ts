@@ -9,7 +9,7 @@ import {
   text,
 } from "../../../kit/process/config.ts";
 import { onArchitecture, type placementFields } from "../../kube/placement.ts";
-import type { JobSettings } from "./job-manifest.ts";
+import type { JobBuilderOptions } from "./adapter.ts";
 import type { BaseImages } from "./job-request.ts";
 
 const TEXTS = "an object of texts";
@@ -56,8 +56,11 @@ export const jobBuilderFields = {
   registryAuthSecret: optionalText("REGISTRY_AUTH_SECRET"),
 };
 
-/** Returns how builds run, from the deployer's configuration. */
-export function jobSettings(config: ConfigOf<typeof jobBuilderFields & typeof placementFields>): JobSettings {
+/** Returns how a cluster builds, from the deployer's configuration. */
+export function jobBuilderOptions(
+  config: ConfigOf<typeof jobBuilderFields & typeof placementFields>,
+): Omit<JobBuilderOptions, "kube" | "store" | "log"> {
+  const { registryAuth } = config;
   return {
     namespace: config.buildNamespace,
     image: config.builderImage,
@@ -68,6 +71,14 @@ export function jobSettings(config: ConfigOf<typeof jobBuilderFields & typeof pl
     extraCaBundle: config.builderExtraCaBundle,
     pullSecret: config.registryAuthSecret,
     placement: onArchitecture(config.builderPlacement, config.nodeArchitecture),
+    baseImages: config.builderBaseImages,
+    variables: config.builderEnv,
+    registry: {
+      push: config.registryPush,
+      pull: config.registryPull,
+      insecure: config.registryInsecure === "true",
+      ...(registryAuth && { authFile: registryAuth }),
+    },
   };
 }
 

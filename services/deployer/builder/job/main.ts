@@ -4,6 +4,7 @@ import { maskSecrets } from "../../shared/mask-secrets.ts";
 import { BuildFailure } from "../build-failure.ts";
 import { buildImage } from "./image/build-image.ts";
 import { type JobEnd, type JobRecord, type JobRequest, PATHS, REQUEST_VARIABLE } from "./job-request.ts";
+import { findNodeFault } from "./node-check/node-faults.ts";
 
 /**
  * The program of a build's Job. It writes its progress and its end as records, one line of JSON each; the end also goes
@@ -28,23 +29,32 @@ function write(record: Unnumbered<JobRecord>): void {
   process.stdout.write(`${JSON.stringify({ n: n++, ...record })}\n`);
 }
 
+/** How long a failed build looks for what the node lacks. */
+const CHECK_MS = 10_000;
+
 const end = await buildImage(request, {
   onStage: (stage) => write({ stage }),
   onCommit: (commit) => write({ commit }),
   log: (line) => write({ line: clipLine(mask(line)) }),
 }).then(
   (result): JobEnd => ({ result }),
-  (error): JobEnd => {
-    if (error instanceof BuildFailure) {
-      const { stage, code, message } = error;
-      return { failure: { stage, code, message: clipLine(mask(message), 2_000) } };
-    }
-    return { broken: clipLine(mask(String((error as Error)?.message ?? error)), 2_000) };
+  async (given): Promise<JobEnd> => {
+    const error = (await nodeFailure(given)) ?? given;
+    const message = clipLine(mask(String((error as Error)?.message ?? error)), 2_000);
+    if (!(error instanceof BuildFailure)) return { broken: message };
+    return { failure: { stage: error.stage, code: error.code, message } };
   },
 );
 writeFileSync(PATHS.terminationMessage, toTerminationMessage(end));
 write({ end });
 process.exit("result" in end ? 0 : 1);
+
+/** Returns the failure of a build that no source could avoid, because the node keeps builds from working. */
+async function nodeFailure(error: unknown): Promise<BuildFailure | undefined> {
+  if (error instanceof BuildFailure && error.stage !== "build") return undefined;
+  const fault = await findNodeFault(AbortSignal.timeout(CHECK_MS)).catch(() => undefined);
+  return fault === undefined ? undefined : new BuildFailure("build", "builder_unavailable", fault);
+}
 
 /** Leaves out the start command when the message would be too long; the image's label has it too. */
 function toTerminationMessage(whole: JobEnd): string {

@@ -63,6 +63,7 @@ export const kubernetesRuntimeFields = {
   ),
   /** TCP ports outside their environment that apps may not reach: those of mail. */
   appsClosedPorts: json("APPS_CLOSED_PORTS", [25, 465, 587], isPorts, "a list of ports"),
+  dnsPorts: json("DNS_PORTS", [53], isPorts, "a list of ports"),
   environmentQuota: json(
     "ENVIRONMENT_QUOTA",
     { pods: "100", "services.loadbalancers": "0", "services.nodeports": "0" } as Record<string, string>,

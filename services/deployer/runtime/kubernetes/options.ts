@@ -77,4 +77,6 @@ export type NetworkOptions = {
   egressExceptCidrs: string[];
   /** TCP ports that apps may not reach outside their environment. */
   closedPorts: number[];
+  /** Where DNS is asked, and where its pods answer if those are other ports. */
+  dnsPorts: number[];
 };

@@ -60,6 +60,7 @@ export async function openCluster(name: string): Promise<Cluster> {
       ingressFromCidrs: [],
       egressExceptCidrs: ["10.0.0.0/8"],
       closedPorts: [25],
+      dnsPorts: [53],
     },
     quota: { pods: "50" },
     compareMs: 1_000,

@@ -6,6 +6,7 @@ import { Job, Pod, Secret } from "../../../kube/kinds.ts";
 import { readPodLog } from "../../../kube/pod-log.ts";
 import { imageRef } from "../../../runtime/port.ts";
 import { CONTAINER_NAME, jobName } from "../job-manifest.ts";
+import { tryBuild } from "../node-check/trial.ts";
 import type { ClusterHarness } from "./testing.ts";
 import { file, heard, onCluster } from "./testing-builds.ts";
 
@@ -15,6 +16,25 @@ describe("what builds on a cluster see", () => {
   let cluster: ClusterHarness;
   beforeAll(() => {
     cluster = tools.cluster();
+  });
+
+  test("a trial tells that builds work, leaves nothing behind, and says in a sentence what the node lacks", async () => {
+    const { kube, namespace, options } = cluster;
+    const lines: string[] = [];
+    const trial = (changes: Partial<typeof options>) =>
+      tryBuild({ ...options, ...changes }, (line) => lines.push(line)).catch(String);
+    expect(await trial({ appArmorProfile: "unconfined" })).toBeUndefined();
+    expect(lines).toContain("Pushing image");
+    expect((await kube.list(Job, { namespace })).items).toEqual([]);
+    // As on a cluster where a policy gives each pod the default profile.
+    const create: typeof kube.create = (kind, object) => {
+      const text = JSON.stringify(object).replace(
+        /"seccompProfile":\{[^}]*\}/,
+        '"seccompProfile":{"type":"RuntimeDefault"}',
+      );
+      return kube.create(kind, JSON.parse(text));
+    };
+    expect(await trial({ kube: { ...kube, create } })).toContain("A seccomp profile forbids user namespaces");
   });
 
   test("tokens and signed URLs are in the build's Secret and nowhere else", async () => {

@@ -20,7 +20,13 @@ export function manyOptions(given: Pick<KubernetesRuntimeOptions, "kube" | "log"
     claimsNamespace: "many-home",
     apps: made.apps,
     ingress: made.ingress,
-    network: { ingressNamespaceLabels: [], ingressFromCidrs: [], egressExceptCidrs: [], closedPorts: [] },
+    network: {
+      ingressNamespaceLabels: [],
+      ingressFromCidrs: [],
+      egressExceptCidrs: [],
+      closedPorts: [],
+      dnsPorts: [53],
+    },
     quota: { pods: "50" },
     compareMs: 30_000,
   };

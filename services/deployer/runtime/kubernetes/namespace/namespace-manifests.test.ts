@@ -12,6 +12,7 @@ function isOpen(closedPorts: number[], protocol: string, port: number): boolean 
     ingressFromCidrs: [],
     egressExceptCidrs: ["10.0.0.0/8"],
     closedPorts,
+    dnsPorts: [53],
   };
   const options = { namespacePrefix: "berth", claimsNamespace: "builds", network, quota: {} };
   const rules = environmentManifests(environment, options)

@@ -161,7 +161,7 @@ function policiesOf(network: NetworkOptions): Policy[] {
         podSelector: { matchLabels: APPS },
         policyTypes: ["Egress"],
         egress: [
-          { ports: DNS_PORTS },
+          { ports: dnsPorts(network.dnsPorts) },
           { ...portsExcept(network.closedPorts), to: internet(network.egressExceptCidrs) },
         ],
       },
@@ -180,10 +180,8 @@ function policiesOf(network: NetworkOptions): Policy[] {
 }
 
 /** To any address: the cluster's DNS need not be a pod. */
-const DNS_PORTS = [
-  { port: 53, protocol: "UDP" },
-  { port: 53, protocol: "TCP" },
-];
+const dnsPorts = (ports: number[]) =>
+  ports.flatMap((port) => ["UDP", "TCP"].map((protocol) => ({ port, protocol })));
 
 /** Returns all ports of TCP and UDP except these of TCP, as a rule names them: a policy can only admit. */
 function portsExcept(closed: number[]): { ports?: V1NetworkPolicyPort[] } {

@@ -222,6 +222,7 @@ describe("an environment's namespace", () => {
       ingressFromCidrs: ["192.0.2.1/32"],
       egressExceptCidrs: ["10.0.0.0/8", "fc00::/7"],
       closedPorts: [],
+      dnsPorts: [53, 5353],
     },
     quota: { pods: "10" },
   };
@@ -254,6 +255,14 @@ describe("an environment's namespace", () => {
       },
     ]);
     expect(spec("out")?.egress).toContainEqual({
+      ports: [
+        { port: 53, protocol: "UDP" },
+        { port: 53, protocol: "TCP" },
+        { port: 5353, protocol: "UDP" },
+        { port: 5353, protocol: "TCP" },
+      ],
+    });
+    expect(spec("out")?.egress).toContainEqual({
       to: [
         { ipBlock: { cidr: "0.0.0.0/0", except: ["10.0.0.0/8"] } },
         { ipBlock: { cidr: "::/0", except: ["fc00::/7"] } },
@@ -267,6 +276,7 @@ describe("an environment's namespace", () => {
       ingressFromCidrs: [],
       egressExceptCidrs: [],
       closedPorts: [],
+      dnsPorts: [53],
     };
     const names = environmentManifests(environment, { ...given, network }).map(
       ({ object }) => object.metadata.name,
