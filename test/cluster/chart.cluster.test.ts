@@ -1,4 +1,7 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import https from "node:https";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { isDeepStrictEqual } from "node:util";
 import type { V1Deployment, V1Pod, V1Secret } from "@kubernetes/client-node";
@@ -58,6 +61,18 @@ const upgrade = (...args: string[]) =>
 
 test("helm test asks the gateway through its Service, and builds an image", async () => {
   expect(await helm("test", release, "-n", namespace)).toContain("Phase:          Succeeded");
+});
+
+test("another installation of the same name is refused, with a sentence, before anything of it is made", async () => {
+  const values = join(await mkdtemp(join(tmpdir(), "berth-values-")), "values.json");
+  await writeFile(values, await helm("get", "values", release, "-n", namespace, "-o", "json"), {
+    mode: 0o600,
+  });
+  const again = helm("install", release, chartFolder, "-n", "default", "--dry-run=server", "-f", values);
+  await expect(again).rejects.toThrow(
+    `belongs to the release ${release} in namespace ${namespace}. Installations in one cluster need names of their own`,
+  );
+  await rm(dirname(values), { recursive: true });
 });
 
 describe("an upgrade", () => {

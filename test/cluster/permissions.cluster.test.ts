@@ -59,6 +59,11 @@ describe("the deployer's rights", () => {
   test.each([
     ["without Berth's label", (name: string) => space(name, {}), "only namespaces that it made"],
     ["without Pod Security", (name: string) => space(name, managed), 'enforce Pod Security \\"restricted\\"'],
+    [
+      "of another installation",
+      (name: string) => space(name, { ...restricted, "berth.dev/installation": "another" }),
+      "only namespaces that it made",
+    ],
     ["of another prefix", () => space("somebody-env-else", restricted), "only namespaces that it made"],
     ["that is the cluster's", () => space("kube-system", restricted), "only namespaces that it made"],
   ])("do not make or take a namespace %s", async (_what, make, sentence) => {

@@ -15,6 +15,12 @@
 {{- range $group := list "apps" "builds" -}}
 {{- if hasKey (get (get $v.placement $group) "nodeSelector" | default dict) "kubernetes.io/arch" }}{{ $mistakes = append $mistakes (printf "placement.%s.nodeSelector: name the architecture in placement.arch instead, which holds for builds and apps alike." $group) }}{{ end -}}
 {{- end -}}
+{{- $shared := list (lookup "v1" "Namespace" "" (include "berth.buildsNamespace" .)) (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (include "berth.environmentRole" .)) -}}
+{{- range compact $shared -}}
+{{- $of := .metadata.annotations | default dict -}}
+{{- $owner := printf "%s in namespace %s" (get $of "meta.helm.sh/release-name") (get $of "meta.helm.sh/release-namespace") -}}
+{{- if and (hasKey $of "meta.helm.sh/release-name") (ne $owner (printf "%s in namespace %s" $.Release.Name $.Release.Namespace)) }}{{ $mistakes = append $mistakes (printf "fullnameOverride: %s belongs to the release %s. Installations in one cluster need names of their own: give this release another name, or set fullnameOverride." .metadata.name $owner) }}{{ end -}}
+{{- end -}}
 {{- if and (not $v.database.bundled) (not $v.database.host) }}{{ $mistakes = append $mistakes "database.host: name your PostgreSQL, or set database.bundled." }}{{ end -}}
 {{- if and (not $v.database.bundled) $v.database.admin.user (not $v.database.admin.existingSecret) }}{{ $mistakes = append $mistakes "database.admin.existingSecret: name the Secret with the administrator's password, or set database.admin.user to \"\" when roles and schemas are there." }}{{ end -}}
 {{- if and (not $v.database.bundled) (not $v.database.admin.user) (not $v.database.existingSecret) }}{{ $mistakes = append $mistakes "database.existingSecret: name the Secret with the passwords of the roles, which are there already." }}{{ end -}}

@@ -42,14 +42,19 @@ export async function helm(...args: string[]): Promise<string> {
 export type Manifest = KubernetesObject & Record<string, never>;
 
 /** Renders the chart with the values of a file in `ci/`, settings for `--set-json`, and more arguments of helm's. */
-export async function render(
+export const render = (values: string, set: Record<string, string> = {}, ...more: string[]) =>
+  renderAs({ release: "berth", namespace: "platform" }, values, set, ...more);
+
+/** Renders the chart as another release. */
+export async function renderAs(
+  { release, namespace }: { release: string; namespace: string },
   values: string,
   set: Record<string, string> = {},
   ...more: string[]
 ): Promise<Manifest[]> {
   const settings = Object.entries(set).flatMap(([key, value]) => ["--set-json", `${key}=${value}`]);
   const text = await helm(
-    ...["template", "berth", chartFolder, "--namespace", "platform", "--kube-version", "1.36.0"],
+    ...["template", release, chartFolder, "--namespace", namespace, "--kube-version", "1.36.0"],
     ...["--api-versions", "gateway.networking.k8s.io/v1", "-f", ciValues(values), ...more, ...settings],
   );
   return (loadAllYaml(text) as Manifest[]).filter(Boolean);
