@@ -4,20 +4,26 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import type { KubernetesObject, V1Secret, V1Service } from "@kubernetes/client-node";
+import type { KubernetesObject, V1Pod, V1Secret, V1Service } from "@kubernetes/client-node";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { openBucket } from "../../deploy/backup/bucket.ts";
+import { openRegistry } from "../../deploy/backup/images.ts";
 import { connectKube, type Kind, type Kube } from "../../services/deployer/kube/client.ts";
 import * as kinds from "../../services/deployer/kube/kinds.ts";
-import { managed } from "../../services/deployer/kube/names.ts";
+import { managed, selector } from "../../services/deployer/kube/names.ts";
 import { INSTALLATION } from "../../services/deployer/runtime/kubernetes/namespace/namespace-manifests.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { chartFolder, ciValues, helm } from "../contracts/chart/render.ts";
+import { settled } from "../support/apps.ts";
 import { readRun } from "../support/cluster-run.ts";
 import { type Door, openDoor } from "../support/door.ts";
+import { connectKubectl } from "./kubectl.ts";
+import { pullImage, pushImage } from "./tiny-image.ts";
 
 const platform = inject("platform")!;
 // A second installation beside the platform under test, with everything bundled.
 const name = `life-${randomBytes(3).toString("hex")}`;
+const REGISTRY_PORT = 30_599;
 const environment = `${name}-berth-env-of-a-test`;
 let kube: Kube;
 let folder: string;
@@ -39,12 +45,21 @@ beforeAll(async () => {
     smtp: {},
     defaults: { ...given.defaults, replicas: 1 },
     uninstall: { removeApps: false },
-    registry: { ...given.registry, bundled: true, nodePort: 30_599, existingSecret: "", push: "", pull: "" },
+    registry: {
+      ...given.registry,
+      bundled: true,
+      nodePort: REGISTRY_PORT,
+      existingSecret: "",
+      push: "",
+      pull: "",
+    },
   };
   for (const part of ["database", "nats", "objectStore"])
     own[part] = { ...own[part], bundled: true, existingSecret: "" };
   own.objectStore.service = { type: "ClusterIP", nodePort: null };
   await writeFile(values, JSON.stringify(own));
+  const restricted = { "pod-security.kubernetes.io/enforce": "restricted" };
+  await kube.apply(kinds.Namespace, { metadata: { name, labels: restricted } });
 });
 
 afterAll(async () => {
@@ -124,15 +139,77 @@ async function signIn(): Promise<Door> {
 const projects = async ({ A, must }: Door) =>
   (await must<{ data: { name: string }[] }>("GET", `${A}/projects`)).data.map((project) => project.name);
 
-test("an installation is upgraded, is uninstalled, comes back with its data, and removes its apps when uninstall.removeApps is set", async () => {
-  const restricted = { "pod-security.kubernetes.io/enforce": "restricted" };
-  await kube.apply(kinds.Namespace, { metadata: { name, labels: restricted } });
+test("an installation is upgraded with its data", async () => {
   await install(await formerChart());
   const first = await signIn();
   await first.must("POST", `${first.A}/projects`, { name: "kept" });
   await install(chartFolder);
   expect(await projects(await signIn())).toEqual(["kept"]);
+}, 600_000);
 
+test("an installation that loses its volumes comes back from a backup, and its apps run on meanwhile", async () => {
+  const [kubectl, { objectStore: s3 }] = await Promise.all([connectKubectl(), readRun()]);
+  const inIt = (...args: string[]) => kubectl.call("-n", name, ...args);
+  const own = `app.kubernetes.io/instance=${name}`;
+  const scale = (kind: string, replicas: number) => inIt("scale", kind, "-l", own, `--replicas=${replicas}`);
+  const run = async (command: string) => {
+    await inIt("create", "job", command, `--from=cronjob/${name}-berth-${command}`);
+    await inIt("wait", "--for=condition=complete", `job/${command}`, "--timeout=120s").catch(
+      async (error) => {
+        throw new Error(`${error}\n${await inIt("logs", "-l", `job-name=${command}`, "--tail=20")}`);
+      },
+    );
+  };
+  const bucket = openBucket({ ...s3, region: "us-east-1", bucket: name, prefix: "" });
+  await bucket.make();
+  const keys = { "access-key": s3.accessKey, "secret-key": s3.secretKey };
+  await kubectl.apply({
+    ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "backup", namespace: name } },
+    stringData: keys,
+  });
+  await install(
+    chartFolder,
+    ...["--set", `backup.enabled=true,backup.endpoint=${s3.endpoint},backup.bucket=${name}`],
+    ...["--set", "backup.existingSecret=backup"],
+  );
+
+  const door = await signIn();
+  const { E } = await door.environment();
+  const made = await projects(door);
+  await deployWorker(door, `${E}/services`, "early");
+  const image = await pushImage(await registry(), bucket);
+  await run("backup");
+  // The backup knows neither of these.
+  await deployAgain(door, `${E}/services/early`, 2);
+  await deployWorker(door, `${E}/services`, "late");
+  const running = await eventually("each runs once", async () => {
+    const pods = await appPods();
+    return pods.length === 2 && pods;
+  });
+
+  await scale("deployment", 0);
+  await scale("statefulset", 0);
+  await inIt("delete", "pvc", "-l", own, "--wait=true", "--timeout=120s");
+  await scale("statefulset", 1);
+  await inIt("rollout", "status", "statefulset", "-l", own, "--timeout=120s");
+  await run("restore");
+  await scale("deployment", 1);
+  await inIt("rollout", "status", "deployment", "-l", own, "--timeout=180s");
+
+  const back = await signIn();
+  const answers = () => projects(back).catch(() => undefined);
+  expect(await eventually("the platform answers", answers)).toEqual(made);
+  expect(await pullImage(await registry())).toBe(image);
+  const deployer = `${own},app.kubernetes.io/component=deployer`;
+  await eventually("the deployer has seen what it does not know", async () =>
+    (await inIt("logs", "-l", deployer, "--tail=-1")).includes("what runs is newer than the database"),
+  );
+  expect(await appPods()).toEqual(running);
+  await deployAgain(back, `${E}/services/early`, 3);
+  expect(await appPods()).toContain(running.find((pod) => pod.startsWith("late")));
+}, 900_000);
+
+test("an installation is uninstalled, comes back with its data, and removes its apps when uninstall.removeApps is set", async () => {
   const labels = { ...managed, [INSTALLATION]: `${name}-berth-builds` };
   await kube.apply(kinds.Namespace, { metadata: { name: environment, labels } });
   await helm("uninstall", name, "-n", name, "--wait");
@@ -149,11 +226,53 @@ test("an installation is upgraded, is uninstalled, comes back with its data, and
   expect(await kube.get(kinds.Namespace, environment)).toBeDefined();
 
   await install(chartFolder, "--set", "uninstall.removeApps=true");
-  expect(await projects(await signIn())).toEqual(["kept"]);
+  expect(await projects(await signIn())).toContain("kept");
   await helm("uninstall", name, "-n", name, "--wait");
   expect(await kube.get(kinds.Namespace, environment)).toBeUndefined();
   expect(await kube.get(kinds.Namespace, `${name}-berth-builds`)).toBeUndefined();
 }, 900_000);
+
+/** Makes a worker that sleeps, and deploys it. */
+async function deployWorker(door: Door, services: string, service: string): Promise<void> {
+  const command = `node -e 'process.once("SIGTERM", () => process.exit()); setInterval(() => {}, 1e6)'`;
+  await door.must("POST", services, {
+    name: service,
+    type: "worker",
+    config: { command, minReadySeconds: 0 },
+  });
+  await deployAgain(door, `${services}/${service}`, 1);
+}
+
+async function deployAgain(door: Door, service: string, version: number): Promise<void> {
+  const accepted = await door.must<{ version: number }>("POST", `${service}/deploy`, {
+    image: inject("clusterImages").node,
+  });
+  expect(accepted.version).toBe(version);
+  expect(await settled(door, service, version)).toMatchObject({ status: "applied", errors: [] });
+}
+
+const registry = async () => {
+  const secret = await kube.get<V1Secret>(kinds.Secret, `${name}-berth-registry`, name);
+  const password = Buffer.from(secret!.data!.password!, "base64").toString();
+  return openRegistry(`http://${new URL(platform.origin).hostname}:${REGISTRY_PORT}`, password);
+};
+
+/** Returns the pods of the installation's apps, which differ when one was replaced or restarted. */
+async function appPods(): Promise<string[]> {
+  const labels = { ...managed, [INSTALLATION]: `${name}-berth-builds` };
+  const namespaces = await kube.list(kinds.Namespace, { labels: selector(labels) });
+  const pods = namespaces.items.map(({ metadata }) =>
+    kube.list<V1Pod>(kinds.Pod, { namespace: metadata!.name }),
+  );
+  return (await Promise.all(pods))
+    .flatMap(({ items }) => items)
+    .filter(({ metadata }) => !metadata!.deletionTimestamp)
+    .map(
+      ({ metadata, status }) =>
+        `${metadata!.name} ${metadata!.uid} ${status?.containerStatuses?.[0]?.restartCount}`,
+    )
+    .sort();
+}
 
 /** Returns every object of the release that exists, as `Kind name`. */
 async function leftovers(): Promise<string[]> {
