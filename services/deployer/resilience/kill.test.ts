@@ -48,6 +48,13 @@ const statuses = async (serviceId: string) =>
     )
   ).rows.map((row) => row.status);
 
+/** Waits until a build has all that it asks others for. */
+const untilBuilderWorks = ({ path, deployments }: Awaited<ReturnType<typeof webService>>) =>
+  eventually("the builder is at work", async () => {
+    const { buildStage } = await deployments.getDeployment({ ...path, version: 1 });
+    return buildStage === "Building image";
+  });
+
 test("killed while a deployment is queued: the next start builds and applies it", async () => {
   await deployer.run();
   const { path, id, until, untilService, deployArchive } = await webService();
@@ -64,13 +71,11 @@ test("killed while a deployment is queued: the next start builds and applies it"
 
 test("killed while it builds: the next start builds again under the same deployment, with one clean log", async () => {
   await deployer.run();
-  const { path, id, until, untilService, deployArchive, deployments } = await webService();
+  const service = await webService();
+  const { path, id, until, untilService, deployArchive, deployments } = service;
   const go = join(platform.dataDir, `go-${id}`);
   const { id: deploymentId, buildId } = await deployArchive(path, await slowApp(go));
-  await eventually("the builder is at work", async () => {
-    const { buildStage } = await deployments.getDeployment({ ...path, version: 1 });
-    return buildStage === "Building image";
-  });
+  await untilBuilderWorks(service);
   await deployer.end("SIGKILL");
   await writeFile(go, "");
   await deployer.run();
@@ -84,10 +89,11 @@ test("killed while it builds: the next start builds again under the same deploym
 
 test("killed while it applies: the next start applies it", async () => {
   await deployer.run();
-  const { path, id, until, untilService, deployArchive } = await webService();
+  const service = await webService();
+  const { path, id, until, untilService, deployArchive } = service;
   const go = join(platform.dataDir, `go-${id}`);
   await deployArchive(path, await slowApp(go));
-  await until(path, 1, "building");
+  await untilBuilderWorks(service);
   const open = platform.variables.hold();
   await writeFile(go, "");
   await until(path, 1, "built");
