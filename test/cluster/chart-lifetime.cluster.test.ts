@@ -89,20 +89,10 @@ test("what the values say of the cluster's doors and it does not have is told be
   expect(await dryRun(ingress.className, ingress.namespace)).toContain("MANIFEST:");
 });
 
-const install = (chart: string, ...args: string[]) =>
-  helm(
-    "upgrade",
-    "--install",
-    name,
-    chart,
-    "-n",
-    name,
-    "--create-namespace",
-    "-f",
-    values,
-    "--wait",
-    ...args,
-  );
+const install = (chart: string, ...args: string[]) => {
+  const where = ["-n", name, "--create-namespace", "-f", values];
+  return helm("upgrade", "--install", name, chart, ...where, "--wait", ...args);
+};
 
 /** Returns the previous commit's chart if it accepts the same values, else the current one. */
 async function formerChart(): Promise<string> {
@@ -177,7 +167,10 @@ test("an installation that loses its volumes comes back from a backup, and its a
   const { E } = await door.environment();
   const made = await projects(door);
   await deployWorker(door, `${E}/services`, "early");
-  const image = await pushImage(await registry(), bucket);
+  // Its port on the nodes is for pulls alone.
+  const image = await kubectl.forwarded(name, `${name}-berth-registry-0`, 5000, async (origin) =>
+    pushImage(await registry(origin), bucket),
+  );
   await run("backup");
   // The backup knows neither of these.
   await deployAgain(door, `${E}/services/early`, 2);
@@ -251,10 +244,10 @@ async function deployAgain(door: Door, service: string, version: number): Promis
   expect(await settled(door, service, version)).toMatchObject({ status: "applied", errors: [] });
 }
 
-const registry = async () => {
+const registry = async (origin = `http://${new URL(platform.origin).hostname}:${REGISTRY_PORT}`) => {
   const secret = await kube.get<V1Secret>(kinds.Secret, `${name}-berth-registry`, name);
   const password = Buffer.from(secret!.data!.password!, "base64").toString();
-  return openRegistry(`http://${new URL(platform.origin).hostname}:${REGISTRY_PORT}`, password);
+  return openRegistry(origin, password);
 };
 
 /** Returns the pods of the installation's apps, which differ when one was replaced or restarted. */
