@@ -1,13 +1,12 @@
 import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { archiveWith, newFile, waitFor } from "../../services/deployer/builds/testing-builds.ts";
 import {
   archiveOf,
   createWebService,
   startDeployer,
   type TestDeployer,
 } from "../../services/deployer/testing/testing.ts";
-import { newId } from "../../services/kit/ids.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import type { TestNats } from "../support/servers/nats.ts";
 import { expectAlert, metricIn, promtool } from "./evaluate.ts";
@@ -48,13 +47,8 @@ describe.skipIf(!promtool)("an operator is alerted", () => {
   });
 
   test("that builds wait, while others take all slots", async () => {
-    const go = join(berth.dataDir, newId("go"));
-    const manifest = { name: "web", scripts: { build: "sh build.sh", start: "node server.js" } };
-    const slow = await archiveOf({
-      "package.json": JSON.stringify(manifest),
-      "build.sh": `while [ ! -e ${go} ]; do sleep 0.05; done`,
-      "server.js": "setInterval(() => {}, 1000)",
-    });
+    const go = newFile(berth, "go");
+    const slow = await archiveWith(waitFor(go, newFile(berth, "pid")));
     const before = await scrape("berth_builds_waiting", isZero);
     const { catalog, environment, deployArchive, until } = await createWebService(berth.port);
     const build = async (name: string) => {

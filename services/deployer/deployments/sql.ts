@@ -108,20 +108,25 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
   return toMessage(row!);
 }
 
-/** Returns how many builds have not begun, and how long the oldest waits of the accounts that build nothing meanwhile. */
-export async function waitingBuilds(db: Db): Promise<{ count: number; oldestSeconds: number }> {
-  const row = await one<{ count: number; oldestSeconds: number }>(
+const WAITING = `from deployments d join services s on s.id = d.service_id
+     where d.status = 'queued' and d.build_id is not null and not s.staged and s.deleting_at is null`;
+
+/** Returns how many builds have not begun. */
+export async function countWaitingBuilds(db: Db): Promise<number> {
+  const text = `select count(*)::int as count ${WAITING}`;
+  return (await one<{ count: number }>(db, "deployments_waiting", text))!.count;
+}
+
+/** Returns how long, in seconds, the oldest build waits of the accounts that build nothing meanwhile; 0 when none does. */
+export async function oldestWaitingBuild(db: Db): Promise<number> {
+  const row = await one<{ seconds: number }>(
     db,
-    "deployments_waiting",
-    `with building as (
-       select distinct s.account_id from deployments d join services s on s.id = d.service_id
-       where d.status = 'building')
-     select count(*)::int as count, coalesce(extract(epoch from
-         now() - min(d.created_at) filter (where b.account_id is null)), 0)::float8 as "oldestSeconds"
-     from deployments d join services s on s.id = d.service_id left join building b on b.account_id = s.account_id
-     where d.status = 'queued' and d.build_id is not null and not s.staged and s.deleting_at is null`,
+    "deployments_waiting_oldest",
+    `select coalesce(extract(epoch from now() - min(d.created_at)), 0)::float8 as seconds ${WAITING}
+     and not exists (select from deployments b join services t on t.id = b.service_id
+       where b.status = 'building' and t.account_id = s.account_id)`,
   );
-  return row!;
+  return row!.seconds;
 }
 
 /** Returns what the live release runs. */

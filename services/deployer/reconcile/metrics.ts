@@ -1,6 +1,6 @@
 import type { Pool } from "../../kit/postgres/db.ts";
 import { createReadGauge } from "../../kit/telemetry.ts";
-import { waitingBuilds } from "../deployments/sql.ts";
+import { countWaitingBuilds, oldestWaitingBuild } from "../deployments/sql.ts";
 import { msUntilDue } from "./queue/sql.ts";
 
 const watchOverdue = createReadGauge({
@@ -21,6 +21,6 @@ const watchOldest = createReadGauge({
 /** Reports on what waits for a deployer. Each value is read from an index with only what is under way. */
 export function watchWaitingWork(pool: Pool): void {
   watchOverdue(async () => Math.max(0, -((await msUntilDue(pool)) ?? 0)) / 1_000);
-  watchWaiting(async () => (await waitingBuilds(pool)).count);
-  watchOldest(async () => (await waitingBuilds(pool)).oldestSeconds);
+  watchWaiting(() => countWaitingBuilds(pool));
+  watchOldest(() => oldestWaitingBuild(pool));
 }
