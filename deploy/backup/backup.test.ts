@@ -186,7 +186,7 @@ describe.skipIf(program === undefined)("a backup", () => {
     await bucketOf(bucket).make();
     const lost = await installation(bucket);
     await lost.ask(`
-      insert into deployer.projects (id, account_id, name) values ('prj_1', 'acc', E'a "name"\\\\ \\n\\t ünï');
+      insert into deployer.projects (id, account_id, name) values ('prj_1', 'acc', E'a "name"\\\\ \\n\\t ünï   line');
       insert into deployer.outbox (id, subject, payload, headers) values ('evt_1', 's', '\\x00ff10', '{"a": 1.50}');
       insert into identity.inbox (consumer, event_id, at) values ('c', 'e', '2026-01-02 03:04:05.678901+00')`);
     const bytes = randomBytes(100_000);

@@ -4,7 +4,7 @@ import { readConfig } from "../../services/kit/process/config.ts";
 import { type Backup, finish, nameAt, partOf, prune } from "./backups.ts";
 import type { Bucket } from "./bucket.ts";
 import { backupFields } from "./config.ts";
-import { beginCut, connect, readContent, readRows } from "./database.ts";
+import { beAlone, beginCut, connect, readContent, readRows } from "./database.ts";
 import { handledByAll, type Range, readMessages, readRanges } from "./events.ts";
 import { backUpImages } from "./images.ts";
 import { open, withBus } from "./open.ts";
@@ -37,18 +37,14 @@ export async function backup(env: Record<string, string | undefined>, now = new 
     if (registry) await put("images", backUpImages(registry, backups), backups);
     const also = { uploads: store !== undefined, images: registry !== undefined };
     const made: Backup = { at: now.toISOString(), version: await version(), ...also, ...content };
+    // Still alone: else another backup may have removed what this one counts on.
+    await reader.query("select 1");
     await finish(backups, name, made);
     await prune(backups, config.keep);
   } finally {
     await reader.end();
   }
   return { output: `the backup ${name} is made; the encryption keys are not in it\n`, exitCode: 0 };
-}
-
-/** Another one might remove what this one counts on. Held until the connection ends. */
-async function beAlone(reader: { query: (sql: string) => Promise<{ rows: { held: boolean }[] }> }) {
-  const { rows } = await reader.query("select pg_try_advisory_lock(hashtext('berth-backup')) as held");
-  if (!rows[0]!.held) throw new Error("another backup of this installation is being made; try again later");
 }
 
 async function version(): Promise<string> {

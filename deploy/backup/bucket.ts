@@ -1,5 +1,5 @@
-import { createInterface } from "node:readline";
-import { Readable } from "node:stream";
+import { PassThrough, type Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
 import { Client } from "minio";
 import { clientOptions } from "../../services/deployer/store/s3/adapter.ts";
@@ -27,7 +27,12 @@ export function openBucket(options: BucketOptions) {
 
   async function put(path: string, body: Readable | Buffer, more: { size?: number; type?: string } = {}) {
     const headers = { "Content-Type": more.type ?? "application/octet-stream" };
-    await client.putObject(bucket, nameOf(path), body, more.size, headers);
+    const send = (what: Readable | Buffer) =>
+      client.putObject(bucket, nameOf(path), what, more.size, headers);
+    if (Buffer.isBuffer(body)) return void (await send(body));
+    // The client does not notice that a source fails, and would wait for ever.
+    const through = new PassThrough();
+    await Promise.all([pipeline(body, through), send(through)]);
   }
   const get = (path: string): Promise<Readable> => client.getObject(bucket, nameOf(path));
 
@@ -58,15 +63,20 @@ export function openBucket(options: BucketOptions) {
       const ended = async function* () {
         for await (const line of lines) yield `${line}\n`;
       };
-      const source = Readable.from(ended()).on("error", (error) => gzip.destroy(error));
-      await put(path, source.pipe(gzip), { type: "application/gzip" });
+      await Promise.all([pipeline(ended(), gzip), put(path, gzip, { type: "application/gzip" })]);
     },
     /** Reads what `putLines` wrote. */
     async *lines(path: string): AsyncGenerator<string> {
-      const source = await get(path);
       const gunzip = createGunzip();
-      source.on("error", (error) => gunzip.destroy(error));
-      yield* createInterface({ input: source.pipe(gunzip), crlfDelay: Number.POSITIVE_INFINITY });
+      // A failure ends the reading below, too.
+      pipeline(await get(path), gunzip).catch(() => {});
+      // Not `readline`: it also ends a line at U+2028, which JSON may hold.
+      let rest = "";
+      for await (const chunk of gunzip.setEncoding("utf8") as AsyncIterable<string>) {
+        const parts = (rest + chunk).split("\n");
+        rest = parts.pop()!;
+        yield* parts;
+      }
     },
     async putJson(path: string, value: unknown): Promise<void> {
       const body = Buffer.from(JSON.stringify(value, undefined, 2));

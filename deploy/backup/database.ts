@@ -27,6 +27,13 @@ export async function connect(url: string): Promise<pg.Client> {
   return client;
 }
 
+/** Throws while a backup or a restore of the installation runs. Held until the connection ends. */
+export async function beAlone(client: pg.Client): Promise<void> {
+  const { rows } = await client.query("select pg_try_advisory_lock(hashtext('berth-backup')) as held");
+  if (!rows[0].held)
+    throw new Error("another backup or restore of this installation is under way; try again later");
+}
+
 /**
  * Begins a transaction on `reader` that sees the database as it is at one moment, and calls `atCut` at that moment:
  * what has been published until then is of changes that the transaction sees, and what it does not see is published

@@ -10,7 +10,7 @@ import { fingerprints } from "../database/provision.ts";
 import { type Backup, describe, listBackups, partOf } from "./backups.ts";
 import type { Bucket } from "./bucket.ts";
 import { restoreFields } from "./config.ts";
-import { clear, connect, listOthers, readContent, setSequences, writeRows } from "./database.ts";
+import { beAlone, clear, connect, listOthers, readContent, setSequences, writeRows } from "./database.ts";
 import { removeStreams, writeMessages } from "./events.ts";
 import { restoreImages } from "./images.ts";
 import { open, withBus } from "./open.ts";
@@ -35,6 +35,7 @@ export async function restore(env: Record<string, string | undefined>): Promise<
   await prepare(env, createLog("restore", "error"));
   const writer = await connect(database);
   try {
+    await beAlone(writer);
     await retry(() => requireStopped(writer), { everyMs: 1_000, forMs: config.patience * 1_000 });
     await requireSameSchemas(writer, made);
     const lines = (part: string) => backups.lines(partOf(name, part));

@@ -12,8 +12,9 @@ export async function* backUpUploads(store: Bucket, backups: Bucket): AsyncGener
     if (!there.has(copy)) {
       // Removed since it was listed: nobody needs it.
       const found = await store.stat(path).catch(undefinedIfMissing);
-      if (!found) continue;
-      await backups.put(copy, await store.get(path), found);
+      const body = found && (await store.get(path).catch(undefinedIfMissing));
+      if (!body) continue;
+      await backups.put(copy, body, found);
     }
     yield JSON.stringify({ path, copy } satisfies Upload);
   }

@@ -33,7 +33,7 @@ describe.skipIf(!helmProgram)("backups of the chart", () => {
     );
 
   test("are made each night when they are wanted, and restored by hand alone", async () => {
-    expect(jobs.get("berth-backup")).toMatchObject({ suspend: false, schedule: "0 3 * * *" });
+    expect(jobs.get("berth-backup")).toMatchObject({ suspend: false, schedule: "0 4 * * *" });
     expect(jobs.get("berth-restore")).toMatchObject({ suspend: true });
     const without = jobsOf(await render("bundled"));
     expect([...without.keys()].sort()).toEqual(["berth-replay", "berth-rotate"]);
