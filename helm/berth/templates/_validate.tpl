@@ -15,7 +15,8 @@
 {{- range $group := list "apps" "builds" -}}
 {{- if hasKey (get (get $v.placement $group) "nodeSelector" | default dict) "kubernetes.io/arch" }}{{ $mistakes = append $mistakes (printf "placement.%s.nodeSelector: name the architecture in placement.arch instead, which holds for builds and apps alike." $group) }}{{ end -}}
 {{- end -}}
-{{- $shared := list (lookup "v1" "Namespace" "" (include "berth.buildsNamespace" .)) (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (include "berth.environmentRole" .)) -}}
+{{- $shared := list (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (include "berth.environmentRole" .)) -}}
+{{- if $v.builds.createNamespace }}{{ $shared = append $shared (lookup "v1" "Namespace" "" (include "berth.buildsNamespace" .)) }}{{ end -}}
 {{- range compact $shared -}}
 {{- $of := .metadata.annotations | default dict -}}
 {{- $owner := printf "%s in namespace %s" (get $of "meta.helm.sh/release-name") (get $of "meta.helm.sh/release-namespace") -}}

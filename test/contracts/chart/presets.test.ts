@@ -3,18 +3,7 @@ import { join } from "node:path";
 import type { KubernetesObject, V1Ingress } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
 import type { HTTPRouteSpec } from "../../../services/deployer/kube/kinds.ts";
-import { kubernetesRuntimeFields } from "../../../services/deployer/runtime/kubernetes/config.ts";
-import { readConfig } from "../../../services/kit/process/config.ts";
-import {
-  chartFolder,
-  ciValues,
-  configOf,
-  helm,
-  helmProgram,
-  type Manifest,
-  ofKind,
-  render,
-} from "./render.ts";
+import { chartFolder, ciValues, helm, helmProgram, ofKind, readDeployerConfig, render } from "./render.ts";
 
 const folder = join(chartFolder, "presets");
 /** What a preset leaves to those who use it. */
@@ -23,10 +12,6 @@ const presets = await readdir(folder);
 
 const renderPreset = (preset: string, set: Record<string, string> = given) =>
   render("bundled", set, "-f", join(folder, preset));
-
-/** Returns how the deployer reads the settings that it gets. */
-const deployerOf = (manifests: Manifest[]) =>
-  readConfig(configOf(manifests, "berth-deployer"), kubernetesRuntimeFields);
 
 describe.skipIf(!helmProgram)("a preset", () => {
   test.each(presets)(
@@ -38,7 +23,7 @@ describe.skipIf(!helmProgram)("a preset", () => {
         ...Object.entries(given).flatMap(([key, value]) => ["--set-json", `${key}=${value}`]),
       );
       expect(linted).toContain("0 chart(s) failed");
-      deployerOf(await renderPreset(preset));
+      readDeployerConfig(await renderPreset(preset));
     },
   );
 
@@ -50,7 +35,7 @@ describe.skipIf(!helmProgram)("a preset", () => {
     "%s gives the platform and its apps one class and the same annotations",
     async (preset, className, ...named) => {
       const manifests = await renderPreset(preset);
-      const { ingressClass, ingressAnnotations } = deployerOf(manifests);
+      const { ingressClass, ingressAnnotations } = readDeployerConfig(manifests);
       expect(ingressClass).toBe(className);
       for (const name of named) expect(Object.keys(ingressAnnotations).join()).toContain(name);
       for (const { metadata, spec } of ofKind<V1Ingress>(manifests, "Ingress")) {
@@ -64,7 +49,12 @@ describe.skipIf(!helmProgram)("a preset", () => {
     "%s puts the platform and its apps behind one Gateway",
     async (preset) => {
       const manifests = await renderPreset(preset);
-      const { ingress, httpRoutes, httpRouteParents, httpRouteTimeouts: timeouts } = deployerOf(manifests);
+      const {
+        ingress,
+        httpRoutes,
+        httpRouteParents,
+        httpRouteTimeouts: timeouts,
+      } = readDeployerConfig(manifests);
       expect({ ingress, httpRoutes }).toEqual({ ingress: "off", httpRoutes: "on" });
       expect(ofKind(manifests, "Ingress")).toEqual([]);
       const routes = ofKind<KubernetesObject & { spec: HTTPRouteSpec }>(manifests, "HTTPRoute");

@@ -21,6 +21,9 @@ import type { BuildEvents, ImageBuild } from "./image-build.ts";
 /** A registry may take no images while it frees what none refers to. */
 const PUSH_PATIENCE_MS = 10 * 60_000;
 const PUSH_AGAIN_MS = 5_000;
+/** What a registry refuses for good: a few tries are enough. */
+const REFUSED = /unauthorized|denied|forbidden|x509|too large/i;
+const REFUSED_TRIES = 3;
 
 /** Builds a source into an image and pushes it. Throws `BuildFailure`, or another error when a retry may succeed. */
 export async function buildImage(request: JobRequest, events: BuildEvents): Promise<BuildResult> {
@@ -117,8 +120,9 @@ async function pushImage({ buildah, events, signal }: ImageBuild, tag: string): 
   for (let attempt = 1; ; attempt++) {
     const { code, digest, error } = await buildah.push(tag, attempt === 1 ? events.log : () => {}, signal);
     if (code === 0) return digest;
-    if (Date.now() > until) throw new Error(`the image could not be pushed: ${error}`);
-    if (attempt === 1) events.log("The image could not be pushed yet; trying again for 10 minutes.");
+    const gaveUp = Date.now() > until || (attempt >= REFUSED_TRIES && REFUSED.test(error));
+    if (gaveUp) throw new Error(`the image could not be pushed: ${error}`);
+    if (attempt === 1) events.log("The image could not be pushed yet; trying again for up to 10 minutes.");
     await delay(PUSH_AGAIN_MS, undefined, { signal }).catch(() => signal.throwIfAborted());
   }
 }
