@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import http from "node:http";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { browser } from "../../support/oauth/browser.ts";
-import { challengeOf, type OauthPlatform, oauthPlatform } from "../../support/oauth/platform.ts";
+import { browser } from "../../../support/oauth/browser.ts";
+import { challengeOf, type OauthPlatform, oauthPlatform } from "../../../support/oauth/platform.ts";
 
 let it: OauthPlatform;
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { eventually } from "../../../services/kit/testing/testing.ts";
-import { type OauthPlatform, oauthPlatform } from "../../support/oauth/platform.ts";
-import { withEachProvider } from "../../support/oauth/providers.ts";
+import { eventually } from "../../../../services/kit/testing/testing.ts";
+import { type OauthPlatform, oauthPlatform } from "../../../support/oauth/platform.ts";
+import { withEachProvider } from "../../../support/oauth/providers.ts";
 
 withEachProvider(({ name, hydra }) => {
   let it: OauthPlatform;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type OauthPlatform, oauthPlatform } from "../../support/oauth/platform.ts";
+import { type OauthPlatform, oauthPlatform } from "../../../support/oauth/platform.ts";
 
 const ELSEWHERE = "https://api.berth-tests.dev/v1";
 

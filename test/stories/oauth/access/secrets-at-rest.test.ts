@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { challengeOf, type OauthPlatform, oauthPlatform } from "../../support/oauth/platform.ts";
+import { challengeOf, type OauthPlatform, oauthPlatform } from "../../../support/oauth/platform.ts";
 
 let it: OauthPlatform;
 beforeAll(async () => {

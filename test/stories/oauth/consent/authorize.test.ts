@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { browser } from "../../support/oauth/browser.ts";
-import { challengeOf, type OauthPlatform, oauthPlatform, REDIRECT } from "../../support/oauth/platform.ts";
+import { browser } from "../../../support/oauth/browser.ts";
+import { challengeOf, type OauthPlatform, oauthPlatform, REDIRECT } from "../../../support/oauth/platform.ts";
 
 let it: OauthPlatform;
 let clientId: string;

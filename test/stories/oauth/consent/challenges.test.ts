@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { refusal } from "../../support/door.ts";
-import { challengeOf, type OauthPlatform, oauthPlatform } from "../../support/oauth/platform.ts";
+import { refusal } from "../../../support/door.ts";
+import { challengeOf, type OauthPlatform, oauthPlatform } from "../../../support/oauth/platform.ts";
 
 let it: OauthPlatform;
 let clientId: string;

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type TestPlatform, testPlatform } from "../../../gateway/testing/test-platform.ts";
-import { freePort } from "../../../services/kit/process/free-port.ts";
-import { connectApp, consent } from "../../support/oauth/application.ts";
-import { browser } from "../../support/oauth/browser.ts";
-import { clientStore, sdks } from "../../support/oauth/mcp-client.ts";
+import { type TestPlatform, testPlatform } from "../../../../gateway/testing/test-platform.ts";
+import { freePort } from "../../../../services/kit/process/free-port.ts";
+import { connectApp, consent } from "../../../support/oauth/application.ts";
+import { browser } from "../../../support/oauth/browser.ts";
+import { clientStore, sdks } from "../../../support/oauth/mcp-client.ts";
 
 const CLIENT = "https://apps.berth-tests.dev/editor/client.json?channel=stable";
 

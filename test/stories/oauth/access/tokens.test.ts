@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { holdCommits } from "../../../services/kit/testing/hold-commits.ts";
-import { eventually } from "../../../services/kit/testing/testing.ts";
-import { type OauthPlatform, oauthPlatform } from "../../support/oauth/platform.ts";
+import { holdCommits } from "../../../../services/kit/testing/hold-commits.ts";
+import { eventually } from "../../../../services/kit/testing/testing.ts";
+import { type OauthPlatform, oauthPlatform } from "../../../support/oauth/platform.ts";
 
 let it: OauthPlatform;
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { eventually } from "../../../services/kit/testing/testing.ts";
-import { type OauthPlatform, oauthPlatform } from "../../support/oauth/platform.ts";
+import { eventually } from "../../../../services/kit/testing/testing.ts";
+import { type OauthPlatform, oauthPlatform } from "../../../support/oauth/platform.ts";
 
 let it: OauthPlatform;
 beforeAll(async () => {

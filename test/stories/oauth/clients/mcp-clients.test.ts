@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { eventually } from "../../../services/kit/testing/testing.ts";
-import { consent } from "../../support/oauth/application.ts";
-import { clientStore, sdks } from "../../support/oauth/mcp-client.ts";
-import { withEachProvider } from "../../support/oauth/providers.ts";
-import type { Platform } from "../../support/world.ts";
+import { eventually } from "../../../../services/kit/testing/testing.ts";
+import { consent } from "../../../support/oauth/application.ts";
+import { clientStore, sdks } from "../../../support/oauth/mcp-client.ts";
+import { withEachProvider } from "../../../support/oauth/providers.ts";
+import type { Platform } from "../../../support/world.ts";
 
 withEachProvider(({ name: provider, open }) => {
   let platform: Platform;

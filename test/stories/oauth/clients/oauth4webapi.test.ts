@@ -1,9 +1,9 @@
 import * as oauth from "oauth4webapi";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { eventually } from "../../../services/kit/testing/testing.ts";
-import { consent } from "../../support/oauth/application.ts";
-import { withEachProvider } from "../../support/oauth/providers.ts";
-import type { Platform } from "../../support/world.ts";
+import { eventually } from "../../../../services/kit/testing/testing.ts";
+import { consent } from "../../../support/oauth/application.ts";
+import { withEachProvider } from "../../../support/oauth/providers.ts";
+import type { Platform } from "../../../support/world.ts";
 
 const http = { [oauth.allowInsecureRequests]: true };
 const REDIRECT = "http://127.0.0.1:3000/callback";

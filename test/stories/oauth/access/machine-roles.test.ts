@@ -2,9 +2,9 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Answer, bringIn } from "../../support/door.ts";
-import { connectApp } from "../../support/oauth/application.ts";
-import { startWorld, type World } from "../../support/world.ts";
+import { type Answer, bringIn } from "../../../support/door.ts";
+import { connectApp } from "../../../support/oauth/application.ts";
+import { startWorld, type World } from "../../../support/world.ts";
 
 const RANK = { reader: 1, editor: 2, owner: 3 };
 type Role = keyof typeof RANK;
@@ -19,7 +19,7 @@ type Operation = {
 };
 
 const document = JSON.parse(
-  await readFile(join(import.meta.dirname, "../../../gateway/openapi.json"), "utf8"),
+  await readFile(join(import.meta.dirname, "../../../../gateway/openapi.json"), "utf8"),
 ) as { paths: Record<string, Record<string, Documented>> };
 type Documented = {
   operationId?: string;

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { sweepClients } from "../../../services/identity/oauth/registration/sweep-clients.ts";
-import { eventually } from "../../../services/kit/testing/testing.ts";
-import { refusal } from "../../support/door.ts";
-import { type OauthPlatform, oauthPlatform } from "../../support/oauth/platform.ts";
+import { sweepClients } from "../../../../services/identity/oauth/registration/sweep-clients.ts";
+import { eventually } from "../../../../services/kit/testing/testing.ts";
+import { refusal } from "../../../support/door.ts";
+import { type OauthPlatform, oauthPlatform } from "../../../support/oauth/platform.ts";
 
 let it: OauthPlatform;
 beforeAll(async () => {

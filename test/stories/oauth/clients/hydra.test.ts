@@ -1,11 +1,11 @@
 import * as oauth from "oauth4webapi";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type TestPlatform, testPlatform } from "../../../gateway/testing/test-platform.ts";
-import { freePort } from "../../../services/kit/process/free-port.ts";
-import { eventually } from "../../../services/kit/testing/testing.ts";
-import { type Door, openDoor } from "../../support/door.ts";
-import { browser } from "../../support/oauth/browser.ts";
-import { findHydra, type HydraServer, startHydra } from "../../support/servers/hydra-server.ts";
+import { type TestPlatform, testPlatform } from "../../../../gateway/testing/test-platform.ts";
+import { freePort } from "../../../../services/kit/process/free-port.ts";
+import { eventually } from "../../../../services/kit/testing/testing.ts";
+import { type Door, openDoor } from "../../../support/door.ts";
+import { browser } from "../../../support/oauth/browser.ts";
+import { findHydra, type HydraServer, startHydra } from "../../../support/servers/hydra-server.ts";
 
 const program = await findHydra();
 const REDIRECT = "http://127.0.0.1:3000/callback";
