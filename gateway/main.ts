@@ -128,11 +128,17 @@ function forEachUpstream<T>(config: GatewayConfig, connect: (url: string) => T):
 
 function findCallerAt(client: ConnectClient, identityUrl: string) {
   const identity = client(InternalService, identityUrl);
+  const ask = (token: string) =>
+    isMachineToken(token)
+      ? identity.lookupMachine({ token }, { timeoutMs: LOOKUP_MS })
+      : identity.lookupCaller({ tokenHash: hashToken(token) }, { timeoutMs: LOOKUP_MS });
   return async (token: string) => {
     try {
-      return isMachineToken(token)
-        ? await identity.lookupMachine({ token }, { timeoutMs: LOOKUP_MS })
-        : await identity.lookupCaller({ tokenHash: hashToken(token) }, { timeoutMs: LOOKUP_MS });
+      // Once more when the connection breaks, as reads are: identity may be rolling.
+      return await ask(token).catch((error) => {
+        if (ConnectError.from(error).code === Code.Aborted) return ask(token);
+        throw error;
+      });
     } catch (error) {
       if (error instanceof ConnectError && error.code === Code.Unauthenticated) return undefined;
       throw error;

@@ -47,6 +47,14 @@ describe("every answer is in the envelope with a request id", () => {
     );
   });
 
+  test.each(["GET", "DELETE", "POST"])(
+    "a %s that names the type of a body which it does not have",
+    async (method) => {
+      const head = `${method} /v1/me HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n`;
+      expect(await rawRequest(recorded.gateway.port, head)).toMatch(/^HTTP\/1\.1 4[\s\S]*x-request-id: req_/);
+    },
+  );
+
   test("an Expect header that asks for what is not there", async () => {
     const strange = (method: string) =>
       rawRequest(

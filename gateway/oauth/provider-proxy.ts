@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Dispatcher, Pool } from "undici";
-import { clientNetwork } from "../../services/kit/client-network.ts";
+import { clientNetwork } from "../../services/kit/network/client-network.ts";
 import { clientAddress } from "../http/client-address.ts";
 import { type Problem, problem, unavailable, unreachable } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";

@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { clientNetwork } from "../../services/kit/client-network.ts";
+import { clientNetwork } from "../../services/kit/network/client-network.ts";
 import { clientAddress } from "../http/client-address.ts";
 import { fromClientError } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { clientNetwork } from "../../services/kit/client-network.ts";
 import type { Logger } from "../../services/kit/log.ts";
+import { clientNetwork } from "../../services/kit/network/client-network.ts";
 import { signCaller } from "../../services/kit/rpc/caller-token.ts";
 import type { Auth } from "../auth/authorize.ts";
 import type { CallerCache } from "../auth/caller-cache.ts";

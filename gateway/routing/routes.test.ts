@@ -17,8 +17,8 @@ import { method as methodRules, Role } from "../../proto/gen/berth/options/v1/op
 import { http } from "../../proto/gen/google/api/annotations_pb.ts";
 import { HttpRuleSchema } from "../../proto/gen/google/api/http_pb.ts";
 import { rulesOf } from "../../services/kit/rpc/interceptor.ts";
+import { refusalsOf } from "../docs/generate/errors/refusals.ts";
 import { readExamples } from "../docs/generate/examples.ts";
-import { refusalsOf } from "../docs/generate/refusals.ts";
 import { published } from "../upstreams.ts";
 import { allRoutes, bindingsOf, type Route } from "./routes.ts";
 

@@ -1,4 +1,4 @@
-import { commonResponses } from "./error-responses.ts";
+import { commonResponses } from "./errors/error-responses.ts";
 import { lastEventId } from "./events.ts";
 import type { Schema } from "./schemas.ts";
 

@@ -1,10 +1,10 @@
 import type { DescField } from "@bufbuild/protobuf";
 import { bindingsOf, type Route } from "../../routing/routes.ts";
 import type { Comments } from "./comments.ts";
-import { errorResponses } from "./error-responses.ts";
+import { errorResponses } from "./errors/error-responses.ts";
+import { refusalsOf } from "./errors/refusals.ts";
 import { eventContent } from "./events.ts";
 import type { Example, Examples } from "./examples.ts";
-import { refusalsOf } from "./refusals.ts";
 import type { Schema, Schemas } from "./schemas.ts";
 
 /** What operations are made of, besides their routes. */

@@ -1,4 +1,4 @@
-import { commonResponse, errorResponse } from "./error-responses.ts";
+import { commonResponse, errorResponse } from "./errors/error-responses.ts";
 import type { Schema } from "./schemas.ts";
 
 // The registration of OAuth clients is no RPC's route: its shapes are those of RFC 7591.

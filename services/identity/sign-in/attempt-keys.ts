@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { clientNetwork } from "../../kit/client-network.ts";
+import { clientNetwork } from "../../kit/network/client-network.ts";
 
 /** Returns the key under which failures of an e-mail from an address are counted; it holds neither in the clear. */
 export function attemptKey(email: string, ip: string): Buffer {

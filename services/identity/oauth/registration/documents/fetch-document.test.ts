@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { selfSignedCertificate } from "../../../../../test/support/servers/certificate.ts";
 import { isPublicName } from "../host-names.ts";
-import { DocumentTooLarge, documentFetcher, isPublicAddress } from "./fetch-document.ts";
+import { DocumentTooLarge, documentFetcher } from "./fetch-document.ts";
 
 const NAME = "client.berth-tests.dev";
 let server: Server;
@@ -71,30 +71,6 @@ test("a document that does not end, or does not begin, is given up", async () =>
   await expect(read("/endless")).rejects.toThrow(DocumentTooLarge);
   await expect(read("/silent")).rejects.toThrow(/abort/i);
 });
-
-test.each([
-  ...["0.0.0.0", "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.255.255.254", "169.254.169.254", "172.16.0.1"],
-  ...[
-    "172.31.255.255",
-    "192.0.0.8",
-    "192.168.1.1",
-    "198.18.0.1",
-    "224.0.0.1",
-    "240.0.0.1",
-    "255.255.255.255",
-  ],
-  ...["::", "::1", "::ffff:127.0.0.1", "::ffff:8.8.8.8", "64:ff9b::7f00:1", "fc00::1", "fd12::1", "fe80::1"],
-  ...["ff02::1", "2001::1", "2001:db8::1", "2002:7f00:1::", "3fff::1", "no address", ""],
-])("%s is no address of the public internet", (address) => {
-  expect(isPublicAddress(address)).toBe(false);
-});
-
-test.each(["8.8.8.8", "93.184.215.14", "172.15.0.1", "172.32.0.1", "2606:4700::1111", "2a00:1450:4001::1"])(
-  "%s is one",
-  (address) => {
-    expect(isPublicAddress(address)).toBe(true);
-  },
-);
 
 test("names of private networks are not public", () => {
   for (const name of [

@@ -1,5 +1,5 @@
-import { rulesOf } from "../../../services/kit/rpc/interceptor.ts";
-import type { Route } from "../../routing/routes.ts";
+import { rulesOf } from "../../../../services/kit/rpc/interceptor.ts";
+import type { Route } from "../../../routing/routes.ts";
 import { inputReasons } from "./input-reasons.ts";
 
 /** A documented refusal; `reasons` are the values that its details[].reason may have. */

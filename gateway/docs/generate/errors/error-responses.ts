@@ -1,6 +1,6 @@
-import type { Route } from "../../routing/routes.ts";
+import type { Route } from "../../../routing/routes.ts";
+import type { Schema } from "../schemas.ts";
 import { type Refusal, refusalsOf } from "./refusals.ts";
-import type { Schema } from "./schemas.ts";
 
 const NOT_MODIFIED: Schema = { description: "The ETag in If-None-Match is still current; no body." };
 

@@ -1,7 +1,7 @@
 import { type DescField, type DescMessage, getOption, hasOption, ScalarType } from "@bufbuild/protobuf";
-import { type FieldRules, field as fieldRules } from "../../../proto/gen/buf/validate/validate_pb.ts";
-import { reasonOf } from "../../../services/kit/rpc/violations.ts";
-import type { Route } from "../../routing/routes.ts";
+import { type FieldRules, field as fieldRules } from "../../../../proto/gen/buf/validate/validate_pb.ts";
+import { reasonOf } from "../../../../services/kit/rpc/violations.ts";
+import type { Route } from "../../../routing/routes.ts";
 
 /** Returns the reasons for which types and rules can refuse the query or the body of a route. */
 export function inputReasons(route: Route): string[] {
