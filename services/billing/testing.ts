@@ -2,16 +2,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
-import {
-  create,
-  type DescMessage,
-  fromBinary,
-  type MessageInitShape,
-  type MessageShape,
-  toBinary,
-} from "@bufbuild/protobuf";
+import type { DescMessage } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
-import { headers as natsHeaders } from "@nats-io/transport-node";
 import { BillingService } from "../../proto/gen/berth/billing/v1/billing_pb.ts";
 import { InternalService as BillingInternal } from "../../proto/gen/berth/billing/v1/internal_pb.ts";
 import {
@@ -21,17 +13,14 @@ import {
 import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { testNats } from "../../test/support/servers/nats.ts";
 import { testStripe } from "../../test/support/servers/stripe.ts";
-import { connectBus, DEAD_STREAM, STREAM } from "../kit/events/bus.ts";
-import { EVENT_ID } from "../kit/events/outbox.ts";
 import { newId } from "../kit/ids.ts";
 import { createLog } from "../kit/log.ts";
 import { createPool } from "../kit/postgres/db.ts";
 import { readConfig } from "../kit/process/config.ts";
-import { freePort } from "../kit/process/free-port.ts";
-import { serve } from "../kit/process/server.ts";
 import { notFound } from "../kit/rpc/errors.ts";
-import { openProxy } from "../kit/testing/proxy.ts";
-import { type ServiceProcess, serviceProcess } from "../kit/testing/service-process.ts";
+import { openEvents } from "../kit/testing/events.ts";
+import { startNeighbours } from "../kit/testing/neighbours.ts";
+import { serviceProcesses } from "../kit/testing/service-process.ts";
 import { clientAs, testDatabase, testKeys } from "../kit/testing/testing.ts";
 import { seed } from "./catalog/seed.ts";
 import { fields } from "./config.ts";
@@ -40,42 +29,28 @@ import { createProvider } from "./stripe/provider.ts";
 
 type Member = { userId: string; email: string; displayName: string; emailVerified: boolean; role: string };
 
-/** Identity and the deployer as billing sees them: a real server that answers from memory. */
-async function startNeighbours() {
+/** Identity and the deployer as billing sees them, which answer from memory. */
+async function startWorld() {
   const accounts = new Map<string, { handle: string; members: Member[] }>();
   const services = new Map<string, ServiceDescription>();
   const described: string[] = [];
-  const server = await serve({
-    host: "127.0.0.1",
-    port: 0,
-    grpcPort: 0,
-    keys: testKeys,
-    log: createLog("neighbours", "silent"),
-    routes(router) {
-      router.service(IdentityInternal, {
-        listRecipients({ accountId }) {
-          const account = accountId === undefined ? undefined : accounts.get(accountId);
-          return { accountHandle: account?.handle ?? "", users: account?.members ?? [] };
-        },
-      });
-      router.service(DeployerInternal, {
-        describeService({ serviceId }) {
-          const found = services.get(serviceId);
-          if (!found) throw notFound("service");
-          described.push(serviceId);
-          return found;
-        },
-      });
-    },
-    ready: async () => true,
+  const server = await startNeighbours((router) => {
+    router.service(IdentityInternal, {
+      listRecipients({ accountId }) {
+        const account = accountId === undefined ? undefined : accounts.get(accountId);
+        return { accountHandle: account?.handle ?? "", users: account?.members ?? [] };
+      },
+    });
+    router.service(DeployerInternal, {
+      describeService({ serviceId }) {
+        const found = services.get(serviceId);
+        if (!found) throw notFound("service");
+        described.push(serviceId);
+        return found;
+      },
+    });
   });
-  const direct = `http://127.0.0.1:${server.port}`;
-  const proxy = await openProxy(new URL(direct));
-  const stop = async () => {
-    proxy.shut();
-    await server.stop();
-  };
-  return { url: proxy.of(direct).replace(/\/$/, ""), proxy, accounts, services, described, stop };
+  return { ...server, accounts, services, described };
 }
 
 /** Takes webhooks and passes them to billing, as the gateway does. */
@@ -115,7 +90,7 @@ export async function startBilling(more: Record<string, string> = {}, clock?: ()
   const [database, nats, neighbours] = await Promise.all([
     testDatabase(["billing"]),
     testNats(),
-    startNeighbours(),
+    startWorld(),
   ]);
   let port: number | undefined;
   const door = await startWebhookDoor(() => port);
@@ -143,19 +118,18 @@ export async function startBilling(more: Record<string, string> = {}, clock?: ()
   const running = await startOne();
   port = running.port;
   const pool = createPool(database.url("billing"));
-  const bus = connectBus(env.NATS_URL!, "test", createLog("test", "silent"));
-  const { js, manager } = await bus.connected;
+  const events = await openEvents(env.NATS_URL!);
   let ownRuns = true;
   async function stopOwn(): Promise<void> {
     if (ownRuns) await running.stop();
     ownRuns = false;
   }
-  const processes: ServiceProcess[] = [];
+  const processes = serviceProcesses(join(import.meta.dirname, "main.ts"), env);
 
   return {
     env,
     port: running.port,
-    manager,
+    manager: events.manager,
     pool,
     nats,
     stripe,
@@ -174,31 +148,18 @@ export async function startBilling(more: Record<string, string> = {}, clock?: ()
     stopOwn,
     /** Starts the service as a process of its own, which a test can kill. Webhooks go to it from then on. */
     async process(other: Record<string, string> = {}) {
-      const at = await freePort();
-      const main = join(import.meta.dirname, "main.ts");
-      const made = serviceProcess({ main, env: { ...env, ...other, PORT: String(at) }, port: at });
-      processes.push(made);
-      await made.run();
-      port = at;
-      return { ...made, port: at };
+      const made = await processes.start(other);
+      port = made.port;
+      return made;
     },
     /** Where webhooks go; undefined refuses them with 503. */
     deliverTo(to: number | undefined) {
       port = to;
     },
-    /** Returns how many events were given up. */
-    deadLetters: async () => (await manager.streams.info(DEAD_STREAM)).state.messages,
+    deadLetters: events.deadLetters,
     /** Returns the events of a kind that billing published about an account, oldest first. */
-    async published<S extends DescMessage>(schema: S, accountId: string): Promise<MessageShape<S>[]> {
-      const filter_subjects = [`berth.billing.v1.${schema.name}.${accountId}`];
-      const consumer = await js.consumers.get(STREAM, { filter_subjects });
-      const { num_pending } = await consumer.info();
-      if (num_pending === 0) return [];
-      const found: MessageShape<S>[] = [];
-      for await (const message of await consumer.fetch({ max_messages: num_pending, expires: 5_000 }))
-        found.push(fromBinary(schema, message.data));
-      return found;
-    },
+    published: <S extends DescMessage>(schema: S, accountId: string) =>
+      events.kept(`berth.billing.v1.${schema.name}.${accountId}`, schema),
     /** Pays on the provider's page, with a test card. */
     async pay(checkoutUrl: string, card = "4242424242424242") {
       const session = new URL(checkoutUrl).pathname.split("/").at(-1);
@@ -225,23 +186,11 @@ export async function startBilling(more: Record<string, string> = {}, clock?: ()
       neighbours.accounts.set(id, { handle: `h${id.slice(-8)}`, members: made });
       return id;
     },
-    /** Publishes an event of another service, as its relay would. */
-    async publish<S extends DescMessage>(
-      from: "deployer" | "identity",
-      schema: S,
-      accountId: string,
-      event: MessageInitShape<S>,
-      eventId = newId("evt"),
-    ) {
-      const headers = natsHeaders();
-      headers.set(EVENT_ID, eventId);
-      const subject = `berth.${from}.v1.${schema.name}.${accountId}`;
-      await js.publish(subject, toBinary(schema, create(schema, event)), { headers });
-    },
+    publish: events.publish,
     stop: async () => {
-      await Promise.all(processes.map((each) => each.end("SIGKILL")));
+      await processes.endAll();
       await stopOwn();
-      await Promise.all([bus.close(), pool.end(), neighbours.stop(), stripe.stop(), door.stop()]);
+      await Promise.all([events.close(), pool.end(), neighbours.stop(), stripe.stop(), door.stop()]);
       await Promise.all([database.drop(), nats.remove()]);
     },
   };

@@ -1,6 +1,5 @@
 import { join } from "node:path";
-import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { headers as natsHeaders } from "@nats-io/transport-node";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   InternalService as DeployerInternal,
   DeploymentDescriptionSchema,
@@ -10,18 +9,15 @@ import {
 import { InternalService as IdentityInternal } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { NotificationService } from "../../proto/gen/berth/notifications/v1/notifications_pb.ts";
 import { testNats } from "../../test/support/servers/nats.ts";
-import { connectBus, DEAD_STREAM } from "../kit/events/bus.ts";
-import { EVENT_ID } from "../kit/events/outbox.ts";
 import { newId } from "../kit/ids.ts";
 import { createLog } from "../kit/log.ts";
 import { createPool, type Db } from "../kit/postgres/db.ts";
 import { readConfig } from "../kit/process/config.ts";
-import { freePort } from "../kit/process/free-port.ts";
-import { serve } from "../kit/process/server.ts";
 import type { RoleName } from "../kit/rpc/caller-token.ts";
 import { notFound } from "../kit/rpc/errors.ts";
-import { openProxy } from "../kit/testing/proxy.ts";
-import { type ServiceProcess, serviceProcess } from "../kit/testing/service-process.ts";
+import { openEvents } from "../kit/testing/events.ts";
+import { startNeighbours } from "../kit/testing/neighbours.ts";
+import { serviceProcesses } from "../kit/testing/service-process.ts";
 import { type Mailbox, startMailbox } from "../kit/testing/smtp-server.ts";
 import { clientAs, testDatabase, testKeys } from "../kit/testing/testing.ts";
 import { fields } from "./config.ts";
@@ -30,49 +26,35 @@ import type { Recipient } from "./notices/recipients.ts";
 
 type About = MessageInitShape<typeof ServiceDescriptionSchema>;
 
-/** Identity and the deployer as notifications sees them: a real server that answers from memory. */
-async function startNeighbours() {
+/** Identity and the deployer as notifications sees them, which answer from memory. */
+async function startWorld() {
   const users = new Map<string, Recipient>();
   const accounts = new Map<string, { handle: string; roles: Map<string, RoleName> }>();
   const services = new Map<string, ServiceDescription>();
-  const server = await serve({
-    host: "127.0.0.1",
-    port: 0,
-    grpcPort: 0,
-    keys: testKeys,
-    log: createLog("neighbours", "silent"),
-    routes(router) {
-      router.service(IdentityInternal, {
-        listRecipients({ accountId, userIds }) {
-          if (accountId === undefined)
-            return { users: userIds.flatMap((id) => users.get(id) ?? []).map((user) => ({ ...user })) };
-          const account = accounts.get(accountId);
-          const members = [...(account?.roles ?? [])].flatMap(([id, role]) => {
-            const user = users.get(id);
-            return user ? [{ ...user, role }] : [];
-          });
-          return { accountHandle: account?.handle ?? "", users: members };
-        },
-      });
-      router.service(DeployerInternal, {
-        describeService({ serviceId, version }) {
-          const found = services.get(serviceId);
-          if (!found) throw notFound("service");
-          if (version === undefined) return found;
-          const deployment = found.deployment ?? create(DeploymentDescriptionSchema);
-          return { ...found, deployment: { ...deployment, version } };
-        },
-      });
-    },
-    ready: async () => true,
+  const server = await startNeighbours((router) => {
+    router.service(IdentityInternal, {
+      listRecipients({ accountId, userIds }) {
+        if (accountId === undefined)
+          return { users: userIds.flatMap((id) => users.get(id) ?? []).map((user) => ({ ...user })) };
+        const account = accounts.get(accountId);
+        const members = [...(account?.roles ?? [])].flatMap(([id, role]) => {
+          const user = users.get(id);
+          return user ? [{ ...user, role }] : [];
+        });
+        return { accountHandle: account?.handle ?? "", users: members };
+      },
+    });
+    router.service(DeployerInternal, {
+      describeService({ serviceId, version }) {
+        const found = services.get(serviceId);
+        if (!found) throw notFound("service");
+        if (version === undefined) return found;
+        const deployment = found.deployment ?? create(DeploymentDescriptionSchema);
+        return { ...found, deployment: { ...deployment, version } };
+      },
+    });
   });
-  const direct = `http://127.0.0.1:${server.port}`;
-  const proxy = await openProxy(new URL(direct));
-  const stop = async () => {
-    proxy.shut();
-    await server.stop();
-  };
-  return { url: proxy.of(direct).replace(/\/$/, ""), proxy, users, accounts, services, stop };
+  return { ...server, users, accounts, services };
 }
 
 /**
@@ -86,7 +68,7 @@ export async function startNotifications(
   const [database, nats, neighbours, box] = await Promise.all([
     testDatabase(["notifications"]),
     testNats(),
-    startNeighbours(),
+    startWorld(),
     startMailbox(mailbox) as Promise<Mailbox>,
   ]);
   const clock = { ms: Date.now() };
@@ -107,19 +89,18 @@ export async function startNotifications(
     start(readConfig({ ...env, ...other }, fields), log, () => clock.ms);
   const running = await startOne();
   const pool = createPool(database.url("notifications"));
-  const bus = connectBus(nats.url, "test", createLog("test", "silent"));
-  const { js, manager } = await bus.connected;
+  const events = await openEvents(nats.url);
   let ownRuns = true;
   async function stopOwn(): Promise<void> {
     if (ownRuns) await running.stop();
     ownRuns = false;
   }
-  const processes: ServiceProcess[] = [];
+  const processes = serviceProcesses(join(import.meta.dirname, "main.ts"), env);
 
   return {
     env,
     port: running.port,
-    manager,
+    manager: events.manager,
     clock,
     pool,
     nats,
@@ -133,16 +114,8 @@ export async function startNotifications(
     /** Stops the service in this process, so that others are alone. */
     stopOwn,
     /** Starts the service as a process of its own, which a test can kill. */
-    async process(other: Record<string, string> = {}) {
-      const port = await freePort();
-      const main = join(import.meta.dirname, "main.ts");
-      const made = serviceProcess({ main, env: { ...env, ...other, PORT: String(port) }, port });
-      processes.push(made);
-      await made.run();
-      return made;
-    },
-    /** Returns how many events were given up. */
-    deadLetters: async () => (await manager.streams.info(DEAD_STREAM)).state.messages,
+    process: processes.start,
+    deadLetters: events.deadLetters,
     /** A user whom identity knows. */
     user(more: Partial<Recipient> = {}): Recipient {
       const userId = newId("usr");
@@ -166,23 +139,11 @@ export async function startNotifications(
       neighbours.services.set(id, create(ServiceDescriptionSchema, { ...ids, ...names, ...about }));
       return id;
     },
-    /** Publishes an event of another service, as its relay would. */
-    async publish<S extends DescMessage>(
-      from: "deployer" | "identity" | "variables" | "billing",
-      schema: S,
-      accountId: string,
-      event: MessageInitShape<S>,
-      eventId = newId("evt"),
-    ) {
-      const headers = natsHeaders();
-      headers.set(EVENT_ID, eventId);
-      const subject = `berth.${from}.v1.${schema.name}.${accountId}`;
-      await js.publish(subject, toBinary(schema, create(schema, event)), { headers });
-    },
+    publish: events.publish,
     stop: async () => {
-      await Promise.all(processes.map((each) => each.end("SIGKILL")));
+      await processes.endAll();
       await stopOwn();
-      await Promise.all([bus.close(), pool.end(), neighbours.stop(), box.stop()]);
+      await Promise.all([events.close(), pool.end(), neighbours.stop(), box.stop()]);
       await Promise.all([database.drop(), nats.remove()]);
     },
   };

@@ -1,28 +1,19 @@
 import { randomBytes } from "node:crypto";
-import {
-  create,
-  type DescMessage,
-  fromBinary,
-  type MessageInitShape,
-  type MessageShape,
-  toBinary,
-} from "@bufbuild/protobuf";
+import { type DescMessage, fromBinary, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
 import type { ServiceImpl } from "@connectrpc/connect";
-import { headers as natsHeaders } from "@nats-io/transport-node";
 import * as deployerEvents from "../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { InternalService as DeployerInternal } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { InternalService } from "../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_pb.ts";
 import { testNats } from "../../test/support/servers/nats.ts";
-import { connectBus, STREAM } from "../kit/events/bus.ts";
-import { EVENT_ID } from "../kit/events/outbox.ts";
 import { newId } from "../kit/ids.ts";
 import { createLog } from "../kit/log.ts";
 import { createPool } from "../kit/postgres/db.ts";
 import { readConfig } from "../kit/process/config.ts";
-import { serve } from "../kit/process/server.ts";
 import type { RoleName } from "../kit/rpc/caller-token.ts";
 import { notFound } from "../kit/rpc/errors.ts";
+import { openEvents } from "../kit/testing/events.ts";
+import { startNeighbours } from "../kit/testing/neighbours.ts";
 import { clientAs, testDatabase, testKeys } from "../kit/testing/testing.ts";
 import { fields } from "./config.ts";
 import { start } from "./main.ts";
@@ -80,22 +71,14 @@ export async function startTree() {
       return keys.get(serviceId) ?? { ready: false, revision: 0n, keys: [] };
     },
   };
-  const server = await serve({
-    host: "127.0.0.1",
-    port: 0,
-    grpcPort: 0,
-    keys: testKeys,
-    log: createLog("tree", "silent"),
-    routes: (router) => router.service(DeployerInternal, handlers),
-    ready: async () => true,
-  });
+  const { url, stop } = await startNeighbours((router) => router.service(DeployerInternal, handlers));
   const add = (prefix: string, node: Omit<Node, "id">) => {
     const id = newId(prefix);
     nodes.set(id, { id, ...node });
     return id;
   };
   return {
-    url: `http://127.0.0.1:${server.port}`,
+    url,
     asked,
     project: (accountId: string) => add("prj", { accountId }),
     environment: (projectId: string) =>
@@ -116,7 +99,7 @@ export async function startTree() {
       for (const node of [...nodes.values()]) if (node.parentId === id) this.remove(node.id);
       nodes.delete(id);
     },
-    stop: () => server.stop(),
+    stop,
   };
 }
 
@@ -139,13 +122,12 @@ export async function startVariables(more: Record<string, string> = {}) {
     start(readConfig({ ...env, ...other }, fields), log);
   const running = await startOne();
   const pool = createPool(database.url("variables"));
-  const bus = connectBus(nats.url, "test", createLog("test", "silent"));
-  const { nc, js } = await bus.connected;
+  const events = await openEvents(nats.url);
   const seen: { subject: string; data: Uint8Array }[] = [];
-  const subscription = nc.subscribe("berth.variables.>", {
+  const subscription = events.nc.subscribe("berth.variables.>", {
     callback: (_error, message) => void seen.push({ subject: message.subject, data: message.data }),
   });
-  await nc.flush();
+  await events.nc.flush();
 
   return {
     env,
@@ -175,32 +157,19 @@ export async function startVariables(more: Record<string, string> = {}) {
       return { accountId, projectId, environmentId, ids, P, E, S: { ...E, service: "web" } };
     },
     /** Publishes an event of the deployer. */
-    async publish<S extends DescMessage>(schema: S, accountId: string, event: MessageInitShape<S>) {
-      const headers = natsHeaders();
-      headers.set(EVENT_ID, newId("evt"));
-      const subject = `berth.deployer.v1.${schema.name}.${accountId}`;
-      await js.publish(subject, toBinary(schema, create(schema, event)), { headers });
-    },
+    publish: <S extends DescMessage>(schema: S, accountId: string, event: MessageInitShape<S>) =>
+      events.publish("deployer", schema, accountId, event),
     /** Events of one kind that variables published for an account. */
     published<S extends DescMessage>(schema: S, accountId: string): MessageShape<S>[] {
       const suffix = `.${schema.name}.${accountId}`;
       const found = seen.filter((message) => message.subject.endsWith(suffix));
       return found.map((message) => fromBinary(schema, message.data));
     },
-    /** What the stream holds under a subject. */
-    async kept<S extends DescMessage>(subject: string, schema: S): Promise<MessageShape<S>[]> {
-      const consumer = await js.consumers.get(STREAM, { filter_subjects: subject });
-      const { num_pending: pending } = await consumer.info();
-      const messages: MessageShape<S>[] = [];
-      if (pending === 0) return messages;
-      for await (const message of await consumer.fetch({ max_messages: pending }))
-        messages.push(fromBinary(schema, message.data));
-      return messages;
-    },
+    kept: events.kept,
     stop: async () => {
       await running.stop();
       subscription.unsubscribe();
-      await Promise.all([bus.close(), pool.end(), tree.stop()]);
+      await Promise.all([events.close(), pool.end(), tree.stop()]);
       await Promise.all([database.drop(), nats.remove()]);
     },
   };

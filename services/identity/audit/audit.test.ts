@@ -1,41 +1,33 @@
-import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { headers as natsHeaders } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
-import { type Connected, connectBus } from "../../kit/events/bus.ts";
 import { EVENT_ID } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
-import { createLog } from "../../kit/log.ts";
+import { openEvents } from "../../kit/testing/events.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { OWNER_PASSWORD, startIdentity, type TestIdentity } from "../testing.ts";
 
 const START = Date.parse("2026-03-01T00:00:00Z");
 let it: TestIdentity;
-let bus: ReturnType<typeof connectBus>;
-let connected: Connected;
+let events: Awaited<ReturnType<typeof openEvents>>;
 
 beforeAll(async () => {
   it = await startIdentity();
-  bus = connectBus(it.nats.url, "another-service", createLog("test", "silent"));
-  connected = await bus.connected;
+  events = await openEvents(it.nats.url);
 });
 afterAll(async () => {
-  await bus.close();
+  await events.close();
   await it.stop();
 });
 
 type Sent = Exclude<MessageInitShape<typeof AuditRecordedSchema>, { $typeName: string }>;
 
 /** Sends an audit record as another service's relay does. */
-async function send(service: string, record: Sent, eventId = newId("evt")): Promise<void> {
-  const headers = natsHeaders();
-  headers.set(EVENT_ID, eventId);
-  const subject = `berth.${service}.v1.AuditRecorded.${record.accountId || "none"}`;
-  const payload = toBinary(AuditRecordedSchema, create(AuditRecordedSchema, record));
-  await connected.js.publish(subject, payload, { headers });
-}
+const send = (service: Parameters<typeof events.publish>[0], record: Sent, eventId?: string) =>
+  events.publish(service, AuditRecordedSchema, record.accountId || "none", record, eventId);
 
 function record(accountId: string, at: number, more: Sent = {}): Sent {
   return {
@@ -116,7 +108,7 @@ test("a record that cannot be read does not hold up those after it", async () =>
   const accountId = await it.account();
   const headers = natsHeaders();
   headers.set(EVENT_ID, newId("evt"));
-  await connected.js.publish(`berth.variables.v1.AuditRecorded.${accountId}`, Uint8Array.of(0xff), {
+  await events.js.publish(`berth.variables.v1.AuditRecorded.${accountId}`, Uint8Array.of(0xff), {
     headers,
   });
   await send("variables", record(accountId, START));

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { freePort } from "../process/free-port.ts";
 import { eventually } from "./testing.ts";
 
 export type ServiceProcess = ReturnType<typeof serviceProcess>;
@@ -52,6 +53,23 @@ export function serviceProcess({
     pid: () => child?.pid,
     runs: () => child !== undefined && !hasEnded(child),
     output: () => output,
+  };
+}
+
+/** Processes of a service, each on a port of its own. */
+export function serviceProcesses(main: string, env: Record<string, string>) {
+  const started: ServiceProcess[] = [];
+  return {
+    /** Starts one with `more` environment, and waits until it is ready. */
+    async start(more: Record<string, string> = {}) {
+      const port = await freePort();
+      const made = serviceProcess({ main, env: { ...env, ...more, PORT: String(port) }, port });
+      started.push(made);
+      await made.run();
+      return { ...made, port };
+    },
+    /** Kills those that run. */
+    endAll: () => Promise.all(started.map((each) => each.end("SIGKILL"))),
   };
 }
 
