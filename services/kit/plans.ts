@@ -1,5 +1,5 @@
 import type { ConnectError } from "@connectrpc/connect";
-import { type ConfigOf, choice } from "./process/config.ts";
+import { type ConfigOf, choice, isObject, isPorts, json } from "./process/config.ts";
 import { refuse } from "./rpc/errors.ts";
 import type { sizes } from "./sizes.ts";
 
@@ -26,7 +26,11 @@ export type Entitlements = {
   historyDepth: number;
   /** How many of the installation's builds may be the account's. */
   buildsAtOnce: number;
-  /** Undefined when nothing is counted. */
+  /** How many volumes, one for each addon, of all environments together. */
+  volumes: number;
+  /** TCP ports that apps may reach although the installation closes them. */
+  openPorts: number[];
+  /** Undefined when nothing of these is counted. */
   quotas: Quotas | undefined;
 };
 
@@ -34,34 +38,49 @@ export type Entitlements = {
 export type EntitlementsOf = (tier: string | null | undefined) => Entitlements;
 
 const PAID = { uploadBytes: 500 * 1024 ** 2, buildMs: 30 * 60_000, quotas: undefined };
+const UNCOUNTED = { quotas: undefined, buildsAtOnce: Infinity, volumes: Infinity };
 
-const ENTITLEMENTS: Record<Tier, Entitlements> = {
+const ENTITLEMENTS: Record<Tier, Omit<Entitlements, "openPorts">> = {
   free: {
     uploadBytes: 250 * 1024 ** 2,
     buildMs: 15 * 60_000,
     historyDepth: 5,
     buildsAtOnce: 1,
+    volumes: 2,
     quotas: { projects: 1, servicesPerType: 1, replicas: 1, size: "nano", members: 1 },
   },
-  pro: { ...PAID, historyDepth: 20, buildsAtOnce: 2 },
-  team: { ...PAID, historyDepth: 100, buildsAtOnce: 5 },
-  enterprise: { ...PAID, historyDepth: 500, buildsAtOnce: Infinity },
+  pro: { ...PAID, historyDepth: 20, buildsAtOnce: 2, volumes: 20 },
+  team: { ...PAID, historyDepth: 100, buildsAtOnce: 5, volumes: 100 },
+  enterprise: { ...PAID, historyDepth: 500, buildsAtOnce: Infinity, volumes: Infinity },
 };
 
 /** The settings of every process that enforces plans. */
 export const planFields = {
   /** The plan of an account that billing has said nothing about. */
   defaultTier: choice("DEFAULT_TIER", TIERS, "enterprise"),
-  /** Whether quotas and builds at once are limited; if not, only uploads, build time and history are by plan. */
+  /** Whether quotas, volumes and builds at once are limited; if not, only uploads, build time and history are by plan. */
   planQuotas: choice("PLAN_QUOTAS", ["on", "off"] as const, "on"),
+  /** Closed ports that a plan opens, as JSON: `{"team": [587]}`. None unless given. */
+  planOpenPorts: json(
+    "PLAN_OPEN_PORTS",
+    {} as Partial<Record<Tier, number[]>>,
+    isPortsByTier,
+    `an object of lists of ports, by plan (${TIERS.join(", ")})`,
+  ),
 };
+
+function isPortsByTier(value: unknown): boolean {
+  const isEntry = ([tier, ports]: [string, unknown]) => TIERS.some((one) => one === tier) && isPorts(ports);
+  return isObject(value) && Object.entries(value).every(isEntry);
+}
 
 /** Returns what plans allow in an installation with these settings. */
 export function createEntitlements(config: ConfigOf<typeof planFields>): EntitlementsOf {
   return (tier) => {
     // A newer version may have recorded a plan that this one does not know.
-    const allowed = ENTITLEMENTS[tier as Tier] ?? ENTITLEMENTS[config.defaultTier];
-    return config.planQuotas === "on" ? allowed : { ...allowed, quotas: undefined, buildsAtOnce: Infinity };
+    const plan = TIERS.find((one) => one === tier) ?? config.defaultTier;
+    const allowed = { ...ENTITLEMENTS[plan], openPorts: config.planOpenPorts[plan] ?? [] };
+    return config.planQuotas === "on" ? allowed : { ...allowed, ...UNCOUNTED };
   };
 }
 
@@ -74,6 +93,6 @@ export function requireTier(name: string): Tier {
 
 /** Returns a 403 quota_exceeded with the limit and how to get more. `what` is in the plural: "projects". */
 export function quotaExceeded(accountId: string, what: string, limit: number | string): ConnectError {
-  const message = `On the free plan, ${what} are limited to ${limit}. For more, an owner can subscribe at POST /accounts/${accountId}/subscription.`;
+  const message = `On this plan, ${what} are limited to ${limit}. For more, an owner can choose another one at POST /accounts/${accountId}/subscription.`;
   return refuse(403, "quota_exceeded", message, { context: { limit } });
 }

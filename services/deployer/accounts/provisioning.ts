@@ -23,7 +23,11 @@ async function provision(tx: Tx, accountId: string): Promise<void> {
  * account_not_provisioned when another process is provisioning it for too long (docs/deployments.md#provisioning).
  */
 export async function requireProvisioned(tx: Tx, accountId: string): Promise<void> {
-  if (await isProvisioned(tx, accountId)) return;
+  if (!(await isProvisioned(tx, accountId))) await provisionNow(tx, accountId);
+}
+
+/** Provisions an account that is not provisioned, and throws as `requireProvisioned`. */
+export async function provisionNow(tx: Tx, accountId: string): Promise<void> {
   await tx.query(`set local lock_timeout = '${LOCK_TIMEOUT}'`);
   await provision(tx, accountId).catch((error) => {
     if ((error as { code?: string }).code !== LOCK_NOT_AVAILABLE) throw error;

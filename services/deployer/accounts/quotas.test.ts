@@ -138,6 +138,28 @@ test("an account that goes back to free keeps what it has, and gets no more", as
   await catalog.createProject({ accountId, name: "third" });
 });
 
+test("a plan allows so many addons, each with a volume, whatever their type and environment", async () => {
+  const { accountId, catalog, environment } = someone();
+  await changeTier(accountId, "pro", 1n);
+  const places = [await environment(), await environment()];
+  const add = (n: number) =>
+    catalog.createService({
+      ...places[n % 2]!,
+      name: `db${n}`,
+      type: n % 3 ? "postgres" : "redis",
+      staged: true,
+    });
+  for (let n = 0; n < 20; n++) await add(n);
+  const more = await refusal(add(20));
+  expect(more).toMatchObject({ status: 403, code: "quota_exceeded", context: { limit: 20 } });
+  expect(more.message).toContain("addons, each with a volume, are limited to 20");
+  await catalog.createService({ ...places[0]!, name: "web", type: "web", staged: true });
+  await catalog.deleteService({ ...places[0]!, service: "db0" });
+  await add(20);
+  await changeTier(accountId, "enterprise", 2n);
+  await add(21);
+});
+
 test("a rollback to more than the plan allows is refused, as a dry run says", async () => {
   const { accountId, id, deployments, path, tryOut } = await createWebService(berth.port);
   await berth.pool.query(

@@ -1,9 +1,9 @@
-import { type EntitlementsOf, type Quotas, quotaExceeded } from "../../kit/plans.ts";
+import { type Entitlements, type EntitlementsOf, type Quotas, quotaExceeded } from "../../kit/plans.ts";
 import type { Db, Tx } from "../../kit/postgres/db.ts";
 import { sizes } from "../../kit/sizes.ts";
-import type { StoredConfig } from "../catalog/service-config.ts";
+import { isDeployable, type StoredConfig } from "../catalog/service-config.ts";
 import type { ServiceSize } from "../runtime/port.ts";
-import { countProjects, countServices, findTier, lockTier } from "./sql.ts";
+import { countAddons, countProjects, countServices, findTier, lockTier } from "./sql.ts";
 
 // What the plan allows to be made (docs/plans.md#quotas). Each throws 403 quota_exceeded with `limit`.
 
@@ -13,7 +13,7 @@ export async function requireProject(
   entitlementsOf: EntitlementsOf,
   accountId: string,
 ): Promise<void> {
-  const quotas = await lockQuotas(tx, entitlementsOf, accountId);
+  const { quotas } = await lockAllowed(tx, entitlementsOf, accountId);
   if (!quotas || (await countProjects(tx, accountId)) < quotas.projects) return;
   throw quotaExceeded(accountId, "projects", quotas.projects);
 }
@@ -28,11 +28,15 @@ export async function requireService(
   service: { accountId: string; type: string; config: StoredConfig },
 ): Promise<void> {
   const { accountId, type, config } = service;
-  const quotas = await lockQuotas(tx, entitlementsOf, accountId);
-  if (!quotas) return;
-  checkScale(accountId, quotas, config);
-  if ((await countServices(tx, accountId, type)) < quotas.servicesPerType) return;
-  throw quotaExceeded(accountId, `services of type ${type}`, quotas.servicesPerType);
+  const { quotas, volumes } = await lockAllowed(tx, entitlementsOf, accountId);
+  if (quotas) {
+    checkScale(accountId, quotas, config);
+    if ((await countServices(tx, accountId, type)) >= quotas.servicesPerType)
+      throw quotaExceeded(accountId, `services of type ${type}`, quotas.servicesPerType);
+  }
+  if (isDeployable(type) || !Number.isFinite(volumes)) return;
+  if ((await countAddons(tx, accountId)) >= volumes)
+    throw quotaExceeded(accountId, "addons, each with a volume,", volumes);
 }
 
 /** Requires that a service may have the size and replicas of `config`. Those that it has already it keeps. */
@@ -47,10 +51,11 @@ export async function requireScale(
   if (quotas) checkScale(accountId, quotas, config, service.config);
 }
 
-/** Returns the quotas of the account, locked; undefined without quotas. Most accounts have no quotas: they are not locked. */
-async function lockQuotas(tx: Tx, entitlementsOf: EntitlementsOf, accountId: string) {
-  if (!entitlementsOf(await findTier(tx, accountId)).quotas) return undefined;
-  return entitlementsOf(await lockTier(tx, accountId)).quotas;
+/** Returns what the account's plan allows, locked where something is counted: of most accounts nothing is. */
+async function lockAllowed(tx: Tx, entitlementsOf: EntitlementsOf, accountId: string): Promise<Entitlements> {
+  const allowed = entitlementsOf(await findTier(tx, accountId));
+  if (!allowed.quotas && !Number.isFinite(allowed.volumes)) return allowed;
+  return entitlementsOf(await lockTier(tx, accountId));
 }
 
 function checkScale(accountId: string, quotas: Quotas, config: StoredConfig, before?: StoredConfig): void {

@@ -1,5 +1,7 @@
 import type { Tier } from "../../kit/plans.ts";
-import { type Db, execute, one } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import { sizes } from "../../kit/sizes.ts";
+import { ADDON_TYPES } from "../addons/port.ts";
 
 export async function isProvisioned(db: Db, accountId: string): Promise<boolean> {
   const text = "select id from accounts where id = $1 and provisioned_at is not null";
@@ -55,4 +57,42 @@ export async function countServices(db: Db, accountId: string, type: string): Pr
   const text = `select count(*) as n from projects p join services s on s.project_id = p.id
      where p.account_id = $1 and s.type = $2 and s.deleting_at is null`;
   return (await one<{ n: number }>(db, "account_services", text, [accountId, type]))!.n;
+}
+
+/** Returns how many addons of the account are not being deleted, staged ones included. */
+export async function countAddons(db: Db, accountId: string): Promise<number> {
+  const text = `select count(*) as n from projects p join services s on s.project_id = p.id
+     where p.account_id = $1 and s.type = any($2) and s.deleting_at is null`;
+  return (await one<{ n: number }>(db, "account_addons", text, [accountId, ADDON_TYPES]))!.n;
+}
+
+/** The plan of an environment's account, and the most that its services have or are to have of what plans limit. */
+export type EnvironmentUse = TierRow & {
+  environmentId: string;
+  servicesOfAType: number;
+  replicas: number;
+  /** Of one replica, in thousandths. */
+  cpu: number;
+  addons: number;
+};
+
+export function listEnvironmentUse(db: Db, environmentIds: string[]): Promise<EnvironmentUse[]> {
+  const cpu = Object.fromEntries(Object.entries(sizes).map(([size, amounts]) => [size, amounts.cpu]));
+  return many<EnvironmentUse>(
+    db,
+    "environment_use",
+    `with used as (
+       select s.environment_id, s.type, count(*) as n,
+         max(greatest((s.config ->> 'replicas')::int, (d.config ->> 'replicas')::int)) as replicas,
+         max(greatest(($2::jsonb ->> (s.config ->> 'size'))::int, ($2::jsonb ->> (d.config ->> 'size'))::int)) as cpu
+       from services s left join deployments d on d.service_id = s.id and d.version = s.live_version
+       where s.environment_id = any($1) and s.deleting_at is null
+       group by s.environment_id, s.type)
+     select e.id as "environmentId", a.tier, coalesce(max(u.n), 0) as "servicesOfAType",
+       coalesce(max(u.replicas), 0) as replicas, coalesce(max(u.cpu), 0) as cpu,
+       coalesce(sum(u.n) filter (where u.type = any($3)), 0)::int as addons
+     from environments e left join accounts a on a.id = e.account_id left join used u on u.environment_id = e.id
+     where e.id = any($1) group by e.id, a.tier`,
+    [environmentIds, JSON.stringify(cpu), ADDON_TYPES],
+  );
 }

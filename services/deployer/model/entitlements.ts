@@ -5,6 +5,6 @@ export const RETAINED = 2;
 /** So that builds wait for each other. */
 export const BUILDS_AT_ONCE = 1;
 
-const plans = createEntitlements({ defaultTier: "free", planQuotas: "off" });
+const plans = createEntitlements({ defaultTier: "free", planQuotas: "off", planOpenPorts: {} });
 
 export const entitlementsOf: EntitlementsOf = (tier) => ({ ...plans(tier), historyDepth: RETAINED });

@@ -14,7 +14,8 @@ import type {
 import type { Kind, Sent } from "../../../kube/client.ts";
 import { LimitRange, NetworkPolicy, ResourceQuota, Secret } from "../../../kube/kinds.ts";
 import { annotation, label, labelsOf, namespaceOf } from "../../../kube/names.ts";
-import type { KubernetesRuntimeOptions, NetworkOptions } from "../options.ts";
+import type { EnvironmentPlan } from "../../port.ts";
+import type { AppOptions, KubernetesRuntimeOptions, NetworkOptions } from "../options.ts";
 import { PULL_SECRET } from "../release/manifests.ts";
 
 export type Environment = { accountId: string; projectId: string; environmentId: string };
@@ -41,6 +42,41 @@ const MARK = annotation("applied");
 
 const NAME = "berth";
 const APPS = { [label("kind")]: "app" };
+
+/** How long a roll-out takes at least, unless its user wants it shorter: the grace period of one covers so many others. */
+const ROLLOUT_SECONDS = 10;
+
+/**
+ * Returns the options with the walls of a plan; pure. They are for what escapes Berth's own quotas, so there is room for
+ * pods of other versions, which start or end beside those that serve. A limit that the installation names itself holds
+ * instead, and for pods the smaller one.
+ */
+export function withPlan<T extends Pick<KubernetesRuntimeOptions, "quota" | "network" | "apps">>(
+  options: T,
+  plan: EnvironmentPlan | undefined,
+): T {
+  const { most, volumes, openPorts = [] } = plan ?? {};
+  const room = roomFor(options.apps);
+  const { pods = Infinity } = options.quota;
+  const network = {
+    ...options.network,
+    closedPorts: options.network.closedPorts.filter((port) => !openPorts.includes(port)),
+  };
+  const quota = {
+    ...(most && {
+      "limits.cpu": `${most.cpu * room}m`,
+      "limits.memory": `${most.memory * room}Mi`,
+    }),
+    ...(volumes !== undefined && { persistentvolumeclaims: String(volumes * room) }),
+    ...options.quota,
+    ...(most && { pods: String(Math.min(Number(pods), most.pods * room)) }),
+  };
+  return { ...options, network, quota };
+}
+
+/** Returns how many pods there may be at once for each that serves: it, one more that starts, and those that end. */
+const roomFor = ({ drainSeconds, graceSeconds }: AppOptions) =>
+  3 + Math.ceil((drainSeconds + graceSeconds) / ROLLOUT_SECONDS);
 
 /** Returns the namespace of an environment; nothing in it may run with more rights than `restricted` allows. */
 export function namespaceFor(
@@ -96,7 +132,9 @@ export function environmentManifests(environment: Environment, options: Options)
     ? {
         metadata: metadata(PULL_SECRET),
         type: "kubernetes.io/dockerconfigjson",
-        data: { ".dockerconfigjson": Buffer.from(options.registryAuth).toString("base64") },
+        data: {
+          ".dockerconfigjson": Buffer.from(options.registryAuth(environment.accountId)).toString("base64"),
+        },
       }
     : undefined;
   return [
@@ -117,7 +155,7 @@ export function withMark(environment: Environment, options: Options): Sent<V1Nam
     bindingFor(environment, options),
     ...environmentManifests(environment, { ...rest, registryAuth: undefined }),
   ];
-  const mark = createHmac("sha256", registryAuth ?? "")
+  const mark = createHmac("sha256", registryAuth?.(environment.accountId) ?? "")
     .update(JSON.stringify(objects))
     .digest("hex")
     .slice(0, 32);
