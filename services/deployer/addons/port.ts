@@ -48,6 +48,8 @@ export type AddonStatus = AddonRef & {
   /** It serves, and nothing that belongs to it is missing. */
   running: boolean;
   size: ServiceSize;
+  /** The next `ensure` moves it to a newer patch release: it is its turn. */
+  outdated?: boolean;
   /** As in `RuntimeStatus`. */
   usage: UsageChange[];
   /** Why it does not run, where more is known than that it exited. */

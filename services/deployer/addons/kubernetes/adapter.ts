@@ -1,9 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { V1StatefulSet } from "@kubernetes/client-node";
-import type { Logger } from "../../../kit/log.ts";
+import { createReadGauge } from "../../../kit/telemetry.ts";
 import { isStatus, type Kube } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { label, nameOf, namespaceOf, selector } from "../../kube/names.ts";
+import type { WatchScope } from "../../kube/watches.ts";
+import type { Logger } from "../../runtime/port.ts";
 import type { Addon, AddonServers, AddonType } from "../port.ts";
 import {
   addonObjects,
@@ -13,12 +15,14 @@ import {
   secretName,
 } from "./manifests.ts";
 import { createNamespaceWatches } from "./namespace-watch.ts";
+import { imageOf, MOVED, newerPatches, patchState } from "./patches.ts";
 import { addonOutcome } from "./pod-status.ts";
 import { passwordMark, programs } from "./server-scripts.ts";
 
-type KubernetesAddonsOptions = ManifestOptions & {
+export type KubernetesAddonsOptions = ManifestOptions & {
   kube: Kube;
   log: Logger;
+  watch: WatchScope;
   /** Creates an environment's namespace with all that its services need. */
   ensureNamespace: (environment: Environment) => Promise<unknown>;
   /** Whether an environment's namespace exists. */
@@ -26,6 +30,13 @@ type KubernetesAddonsOptions = ManifestOptions & {
   /** Of new addons. */
   images: Record<AddonType, string>;
   storage: { size: string; className?: string };
+  /** Those that running servers may move to. */
+  patchImages: Record<AddonType, string[]>;
+  /** For so long after it began a process may not know all servers yet, and moves none. */
+  patchAfterMs?: number;
+  /** To what size the volumes of running servers grow, looked at every `checkMs`; they keep theirs unless given. */
+  growTo?: string;
+  checkMs?: number;
 };
 
 type Environment = { accountId: string; projectId: string; environmentId: string };
@@ -34,6 +45,17 @@ type Environment = { accountId: string; projectId: string; environmentId: string
 const REMOVE_MS = 90_000;
 /** The status of a StatefulSet changes often while its pod starts. */
 const MAX_ATTEMPTS = 10;
+/** All servers are asked about by the first comparisons with the database. */
+const PATCH_AFTER_MS = 120_000;
+
+const watchBehind = createReadGauge({
+  name: "berth_addons_behind",
+  help: "Addons whose servers are still to be moved to a newer patch release, as the deployer that decides knows",
+});
+const watchStuck = createReadGauge({
+  name: "berth_addons_stuck",
+  help: "Addons whose servers were moved to a newer patch release and do not serve, so that no other is moved",
+});
 
 /**
  * Addons on a cluster: each a StatefulSet with one pod and one volume, a Service of the addon's name, a Secret, and a
@@ -43,10 +65,20 @@ const MAX_ATTEMPTS = 10;
 export function createKubernetesAddons(
   options: KubernetesAddonsOptions,
 ): AddonServers & { stop: () => Promise<void> } {
-  const { kube, log, namespacePrefix } = options;
+  const { kube, namespacePrefix } = options;
   let changed = (_serviceId: string) => {};
-  const watches = createNamespaceWatches(kube, log, options.hasNamespace, (serviceId) => changed(serviceId));
+  const watches = createNamespaceWatches(options, (serviceId) => changed(serviceId));
   const spaceOf = (environmentId: string) => namespaceOf(namespacePrefix, environmentId);
+  const newer = newerPatches(options.patchImages);
+  const patches = () => patchState(watches.servers(), newer);
+  const begunAt = Date.now();
+
+  /** Returns the one server that is to move to a newer patch release now. */
+  function toMove(): string | undefined {
+    if (Date.now() - begunAt < (options.patchAfterMs ?? PATCH_AFTER_MS)) return undefined;
+    const { behind, stuck } = patches();
+    return stuck.length > 0 ? undefined : behind[0];
+  }
 
   /** Applies the objects of an addon; the StatefulSet last, so that its pod finds all it needs. */
   async function applyObjects(addon: Addon, password: string): Promise<void> {
@@ -55,17 +87,19 @@ export function createKubernetesAddons(
       const before = await kube.get(kinds.StatefulSet, name, namespace);
       if (Number(before?.metadata?.annotations?.[GENERATION] ?? 0) > addon.generation)
         throw new Error("an addon has a newer password than this process knows");
-      const fixed = fixedSettings(before) ?? newSettings(addon.type, options);
+      if (attempt > 1 && !before) throw new Error("an addon was removed while it was applied");
+      const patch = addon.serviceId === toMove() ? newer(addon.type, imageOf(before) ?? "") : undefined;
+      const fixed = fixedSettings(before, patch) ?? newSettings(addon.type, options);
       const { policy, secret, service, set } = addonObjects(addon, fixed, password, options);
       if (attempt === 1) {
         await kube.apply(kinds.NetworkPolicy, policy);
         await kube.apply(kinds.Secret, secret);
         await kube.apply(kinds.Service, service);
       }
-      // Refused when the set has changed since it was read: another process may have a newer password.
-      const { resourceVersion } = before?.metadata ?? {};
+      // Refused when the set has changed since it was read, or is gone: another process may have a newer password.
+      const { resourceVersion, uid } = before?.metadata ?? {};
       const conflict = await kube
-        .apply(kinds.StatefulSet, { ...set, metadata: { ...set.metadata, resourceVersion } })
+        .apply(kinds.StatefulSet, { ...set, metadata: { ...set.metadata, resourceVersion, uid } })
         .then(
           () => undefined,
           (error) => error,
@@ -121,22 +155,34 @@ export function createKubernetesAddons(
     async status({ serviceId, environmentId }) {
       const namespace = environmentId ? spaceOf(environmentId) : watches.namespaceOf(nameOf(serviceId));
       if (!namespace) return undefined;
-      return (await watches.listIn(namespace)).find((one) => one.serviceId === serviceId);
+      const found = (await watches.listIn(namespace)).find((one) => one.serviceId === serviceId);
+      return found?.serviceId === toMove() && found ? { ...found, outdated: true } : found;
     },
-    list: watches.list,
+    async list() {
+      const all = await watches.list();
+      const moving = toMove();
+      return all.map((one) => (one.serviceId === moving ? { ...one, outdated: true } : one));
+    },
     watch(listener) {
       changed = listener;
+      watchBehind(async () => patches().behind.length);
+      watchStuck(async () => patches().stuck.length);
     },
-    stop: watches.stop,
+    async stop() {
+      watchBehind(async () => 0);
+      watchStuck(async () => 0);
+      await watches.stop();
+    },
   };
 }
 
-/** Returns the settings with which an existing server was created. */
-function fixedSettings(set: V1StatefulSet | undefined): FixedSettings | undefined {
-  const image = set?.spec?.template?.spec?.containers[0]?.image;
+/** Returns the settings with which an existing server was created, or with the image that it moves to. */
+function fixedSettings(set: V1StatefulSet | undefined, patch?: string): FixedSettings | undefined {
+  const image = patch ?? imageOf(set);
+  const moved = patch ?? set?.metadata?.annotations?.[MOVED];
   const claim = set?.spec?.volumeClaimTemplates?.[0]?.spec;
   const storage = claim?.resources?.requests?.storage;
-  return image && storage ? { image, storage, storageClass: claim.storageClassName } : undefined;
+  return image && storage ? { image, moved, storage, storageClass: claim.storageClassName } : undefined;
 }
 
 function newSettings(type: AddonType, { images, storage }: KubernetesAddonsOptions): FixedSettings {

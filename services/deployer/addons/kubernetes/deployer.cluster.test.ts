@@ -19,6 +19,7 @@ import * as kinds from "../../kube/kinds.ts";
 import { nameOf } from "../../kube/names.ts";
 import { enqueue } from "../../reconcile/queue/sql.ts";
 import { startReconciler } from "../../reconcile/reconciler.ts";
+import { createEarlyVariables } from "../../releases/early-variables.ts";
 import { createVariablesResolver } from "../../releases/variables-client.ts";
 import { createSecrets, type Secrets } from "../../secrets.ts";
 import { freePlan, startTestPlatform, type TestPlatform } from "../../testing/testing.ts";
@@ -63,10 +64,10 @@ async function startNext(): Promise<void> {
   const addonServers = cluster.open();
   const addons = createAddons({ pool, secrets, servers: addonServers, log });
   const variables = { url: platform.variables.url, keys: testKeys, name: "deployer" };
-  const resolve = createVariablesResolver(serviceClient(InternalService, variables));
+  const early = createEarlyVariables(createVariablesResolver(serviceClient(InternalService, variables)));
   const databaseUrl = platform.env.DATABASE_URL!;
   reconciler = await startReconciler({
-    ...{ ...engine, databaseUrl, pool, addons, addonServers, secrets, resolve, log },
+    ...{ ...engine, databaseUrl, pool, addons, addonServers, secrets, early, log },
     entitlementsOf: freePlan,
     buildsAtOnce: 2,
   });

@@ -12,10 +12,14 @@ import { annotation, label, labelsOf, nameOf, namespaceOf } from "../../kube/nam
 import type { Placement } from "../../kube/placement.ts";
 import { resourcesOf } from "../../kube/resources.ts";
 import type { Addon } from "../port.ts";
+import { MOVED } from "./patches.ts";
 import { DATA, FILES, passwordMark, programs } from "./server-scripts.ts";
 
-/** What a server keeps from its creation on: another image may not read its data, and a volume does not change. */
-export type FixedSettings = { image: string; storage: string; storageClass?: string };
+/**
+ * What a server keeps from its creation on: the image of another version may not read its data, and a volume does not
+ * change. `moved` is the image that Berth moved it to.
+ */
+export type FixedSettings = { image: string; moved?: string; storage: string; storageClass?: string };
 
 export type ManifestOptions = {
   namespacePrefix: string;
@@ -81,7 +85,13 @@ export function addonObjects(
       },
     },
     set: {
-      metadata: { ...metadata, annotations: { [GENERATION]: String(addon.generation) } },
+      metadata: {
+        ...metadata,
+        annotations: {
+          [GENERATION]: String(addon.generation),
+          ...(fixed.moved !== undefined && { [MOVED]: fixed.moved }),
+        },
+      },
       spec: {
         replicas: 1,
         serviceName: service,

@@ -43,8 +43,10 @@ export function addonsForTest() {
     /** The adapter as a deployer of its own has it. */
     open(more: More = {}) {
       const storage = { size: "64Mi" };
+      const watch = "cluster" as const;
       const options = {
-        ...{ kube, log, namespacePrefix, ensureNamespace, hasNamespace, images, storage, user: 999 },
+        ...{ kube, log, watch, namespacePrefix, ensureNamespace, hasNamespace, images, storage, user: 999 },
+        patchImages: { postgres: [], redis: [] },
         ...more,
       };
       const adapter = createKubernetesAddons(options);
@@ -55,9 +57,8 @@ export function addonsForTest() {
     async leftOf({ serviceId, environmentId }: { serviceId: string; environmentId: string }) {
       const namespace = spaceOf(environmentId);
       const labels = selector({ [label("serviceId")]: serviceId });
-      const { StatefulSet, Service, Secret, NetworkPolicy, Pod } = kinds;
-      const claims = { apiVersion: "v1", kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims" };
-      const all = [StatefulSet, Service, Secret, NetworkPolicy, Pod, claims];
+      const { StatefulSet, Service, Secret, NetworkPolicy, Pod, PersistentVolumeClaim } = kinds;
+      const all = [StatefulSet, Service, Secret, NetworkPolicy, Pod, PersistentVolumeClaim];
       const pages = await Promise.all(
         all.map((kind) => kube.list(kind as typeof Pod, { namespace, labels })),
       );
