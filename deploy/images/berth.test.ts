@@ -2,9 +2,14 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { NODE_FLAGS } from "../local/processes/program-process.ts";
 
 const script = readFileSync(join(import.meta.dirname, "berth.sh"), "utf8");
 const commands = [...script.matchAll(/^ {2}([\w-]+)\) file=\/app\/((?:services|gateway|deploy)\/\S+) ;;$/gm)];
+
+test("node runs in the image as on one machine", () => {
+  expect(script).toContain(`exec node ${NODE_FLAGS.join(" ")} "$file"`);
+});
 
 test("each command of the image runs a program that is in it, and is in its usage", () => {
   const usage = /usage: berth (\S+)\|\$/.exec(script)![1]!.split("|");

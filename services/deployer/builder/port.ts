@@ -44,6 +44,7 @@ export const defaultBuildLimits: BuildLimits = { unpackedBytes: 2 * 1024 ** 3, e
 export type BuildRequest = {
   /** Building again under the same id returns the same result. `[A-Za-z0-9_-]`. */
   buildId: string;
+  accountId: string;
   serviceId: string;
   type: ServiceType;
   source: BuildSource;
@@ -90,7 +91,7 @@ export type Builder = {
    * Ends a build that any process began under this id and removes everything it made, a finished artifact included: for
    * a deployment that will not be applied. Idempotent.
    */
-  discard(buildId: string): Promise<void>;
+  discard(build: Pick<BuildRequest, "buildId" | "accountId">): Promise<void>;
   /** Removes an artifact that no release runs, if a build of this service made it; leaves any other. Idempotent. */
   removeArtifact(artifact: string, serviceId: string): Promise<void>;
   /** Removes what is kept between the builds of a service, which must have no build under way. Idempotent. */

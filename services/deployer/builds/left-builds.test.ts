@@ -14,6 +14,7 @@ import { insertEnvironment, insertProject } from "../catalog/sql.ts";
 import { accept, type DeploymentInput } from "../deployments/accept.ts";
 import { notifyReconcilers } from "../reconcile/queue/sql.ts";
 import { type ReconcilerDeps, startReconciler } from "../reconcile/reconciler.ts";
+import { createEarlyVariables } from "../releases/early-variables.ts";
 import { imageArtifact } from "../runtime/port.ts";
 import { createSecrets } from "../secrets.ts";
 import { freePlan } from "../testing/testing.ts";
@@ -54,7 +55,7 @@ function deployer(gate: Promise<void> = Promise.resolve(), asked: () => void = (
       images.add(buildId);
       return { artifact: imageArtifact(buildId), runtime: "node" };
     },
-    async discard(buildId) {
+    async discard({ buildId }) {
       jobs.delete(buildId);
       images.delete(buildId);
     },
@@ -74,7 +75,7 @@ function deployer(gate: Promise<void> = Promise.resolve(), asked: () => void = (
     ...{ pool, log, builder, isBuiltImage: () => false, minReadySeconds: 0, buildsAtOnce: 2 },
     entitlementsOf: freePlan,
     secrets: createSecrets([Buffer.alloc(32, 1)]),
-    resolve: async () => ({ ...nothing, fingerprint: "same" }),
+    early: createEarlyVariables(async () => ({ ...nothing, fingerprint: "same" })),
     runtime: runtime as unknown as ReconcilerDeps["runtime"],
     store: { removePrefix: async () => {}, sweep: async () => 0 } as unknown as ReconcilerDeps["store"],
     addons: {} as ReconcilerDeps["addons"],

@@ -51,7 +51,7 @@ export async function beginBuild(
   const continues = builder.resumes === true;
   // What another process began and this builder cannot resume starts over, with an empty log.
   if (!continues) {
-    await builder.discard(release.buildId);
+    await builder.discard({ ...release, buildId: release.buildId });
     await dropLog(pool, deploymentId);
   }
   const output = writeBuildLog(pool, deploymentId, variables.secrets, log, continues);
@@ -116,11 +116,11 @@ async function finishBuild(
  */
 async function cleanUpHandedOver(
   { pool, builder, log }: BuildDeps,
-  { deploymentId, serviceId, buildId }: ReleaseRow,
+  { deploymentId, serviceId, accountId, buildId }: ReleaseRow,
 ): Promise<void> {
   try {
     const status = await transitions.markLeftover(pool, deploymentId);
-    if (status === undefined) await builder.discard(buildId!);
+    if (status === undefined) await builder.discard({ buildId: buildId!, accountId });
     else if (status === "failed" || status === "superseded") await enqueue(pool, [serviceId]);
   } catch (error) {
     log.warn({ err: error, deploymentId }, "the output of a build that was handed over could not be removed");
@@ -128,10 +128,11 @@ async function cleanUpHandedOver(
 }
 
 function toBuildRequest(deps: BuildDeps, { release, variables, output }: BegunBuild): BuildRequest {
-  const { deploymentId, buildId, serviceId, type, config } = release;
+  const { deploymentId, buildId, accountId, serviceId, type, config } = release;
   const startedMs = release.buildStartedMs ?? Date.now();
   return {
     buildId: buildId!,
+    accountId,
     serviceId,
     type,
     source: toBuildSource(release, variables, deps.secrets),

@@ -42,11 +42,12 @@ afterAll(() => berth?.stop());
 
 /** An account with a service, and the image of a build that it made. */
 async function account() {
-  const acting = actAs(berth.port, newId("acc"));
+  const accountId = newId("acc");
+  const acting = actAs(berth.port, accountId);
   const environment = await acting.environment();
   const web = await acting.catalog.createService({ ...environment, name: "web", type: "web" });
   const image = await built(web.id, 1);
-  return { ...acting, environment, path: environment.at("web"), id: web.id, image };
+  return { ...acting, accountId, environment, path: environment.at("web"), id: web.id, image };
 }
 
 /** A finished deployment of a build, as it is in the database. */
@@ -95,7 +96,16 @@ const names = (image: string) => {
 test("an image of another account is refused wherever a reference is stored or deployed", async () => {
   const [mine, other] = [await account(), await account()];
   const { environment, path, catalog, deployments, tryOut } = mine;
-  for (const image of [...names(other.image), `${registry.pull}/apps:bld_1`, `${registry.pull}/apps`]) {
+  const inPathOf = (accountId: string) => mine.image.replace("/apps@", `/apps/${accountId}@`);
+  for (const image of [
+    ...names(other.image),
+    ...[`${registry.pull}/apps:bld_1`, `${registry.pull}/apps`, `${registry.pull}/apps/acc_1:bld_1`],
+    ...[
+      inPathOf(other.accountId),
+      inPathOf("acc_1"),
+      other.image.replace("/apps@", `/apps/${mine.accountId}@`),
+    ],
+  ]) {
     const source = { image };
     const service = { ...environment, name: "copy", type: "web", source };
     expect(await refused(catalog.createService(service))).toBe(NOT_ALLOWED);
@@ -112,9 +122,10 @@ test("an image of another account is refused wherever a reference is stored or d
 });
 
 test("an account's own images and those of other registries are taken, also in another service of it", async () => {
-  const { environment, path, catalog, image, tryOut } = await account();
+  const { accountId, environment, path, catalog, image, tryOut } = await account();
+  const inOwnPath = image.replace("/apps@", `/apps/${accountId}@`);
   const elsewhere = ["nginx:1.27", "registry.test:5000/node:1", "registry.test:5000/berth/base:1"];
-  for (const each of [...names(image), ...elsewhere]) {
+  for (const each of [...names(image), inOwnPath, ...elsewhere]) {
     await catalog.updateService({ ...path, source: { image: each } });
     expect((await tryOut.deploy({ ...path, image: each })).refusal?.reasons).toEqual(TAKEN);
     expect((await tryOut.deploy(path)).refusal?.reasons).toEqual(TAKEN);

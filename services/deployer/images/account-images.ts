@@ -2,6 +2,7 @@ import { type Db, type Pool, transaction } from "../../kit/postgres/db.ts";
 import { invalid } from "../../kit/rpc/errors.ts";
 import { imageRef, RuntimeRefusal } from "../runtime/port.ts";
 import { type AllowedRegistries, isInAllowed } from "./allowed-registries.ts";
+import { findAppRepository } from "./app-repositories.ts";
 import { checkImage, type ImageReference, parseImageReference } from "./image-reference.ts";
 import { artifactInUse, deleteBuiltImage, holdBuiltImage, lockBuiltImage } from "./sql.ts";
 
@@ -22,7 +23,8 @@ export function accountImages(isBuilt: IsBuiltImage, allowed: AllowedRegistries)
   /** An image that is allowed cannot be removed until the transaction ends. */
   async function isAllowed(db: Db, accountId: string, image: ImageReference): Promise<boolean> {
     if (!isBuilt(image)) return true;
-    return image.digest !== undefined && holdBuiltImage(db, accountId, image.digest);
+    const { accountId: owner = accountId } = findAppRepository(image.repository) ?? {};
+    return owner === accountId && image.digest !== undefined && holdBuiltImage(db, accountId, image.digest);
   }
 
   return {

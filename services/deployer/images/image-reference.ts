@@ -11,7 +11,7 @@ export type ImageReference = {
 };
 
 export const MAX_IMAGE_LENGTH = 512;
-const DOCKER_HUB = "docker.io";
+export const DOCKER_HUB = "docker.io";
 const HUB_NAMES = ["index.docker.io", "registry-1.docker.io"];
 const EXAMPLE = "such as nginx:1.27 or registry.example.com:5000/shop/web:1.4";
 

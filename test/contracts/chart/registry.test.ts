@@ -3,29 +3,34 @@ import { createHash, randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { V1Secret } from "@kubernetes/client-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPullLogins, pullKeys } from "../../../services/deployer/images/pulls/logins.ts";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { eventually } from "../../../services/kit/testing/testing.ts";
-import { configOf, helmProgram, ofKind, render } from "./render.ts";
+import { configOf, helmProgram, ofKind, podsOf, render } from "./render.ts";
 
-// The two servers of the bundled registry, as the chart configures them, on this machine.
+// The two servers of the bundled registry and the door before that of pulls, as the chart configures them, on this
+// machine.
 
 const PROGRAM = "/usr/bin/docker-registry";
 const installed = helmProgram !== undefined && existsSync(PROGRAM);
 if (!installed)
   console.log("The bundled registry is not tested: there is no helm, or no Debian docker-registry.");
 
+const DOOR = resolve(import.meta.dirname, "../../../services/deployer/images/pulls/main.ts");
 const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
 
 describe.skipIf(!installed)("the bundled registry", () => {
   let folder: string;
-  let password: string;
+  let logins: { push: string; nodes: string };
   let builds: string;
   let pulls: string;
   let script: ChildProcess;
   let reader: ChildProcess;
+  let door: ChildProcess;
+  let doorEnv: Record<string, string>;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "berth-registry-"));
@@ -37,10 +42,18 @@ describe.skipIf(!installed)("the bundled registry", () => {
       ({ metadata }) => metadata!.name === "berth-registry",
     );
     const text = (key: string) => Buffer.from(secret!.data![key]!, "base64").toString();
-    password = text("password");
-    await writeFile(join(folder, "htpasswd"), text("htpasswd"));
-    const [port, pullPort] = [await freePort(), await freePort()];
+    logins = { push: `berth:${text("password")}`, nodes: `nodes:${text("pull-password")}` };
+    for (const file of ["htpasswd", "pulls-htpasswd"]) await writeFile(join(folder, file), text(file));
+    const [port, pullPort, readerPort] = [await freePort(), await freePort(), await freePort()];
     [builds, pulls] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${pullPort}`];
+    const { env } = podsOf(manifests)
+      .find(({ name }) => name === "StatefulSet/berth-registry")!
+      .spec.containers.find(({ name }) => name === "door")!;
+    const given = env!.map(({ name, value, valueFrom }) => [
+      name,
+      value ?? text(valueFrom!.secretKeyRef!.key),
+    ]);
+    doorEnv = { ...Object.fromEntries(given), PORT: String(pullPort), REGISTRY_PORT: String(readerPort) };
     for (const [name, content] of Object.entries(config))
       await writeFile(
         join(folder, name),
@@ -49,14 +62,19 @@ describe.skipIf(!installed)("the bundled registry", () => {
           .replace("/data", join(folder, "data"))
           .replace("/etc/berth-login", folder)
           .replace(":5000", `127.0.0.1:${port}`)
-          .replace(":5001", `127.0.0.1:${pullPort}`),
+          .replace(":5002", `:${readerPort}`),
       );
     const PATH = `${join(folder, "bin")}:${process.env.PATH}`;
     const run = (program: string, ...args: string[]) =>
-      spawn(program, args, { cwd: folder, env: { PATH, OTEL_TRACES_EXPORTER: "none" }, stdio: "ignore" });
+      spawn(program, args, {
+        cwd: folder,
+        env: { PATH, OTEL_TRACES_EXPORTER: "none", ...doorEnv },
+        stdio: "ignore",
+      });
     script = run("sh", "registry.sh", "config.yml");
     reader = run(PROGRAM, "serve", "pulls.yml");
-    for (const at of [builds, pulls])
+    door = run(process.execPath, DOOR);
+    for (const at of [builds, `${pulls}/readyz`])
       await eventually("it answers", () =>
         fetch(at).then(
           ({ ok }) => ok,
@@ -66,7 +84,7 @@ describe.skipIf(!installed)("the bundled registry", () => {
   });
 
   afterAll(async () => {
-    for (const one of [script, reader])
+    for (const one of [door, script, reader])
       if (one && one.exitCode === null) {
         const ended = new Promise((done) => one.once("exit", done));
         one.kill("SIGTERM");
@@ -75,16 +93,18 @@ describe.skipIf(!installed)("the bundled registry", () => {
     if (folder) await rm(folder, { recursive: true, force: true });
   });
 
+  const basic = (login: string) => `Basic ${Buffer.from(login).toString("base64")}`;
+
   async function send(url: string, method = "GET", body?: Buffer, type = "application/octet-stream") {
-    const authorization = `Basic ${Buffer.from(`berth:${password}`).toString("base64")}`;
+    const authorization = basic(url.startsWith(pulls) ? logins.nodes : logins.push);
     const headers = { authorization, accept: MANIFEST, "content-type": type };
     const answer = await fetch(url, { method, headers, ...(body && { body: new Uint8Array(body) }) });
     const text = await answer.text();
     return { status: answer.status, headers: answer.headers, text };
   }
 
-  async function pushBlob(content: Buffer) {
-    const begun = await send(`${builds}/v2/apps/blobs/uploads/`, "POST");
+  async function pushBlob(repository: string, content: Buffer) {
+    const begun = await send(`${builds}/v2/${repository}/blobs/uploads/`, "POST");
     const url = new URL(begun.headers.get("location")!, builds);
     const digest = `sha256:${createHash("sha256").update(content).digest("hex")}`;
     url.searchParams.set("digest", digest);
@@ -93,9 +113,9 @@ describe.skipIf(!installed)("the bundled registry", () => {
   }
 
   /** Pushes an image with a layer of 256 KiB. Returns the paths of its parts; the first is its manifest's. */
-  async function push(tag: string): Promise<[string, ...string[]]> {
-    const config = await pushBlob(Buffer.from(JSON.stringify({ config: { Labels: { tag } } })));
-    const layer = await pushBlob(randomBytes(256 * 1024));
+  async function push(tag: string, repository = "apps"): Promise<[string, ...string[]]> {
+    const config = await pushBlob(repository, Buffer.from(JSON.stringify({ config: { Labels: { tag } } })));
+    const layer = await pushBlob(repository, randomBytes(256 * 1024));
     const manifest = {
       schemaVersion: 2,
       mediaType: MANIFEST,
@@ -103,12 +123,12 @@ describe.skipIf(!installed)("the bundled registry", () => {
       layers: [{ ...layer, mediaType: "application/vnd.oci.image.layer.v1.tar+gzip" }],
     };
     const body = Buffer.from(JSON.stringify(manifest));
-    const put = await send(`${builds}/v2/apps/manifests/${tag}`, "PUT", body, MANIFEST);
+    const put = await send(`${builds}/v2/${repository}/manifests/${tag}`, "PUT", body, MANIFEST);
     expect(put.status).toBe(201);
     const digest = put.headers.get("docker-content-digest");
     return [
-      `/v2/apps/manifests/${digest}`,
-      ...[config, layer].map((blob) => `/v2/apps/blobs/${blob.digest}`),
+      `/v2/${repository}/manifests/${digest}`,
+      ...[config, layer].map((blob) => `/v2/${repository}/blobs/${blob.digest}`),
     ];
   }
 
@@ -123,9 +143,10 @@ describe.skipIf(!installed)("the bundled registry", () => {
 
   test("frees what no image refers to while nodes pull, and a push that waits for it succeeds", async () => {
     const kept = await push("kept");
+    const [ofAccount, left] = [await push("kept", "apps/acc_kept"), await push("left", "apps/acc_left")];
     const gone: string[] = [];
     for (let n = 0; n < 6; n++) gone.push(...(await push(`gone-${n}`)));
-    for (const path of gone.filter((one) => one.includes("/manifests/")))
+    for (const path of [...gone, ...left].filter((one) => one.includes("/manifests/")))
       expect((await send(`${builds}${path}`, "DELETE")).status).toBe(202);
     const before = await bytesStored();
     expect(before).toBeGreaterThan(6 * 256 * 1024);
@@ -140,6 +161,8 @@ describe.skipIf(!installed)("the bundled registry", () => {
     expect(await statuses(await pushed)).toEqual([200, 200, 200]);
     expect(await statuses(kept)).toEqual([200, 200, 200]);
     expect(new Set(await statuses(gone))).toEqual(new Set([404]));
+    const there = [...ofAccount, ...left].map(async (path) => (await send(`${builds}${path}`)).status);
+    expect(await Promise.all(there)).toEqual([200, 200, 200, 404, 404, 404]);
     expect(await bytesStored()).toBeLessThan(before / 2);
     expect(await readFile(join(folder, "collected.log"), "utf8")).toContain("blobs marked");
   });
@@ -147,5 +170,42 @@ describe.skipIf(!installed)("the bundled registry", () => {
   test("takes nothing where nodes pull", async () => {
     expect((await send(`${pulls}/v2/apps/blobs/uploads/`, "POST")).status).toBe(405);
     expect((await fetch(`${pulls}/v2/apps/tags/list`)).status).toBe(401);
+  });
+
+  test("a login pulls what builds of its account pushed, and what was pushed before accounts had logins", async () => {
+    const [a, b] = [`acc_${randomBytes(4).toString("hex")}`, `acc_${randomBytes(4).toString("hex")}`];
+    const shared = await push("shared");
+    const [ofA, ofB] = [await push("one", `apps/${a}`), await push("two", `apps/${b}`)];
+    const keys = pullKeys.parse(doorEnv.REGISTRY_PULL_KEYS)!;
+    const loginOf = (account: string) =>
+      `Basic ${JSON.parse(createPullLogins(keys).configFor("h", account)).auths.h.auth}`;
+    const ask = async (paths: string[], authorization: string) => {
+      const headers = { authorization, accept: MANIFEST };
+      const answers = await Promise.all(paths.map((path) => fetch(`${pulls}${path}`, { headers })));
+      for (const answer of answers) await answer.arrayBuffer();
+      return new Set(answers.map(({ status }) => status));
+    };
+    for (const own of [ofA, shared]) expect(await ask(own, loginOf(a))).toEqual(new Set([200]));
+    expect(await ask(ofB, loginOf(a))).toEqual(new Set([403]));
+    // What the other account pushed is not in the path of this one, whoever knows its digest.
+    const moved = ofB.map((path) => path.replace(b, a));
+    expect(await ask(moved, loginOf(a))).toEqual(new Set([404]));
+    expect(await ask(shared, basic(logins.nodes))).toEqual(new Set([200]));
+    expect(await ask(ofA, basic(logins.nodes))).toEqual(new Set([403]));
+    const rest = await fetch(`${pulls}${ofA[2]}`, {
+      headers: { authorization: loginOf(a), range: "bytes=262134-" },
+    });
+    expect([rest.status, (await rest.arrayBuffer()).byteLength]).toEqual([206, 10]);
+  });
+
+  test("no login that pulls can push, and the one that pushes is not for pulls", async () => {
+    const ask = async (url: string, method: string, login: string) => {
+      const answer = await fetch(url, { method, headers: { authorization: basic(login) } });
+      return answer.status;
+    };
+    expect(await ask(`${builds}/v2/apps/blobs/uploads/`, "POST", logins.nodes)).toBe(401);
+    expect(await ask(`${builds}/v2/`, "GET", logins.nodes)).toBe(401);
+    expect(await ask(`${pulls}/v2/`, "GET", logins.nodes)).toBe(200);
+    expect(await ask(`${pulls}/v2/`, "GET", logins.push)).toBe(401);
   });
 });

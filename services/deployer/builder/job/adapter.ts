@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
+import { findAppRepository } from "../../images/app-repositories.ts";
 import { parseImageReference } from "../../images/image-reference.ts";
 import { isStatus, type Kube } from "../../kube/client.ts";
 import { Job, Pod, Secret } from "../../kube/kinds.ts";
@@ -25,7 +26,7 @@ import {
   type RegistryTarget,
 } from "./job-request.ts";
 import { builtImages } from "./registry/built-images.ts";
-import { connectRegistry, repositoryOf } from "./registry/registry.ts";
+import { connectRegistry, repositoryOf, type StoredImage } from "./registry/registry.ts";
 
 export type JobBuilderOptions = JobSettings & {
   kube: Kube;
@@ -34,12 +35,17 @@ export type JobBuilderOptions = JobSettings & {
   registry: Omit<RegistryTarget, "auth"> & {
     /** Path of a docker configuration with the credentials, read anew for each build. */
     authFile?: string;
+    /** Whether each account's images have a path of their own; what was pushed before is still found. */
+    pathPerAccount?: boolean;
   };
   baseImages: BaseImages;
   /** Variables that build steps see, such as package registries and proxies. Not secret. */
   variables: Record<string, string>;
   log: Logger;
 };
+
+type Build = Pick<BuildRequest, "buildId" | "accountId">;
+type BuiltImage = StoredImage & { repository: string };
 
 /** A signed URL is valid this much longer than its build's time, because a build may wait for a node. */
 const URL_SECONDS = 3_600;
@@ -52,7 +58,7 @@ const DELETE_TIMEOUT_MS = 120_000;
  */
 export function createJobBuilder(options: JobBuilderOptions): Builder {
   const { kube, namespace, store, log } = options;
-  const { push, pull, insecure } = options.registry;
+  const { push, pull, insecure, pathPerAccount } = options.registry;
   const readTarget = async (): Promise<RegistryTarget> => {
     const { authFile } = options.registry;
     const auth = authFile === undefined ? undefined : await readFile(authFile, "utf8");
@@ -61,13 +67,22 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
   const isBuilt = builtImages(options.registry);
   const registry = async () => connectRegistry(await readTarget());
 
-  async function findResult(buildId: string): Promise<BuildResult | undefined> {
-    const tag = imageTag(push, buildId);
-    const image = await (await registry()).find(tag);
-    if (!image || image.labels[IMAGE_LABELS.build] !== buildId) return undefined;
+  /** Returns the build's image, under the tag that it has now or had before accounts had paths of their own. */
+  async function findImage({ buildId, accountId }: Build): Promise<BuiltImage | undefined> {
+    for (const owner of pathPerAccount ? [accountId, undefined] : [undefined]) {
+      const tag = imageTag(push, { buildId, accountId: owner });
+      const image = await (await registry()).find(tag);
+      if (image?.labels[IMAGE_LABELS.build] === buildId) return { ...image, repository: repositoryOf(tag) };
+    }
+    return undefined;
+  }
+
+  async function findResult(build: Build): Promise<BuildResult | undefined> {
+    const image = await findImage(build);
+    if (!image) return undefined;
     const { [IMAGE_LABELS.command]: command, [IMAGE_LABELS.commit]: commit } = image.labels;
     return {
-      artifact: imageArtifact(`${repositoryOf(tag).replace(push, pull)}@${image.digest}`),
+      artifact: imageArtifact(`${image.repository.replace(push, pull)}@${image.digest}`),
       runtime: image.labels[IMAGE_LABELS.runtime] as BuildRuntime,
       ...(command !== undefined && { command }),
       ...(commit !== undefined && { commit }),
@@ -85,6 +100,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
   async function begin(request: BuildRequest): Promise<void> {
     const { buildId, serviceId, type, limits, dockerfile, command, port, timeoutMs } = request;
     const jobRequest: JobRequest = {
+      ...(pathPerAccount && { accountId: request.accountId }),
       ...{ buildId, serviceId, type, limits, dockerfile, command, port, timeoutMs },
       source: await toJobSource(request),
       registry: await readTarget(),
@@ -125,7 +141,7 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
     const job = await kube.get(Job, jobName(buildId), namespace);
     if (job?.metadata?.deletionTimestamp) await removeJob(buildId);
     if (!job || job.metadata?.deletionTimestamp) {
-      const before = await findResult(buildId);
+      const before = await findResult(request);
       if (before) return before;
       await begin(request);
     }
@@ -155,18 +171,18 @@ export function createJobBuilder(options: JobBuilderOptions): Builder {
         throw error;
       }
     },
-    async discard(buildId) {
-      checkId(buildId);
-      await removeJob(buildId);
-      const tag = imageTag(push, buildId);
-      const image = await (await registry()).find(tag);
-      if (image?.labels[IMAGE_LABELS.build] === buildId)
-        await removeImage(`${repositoryOf(tag)}@${image.digest}`);
+    async discard(build) {
+      checkId(build.buildId);
+      await removeJob(build.buildId);
+      const image = await findImage(build);
+      if (image) await removeImage(`${image.repository}@${image.digest}`);
     },
     async removeArtifact(artifact, serviceId) {
       const ref = parseImageReference(imageRef(artifact) ?? "");
       if ("problem" in ref || !ref.digest || !isBuilt(ref)) return;
-      const reference = `${push}/apps@${ref.digest}`;
+      const found = findAppRepository(ref.repository);
+      if (!found) return;
+      const reference = `${push}/${found.name}@${ref.digest}`;
       const image = await (await registry()).find(reference);
       if (image?.labels[IMAGE_LABELS.service] !== serviceId) return;
       const buildId = image.labels[IMAGE_LABELS.build];

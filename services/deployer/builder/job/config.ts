@@ -8,6 +8,7 @@ import {
   optionalText,
   text,
 } from "../../../kit/process/config.ts";
+import { pullKeys } from "../../images/pulls/logins.ts";
 import { onArchitecture, type placementFields } from "../../kube/placement.ts";
 import type { JobBuilderOptions } from "./adapter.ts";
 import type { BaseImages } from "./job-request.ts";
@@ -52,6 +53,8 @@ export const jobBuilderFields = {
   registryAuth: optionalText("REGISTRY_AUTH"),
   /** Path of another one, with which nodes pull; the same unless set. */
   registryPullAuth: optionalText("REGISTRY_PULL_AUTH"),
+  /** Nodes pull with a login of each account instead, which is made of these and pulls from the account's own path. */
+  registryPullKeys: pullKeys,
   /** A Secret of the build namespace with which nodes pull the builder's image. */
   registryAuthSecret: optionalText("REGISTRY_AUTH_SECRET"),
 };
@@ -77,6 +80,7 @@ export function jobBuilderOptions(
       push: config.registryPush,
       pull: config.registryPull,
       insecure: config.registryInsecure === "true",
+      pathPerAccount: config.registryPullKeys !== undefined,
       ...(registryAuth && { authFile: registryAuth }),
     },
   };

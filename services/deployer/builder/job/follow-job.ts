@@ -6,6 +6,7 @@ import { Job, Pod } from "../../kube/kinds.ts";
 import { selector } from "../../kube/names.ts";
 import { readPodLog } from "../../kube/pod-log.ts";
 import type { Logger } from "../../runtime/port.ts";
+import { untilAborted } from "../../shared/until-aborted.ts";
 import type { BuildRequest } from "../port.ts";
 import { buildLabels, CONTAINER_NAME } from "./job-manifest.ts";
 import type { JobEnd, JobRecord } from "./job-request.ts";
@@ -43,7 +44,7 @@ export async function followJob(
   const reader = createReader(kube, events, until, () => wake());
   let reported: string | undefined;
   try {
-    await Promise.race([Promise.all([jobs.synced, pods.synced]), aborted(until)]);
+    await Promise.race([Promise.all([jobs.synced, pods.synced]), untilAborted(until)]);
     for (;;) {
       signal.throwIfAborted();
       const next = new Promise<void>((resolve) => {
@@ -133,13 +134,6 @@ function createReader(kube: Kube, events: JobEvents, signal: AbortSignal, wake: 
 
 function createdMs(pod: V1Pod): number {
   return pod.metadata?.creationTimestamp ? new Date(pod.metadata.creationTimestamp).getTime() : 0;
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }
 
 function parseRecord(text: string): JobRecord | undefined {

@@ -1,3 +1,4 @@
+import { appRepository } from "../../images/app-repositories.ts";
 import type { BuildFailureCode, BuildFailureStage } from "../build-failure.ts";
 import type { BuildRequest, BuildResult, BuildStage, GitBuildSource } from "../port.ts";
 
@@ -6,6 +7,8 @@ export type JobRequest = Pick<
   BuildRequest,
   "buildId" | "serviceId" | "type" | "limits" | "dockerfile" | "command" | "port"
 > & {
+  /** To whose path the image goes; omitted where all accounts have one. */
+  accountId?: string;
   source: { kind: "archive"; url: string; digest?: string } | GitBuildSource;
   /** Counts from the program's start. */
   timeoutMs: number;
@@ -70,11 +73,11 @@ export const PATHS = {
 } as const;
 
 /** The repositories that builds push to, below the path that the operator configures. */
-export const REPOSITORIES = ["apps", "cache"] as const;
+export const REPOSITORIES = [appRepository(), "cache"] as const;
 
 /** Returns the only tag of a build's image, by which it is found again. */
-export function imageTag(push: string, buildId: string): string {
-  return `${push}/apps:${buildId}`;
+export function imageTag(push: string, { buildId, accountId }: Pick<JobRequest, "buildId" | "accountId">) {
+  return `${push}/${appRepository(accountId)}:${buildId}`;
 }
 
 /** Returns the tag of the image with the dependencies of a service's last build. */

@@ -47,7 +47,7 @@ export function createLocalBuilder(given: LocalBuilderOptions): Builder {
       running.set(request.buildId, { stop: own, done });
       return done.finally(() => running.delete(request.buildId));
     },
-    async discard(buildId) {
+    async discard({ buildId }) {
       checkId(buildId);
       await stop(buildId);
       await removeBuild(buildId);

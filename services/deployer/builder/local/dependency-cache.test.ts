@@ -171,7 +171,7 @@ z.close()`;
   expect(first).toMatchObject({ runtime: "python" });
   const second = await build(app("print('other code')"), "svc_python");
   expect([second.ran, second.asked]).toEqual([[], []]);
-  await builder.discard(request.buildId); // nothing of the first is needed
+  await builder.discard(request); // nothing of the first is needed
   const said = spawnSync(join(second.app, ".venv/bin/hail"), { encoding: "utf8" });
   expect(said.stdout).toContain(`hail from ${second.app}/.venv`);
 });

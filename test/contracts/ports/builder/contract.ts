@@ -74,11 +74,11 @@ export function builderContract(name: string, open: () => Promise<BuilderHarness
     });
 
     test("a discarded build leaves nothing, begun or finished or never heard of", async () => {
-      await harness.builder.discard("dep_never");
+      await harness.builder.discard({ buildId: "dep_never", accountId: "acc_1" });
       const request = await requestOf(harness.store, exampleApp("node"));
       await harness.builder.build(request, never);
-      await harness.builder.discard(request.buildId);
-      await harness.builder.discard(request.buildId);
+      await harness.builder.discard(request);
+      await harness.builder.discard(request);
       expect(await harness.remains(request.buildId)).toEqual([]);
     });
 

@@ -39,6 +39,7 @@ export async function requestOf(
   const lines: string[] = [];
   return {
     buildId: `dep_${process.pid}x${build}`,
+    accountId: "acc_1",
     serviceId: "svc_1",
     type: "web",
     source: { kind: "archive", key },

@@ -1,7 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { setTimeout as delay } from "node:timers/promises";
 import { imageArtifact } from "../../../runtime/port.ts";
 import { archiveChanged, archiveMissing, toBuildFailure } from "../../build-failure.ts";
 import type { BuildPlan } from "../../detect/build-plan.ts";
@@ -10,6 +9,7 @@ import { placeArchive, placeCommit } from "../../source/place-source.ts";
 import { planBuild } from "../../source/source-root.ts";
 import { withTimeLimit } from "../../time-limit.ts";
 import { IMAGE_LABELS, imageTag, type JobRequest, PATHS } from "../job-request.ts";
+import { pushImage } from "../registry/push-image.ts";
 import { repositoryOf } from "../registry/registry.ts";
 import { setUpBuildah } from "./buildah.ts";
 import { certificateVariables } from "./certificates.ts";
@@ -17,13 +17,6 @@ import { SOURCE_FOLDER } from "./dockerfile.ts";
 import { buildFromDockerfile } from "./from-dockerfile.ts";
 import { buildFromPlan } from "./from-plan.ts";
 import type { BuildEvents, ImageBuild } from "./image-build.ts";
-
-/** A registry may take no images while it frees what none refers to. */
-const PUSH_PATIENCE_MS = 10 * 60_000;
-const PUSH_AGAIN_MS = 5_000;
-/** What a registry refuses for good: a few tries are enough. */
-const REFUSED = /unauthorized|denied|forbidden|x509|too large/i;
-const REFUSED_TRIES = 3;
 
 /** Builds a source into an image and pushes it. Throws `BuildFailure`, or another error when a retry may succeed. */
 export async function buildImage(request: JobRequest, events: BuildEvents): Promise<BuildResult> {
@@ -54,14 +47,14 @@ async function build(request: JobRequest, events: BuildEvents, signal: AbortSign
 
   events.onStage("Building image");
   const { push, pull } = request.registry;
-  const tag = imageTag(push, request.buildId);
+  const tag = imageTag(push, request);
   const image = { tag, labels: toLabels(request, plan, commit) };
   let storeDependencies: (() => Promise<void>) | undefined;
   if (plan.dockerfile === undefined) storeDependencies = await buildFromPlan(whole, plan, image);
   else await buildFromDockerfile(whole, plan.dockerfile, image);
 
   events.onStage("Pushing image");
-  const digest = await pushImage(whole, tag);
+  const digest = await pushImage((log) => buildah.push(tag, log, signal), { log: events.log, signal });
   events.log(plan.command === undefined ? "Built." : `Built. It starts with: ${plan.command}`);
   await storeDependencies?.();
   return {
@@ -112,17 +105,4 @@ function toLabels(
     ...(command !== undefined && { [IMAGE_LABELS.command]: command }),
     ...(commit !== undefined && { [IMAGE_LABELS.commit]: commit }),
   };
-}
-
-/** Returns the digest of the pushed image. */
-async function pushImage({ buildah, events, signal }: ImageBuild, tag: string): Promise<string> {
-  const until = Date.now() + PUSH_PATIENCE_MS;
-  for (let attempt = 1; ; attempt++) {
-    const { code, digest, error } = await buildah.push(tag, attempt === 1 ? events.log : () => {}, signal);
-    if (code === 0) return digest;
-    const gaveUp = Date.now() > until || (attempt >= REFUSED_TRIES && REFUSED.test(error));
-    if (gaveUp) throw new Error(`the image could not be pushed: ${error}`);
-    if (attempt === 1) events.log("The image could not be pushed yet; trying again for up to 10 minutes.");
-    await delay(PUSH_AGAIN_MS, undefined, { signal }).catch(() => signal.throwIfAborted());
-  }
 }

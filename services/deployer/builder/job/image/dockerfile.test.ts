@@ -46,7 +46,7 @@ describe("a generated Dockerfile", () => {
       "RUN npm run build",
     ]);
     expect(lines).toContain("ENV NODE_ENV=production");
-    expect(lines).toContain('CMD ["/bin/sh","-c","node main.js"]');
+    expect(lines).toContain('CMD ["/bin/sh","-c","exec node main.js"]');
     expect(ignored).toEqual(["app/node_modules"]);
   });
 
@@ -70,7 +70,7 @@ describe("a generated Dockerfile", () => {
     expect(images).toEqual(["r/go:1", "r/static:1"]);
     expect(app()).toContain("RUN go build -buildvcs=false -o ../bin/app .\nFROM r/static:1");
     expect(app()).toContain("COPY --from=compiled /srv/bin /srv/bin");
-    expect(app()).toContain('CMD ["/bin/sh","-c","../bin/app"]');
+    expect(app()).toContain('CMD ["/bin/sh","-c","exec ../bin/app"]');
     expect(steps.get("RUN go build -buildvcs=false -o ../bin/app .")?.failure).toBe("compile_failed");
   });
 
@@ -84,12 +84,12 @@ describe("a generated Dockerfile", () => {
   test("serves a static site to other machines", () => {
     const { app } = generated({ "index.html": "" });
     expect(app()).toContain("COPY static-server.mts /srv/");
-    expect(app()).toContain('CMD ["/bin/sh","-c","node ../static-server.mts . 0.0.0.0"]');
+    expect(app()).toContain('CMD ["/bin/sh","-c","exec node ../static-server.mts . 0.0.0.0"]');
   });
 
   test("starts with the service's command where nothing else is there", () => {
     const text = generated({ "run.sh": "" }, { command: `sh run.sh "a b"` }).app();
-    expect(text).toContain('CMD ["/bin/sh","-c","sh run.sh \\"a b\\""]');
+    expect(text).toContain('CMD ["/bin/sh","-c","exec sh run.sh \\"a b\\""]');
   });
 });
 

@@ -1,3 +1,4 @@
+import { withExec } from "../../../shared/exec-command.ts";
 import {
   type BuildPlan,
   type BuildStep,
@@ -107,7 +108,7 @@ function toEnvironment(plan: BuildPlan): string[] {
 
 function toCommand({ command, needsStaticServer }: BuildPlan): string {
   const start = needsStaticServer ? `${command} 0.0.0.0` : command;
-  return `CMD ${JSON.stringify(["/bin/sh", "-c", start ?? ""])}`;
+  return `CMD ${JSON.stringify(["/bin/sh", "-c", withExec(start ?? "")])}`;
 }
 
 /**

@@ -46,14 +46,21 @@ export async function tryBuild(
   }, PATIENCE_MS);
   try {
     const request = {
-      ...{ buildId: id, serviceId: id, type: "worker" as const, port: 8080, timeoutMs: BUILD_MS },
+      ...{
+        buildId: id,
+        accountId: id,
+        serviceId: id,
+        type: "worker" as const,
+        port: 8080,
+        timeoutMs: BUILD_MS,
+      },
       source: { kind: "archive" as const, key: id },
       limits: defaultBuildLimits,
       onStage: print,
       log: print,
     };
     await builder.build(request, givingUp.signal);
-    await builder.discard(id);
+    await builder.discard(request);
   } finally {
     clearTimeout(timer);
   }

@@ -125,7 +125,7 @@ export async function openCluster(changes: Partial<JobBuilderOptions> = {}) {
       for (const kind of [Job, Pod, Secret])
         for (const { metadata } of (await kube.list(kind as typeof Pod, { namespace, labels })).items)
           found.push(`${kind.kind} ${metadata?.name}`);
-      const image = await connectRegistry(registry).find(imageTag(registry.push, buildId));
+      const image = await connectRegistry(registry).find(imageTag(registry.push, { buildId }));
       return image ? [...found, `image ${image.digest}`] : found;
     },
     async close() {

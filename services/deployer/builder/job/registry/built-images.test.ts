@@ -18,6 +18,9 @@ const hub = { push: "docker.io/acme", pull: "docker.io/acme" };
 test.each([
   [bundled, `localhost:30500/apps${digest}`],
   [bundled, "localhost:30500/apps:bld_1"],
+  [bundled, `localhost:30500/apps/acc_1${digest}`],
+  [bundled, `127.0.0.1:30500/apps/acc_1:bld_1${digest}`],
+  [bundled, "berth-registry.berth:5000/apps/acc_1:bld_1"],
   [bundled, `localhost:30500/apps:bld_1${digest}`],
   [bundled, `LocalHost:30500/apps${digest}`],
   [bundled, `127.0.0.1:30500/apps${digest}`],
@@ -41,6 +44,11 @@ test.each([
 
 test.each([
   [bundled, "localhost:30501/apps:1"],
+  [bundled, "localhost:30501/apps/acc_1:1"],
+  [bundled, "localhost:30500/cache/acc_1:1"],
+  [bundled, "localhost:30500/shop/apps/acc_1:1"],
+  [bundled, "localhost:30500/apps/acc_1/shop:1"],
+  [plain, "registry.example.com/berth/apps/web:1"],
   [bundled, "nginx"],
   [own, "registry.local:5000/node:1"],
   [own, "registry.local:5000/berth/base:1"],

@@ -1,4 +1,5 @@
 import { BlockList, isIP } from "node:net";
+import { findAppRepository } from "../../../images/app-repositories.ts";
 import { type ImageReference, parseImageReference } from "../../../images/image-reference.ts";
 import { REPOSITORIES, type RegistryTarget } from "../job-request.ts";
 
@@ -7,7 +8,11 @@ export function builtImages({ push, pull }: Pick<RegistryTarget, "push" | "pull"
   const own = new Set(
     [push, pull].flatMap((path) => REPOSITORIES.map((name) => parseRepository(`${path}/${name}`))),
   );
-  return (image: ImageReference): boolean => own.has(canonicalName(image));
+  return (image: ImageReference): boolean => {
+    const { accountId } = findAppRepository(image.repository) ?? {};
+    const name = canonicalName(image);
+    return own.has(accountId === undefined ? name : name.slice(0, -`/${accountId}`.length));
+  };
 }
 
 function parseRepository(text: string): string {

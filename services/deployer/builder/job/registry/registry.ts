@@ -1,7 +1,8 @@
+import { basicAuth, bearerIn, tokenUrl } from "../../../images/registry-auth.ts";
 import type { RegistryTarget } from "../job-request.ts";
 
 /** An image in a registry. */
-type StoredImage = {
+export type StoredImage = {
   digest: string;
   labels: Record<string, string>;
 };
@@ -97,38 +98,18 @@ export function repositoryOf(reference: string): string {
   return `${host}/${path}`;
 }
 
-/** Returns the `Authorization` for a host in a docker configuration; undefined when it has none. */
-function basicAuth(config: string | undefined, host: string): string | undefined {
-  if (config === undefined) return undefined;
-  const { auths = {} } = JSON.parse(config) as {
-    auths?: Record<string, { auth?: string; username?: string; password?: string }>;
-  };
-  const hostOf = (key: string) => key.replace(/^https?:\/\//, "").split("/")[0];
-  const entry = Object.entries(auths).find(([key]) => hostOf(key) === host)?.[1];
-  if (!entry) return undefined;
-  const pair = entry.auth ?? Buffer.from(`${entry.username}:${entry.password}`).toString("base64");
-  return `Basic ${pair}`;
-}
-
 /** Returns the `Authorization` with the token that a registry's challenge asks for; undefined when there is none. */
 async function fetchToken(
   challenge: string,
   scope: string,
   basic: string | undefined,
 ): Promise<string | undefined> {
-  if (!/^bearer /i.test(challenge)) return undefined;
-  const terms = Object.fromEntries(
-    [...challenge.matchAll(/\b(\w+)="([^"]*)"/g)].map(([, key, value]) => [key!, value!]),
-  );
-  if (!URL.canParse(terms.realm ?? "")) return undefined;
-  const url = new URL(terms.realm!);
-  url.searchParams.set("scope", terms.scope ?? scope);
-  if (terms.service) url.searchParams.set("service", terms.service);
+  const url = tokenUrl(challenge, scope);
+  if (url === undefined) return undefined;
   const response = await fetch(url, {
     headers: { ...(basic && { authorization: basic }) },
     signal: AbortSignal.timeout(REQUEST_MS),
   });
   if (!response.ok) return undefined;
-  const { token, access_token } = (await response.json()) as { token?: string; access_token?: string };
-  return `Bearer ${token ?? access_token}`;
+  return bearerIn(await response.json());
 }
