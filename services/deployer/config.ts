@@ -15,6 +15,7 @@ import {
 import { kubernetesAddonFields } from "./addons/kubernetes/config.ts";
 import { jobBuilderFields } from "./builder/job/config.ts";
 import { allowedRegistries } from "./images/allowed-registries.ts";
+import { imageDigests } from "./images/digests/resolve-digest.ts";
 import { placementFields } from "./kube/placement.ts";
 import { kubernetesRuntimeFields } from "./runtime/kubernetes/config.ts";
 import { lokiFields } from "./runtime/kubernetes/logs/config.ts";
@@ -23,8 +24,8 @@ import { s3Fields } from "./store/s3/config.ts";
 
 /** The size of its pool. */
 export const POOL = 16;
-/** The most connections to the database: besides the pool, the sessions of the relay, of streams and of the leases. */
-export const connections = POOL + 3;
+/** The most connections to the database: besides the pool, the sessions of the relay, of streams, of the leases and of the election. */
+export const connections = POOL + 4;
 
 const common = {
   ...serviceFields,
@@ -67,6 +68,7 @@ export const kubernetesFields = {
   ...common,
   engine: engine("kubernetes"),
   buildsAtOnce: buildsAtOnce(10),
+  imageDigests,
   ...kubernetesRuntimeFields,
   ...lokiFields,
   ...jobBuilderFields,

@@ -7,6 +7,7 @@ import { createEntitlements } from "../kit/plans.ts";
 import { startChangeFeed } from "../kit/postgres/change-feed.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
+import { environmentPlans } from "./accounts/environment-plans.ts";
 import { billingHandlers, identityHandlers } from "./accounts/provisioning.ts";
 import { createAddons } from "./addons/lifecycle.ts";
 import { catalogService } from "./api/catalog-service.ts";
@@ -17,8 +18,11 @@ import { type Config, fields, kubernetesFields, POOL } from "./config.ts";
 import type { Engine } from "./engine/local.ts";
 import { variableHandlers } from "./events.ts";
 import { accountImages } from "./images/account-images.ts";
+import { watchWaitingWork } from "./reconcile/metrics.ts";
 import { startReconciler } from "./reconcile/reconciler.ts";
+import { createEarlyVariables } from "./releases/early-variables.ts";
 import { createVariablesResolver } from "./releases/variables-client.ts";
+import type { EnvironmentPlans } from "./runtime/port.ts";
 import { createSecrets, type Secrets } from "./secrets.ts";
 
 /** Starts the deployer: the database, the engine with what already runs, then the server and the reconciler. */
@@ -28,13 +32,13 @@ export async function start(config: Config, log: Logger, startEngine = startChos
   return startService(options, async ({ pool, cursors, client }) => {
     const entitlementsOf = createEntitlements(config);
     const secrets = createSecrets(config.secretKeys);
-    const engine = await startEngine(config, secrets, log);
+    const engine = await startEngine(config, secrets, log, environmentPlans(pool, entitlementsOf));
     const { runtime, store, addonServers } = engine;
     const images = accountImages(engine.isBuiltImage, config.allowedRegistries);
     const variables = client(VariablesInternal, config.variablesUrl);
     const announceDeletion = createAnnounceDeletion(variables);
     const resolve = createVariablesResolver(variables);
-    const addons = createAddons({ pool, secrets, servers: addonServers, log });
+    const early = createEarlyVariables(resolve);
     const changes = await startChangeFeed({
       url: databaseUrl,
       name: "deployer-follow",
@@ -42,7 +46,18 @@ export async function start(config: Config, log: Logger, startEngine = startChos
       fallbackMs: 1_000,
     });
     const catalog = { pool, cursors, secrets, images, announceDeletion, entitlementsOf };
-    const deployments = { pool, cursors, secrets, store, runtime, resolve, changes, images, entitlementsOf };
+    const deployments = {
+      pool,
+      cursors,
+      secrets,
+      store,
+      runtime,
+      resolve,
+      early,
+      changes,
+      images,
+      entitlementsOf,
+    };
     return {
       routes(router) {
         router.service(CatalogService, catalogService(catalog));
@@ -57,11 +72,17 @@ export async function start(config: Config, log: Logger, startEngine = startChos
       ],
       async background() {
         const { buildsAtOnce } = config;
-        const given = { databaseUrl, pool, addons, secrets, resolve, entitlementsOf, buildsAtOnce, log };
-        const reconciler = await startReconciler({ ...engine, ...given });
+        const given = { databaseUrl, pool, secrets, early, entitlementsOf, buildsAtOnce, log };
+        const decide = (watched: Pick<Engine, "runtime" | "addonServers">) => {
+          const addons = createAddons({ pool, secrets, servers: watched.addonServers, log });
+          return startReconciler({ ...engine, ...watched, ...given, addons });
+        };
+        // In each replica: also when none is elected.
+        watchWaitingWork(pool);
+        const deciding = await (engine.lead ? engine.lead(decide) : decide(engine));
         return {
           stop: async () => {
-            await reconciler.stop();
+            await deciding.stop();
             await engine.stop();
             await changes.stop();
           },
@@ -72,9 +93,14 @@ export async function start(config: Config, log: Logger, startEngine = startChos
 }
 
 /** Loads the chosen engine only: the Kubernetes client takes as much memory as everything else. */
-async function startChosenEngine(config: Config, secrets: Secrets, log: Logger): Promise<Engine> {
+async function startChosenEngine(
+  config: Config,
+  secrets: Secrets,
+  log: Logger,
+  plansOf: EnvironmentPlans,
+): Promise<Engine> {
   if (config.engine === "kubernetes")
-    return (await import("./engine/kubernetes.ts")).startKubernetesEngine(config, log);
+    return (await import("./engine/kubernetes.ts")).startKubernetesEngine(config, log, plansOf);
   return (await import("./engine/local.ts")).startLocalEngine(config, secrets, log);
 }
 

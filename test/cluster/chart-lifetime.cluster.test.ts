@@ -4,11 +4,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import type { KubernetesObject, V1Pod, V1Secret, V1Service } from "@kubernetes/client-node";
+import type { V1Pod, V1Secret, V1Service } from "@kubernetes/client-node";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { openBucket } from "../../deploy/backup/bucket.ts";
 import { openRegistry } from "../../deploy/backup/images.ts";
-import { connectKube, type Kind, type Kube } from "../../services/deployer/kube/client.ts";
+import { connectKube, type Kube } from "../../services/deployer/kube/client.ts";
 import * as kinds from "../../services/deployer/kube/kinds.ts";
 import { managed, selector } from "../../services/deployer/kube/names.ts";
 import { INSTALLATION } from "../../services/deployer/runtime/kubernetes/namespace/namespace-manifests.ts";
@@ -17,13 +17,17 @@ import { chartFolder, ciValues, helm } from "../contracts/chart/render.ts";
 import { settled } from "../support/apps.ts";
 import { readRun } from "../support/cluster-run.ts";
 import { type Door, openDoor } from "../support/door.ts";
+import { buildWorker } from "./bundled-build.ts";
 import { connectKubectl } from "./kubectl.ts";
-import { pullImage, pushImage } from "./tiny-image.ts";
+import { listLeftovers } from "./leftovers.ts";
+import { pullImage, pushImage, statusForApps } from "./tiny-image.ts";
 
 const platform = inject("platform")!;
 // A second installation beside the platform under test, with everything bundled.
 const name = `life-${randomBytes(3).toString("hex")}`;
-const REGISTRY_PORT = 30_599;
+const REGISTRY_PORT = 30_599; // The node knows it (deploy/cluster/templates/hosts-bundled.toml).
+const registryOfNodes = `${inject("clusterImages").nodeToBuildFrom.split(":")[0]}:${REGISTRY_PORT}`;
+const deployers = `app.kubernetes.io/instance=${name},app.kubernetes.io/component=deployer`;
 const environment = `${name}-berth-env-of-a-test`;
 let kube: Kube;
 let folder: string;
@@ -51,11 +55,12 @@ beforeAll(async () => {
       nodePort: REGISTRY_PORT,
       existingSecret: "",
       push: "",
-      pull: "",
+      pull: registryOfNodes,
     },
   };
   for (const part of ["database", "nats", "objectStore"])
     own[part] = { ...own[part], bundled: true, existingSecret: "" };
+  own.objectStore.publicUrl = "";
   own.objectStore.service = { type: "ClusterIP", nodePort: null };
   await writeFile(values, JSON.stringify(own));
   const restricted = { "pod-security.kubernetes.io/enforce": "restricted" };
@@ -73,14 +78,7 @@ test("what the values say of the cluster's doors and it does not have is told be
   const dryRun = (className: string, where: string) => {
     const labels = { "kubernetes.io/metadata.name": where };
     const apps = JSON.stringify({ ingress: { className }, ingressNamespaceLabels: labels });
-    const given = [
-      "-f",
-      ciValues("bundled"),
-      "--set-json",
-      `apps=${apps}`,
-      "--set",
-      "apps.domain=example.com",
-    ];
+    const given = ["-f", ciValues("bundled"), "--set-json", `apps=${apps}`, "--set=apps.domain=example.com"];
     return helm("install", `${name}-doors`, chartFolder, "--dry-run=server", ...given).catch(String);
   };
   const told = await dryRun("no-such-class", "no-such-namespace");
@@ -135,6 +133,26 @@ test("an installation is upgraded with its data", async () => {
   await first.must("POST", `${first.A}/projects`, { name: "kept" });
   await install(chartFolder);
   expect(await projects(await signIn())).toEqual(["kept"]);
+  const pods = async () => (await kube.list(kinds.Pod, { namespace: name, labels: deployers })).items;
+  await eventually("the deployer of before is gone", async () => (await pods()).length === 1);
+}, 600_000);
+
+test("what builds of an account push is pulled with its login alone, runs, and goes with its service", async () => {
+  const [kubectl, door] = await Promise.all([connectKubectl(), signIn()]);
+  const { E } = await door.environment();
+  const service = `${E}/services/built`;
+  await door.must("POST", `${E}/services`, { name: "built", type: "worker", config: { minReadySeconds: 0 } });
+  const { status, errors, image = "" } = await buildWorker(door, kubectl, name, service);
+  expect({ status, errors }).toEqual({ status: "applied", errors: [] });
+  const [path, digest] = image.split("@");
+  expect(path).toBe(`${registryOfNodes}/apps/${door.accountId}`);
+  const home = (await appNamespaces())[0]!;
+  const statusAt = (repository: string) =>
+    statusForApps(kube, home, `${registryOrigin}/v2/${repository}/manifests/${digest}`);
+  const own = `apps/${door.accountId}`;
+  expect(await Promise.all([own, `${own}x`, "apps"].map(statusAt))).toEqual([200, 403, 404]);
+  await door.must("DELETE", service, { confirmImpact: true });
+  await eventually("its image is removed", async () => (await statusAt(own)) === 404);
 }, 600_000);
 
 test("an installation that loses its volumes comes back from a backup, and its apps run on meanwhile", async () => {
@@ -168,9 +186,13 @@ test("an installation that loses its volumes comes back from a backup, and its a
   const made = await projects(door);
   await deployWorker(door, `${E}/services`, "early");
   // Its port on the nodes is for pulls alone.
-  const image = await kubectl.forwarded(name, `${name}-berth-registry-0`, 5000, async (origin) =>
-    pushImage(await registry(origin), bucket),
-  );
+  const atRegistry = <T>(use: (origin: string) => Promise<T>) =>
+    kubectl.forwarded(name, `${name}-berth-registry-0`, 5000, use);
+  const image = await atRegistry(async (origin) => {
+    expect(await statusForApps(kube, (await appNamespaces())[0]!, `${origin}/v2/`)).toBe(401);
+    return pushImage(await registry(origin), bucket);
+  });
+  expect(await statusForApps(kube, (await appNamespaces())[0]!, `${registryOrigin}/v2/`)).toBe(200);
   await run("backup");
   // The backup knows neither of these.
   await deployAgain(door, `${E}/services/early`, 2);
@@ -192,10 +214,10 @@ test("an installation that loses its volumes comes back from a backup, and its a
   const back = await signIn();
   const answers = () => projects(back).catch(() => undefined);
   expect(await eventually("the platform answers", answers)).toEqual(made);
-  expect(await pullImage(await registry())).toBe(image);
-  const deployer = `${own},app.kubernetes.io/component=deployer`;
+  const pulled = atRegistry(async (origin) => pullImage(await registry(origin)));
+  expect(await pulled).toBe(image);
   await eventually("the deployer has seen what it does not know", async () =>
-    (await inIt("logs", "-l", deployer, "--tail=-1")).includes("what runs is newer than the database"),
+    (await inIt("logs", "-l", deployers, "--tail=-1")).includes("what runs is newer than the database"),
   );
   expect(await appPods()).toEqual(running);
   await deployAgain(back, `${E}/services/early`, 3);
@@ -207,7 +229,7 @@ test("an installation is uninstalled, comes back with its data, and removes its 
   await kube.apply(kinds.Namespace, { metadata: { name: environment, labels } });
   await helm("uninstall", name, "-n", name, "--wait");
   const left = await eventually("nothing but what is kept is left", async () => {
-    const found = await leftovers();
+    const found = await listLeftovers(kube, name);
     return found.every((one) => /^(Secret|PersistentVolumeClaim) /.test(one)) && found;
   });
   expect(left.sort()).toEqual([
@@ -244,17 +266,22 @@ async function deployAgain(door: Door, service: string, version: number): Promis
   expect(await settled(door, service, version)).toMatchObject({ status: "applied", errors: [] });
 }
 
-const registry = async (origin = `http://${new URL(platform.origin).hostname}:${REGISTRY_PORT}`) => {
+const registryOrigin = `http://${new URL(platform.origin).hostname}:${REGISTRY_PORT}`;
+
+const registry = async (origin: string) => {
   const secret = await kube.get<V1Secret>(kinds.Secret, `${name}-berth-registry`, name);
   const password = Buffer.from(secret!.data!.password!, "base64").toString();
   return openRegistry(origin, password);
 };
 
+const appNamespaces = async () => {
+  const labels = { ...managed, [INSTALLATION]: `${name}-berth-builds` };
+  return (await kube.list(kinds.Namespace, { labels: selector(labels) })).items;
+};
+
 /** Returns the pods of the installation's apps, which differ when one was replaced or restarted. */
 async function appPods(): Promise<string[]> {
-  const labels = { ...managed, [INSTALLATION]: `${name}-berth-builds` };
-  const namespaces = await kube.list(kinds.Namespace, { labels: selector(labels) });
-  const pods = namespaces.items.map(({ metadata }) =>
+  const pods = (await appNamespaces()).map(({ metadata }) =>
     kube.list<V1Pod>(kinds.Pod, { namespace: metadata!.name }),
   );
   return (await Promise.all(pods))
@@ -265,29 +292,4 @@ async function appPods(): Promise<string[]> {
         `${metadata!.name} ${metadata!.uid} ${status?.containerStatuses?.[0]?.restartCount}`,
     )
     .sort();
-}
-
-/** Returns every object of the release that exists, as `Kind name`. */
-async function leftovers(): Promise<string[]> {
-  const rbac = "rbac.authorization.k8s.io/v1";
-  const admission = "admissionregistration.k8s.io/v1";
-  const all: [apiVersion: string, ...kinds: string[]][] = [
-    ["v1", "Pod", "Service", "Secret", "ConfigMap", "ServiceAccount", "PersistentVolumeClaim", "Namespace"],
-    ["v1", "ResourceQuota", "LimitRange"],
-    ["apps/v1", "Deployment", "StatefulSet", "ReplicaSet"],
-    ["batch/v1", "Job", "CronJob"],
-    ["policy/v1", "PodDisruptionBudget"],
-    ["autoscaling/v2", "HorizontalPodAutoscaler"],
-    ["networking.k8s.io/v1", "NetworkPolicy", "Ingress"],
-    [rbac, "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"],
-    [admission, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"],
-  ];
-  const labels = `app.kubernetes.io/instance=${name}`;
-  const lists = all.flatMap(([apiVersion, ...names]) =>
-    names.map(async (one) => {
-      const kind: Kind<KubernetesObject> = { apiVersion, kind: one, plural: "" };
-      return (await kube.list(kind, { labels })).items.map(({ metadata }) => `${one} ${metadata!.name}`);
-    }),
-  );
-  return (await Promise.all(lists)).flat();
 }

@@ -159,7 +159,7 @@ async function whileAsked(work: () => Promise<void>): Promise<void> {
   expect(asked.answers.length).toBeGreaterThan(100);
 }
 
-/** Writes and reads repeatedly on keep-alive connections until `stop`; `answers` has the statuses. */
+/** Writes and reads repeatedly on keep-alive connections until `stop`; `answers` has the statuses, and what was refused. */
 function ask({ baseUrl, ownerToken }: Platform, path: string) {
   const agent = new https.Agent({ keepAlive: true, maxSockets: 4 });
   const answers: string[] = [];
@@ -170,7 +170,10 @@ function ask({ baseUrl, ownerToken }: Platform, path: string) {
       const headers = { authorization: `Bearer ${ownerToken}`, "content-type": "application/json" };
       https
         .request(baseUrl + path + below, { method, agent, headers }, (response) =>
-          text(response).then((body) => resolve(body && String(response.statusCode)), failed),
+          text(response).then((body) => {
+            const { statusCode = 0 } = response;
+            resolve(body && (statusCode < 300 ? String(statusCode) : `${method} ${statusCode} ${body}`));
+          }, failed),
         )
         .on("error", failed)
         .end(body);

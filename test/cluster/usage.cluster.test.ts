@@ -8,8 +8,13 @@ import { settled } from "../support/apps.ts";
 import { openPlatform, type Platform } from "../support/world.ts";
 
 const MINUTES = 60_000;
-/** How long pods run: the cluster dates to the second, so that a percent is some seconds. */
-const RUN_MS = 4 * MINUTES;
+/** How long pods run: longer than the minute after which the deployer records anew what runs. */
+const RUN_MS = 70_000;
+/**
+ * What three pods may differ by, however long they run: the cluster dates their beginnings and ends to the second, and
+ * the deployer hears of them later.
+ */
+const SLACK_SECONDS = 5;
 
 let world: Platform;
 let kube: Kube;
@@ -34,7 +39,7 @@ function record(ran: Map<string, Ran>, { metadata, status }: V1Pod): void {
 }
 
 test(
-  "the usage of a service is the sum of the seconds that its pods ran, within a percent",
+  "the usage of a service is the sum of the seconds that its pods ran",
   async () => {
     const { E, S: at } = await world.environment();
     const S = at("web");
@@ -78,7 +83,7 @@ test(
     const used = lines.reduce((sum, { replicas, seconds }) => sum + replicas * seconds, 0);
     const seconds = [...ran.values()].reduce((sum, { from, until }) => sum + (until! - from!) / 1_000, 0);
     expect(ran.size).toBe(3);
-    expect(Math.abs(used - seconds) / seconds).toBeLessThanOrEqual(0.01);
+    expect(Math.abs(used - seconds)).toBeLessThanOrEqual(SLACK_SECONDS);
   },
   15 * MINUTES,
 );

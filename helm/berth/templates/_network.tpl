@@ -22,9 +22,11 @@ Egress to a server: to its pods when bundled, else to the given addresses (to an
   ports:
     - {protocol: TCP, port: {{ .port }}}
 {{- else -}}
+{{- $ports := list -}}
+{{- range splitList "," .address }}{{ $ports = append $ports (include "berth.portOf" .) }}{{ end -}}
 - ports:
-    {{- range splitList "," .address }}
-    - {protocol: TCP, port: {{ include "berth.portOf" . }}}
+    {{- range uniq $ports }}
+    - {protocol: TCP, port: {{ . }}}
     {{- end }}
   {{- with .cidrs }}
   to:
@@ -84,6 +86,20 @@ Egress to a server: to its pods when bundled, else to the given addresses (to an
         except: {{ toJson . }}
         {{- end }}
     {{- end }}
+{{- end -}}
+
+{{/* Egress to the registries of deployed images: to the given addresses, else to the internet. */}}
+{{- define "berth.toImageRegistries" -}}
+{{- $n := .Values.networkPolicy -}}
+{{- $urls := list "https://registry" -}}
+{{- range .Values.apps.allowedRegistries }}{{ $urls = append $urls (printf "https://%s" .) }}{{ end -}}
+{{- if $n.imageRegistryCidrs -}}
+{{- include "berth.toServer" (dict "values" dict "cidrs" $n.imageRegistryCidrs "address" (join "," $urls)) -}}
+{{- else -}}
+{{- $ports := list -}}
+{{- range $urls }}{{ $ports = append $ports (include "berth.portOf" . | int) }}{{ end -}}
+{{- include "berth.toInternet" (dict "ports" (uniq $ports) "except" $n.clientDocumentsExcept) -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "berth.portOf" -}}

@@ -3,7 +3,7 @@ Every process of the platform. A new service is one more entry:
   calls      the processes that it calls
   connections  how many connections to the database one of its pods opens at most (`connections` in its config.ts)
   uses       database, nats, objectStore, registry, kubernetes, smtp, hydraAdmin, hydraPublic, clientDocuments,
-             paymentProvider, loki
+             paymentProvider, loki, imageRegistries
   config     its environment, in addition to what all processes have (_pod.tpl)
   secrets    variable → of (which Secret, _secrets.tpl), key, optional
   files      a key of a Secret as a file
@@ -74,8 +74,8 @@ Every process of the platform. A new service is one more entry:
     ENCRYPTION_KEYS: {of: keys, key: encryption-keys}
 - name: deployer
   calls: [variables]
-  connections: 19
-  uses: [database, nats, objectStore, registry, kubernetes{{ if $v.logs.loki.url }}, loki{{ end }}]
+  connections: 20
+  uses: [database, nats, objectStore, registry, kubernetes{{ if $v.logs.loki.url }}, loki{{ end }}{{ if ne $v.apps.imageDigests "off" }}, imageRegistries{{ end }}]
   config:
     {{- include "berth.deployerConfig" . | nindent 4 }}
     {{- include "berth.planConfig" . | nindent 4 }}
@@ -88,10 +88,13 @@ Every process of the platform. A new service is one more entry:
     LOKI_PASSWORD: {of: loki, key: password, optional: true}
     LOKI_TOKEN: {of: loki, key: token, optional: true}
     {{- end }}
+    {{- if include "berth.registryDoor" . }}
+    REGISTRY_PULL_KEYS: {of: registry, key: pull-keys}
+    {{- end }}
   {{- if include "berth.registryLoginSecret" . }}
   files:
     - {of: registryLogin, key: .dockerconfigjson, path: /etc/berth/registry/config.json}
-    {{- if $v.registry.pullSecret }}
+    {{- if include "berth.registryPullSecret" . }}
     - {of: registryPull, key: .dockerconfigjson, path: /etc/berth/registry-pull/config.json}
     {{- end }}
   {{- end }}
@@ -135,6 +138,9 @@ Every process of the platform. A new service is one more entry:
 {{- $b := .Values.billing -}}
 DEFAULT_TIER: {{ $b.defaultTier | default (ternary "free" "enterprise" (ne $b.existingSecret "")) }}
 PLAN_QUOTAS: {{ ternary "on" "off" $b.quotas | quote }}
+{{- with $b.openPorts }}
+PLAN_OPEN_PORTS: {{ . | toJson | quote }}
+{{- end }}
 {{- end -}}
 
 {{- define "berth.oauthConfig" -}}
@@ -162,6 +168,7 @@ APPS_PLACEMENT: {{ include "berth.placementJson" $v.placement.apps | quote }}
 BUILDER_PLACEMENT: {{ include "berth.placementJson" $v.placement.builds | quote }}
 KUBE_NAMESPACE_PREFIX: {{ include "berth.appsPrefix" . | quote }}
 KUBE_BUILD_NAMESPACE: {{ include "berth.buildsNamespace" . | quote }}
+KUBE_WATCH: {{ $v.apps.watch | default "cluster" | quote }}
 KUBE_ENVIRONMENT_ROLE: {{ include "berth.environmentRole" . | quote }}
 KUBE_SERVICE_ACCOUNT: {{ printf "%s/%s" .Release.Namespace (include "berth.deployerAccount" .) | quote }}
 APPS_DOMAIN: {{ $v.apps.domain | quote }}
@@ -188,6 +195,9 @@ APPS_CLOSED_PORTS: {{ $v.apps.closedPorts | toJson | quote }}
 {{- end }}
 {{- with $v.apps.allowedRegistries }}
 ALLOWED_REGISTRIES: {{ join "," . | quote }}
+{{- end }}
+{{- with $v.apps.imageDigests }}
+IMAGE_DIGESTS: {{ . | quote }}
 {{- end }}
 DNS_PORTS: {{ $v.networkPolicy.dnsPorts | toJson | quote }}
 ENVIRONMENT_QUOTA: {{ $v.apps.quota | toJson | quote }}
@@ -226,7 +236,8 @@ REGISTRY_INSECURE: {{ or $v.registry.bundled $v.registry.insecure | quote }}
 {{- if include "berth.registryLoginSecret" . }}
 REGISTRY_AUTH: /etc/berth/registry/config.json
 {{- end }}
-{{- if $v.registry.pullSecret }}
+{{- if include "berth.registryPullSecret" . }}
+{{- /* Also where the keys come before it: a pod of an older chart that starts again in a roll-out reads this. */}}
 REGISTRY_PULL_AUTH: /etc/berth/registry-pull/config.json
 {{- end }}
 {{- with $v.builds.imagePullSecret }}
@@ -248,11 +259,20 @@ BUILDER_APPARMOR_PROFILE: {{ . | quote }}
 BUILDER_USER_NAMESPACES: {{ $v.builds.userNamespaces | quote }}
 BUILDER_RESOURCES: {{ $v.builds.resources | toJson | quote }}
 ADDON_IMAGES: {{ dict "postgres" $v.apps.addons.postgresImage "redis" $v.apps.addons.redisImage | toJson | quote }}
+{{- with $v.apps.addons.earlierImages }}
+ADDON_EARLIER_IMAGES: {{ . | toJson | quote }}
+{{- end }}
+{{- if hasKey $v.apps.addons "patches" }}
+ADDON_PATCHES: {{ ternary "on" "off" $v.apps.addons.patches | quote }}
+{{- end }}
 {{- with $v.apps.addons.storageClassName }}
 ADDON_STORAGE_CLASS: {{ . | quote }}
 {{- end }}
 ADDON_USER: {{ $v.apps.addons.runAsUser | default "any" | quote }}
 ADDON_STORAGE_SIZE: {{ $v.apps.addons.storageSize | quote }}
+{{- if $v.apps.addons.storageGrows }}
+ADDON_STORAGE_GROWS: "on"
+{{- end }}
 {{- end -}}
 
 {{/*
@@ -291,7 +311,17 @@ postgres://{{ $d.rolePrefix }}{{ .process }}@{{ include "berth.databaseHost" .ro
 {{- if .Values.registry.pull }}{{ .Values.registry.pull }}{{ else if .Values.registry.bundled }}localhost:{{ .Values.registry.nodePort }}{{ else }}{{ .Values.registry.push }}{{ end -}}
 {{- end -}}
 
-{{/* The docker config Secret with which builds push and nodes pull; "" when the registry asks for none. */}}
+{{/* The docker config Secret with which builds push; "" when the registry asks for none. */}}
 {{- define "berth.registryLoginSecret" -}}
 {{- if .Values.registry.existingSecret }}{{ .Values.registry.existingSecret }}{{ else if .Values.registry.bundled }}{{ include "berth.fullname" . }}-registry-login{{ end -}}
+{{- end -}}
+
+{{/* The one with which nodes pull; "" when it is the same. */}}
+{{- define "berth.registryPullSecret" -}}
+{{- if or .Values.registry.pullSecret (include "berth.registryDoor" .) }}{{ include "berth.secretName" (dict "root" . "of" "registryPull") }}{{ end -}}
+{{- end -}}
+
+{{/* "true" where nodes pull from the bundled registry with a login of each account, which the door before it checks. */}}
+{{- define "berth.registryDoor" -}}
+{{- if and .Values.registry.bundled (not .Values.registry.existingSecret) }}true{{ end -}}
 {{- end -}}

@@ -20,7 +20,7 @@
 {{- end -}}
 
 {{- define "berth.madeSecret" -}}
-{{- $suffix := dict "admin" "database" "objectStore" "object-store" "registryLogin" "registry-login" -}}
+{{- $suffix := dict "admin" "database" "objectStore" "object-store" "registryLogin" "registry-login" "registryPull" "registry-pull" -}}
 {{- printf "%s-%s" (include "berth.fullname" .root) (get $suffix .of | default .of) -}}
 {{- end -}}
 
@@ -94,17 +94,39 @@ access-key: {{ include "berth.made" (dict "root" . "secret" $s "key" "access-key
 secret-key: {{ include "berth.made" (dict "root" . "secret" $s "key" "secret-key" "kind" "password") | quote }}
 {{- end -}}
 
-{{/* The bundled registry's login. A hash gets a new salt at each rendering, so the one in the cluster is kept. */}}
+{{/*
+The logins of the bundled registry: `berth` pushes; those of accounts, which are made of the keys, only pull. So does
+`nodes`, which environments have from an older chart until the deployer gives them their account's. A server of pulls
+without the door takes `nodes` and `berth`. A hash gets a new salt at each rendering, so the ones in the cluster are kept.
+*/}}
 {{- define "berth.data.registry" -}}
-{{- $s := include "berth.madeSecret" (dict "root" . "of" "registry") -}}
-{{- $password := include "berth.made" (dict "root" . "secret" $s "key" "password" "kind" "password") -}}
+{{- $of := dict "root" . "secret" (include "berth.madeSecret" (dict "root" . "of" "registry")) "kind" "password" -}}
+{{- $password := include "berth.made" (set $of "key" "password") -}}
+{{- $pull := include "berth.made" (set $of "key" "pull-password") -}}
+{{- $push := include "berth.madeOf" (set (set $of "key" "htpasswd") "new" (htpasswd "berth" $password)) -}}
+{{- $both := printf "%s\n%s" $push (htpasswd "nodes" $pull) -}}
 password: {{ $password | quote }}
-htpasswd: {{ include "berth.madeOf" (dict "root" . "secret" $s "key" "htpasswd" "new" (htpasswd "berth" $password)) | quote }}
+pull-password: {{ $pull | quote }}
+pull-keys: {{ include "berth.madeOf" (set (set $of "key" "pull-keys") "new" (randBytes 32)) | quote }}
+htpasswd: {{ $push | quote }}
+pulls-htpasswd: {{ include "berth.madeOf" (set (set $of "key" "pulls-htpasswd") "new" $both) | quote }}
 {{- end -}}
 
+{{/* Of builds and the deployer. The login for pulls is here too, for a deployer of an older chart. */}}
 {{- define "berth.data.registryLogin" -}}
-{{- $auth := dict "auth" (printf "berth:%s" (get (include "berth.data.registry" . | fromYaml) "password") | b64enc) -}}
-.dockerconfigjson: {{ dict "auths" (dict (include "berth.registryPush" . | splitList "/" | first) $auth (include "berth.registryPull" . | splitList "/" | first) $auth) | toJson | quote }}
+{{- $made := include "berth.data.registry" . | fromYaml -}}
+{{- $push := dict (include "berth.registryPush" . | splitList "/" | first) (dict "auth" (printf "berth:%s" $made.password | b64enc)) -}}
+.dockerconfigjson: {{ dict "auths" (merge $push (include "berth.registryPullAuths" . | fromJson)) | toJson | quote }}
+{{- end -}}
+
+{{/* Of nodes, for a deployer of an older chart: it is in the namespace of each environment. */}}
+{{- define "berth.data.registryPull" -}}
+.dockerconfigjson: {{ dict "auths" (include "berth.registryPullAuths" . | fromJson) | toJson | quote }}
+{{- end -}}
+
+{{- define "berth.registryPullAuths" -}}
+{{- $password := get (include "berth.data.registry" . | fromYaml) "pull-password" -}}
+{{- dict (include "berth.registryPull" . | splitList "/" | first) (dict "auth" (printf "nodes:%s" $password | b64enc)) | toJson -}}
 {{- end -}}
 
 {{/* A text that changes when a Secret does: what the chart generated, or the version of a Secret that was given. */}}

@@ -1,18 +1,22 @@
 import { readFile } from "node:fs/promises";
 import type { Logger } from "../../kit/log.ts";
-import { createKubernetesAddons } from "../addons/kubernetes/adapter.ts";
+import { patchImages } from "../addons/kubernetes/config.ts";
 import { createJobBuilder } from "../builder/job/adapter.ts";
 import { jobBuilderOptions } from "../builder/job/config.ts";
 import { builtImages } from "../builder/job/registry/built-images.ts";
 import type { KubernetesConfig } from "../config.ts";
+import { createDigestResolver, type ImageDigests } from "../images/digests/resolve-digest.ts";
+import { createPullLogins } from "../images/pulls/logins.ts";
 import { connectKube } from "../kube/client.ts";
 import { onArchitecture } from "../kube/placement.ts";
+import { reachApi } from "../kube/stream.ts";
 import { lokiOptions } from "../runtime/kubernetes/logs/config.ts";
-import { createEnvironments } from "../runtime/kubernetes/namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "../runtime/kubernetes/options.ts";
 import { PULL_SECRET } from "../runtime/kubernetes/release/manifests.ts";
-import { createKubernetesRuntime } from "../runtime/kubernetes/runtime.ts";
+import type { EnvironmentPlans } from "../runtime/port.ts";
 import { createS3Store } from "../store/s3/adapter.ts";
+import { createClusterView } from "./cluster-view.ts";
+import { startElection } from "./election.ts";
 import type { Engine } from "./local.ts";
 
 const COMPARE_MS = 30_000;
@@ -20,9 +24,14 @@ const ROLLOUT_DEADLINE_MS = 300_000;
 
 /**
  * Runs everything on the cluster that this process is in: uploads in an S3 bucket, builds as Jobs, releases as
- * Deployments, addons as StatefulSets. It keeps no state of its own, so any number of processes may do the same.
+ * Deployments, addons as StatefulSets. It keeps no state of its own. Any number of processes answer requests; one that
+ * is elected watches the cluster and decides.
  */
-export async function startKubernetesEngine(config: KubernetesConfig, log: Logger): Promise<Engine> {
+export async function startKubernetesEngine(
+  config: KubernetesConfig,
+  log: Logger,
+  plansOf: EnvironmentPlans,
+): Promise<Engine> {
   const kube = connectKube();
   const store = createS3Store({
     endpoint: config.s3Endpoint,
@@ -33,33 +42,34 @@ export async function startKubernetesEngine(config: KubernetesConfig, log: Logge
     secretKey: config.s3SecretKey,
     log,
   });
-  const { registryAuth, registryPullAuth = registryAuth } = config;
-  const options = runtimeOptions(config, {
-    kube,
-    log,
-    registryAuth: registryPullAuth && (await readFile(registryPullAuth, "utf8")),
-  });
-  const environments = createEnvironments(options);
-  const runtime = createKubernetesRuntime(options, environments);
-  await Promise.all([store.start(), runtime.start()]);
+  const read = (path: string | undefined) => path && readFile(path, "utf8");
+  const [pushLogin, pullLogin] = await Promise.all([
+    read(config.registryAuth),
+    read(config.registryPullAuth),
+  ]);
+  const registryAuth = pullLoginsOf(config, pullLogin ?? pushLogin);
+  const options = runtimeOptions(config, { kube, log, plansOf, registryAuth });
+  const addons = {
+    images: config.addonImages,
+    patchImages: patchImages(config),
+    storage: { size: config.addonStorageSize, className: config.addonStorageClass },
+    ...(config.addonStorageGrows === "on" && { growTo: config.addonStorageSize }),
+    ...(registryAuth && { pullSecret: PULL_SECRET }),
+    // On any architecture: their images are not built here.
+    placement: config.appsPlacement,
+    user: config.addonUser,
+  };
+  const begin = () => createClusterView(options, addons);
+  const { runtime, addonServers } = begin();
+  const [, election] = await Promise.all([
+    store.start(),
+    startElection({ url: config.databaseUrl, log, begin, reach: (signal) => reachApi(kube, signal) }),
+  ]);
   const builder = createJobBuilder({
     kube,
     store,
     log,
     ...jobBuilderOptions(config),
-  });
-  const addonServers = createKubernetesAddons({
-    kube,
-    log,
-    namespacePrefix: config.namespacePrefix,
-    ensureNamespace: environments.ensure,
-    hasNamespace: environments.has,
-    images: config.addonImages,
-    storage: { size: config.addonStorageSize, className: config.addonStorageClass },
-    ...(registryPullAuth && { pullSecret: PULL_SECRET }),
-    // On any architecture: their images are not built here.
-    placement: config.appsPlacement,
-    user: config.addonUser,
   });
   return {
     runtime,
@@ -67,23 +77,47 @@ export async function startKubernetesEngine(config: KubernetesConfig, log: Logge
     store,
     addonServers,
     isBuiltImage: builtImages({ push: config.registryPush, pull: config.registryPull }),
+    imageDigests: digestsFor(config, [pullLogin, pushLogin], log),
     minReadySeconds: 10,
     other: () => false,
-    stop: async () => {
-      await Promise.all([runtime.stop(), addonServers.stop()]);
-      await environments.stop();
-    },
+    lead: election.lead,
+    stop: election.stop,
   };
+}
+
+/** Returns the logins with which nodes pull: of each account where there are keys, otherwise the one of all. */
+function pullLoginsOf(
+  { registryPull, registryPullKeys }: KubernetesConfig,
+  shared: string | undefined,
+): KubernetesRuntimeOptions["registryAuth"] {
+  if (registryPullKeys !== undefined) {
+    const logins = createPullLogins(registryPullKeys);
+    return (accountId) => logins.configFor(registryPull.split("/")[0]!, accountId);
+  }
+  return shared === undefined ? undefined : () => shared;
+}
+
+/** Returns how tags of images are resolved, with the logins of nodes and of builds; undefined where they are not. */
+function digestsFor(
+  { imageDigests, registryPush, registryPull, registryInsecure, allowedRegistries }: KubernetesConfig,
+  logins: (string | undefined)[],
+  log: Logger,
+): ImageDigests | undefined {
+  if (imageDigests === "off") return undefined;
+  const registry = { push: registryPush, pull: registryPull, insecure: registryInsecure === "true" };
+  const resolve = createDigestResolver({ ...registry, logins, allowed: allowedRegistries, log });
+  return { required: imageDigests === "require", resolve };
 }
 
 /** Returns how releases run on a cluster, from the configuration. */
 export function runtimeOptions(
   config: KubernetesConfig,
-  given: Pick<KubernetesRuntimeOptions, "kube" | "log" | "registryAuth">,
+  given: Pick<KubernetesRuntimeOptions, "kube" | "log" | "plansOf" | "registryAuth">,
 ): KubernetesRuntimeOptions {
   return {
     ...given,
     namespacePrefix: config.namespacePrefix,
+    watch: config.watch,
     claimsNamespace: config.buildNamespace,
     environmentRole: config.environmentRole,
     serviceAccount: config.serviceAccount,

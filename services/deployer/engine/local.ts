@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import type { Logger } from "../../kit/log.ts";
+import type { Running } from "../../kit/process/process.ts";
 import { createLocalAddons } from "../addons/local/adapter.ts";
 import { createRedisProgram } from "../addons/local/redis-program.ts";
 import { createRedisServers } from "../addons/local/redis-servers.ts";
@@ -9,6 +10,7 @@ import { createLocalBuilder } from "../builder/local/adapter.ts";
 import type { Builder } from "../builder/port.ts";
 import type { LocalConfig } from "../config.ts";
 import type { IsBuiltImage } from "../images/account-images.ts";
+import type { ImageDigests } from "../images/digests/resolve-digest.ts";
 import { startRouter } from "../runtime/local/routing/router.ts";
 import { createLocalRuntime } from "../runtime/local/runtime.ts";
 import type { Runtime } from "../runtime/port.ts";
@@ -25,10 +27,14 @@ export type Engine = {
   store: ObjectStore;
   addonServers: AddonServers;
   isBuiltImage: IsBuiltImage;
+  /** Omitted where images run by their tags. */
+  imageDigests?: ImageDigests;
   /** How long a release must have been available to be healthy, if its service does not say. */
   minReadySeconds: number;
   /** Answers a request at this process's port if it is for the object store; returns whether it is. */
   other: (req: IncomingMessage, res: ServerResponse) => boolean;
+  /** Does `work` while this process is the elected one, each time anew. Absent where there is only one. */
+  lead?: (work: (watched: Pick<Engine, "runtime" | "addonServers">) => Promise<Running>) => Running;
   stop: () => Promise<void>;
 };
 

@@ -16,6 +16,8 @@ export type Kind<T extends KubernetesObject> = {
   kind: string;
   /** The last segment of its path, for watches. */
   plural: string;
+  /** Where the cluster does not have it, it has no objects; of all other kinds that is a failure. */
+  optional?: true;
   /** Never set: ties the type of the objects to their kind. */
   readonly of?: T;
 };
@@ -77,40 +79,30 @@ export function connectKube(config = defaultConfig(), requestMs = REQUEST_MS) {
 
     /** Returns all objects of a kind that have these labels, and the resource version of the list. */
     async list<T extends KubernetesObject>(
-      kind: Kind<T>,
+      { apiVersion, kind, optional }: Kind<T>,
       { namespace, labels }: { namespace?: string; labels?: string } = {},
     ): Promise<{ items: T[]; version: string }> {
       const none = undefined; // the call takes ten arguments by position
       const items: T[] = [];
       for (let next: string | undefined; ; ) {
-        const { apiVersion, kind: name } = kind;
-        const page = await api.list<T>(
-          apiVersion,
-          name,
-          namespace,
-          none,
-          none,
-          none,
-          none,
-          labels,
-          500,
-          next,
-        );
-        items.push(...page.items);
-        next = page.metadata?._continue || undefined;
-        if (!next) return { items, version: page.metadata?.resourceVersion ?? "" };
+        const asked = api.list<T>(apiVersion, kind, namespace, none, none, none, none, labels, 500, next);
+        const page = await (optional ? undefinedIfMissing(asked) : asked);
+        items.push(...(page?.items ?? []));
+        next = page?.metadata?._continue || undefined;
+        if (!next) return { items, version: page?.metadata?.resourceVersion ?? "" };
       }
     },
 
     /** As `list`, but the API sends the metadata alone: the content of Secrets stays where it is. */
     async listMetadata(
-      { apiVersion, kind }: Kind<KubernetesObject>,
+      { apiVersion, kind, optional }: Kind<KubernetesObject>,
       { namespace, labels }: { namespace: string; labels: string },
     ): Promise<V1ObjectMeta[]> {
       const none = undefined;
-      const list = metadataApi.list(apiVersion, kind, namespace, none, none, none, none, labels);
+      const asked = metadataApi.list(apiVersion, kind, namespace, none, none, none, none, labels);
+      const list = await (optional ? undefinedIfMissing(asked) : asked);
       // An empty list of this form has null for its items.
-      return ((await list).items ?? []).map(({ metadata }) => metadata ?? {});
+      return (list?.items ?? []).map(({ metadata }) => metadata ?? {});
     },
 
     /** Deletes an object and what it owns; one that does not exist is fine. */
@@ -161,11 +153,14 @@ export function hasOwnData(metadata: V1ObjectMeta | undefined): boolean {
   return writers.every(({ manager }) => manager === FIELD_MANAGER);
 }
 
+/** Returns undefined where the cluster does not have the object, or knows nothing of its kind. */
 async function undefinedIfMissing<T>(response: Promise<T>): Promise<T | undefined> {
   try {
     return await response;
   } catch (error) {
-    if (isStatus(error, 404)) return undefined;
+    // The library asks the API which kinds there are, and says of another what is no answer of the API.
+    const isUnknownKind = (error as Error).message?.startsWith("Unrecognized API version and kind");
+    if (isUnknownKind || isStatus(error, 404)) return undefined;
     throw error;
   }
 }

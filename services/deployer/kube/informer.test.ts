@@ -1,10 +1,11 @@
+import type { KubernetesObject } from "@kubernetes/client-node";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type KubeApi, startKubeApi } from "../../../test/support/kube-api/server.ts";
 import { Refusal } from "../../../test/support/kube-api/store.ts";
 import { eventually } from "../../kit/testing/testing.ts";
-import { connectKube } from "./client.ts";
+import { connectKube, type Kind } from "./client.ts";
 import { type Informer, reconnectPause, startInformer } from "./informer.ts";
-import { ConfigMap } from "./kinds.ts";
+import { ConfigMap, HTTPRoute } from "./kinds.ts";
 
 const SCOPE = { apiVersion: "v1", plural: "configmaps", namespace: "shop" };
 let api: KubeApi;
@@ -23,9 +24,11 @@ afterEach(async () => {
   await api.stop();
 });
 
-function follow(): Informer<unknown> {
+type WithData = KubernetesObject & { data?: Record<string, string> };
+
+function follow(kind: Kind<WithData> = ConfigMap): Informer<unknown> {
   const note = (object: object, message: string) => void told.push(`${message} ${JSON.stringify(object)}`);
-  informer = startInformer(connectKube(api.config), ConfigMap, {
+  informer = startInformer(connectKube(api.config), kind, {
     namespace: "shop",
     labels: "app=web",
     log: { info: note, warn: note, error: note },
@@ -61,6 +64,17 @@ describe("a watch", () => {
     expect(lastWatch()).toBe(resourceVersion);
     expect(count("list")).toBe(1);
     expect(seen).toEqual(["one=1", "one=2", "one=3"]);
+  });
+
+  test("shows what holds characters that some take for the end of a line", async () => {
+    const held = "a\u2028b\u2029c\u0085d";
+    put("one", held);
+    await follow().synced;
+    expect(seen).toEqual([`one=${held}`]);
+    await isWatched(1);
+    put("two", held);
+    await saw(`two=${held}`);
+    expect(told).toEqual([]);
   });
 
   test("of which nothing has changed resumes at the bookmark, however far others have gone on", async () => {
@@ -154,6 +168,22 @@ test("what cannot be read is not empty: it is neither synced nor forgotten, and 
   await eventually("it is tried again", async () => count("watch") > tries + 2);
   expect(objects.size).toBe(1);
   expect(seen).toEqual(["one=1", "one=2"]);
+});
+
+test("a kind that the cluster may lack has no objects where it is gone, and is watched again when it is back", async () => {
+  const routes = { apiVersion: HTTPRoute.apiVersion, plural: HTTPRoute.plural, namespace: "shop" };
+  const putRoute = () => api.store.put(routes, { metadata: { name: "one", labels: { app: "web" } } });
+  api.unknown.add(HTTPRoute.plural);
+  await follow(HTTPRoute).synced;
+  await eventually("it was tried again", async () => count("watch") > 2);
+  expect(told).toHaveLength(1);
+  putRoute();
+  api.unknown.clear();
+  await saw("one=undefined");
+  await isWatched(1);
+  api.unknown.add(HTTPRoute.plural);
+  api.endWatches();
+  await saw("-one");
 });
 
 test("watches that end together come back spread over a span that grows with each failure, and has an end", async () => {

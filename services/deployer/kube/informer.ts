@@ -3,10 +3,11 @@ import { ApiException, type KubernetesObject } from "@kubernetes/client-node";
 import { Counter } from "prom-client";
 import type { Logger } from "../runtime/port.ts";
 import { isStatus, type Kind, type Kube } from "./client.ts";
+import { pathOf, readList } from "./read-list.ts";
 import { openStream } from "./stream.ts";
 
 export type Informer<T> = {
-  /** The objects as last seen, by name. Those of what cannot be read any longer stay. */
+  /** The objects as last seen, by name, or by `namespace/name`. Those of what cannot be read any longer stay. */
   objects: ReadonlyMap<string, T>;
   /** Resolves once the first list has been read. */
   synced: Promise<void>;
@@ -18,9 +19,11 @@ export type Informer<T> = {
 };
 
 type Options<T> = {
-  /** Omitted for kinds that have no namespace. */
+  /** Omitted for kinds that have no namespace, and for all namespaces. */
   namespace?: string;
   labels: string;
+  /** Returns what is kept of an object besides who set which field; all of it unless given. */
+  keep?: (object: T) => T;
   /** Called for each object that was added, changed or deleted (`gone`), once `objects` shows it. */
   changed: (object: T, gone: boolean) => void;
   log: Logger;
@@ -50,7 +53,7 @@ export function reconnectPause(failures: number, random = Math.random): number {
 }
 
 /**
- * Keeps a copy of the objects of a kind in one namespace: a list, then a watch from its resource version. A watch that
+ * Keeps a copy of the objects of a kind, in one namespace or in all: a list, then a watch from its resource version. A watch that
  * ends or breaks resumes where it was; one whose version is too old begins with a new list, so that no change stays
  * unseen. What cannot be read is not empty: it stays as it was, and the log says why.
  */
@@ -59,14 +62,13 @@ export function startInformer<T extends KubernetesObject>(
   kind: Kind<T>,
   options: Options<T>,
 ): Informer<T> {
-  const { namespace, labels, changed, log, random } = options;
+  const { namespace, labels, keep, changed, log, random } = options;
   const objects = new Map<string, T>();
   const stopping = new AbortController();
   const { signal } = stopping;
   const synced = Promise.withResolvers<void>();
   const tried = Promise.withResolvers<void>();
-  const group = kind.apiVersion.includes("/") ? `/apis/${kind.apiVersion}` : `/api/${kind.apiVersion}`;
-  const path = `${group}/${namespace ? `namespaces/${namespace}/` : ""}${kind.plural}`;
+  const path = pathOf(kind, namespace);
   let isSynced = false;
   /** The resource version to watch from; undefined when a list is needed. */
   let version: string | undefined;
@@ -75,22 +77,31 @@ export function startInformer<T extends KubernetesObject>(
   /** What the log says of them. */
   let reason: string | undefined;
 
-  function update(object: T, gone: boolean): void {
-    const name = object.metadata?.name ?? "";
+  function keyOf({ metadata }: T): string {
+    const { namespace: own, name = "" } = metadata ?? {};
+    return namespace || !own ? name : `${own}/${name}`;
+  }
+
+  function reduce(object: T): T {
     // Who set which field is as large as the rest of an object.
     delete object.metadata?.managedFields;
-    if (gone) objects.delete(name);
-    else objects.set(name, object);
+    return keep ? keep(object) : object;
+  }
+
+  function update(object: T, gone: boolean): void {
+    const key = keyOf(object);
+    if (gone) objects.delete(key);
+    else objects.set(key, object);
     changed(object, gone);
   }
 
   async function list(): Promise<void> {
-    const read = await kube.inTurn(() => kube.list(kind, { namespace, labels }));
+    const read = await kube.inTurn(() => readList(kube, kind, { namespace, labels, keep: reduce, signal }));
     if (signal.aborted) return;
-    const names = new Set(read.items.map((one) => one.metadata?.name));
-    for (const [name, object] of [...objects]) if (!names.has(name)) update(object, true);
+    const keys = new Set(read.items.map(keyOf));
+    for (const [key, object] of [...objects]) if (!keys.has(key)) update(object, true);
     for (const object of read.items) {
-      const known = objects.get(object.metadata?.name ?? "");
+      const known = objects.get(keyOf(object));
       if (known?.metadata?.resourceVersion !== object.metadata?.resourceVersion) update(object, false);
     }
     version = read.version;
@@ -106,8 +117,8 @@ export function startInformer<T extends KubernetesObject>(
       const { type, object } = JSON.parse(line) as WatchEvent<T>;
       if (type === "ERROR") throw new ApiException(object.code ?? 0, object.message ?? "", object, {});
       version = object.metadata?.resourceVersion;
-      if (type === "ADDED" || type === "MODIFIED") update(object, false);
-      else if (type === "DELETED") update(object, true);
+      if (type === "ADDED" || type === "MODIFIED") update(reduce(object), false);
+      else if (type === "DELETED") update(reduce(object), true);
       worked();
     }
     worked();
@@ -121,8 +132,8 @@ export function startInformer<T extends KubernetesObject>(
 
   function failed(error: unknown): void {
     failures++;
-    // Too old; and what a server says that was restored to a time before this version.
-    if (isStatus(error, 400, 410, 504)) version = undefined;
+    // Too old; what a server says that was restored to a time before this version; and a kind that is gone.
+    if (isStatus(error, 400, 404, 410, 504)) version = undefined;
     // A new namespace is seen a moment before this process has its rights there.
     if (isStatus(error, 403) && failures === 1) return;
     if (!isStatus(error, 410)) restarts.inc({ kind: kind.kind });

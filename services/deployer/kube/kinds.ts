@@ -7,6 +7,7 @@ import type {
   V1LimitRange,
   V1Namespace,
   V1NetworkPolicy,
+  V1PersistentVolumeClaim,
   V1Pod,
   V1ReplicaSet,
   V1ResourceQuota,
@@ -30,7 +31,7 @@ export type HTTPRouteSpec = {
   rules: { backendRefs: { name: string; port: number }[]; timeouts?: Record<string, string> }[];
 };
 
-type HTTPRouteObject = KubernetesObject & { spec?: HTTPRouteSpec };
+export type HTTPRouteObject = KubernetesObject & { spec?: HTTPRouteSpec };
 
 /** Which Gateway carries a route, and by which of its listeners. */
 export type GatewayRef = { name: string; namespace: string; sectionName?: string; port?: number };
@@ -43,12 +44,21 @@ export const Service = define<V1Service>("v1", "Service", "services");
 export const ConfigMap = define<V1ConfigMap>("v1", "ConfigMap", "configmaps");
 export const ResourceQuota = define<V1ResourceQuota>("v1", "ResourceQuota", "resourcequotas");
 export const LimitRange = define<V1LimitRange>("v1", "LimitRange", "limitranges");
+export const PersistentVolumeClaim = define<V1PersistentVolumeClaim>(
+  "v1",
+  "PersistentVolumeClaim",
+  "persistentvolumeclaims",
+);
 export const Deployment = define<V1Deployment>("apps/v1", "Deployment", "deployments");
 export const ReplicaSet = define<V1ReplicaSet>("apps/v1", "ReplicaSet", "replicasets");
 export const StatefulSet = define<V1StatefulSet>("apps/v1", "StatefulSet", "statefulsets");
 export const Job = define<V1Job>("batch/v1", "Job", "jobs");
 export const Ingress = define<V1Ingress>("networking.k8s.io/v1", "Ingress", "ingresses");
-export const HTTPRoute = define<HTTPRouteObject>("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes");
+/** Of the Gateway API, which is no part of Kubernetes. */
+export const HTTPRoute: Kind<HTTPRouteObject> = {
+  ...define("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes"),
+  optional: true,
+};
 export const NetworkPolicy = define<V1NetworkPolicy>(
   "networking.k8s.io/v1",
   "NetworkPolicy",

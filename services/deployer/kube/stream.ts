@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { type IncomingMessage, request as plain } from "node:http";
 import { type RequestOptions, request as secure } from "node:https";
-import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { ApiException } from "@kubernetes/client-node";
+import { linesOf } from "../../kit/lines-of.ts";
 import type { Kube } from "./client.ts";
 
 type StreamOptions = {
@@ -17,12 +17,26 @@ type StreamOptions = {
  * Fails with the library's ApiException, and when the API is silent for `kube.requestMs`. Reading the lines fails when the
  * connection breaks or is quiet for too long, and when the signal aborts.
  */
-export async function openStream(
+export async function openStream(...asked: Parameters<typeof openResponse>): Promise<AsyncIterable<string>> {
+  return linesOf(await openResponse(...asked));
+}
+
+/** Resolves when the API answers, whatever it says. */
+export async function reachApi(kube: Kube, signal: AbortSignal): Promise<void> {
+  try {
+    (await openResponse(kube, "/version", {}, { signal })).resume();
+  } catch (error) {
+    if (!(error instanceof ApiException)) throw error;
+  }
+}
+
+/** As `openStream`, with the answer as it comes. */
+export async function openResponse(
   kube: Kube,
   path: string,
   query: Record<string, string | number | boolean | undefined>,
   { quietMs, signal }: StreamOptions,
-): Promise<AsyncIterable<string>> {
+): Promise<IncomingMessage> {
   const url = new URL(`${kube.config.getCurrentCluster()?.server}${path}`);
   for (const [name, value] of Object.entries(query))
     if (value !== undefined) url.searchParams.set(name, String(value));
@@ -35,13 +49,5 @@ export async function openStream(
     throw new ApiException(response.statusCode ?? 0, `${path} cannot be read`, await text(response), {});
   if (quietMs) call.setTimeout(quietMs);
   for (const one of [call, response]) one.on("error", () => {});
-  return linesOf(response);
-}
-
-async function* linesOf(response: IncomingMessage): AsyncGenerator<string> {
-  try {
-    yield* createInterface({ input: response, crlfDelay: Number.POSITIVE_INFINITY });
-  } finally {
-    response.destroy();
-  }
+  return response;
 }

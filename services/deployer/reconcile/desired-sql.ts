@@ -25,8 +25,8 @@ export function readDesired(db: Db, serviceId: string) {
           'healthy', d.healthy_at is not null, 'rolls', s.rolls,
           'scale', jsonb_build_object('replicas', coalesce(d.config -> 'replicas', '1'), 'size', d.config -> 'size'))
         from deployments d where d.service_id = s.id and d.version = s.live_version) as live,
-       (select coalesce(jsonb_agg(jsonb_build_object('deploymentId', d.id, 'buildId', d.build_id,
-          'artifact', d.artifact)), '[]') from deployments d
+       (select coalesce(jsonb_agg(jsonb_build_object('deploymentId', d.id, 'accountId', s.account_id,
+          'buildId', d.build_id, 'artifact', d.artifact)), '[]') from deployments d
         where d.service_id = s.id and d.leftover and d.status in ('failed', 'superseded', 'applied')) as leftovers
      from services s where s.id = $1`,
     [serviceId],

@@ -77,7 +77,7 @@ test("variables that changed after the backup stay with the release that has the
 });
 
 test("a build that a newer deployment replaced is stopped, and what it left is discarded", () => {
-  const leftovers = [{ deploymentId: "dep_old", buildId: "bld_old" }];
+  const leftovers = [{ deploymentId: "dep_old", accountId: "acc_1", buildId: "bld_old" }];
   expect(doings({ active: active(), leftovers }, { building: "dep_old" })).toEqual([
     "stop-build",
     "discard",

@@ -144,7 +144,7 @@ function planAddon(desired: Desired, server: Observed["addon"]): Action[] {
   if (server && !shared && addonStatusChanged(server, recorded))
     actions.push({ do: "record-addon", status: server });
   if (desired.rotating) return [...actions, { do: "rotate-addon" }];
-  const settled = shared || (server?.running && server.size === desired.size);
+  const settled = shared || (server?.running && server.size === desired.size && !server.outdated);
   return settled ? actions : [...actions, { do: "provision-addon" }];
 }
 

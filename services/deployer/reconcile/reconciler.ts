@@ -11,11 +11,11 @@ import { createBuilds } from "../builds/running-builds.ts";
 import { UPLOAD_SWEEP_MS } from "../deployments/archive-upload.ts";
 import { expireAllArtifacts } from "../deployments/retention-sql.ts";
 import { accountImages, type IsBuiltImage } from "../images/account-images.ts";
-import type { ResolveVariables } from "../releases/variables-client.ts";
+import type { ImageDigests } from "../images/digests/resolve-digest.ts";
+import type { EarlyVariables } from "../releases/early-variables.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { type Secrets, UPLOADS } from "../secrets.ts";
 import type { ObjectStore } from "../store/port.ts";
-import { watchWaitingWork } from "./metrics.ts";
 import { perform } from "./perform.ts";
 import type { Action } from "./plan.ts";
 import { startLeaseSession } from "./queue/lease-session.ts";
@@ -34,8 +34,9 @@ export type ReconcilerDeps = {
   addonServers: AddonServers;
   secrets: Secrets;
   isBuiltImage: IsBuiltImage;
+  imageDigests?: ImageDigests;
   entitlementsOf: EntitlementsOf;
-  resolve: ResolveVariables;
+  early: EarlyVariables;
   log: Logger;
   minReadySeconds: number;
 } & AdmissionDeps;
@@ -53,7 +54,7 @@ const SWEEP_MS = 3_600_000;
  * and the watches of runtime and addon servers wake it; a periodic comparison finds what they missed.
  */
 export async function startReconciler(deps: ReconcilerDeps) {
-  const { pool, runtime, store, addonServers, log } = deps;
+  const { pool, runtime, store, addonServers, early, log } = deps;
   const owner = randomInt(1, 2 ** 31);
   const stopping = new AbortController();
   let queue: WorkQueue | undefined;
@@ -62,6 +63,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
     log.warn({ err: error }, "a periodic task of the reconciler failed; it will be repeated");
   const builds = createBuilds({
     ...deps,
+    resolve: early.resolve,
     owner,
     ended(serviceId, broken) {
       queue?.backgroundEnded(serviceId, broken);
@@ -69,7 +71,13 @@ export async function startReconciler(deps: ReconcilerDeps) {
       if (!stopping.signal.aborted) admitBuilds(deps).catch(failed);
     },
   });
-  const performDeps = { ...deps, builds, images: accountImages(deps.isBuiltImage, []), owner };
+  const performDeps = {
+    ...deps,
+    resolve: early.resolve,
+    builds,
+    images: accountImages(deps.isBuiltImage, []),
+    owner,
+  };
 
   const reconcileDeps = {
     ...deps,
@@ -91,9 +99,9 @@ export async function startReconciler(deps: ReconcilerDeps) {
   const session = await startLeaseSession({ url: deps.databaseUrl, owner, wake, log });
   const step = (serviceId: string) => reconcileService(reconcileDeps, serviceId);
   queue = startWorkQueue({ pool, log, owner, step, background: builds.services });
+  early.setApplies(true);
   addonServers.watch((serviceId) => queue?.enqueue(serviceId));
   const unwatch = runtime.watch((status) => queue?.enqueue(status.serviceId));
-  watchWaitingWork(pool);
   const resyncDeps = { ...deps, wake };
   const timers = [
     every(RENEW_MS, renew, { atOnce: true, failed }),
@@ -106,6 +114,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
     /** Ends the work in progress without deciding it: the process that takes over continues from there. */
     stop: async () => {
       stopping.abort();
+      early.setApplies(false);
       const timersEnded = Promise.all(timers.map((timer) => timer.stop()));
       unwatch();
       await queue?.stop();

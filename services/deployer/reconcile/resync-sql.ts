@@ -1,4 +1,5 @@
 import { type Db, execute, many } from "../../kit/postgres/db.ts";
+import type { AddonStatus } from "../addons/port.ts";
 import { lastChangeAt } from "../usage/sql.ts";
 
 // Finds where notifications were missed: services whose row, runtime and addon servers do not agree.
@@ -66,7 +67,7 @@ export function enqueueUnfinished(db: Db) {
 /** Enqueues each addon of these `types` whose row differs from `held`, the complete list of addon servers. */
 export function enqueueDriftedAddons(
   db: Db,
-  held: { serviceId: string; running: boolean; size: string; usage: { at: number }[] }[],
+  held: Pick<AddonStatus, "serviceId" | "running" | "outdated" | "size" | "usage">[],
   types: readonly string[],
 ) {
   return execute(
@@ -82,7 +83,7 @@ export function enqueueDriftedAddons(
          and (coalesce(h.running, false), h.size, h.usage_at) is distinct from (true, s.config ->> 'size', s.usage_at)))`,
     [
       held.map((one) => one.serviceId),
-      held.map((one) => one.running),
+      held.map((one) => one.running && !one.outdated),
       held.map((one) => one.size),
       held.map(lastChangeAt),
       types,

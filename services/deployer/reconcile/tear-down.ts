@@ -52,12 +52,12 @@ export async function discard(deps: TearDownDeps, serviceId: string, left: Lefto
 async function removeBuilt(
   { pool, builder }: TearDownDeps,
   serviceId: string,
-  { buildId, artifact }: BuildOutput,
+  { accountId, buildId, artifact }: BuildOutput,
   deploymentId?: string,
 ): Promise<void> {
   const builtBy = artifact ? await releaseArtifact(pool, serviceId, artifact, deploymentId) : serviceId;
   if (builtBy === undefined) return;
-  if (buildId) await builder.discard(buildId);
+  if (buildId) await builder.discard({ buildId, accountId });
   if (artifact) await builder.removeArtifact(artifact, builtBy);
 }
 

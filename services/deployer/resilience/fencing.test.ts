@@ -19,6 +19,7 @@ import { fields } from "../config.ts";
 import { accept } from "../deployments/accept.ts";
 import { type Engine, startLocalEngine } from "../engine/local.ts";
 import { startReconciler } from "../reconcile/reconciler.ts";
+import { createEarlyVariables } from "../releases/early-variables.ts";
 import { createVariablesResolver, type ResolveVariables } from "../releases/variables-client.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { createSecrets, type Secrets } from "../secrets.ts";
@@ -57,6 +58,7 @@ async function buildExample(): Promise<string> {
   const request = {
     buildId: "bld_example",
     serviceId: "svc_example",
+    accountId: "acc_1",
     type: "web" as const,
     source: { kind: "archive" as const, key },
     limits: defaultBuildLimits,
@@ -79,8 +81,9 @@ function reconciler(applied: string[], resolve: ResolveVariables = openResolve) 
   };
   const addons = createAddons({ pool, secrets, servers: engine.addonServers, log });
   const databaseUrl = platform.env.DATABASE_URL!;
-  const deps = { ...engine, runtime, databaseUrl, pool, addons, secrets, resolve, log };
-  return startReconciler({ ...deps, entitlementsOf: freePlan, buildsAtOnce: 2 });
+  const deps = { ...engine, runtime, databaseUrl, pool, addons, secrets, log };
+  const early = createEarlyVariables(resolve);
+  return startReconciler({ ...deps, early, entitlementsOf: freePlan, buildsAtOnce: 2 });
 }
 
 /** Inserts a service with its project and environment. Returns its path and id. */

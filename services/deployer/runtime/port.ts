@@ -100,13 +100,14 @@ export type UsageChange = {
   size?: ServiceSize;
 };
 
-export type LogQuery = {
-  serviceId: string;
+export type LogFilter = {
   version?: number;
   stream?: LogStream;
   /** Lines at or after this time. */
   since?: Date;
 };
+
+export type LogQuery = LogFilter & { serviceId: string; environmentId: string };
 
 export type LogStream = "stdout" | "stderr";
 
@@ -165,6 +166,11 @@ export type Runtime = {
    */
   roll(serviceId: string, version: number, rolls: number): Promise<void>;
   /**
+   * Learns what the plan of the account allows in an environment now: to be called before `apply` and `scale`, and not in
+   * a transaction. Only where environments have walls.
+   */
+  learnPlan?(environmentId: string): Promise<void>;
+  /**
    * Returns the ids of the environments that exist and have not been read yet: that `status` and `list` know nothing of
    * a service there says nothing. Only where reading takes time.
    */
@@ -178,6 +184,7 @@ export type Runtime = {
 export type RuntimeRefusalCode =
   | "image_needs_cluster"
   | "image_not_allowed"
+  | "image_not_found"
   | "artifact_missing"
   | "command_missing"
   | "release_superseded"
@@ -212,3 +219,15 @@ export type Logger = {
   warn(object: object, message: string): void;
   error(object: object, message: string): void;
 };
+
+/** What the plan of an account allows in one of its environments; nothing is counted that is absent. */
+export type EnvironmentPlan = {
+  /** At once, without other versions; `cpu` in thousandths, `memory` in MiB. */
+  most?: { pods: number; cpu: number; memory: number };
+  volumes?: number;
+  /** Ports that the installation closes otherwise. */
+  openPorts: number[];
+};
+
+/** Returns the plans of these environments, by id; none of one that is not known. */
+export type EnvironmentPlans = (environmentIds: string[]) => Promise<ReadonlyMap<string, EnvironmentPlan>>;

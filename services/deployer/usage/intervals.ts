@@ -5,7 +5,7 @@ import {
   UsageStartedSchema,
   UsageStoppedSchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
-import { emit, emitAll } from "../../kit/events/outbox.ts";
+import { emit, emitAll, eventOf } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { UsageChange } from "../runtime/port.ts";
@@ -94,7 +94,10 @@ export async function stopUsage(tx: Tx, serviceIds: string[], at?: number): Prom
 export async function recordHeartbeats(pool: Pool, running: string[], shared: string[]): Promise<void> {
   await transaction(pool, async (tx) => {
     const due = await sql.takeHeartbeats(tx, running, shared);
-    await emitAll(tx, UsageHeartbeatSchema, due);
+    await emitAll(
+      tx,
+      due.map((one) => eventOf(UsageHeartbeatSchema, one.accountId, one)),
+    );
   });
 }
 

@@ -40,7 +40,8 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     const processes = programs.map(({ name }) => name);
     const peers = (name: string) => {
       const from = policies.get(`platform/berth-${name}`)!.ingress?.flatMap((rule) => rule._from ?? []);
-      const known = new RegExp([...processes, "prepare", "rotate", "berth-builds"].join("|"), "g");
+      const others = ["prepare", "rotate", "test-builds", "berth-builds"];
+      const known = new RegExp([...processes, ...others].join("|"), "g");
       return [...new Set(JSON.stringify(from).match(known))].sort();
     };
     expect(peers("identity")).toEqual(["billing", "gateway", "notifications"]);
@@ -49,6 +50,9 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     expect(peers("deployer")).toEqual(["billing", "gateway", "notifications", "variables"]);
     expect(peers("postgres")).toEqual([...processes, "prepare", "rotate"].sort());
     expect(peers("object-store")).toEqual(["berth-builds", "deployer"]);
+    expect(peers("registry")).toEqual(["berth-builds", "deployer", "test-builds"]);
+    const open = policies.get("platform/berth-registry")!.ingress!.filter(({ _from }) => !_from);
+    expect(open.flatMap(({ ports }) => ports!.map(({ port }) => port))).toEqual([5001]);
   });
 
   test("identity and notifications alone send mail, and nobody where there is no mail", () => {
@@ -133,6 +137,27 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     expect(reached(await render("external", addresses))).toEqual([{ cidr: "3.18.12.63/32" }]);
   });
 
+  test("the deployer alone asks registries of images, in the internet alone or at their addresses, and none where it need not", async () => {
+    const rules = (manifests: Manifest[]) =>
+      ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy")
+        .filter(({ metadata }) => metadata!.name === "berth-deployer")
+        .flatMap(({ spec }) => spec!.egress!)
+        .filter(({ to }) => to?.every(({ ipBlock }) => ipBlock))
+        .map(({ ports, to }) => [ports!.map(({ port }) => port), to!.map(({ ipBlock }) => ipBlock!.cidr)]);
+    expect(rules(bundled)).toEqual([[[443], ["0.0.0.0/0", "::/0"]]]);
+    expect(configOf(bundled, "berth-deployer").IMAGE_DIGESTS).toBe("prefer");
+    const own = { "apps.allowedRegistries": '["registry.example.com:5000/shop", "docker.io/library"]' };
+    expect(rules(await render("bundled", own))).toEqual([
+      [
+        [443, 5000],
+        ["0.0.0.0/0", "::/0"],
+      ],
+    ]);
+    const near = { ...own, "networkPolicy.imageRegistryCidrs": '["10.5.0.0/24"]' };
+    expect(rules(await render("bundled", near))).toEqual([[[443, 5000], ["10.5.0.0/24"]]]);
+    expect(rules(await render("bundled", { "apps.imageDigests": '"off"' }))).toEqual([]);
+  });
+
   test("every path of the origin reaches the gateway", () => {
     const rules = ofKind<V1Ingress>(bundled, "Ingress").flatMap(({ spec }) => spec!.rules!);
     expect(rules.map(({ http }) => http!.paths.map(({ path, pathType }) => [path, pathType]))).toEqual([
@@ -161,7 +186,7 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     for (const { alert, expr, annotations } of alerts) {
       expect(annotations.runbook_url).toBe(`https://wiki.example.com/berth/${alert}.md`);
       expect(expr).toContain('namespace="platform"');
-      expect(expr).not.toMatch(/NAMESPACE|PUBLIC_URL/);
+      expect(expr).not.toMatch(/NAMESPACE|PUBLIC_URL|FULLNAME|BACKUP_HOURS/);
     }
   });
 
@@ -177,6 +202,7 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
       import("../../../services/billing/metering/compare-invoices.ts"),
       import("../../../services/deployer/reconcile/metrics.ts"),
       import("../../../services/deployer/reconcile/queue/work-queue.ts"),
+      import("../../../services/deployer/addons/kubernetes/adapter.ts"),
       import("../../../services/deployer/kube/informer.ts"),
     ]);
     const dashboard = JSON.parse(configOf(external, "berth-dashboard")["berth.json"]!);

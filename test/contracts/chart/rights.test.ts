@@ -19,6 +19,7 @@ const VERBS: Record<string, string[]> = {
   merge: ["patch"],
   remove: ["delete"],
   startInformer: ["list", "watch"],
+  startWatches: ["list", "watch"],
 };
 
 /** A file that calls with a variable means all kinds that it imports, or that this other file imports. */
@@ -26,17 +27,20 @@ const KINDS_FROM: Record<string, string> = {
   "runtime/kubernetes/namespace/namespaces.ts": "runtime/kubernetes/namespace/namespace-manifests.ts",
 };
 
+/** Files whose watches are lists where there are only rights in environments. */
+const ONLY_WATCHED_IN_CLUSTER = ["runtime/kubernetes/observe/companions.ts"];
+
 type Call = { file: string; call: string; kind: string };
 
 /** Returns every call of the Kubernetes API in the deployer's code. */
 async function findCalls(): Promise<Call[]> {
   const calls: Call[] = [];
-  const generic = ["kube/client.ts", "kube/informer.ts"];
+  const generic = ["kube/client.ts", "kube/informer.ts", "kube/watches.ts"];
   for await (const file of glob("**/*.ts", { cwd: folder })) {
     if (/test\.ts$|testing/.test(file) || generic.includes(file)) continue;
     const text = await readFile(join(folder, file), "utf8");
     const direct = text.matchAll(/\bkube\s*\.\s*(\w+)(?:<\w+>)?\(\s*([\w.]+)/g);
-    const informers = text.matchAll(/\b(startInformer)(?:<\w+>)?\(\s*kube,\s*([\w.]+)/g);
+    const informers = text.matchAll(/\b(startInformer|startWatches)(?:<\w+>)?\(\s*kube,\s*([\w.]+)/g);
     for (const [, call = "", argument = ""] of [...direct, ...informers])
       for (const kind of await kindsOf(file, argument.replace("kinds.", "")))
         calls.push({ file, call, kind });
@@ -52,7 +56,14 @@ async function kindsOf(file: string, argument: string): Promise<string[]> {
   return (imported ?? argument).split(",").map((name) => name.trim());
 }
 
-/** Returns which of the chart's roles gives the right to a call. */
+/** Returns which of the chart's roles give the right to a call, where the deployer watches the cluster or not. */
+function rolesOf(call: Call, watch: string): string[] {
+  if (call.call !== "startWatches") return [roleOf(call)];
+  // The role of environments is the same for both, so that a deployer works on beside one that watches otherwise.
+  const inEnvironments = ONLY_WATCHED_IN_CLUSTER.includes(call.file) ? [] : ["berth-environment"];
+  return watch === "cluster" ? ["platform-berth-deployer", ...inEnvironments] : inEnvironments;
+}
+
 function roleOf({ file, kind }: Call): string {
   if (file === "kube/remove-environments.ts") return "platform-berth-remove-apps";
   if (kind === "Namespace" || kind === "RoleBinding") return "platform-berth-deployer";
@@ -88,23 +99,30 @@ async function rightsGiven(set: Record<string, string>): Promise<Record<string, 
 }
 
 describe.skipIf(!helmProgram)("the deployer's rights", () => {
-  test("are those that its code uses, no less and no more", async () => {
-    const used = new Map<string, Set<string>>();
-    for (const call of await findCalls()) {
-      expect([call, call.call in VERBS || call.call === "readPodLog", call.kind in kindNamed]).toEqual([
-        call,
-        true,
-        true,
-      ]);
-      const role = roleOf(call);
-      used.set(role, new Set([...(used.get(role) ?? []), ...rightsOf(call)]));
-    }
-    // Whoever binds a role must hold it, or be allowed to bind it.
-    used.get("platform-berth-deployer")!.add("rbac.authorization.k8s.io/clusterroles bind");
-    const given = await rightsGiven({ "uninstall.removeApps": "true", ...HTTP_ROUTES });
-    const wanted = [...used].map(([role, rights]) => [role, [...rights].sort()]);
-    expect(given).toEqual(Object.fromEntries(wanted));
-  });
+  test.each(["cluster", "namespaces"])(
+    "are those that its code uses, no less and no more, with watches of the %s",
+    async (watch) => {
+      const used = new Map<string, Set<string>>();
+      for (const call of await findCalls()) {
+        expect([call, call.call in VERBS || call.call === "readPodLog", call.kind in kindNamed]).toEqual([
+          call,
+          true,
+          true,
+        ]);
+        for (const role of rolesOf(call, watch))
+          used.set(role, new Set([...(used.get(role) ?? []), ...rightsOf(call)]));
+      }
+      // Whoever binds a role must hold it, or be allowed to bind it.
+      used.get("platform-berth-deployer")!.add("rbac.authorization.k8s.io/clusterroles bind");
+      const given = await rightsGiven({
+        ...HTTP_ROUTES,
+        "uninstall.removeApps": "true",
+        "apps.watch": `"${watch}"`,
+      });
+      const wanted = [...used].map(([role, rights]) => [role, [...rights].sort()]);
+      expect(given).toEqual(Object.fromEntries(wanted));
+    },
+  );
 
   test("reach HTTPRoutes only once these are chosen, and then to remove what is left of them", async () => {
     const ofRoutes = async (set: Record<string, string>) =>
@@ -118,7 +136,8 @@ describe.skipIf(!helmProgram)("the deployer's rights", () => {
 
   test("let it read what is in a Secret where it masks an app's output, and nowhere else does it ask", async () => {
     const reading = (await findCalls()).filter(
-      ({ call, kind }) => kind === "Secret" && ["get", "list", "startInformer"].includes(call),
+      ({ call, kind }) =>
+        kind === "Secret" && ["get", "list", "startInformer", "startWatches"].includes(call),
     );
     expect(reading.map(({ file, call }) => `${file} ${call}`)).toEqual([
       "runtime/kubernetes/observe/crash-output.ts get",

@@ -3,7 +3,9 @@ import { join } from "node:path";
 import type { V1Deployment } from "@kubernetes/client-node";
 import { beforeAll, describe, expect, test } from "vitest";
 import { programs } from "../../../deploy/local/processes/programs.ts";
+import { kubernetesAddonFields, patchImages } from "../../../services/deployer/addons/kubernetes/config.ts";
 import { kubernetesFields } from "../../../services/deployer/config.ts";
+import { planFields } from "../../../services/kit/plans.ts";
 import { SERVICE_CONNECTIONS } from "../../../services/kit/postgres/connection.ts";
 import { type Field, readConfig } from "../../../services/kit/process/config.ts";
 import {
@@ -168,19 +170,25 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     expect(await settings(opened)).toEqual([["docker.io/library", "registry.example.com:5000"], []]);
   });
 
-  test("nodes pull with a login that only reads where there is one, and builds push with the other", async () => {
-    const given = await render("external", { "registry.pullSecret": '"my-pulls"' });
-    const { REGISTRY_AUTH, REGISTRY_PULL_AUTH } = configOf(given, "berth-deployer");
-    const deployer = ofKind<V1Deployment>(given, "Deployment").find(
-      ({ metadata }) => metadata!.name === "berth-deployer",
-    )!;
-    const { containers, volumes } = deployer.spec!.template.spec!;
-    const secretAt = (path: string) => {
-      const mount = containers[0]!.volumeMounts!.find(({ mountPath }) => path.startsWith(`${mountPath}/`));
-      return volumes!.find(({ name }) => name === mount?.name)?.secret?.secretName;
-    };
-    expect([secretAt(REGISTRY_AUTH!), secretAt(REGISTRY_PULL_AUTH!)]).toEqual(["my-registry", "my-pulls"]);
-    expect(configOf(external, "berth-deployer")).not.toHaveProperty("REGISTRY_PULL_AUTH");
+  test("a plan may open ports that the installation closes, and opens none unless the operator says so", async () => {
+    const settings = async (set: Record<string, string>) =>
+      readConfig(configOf(await render("bundled", set), "berth-deployer"), planFields).planOpenPorts;
+    expect(await settings({})).toEqual({});
+    expect(await settings({ "billing.openPorts": '{"team":[465,587]}' })).toEqual({ team: [465, 587] });
+    for (const wrong of ["[]", '{"gold":[587]}', '{"team":[0]}', '{"team":587}'])
+      expect(() => readConfig({ PLAN_OPEN_PORTS: wrong }, planFields)).toThrow("by plan (free, pro");
+  });
+
+  test("servers of addons may move to images of their versions, and stay where the operator wants that", async () => {
+    const settings = async (set: Record<string, string>) =>
+      patchImages(
+        readConfig(configOf(await render("bundled", set), "berth-deployer"), kubernetesAddonFields),
+      );
+    const { postgres, redis } = await settings({});
+    expect([postgres.length, redis.length]).toEqual([1, 1]);
+    const earlier = { "apps.addons.earlierImages": '{"postgres":["postgres:17.7"]}' };
+    expect(await settings(earlier)).toEqual({ postgres: [...postgres, "postgres:17.7"], redis });
+    expect(await settings({ "apps.addons.patches": "false" })).toEqual({ postgres: [], redis: [] });
   });
 
   test("what is missing is told at once, in sentences", async () => {
@@ -260,6 +268,8 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ["a Gateway of no namespace", { "apps.httpRoute.parentRefs": '[{"name":"a"}]' }, "namespace"],
     ["apps that nobody reaches", { "apps.ingressNamespaceLabels": "null" }, "apps.ingressFromCidrs: give"],
     ["a registry without its host", { "apps.allowedRegistries": '["library"]' }, "/apps/allowedRegistries"],
+    ["a plan that there is not", { "billing.openPorts": '{"gold":[587]}' }, "gold"],
+    ["digests perhaps", { "apps.imageDigests": '"maybe"' }, "/apps/imageDigests"],
     ["a port that there is not", { "apps.closedPorts": "[65536]" }, "/apps/closedPorts"],
     ["an end before the drain is over", { "defaults.drainSeconds": "25" }, "must be more than drainSeconds"],
     [

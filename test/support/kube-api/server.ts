@@ -14,8 +14,18 @@ export type Call = { verb: Verb; plural: string; namespace?: string; name?: stri
 /** Called with each request before it is answered; may delay it, or fail it by throwing a `Refusal`. */
 type Before = (call: Call) => unknown;
 
+/** Besides Berth's kinds those that its chart asks for. All are discovered; objects of others are not found. */
+const KINDS = [
+  ...Object.values(kinds),
+  { apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", plural: "clusterroles" },
+  { apiVersion: "networking.k8s.io/v1", kind: "IngressClass", plural: "ingressclasses" },
+  { apiVersion: "gateway.networking.k8s.io/v1", kind: "Gateway", plural: "gateways" },
+];
+const OF_THE_CLUSTER = ["Namespace", "ClusterRole", "IngressClass"];
+
 const WRITES: readonly Verb[] = ["create", "apply", "merge", "delete"];
 const BOOKMARK_MS = 60_000;
+const POD_LOG = /^\/api\/v1\/namespaces\/[^/]+\/pods\/(?<pod>[^/]+)\/log$/;
 const PATH =
   /^\/(?:api\/(?<core>v1)|apis\/(?<group>[^/]+\/[^/]+))(?:\/namespaces\/(?<namespace>[^/]+))?\/(?<plural>[a-z]+)(?:\/(?<name>[^/]+))?$/;
 
@@ -26,22 +36,32 @@ const PATH =
 export async function startKubeApi() {
   const store = createStore();
   const calls: Call[] = [];
+  const podLogs = new Map<string, string[]>();
+  const unknown = new Set<string>();
   const watches = new Map<ServerResponse, { call: Call; bookmark: () => void; forget: () => void }>();
   let before: Before = () => {};
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "", "http://api");
+    const pod = POD_LOG.exec(url.pathname)?.groups?.pod;
+    if (pod) return sendLog(response, url, podLogs.get(pod));
+    if (url.pathname === "/version") return send(response, 200, { major: "1", minor: "34" });
     const groupVersion = /^\/(?:api\/(v1)|apis\/([^/]+\/[^/]+))$/.exec(url.pathname);
-    if (groupVersion) return send(response, 200, discovery(groupVersion[1] ?? groupVersion[2] ?? ""));
+    if (groupVersion)
+      return send(response, 200, discovery(groupVersion[1] ?? groupVersion[2] ?? "", unknown));
     const { core, group, namespace, plural = "", name } = PATH.exec(url.pathname)?.groups ?? {};
     const scope: Scope = { apiVersion: core ?? group ?? "", plural, ...(namespace && { namespace }) };
     const verb = verbOf(request, url, name);
     const from = url.searchParams.get("resourceVersion") ?? undefined;
     const call: Call = { verb, plural, namespace, ...(name && { name }), ...(verb === "watch" && { from }) };
     calls.push(call);
+    if (unknown.has(plural)) throw new Refusal(404, "the server could not find the requested resource");
     await before(call);
     if (verb === "watch") return watch(call, scope, url, response);
-    if (verb === "list") return send(response, 200, page(store, scope, url));
+    if (verb === "list") {
+      const found = page(store, scope, url);
+      return send(response, 200, isForMetadata(request) ? withMetadataOnly(found) : found);
+    }
     const body = WRITES.includes(verb) && verb !== "delete" ? await json(request) : {};
     send(response, verb === "create" ? 201 : 200, change(store, verb, scope, name ?? "", body as Given));
   }
@@ -80,21 +100,24 @@ export async function startKubeApi() {
   const server = createServer((request, response) => {
     answer(request, response).catch((error) => send(response, error.code ?? 500, toStatus(error)));
   });
+  // As a real one, which keeps idle connections for minutes.
+  server.keepAliveTimeout = 180_000;
   await once(server.listen(0, "127.0.0.1"), "listening");
   const bookmark = () => {
     for (const one of watches.values()) one.bookmark();
   };
   const bookmarks = setInterval(bookmark, BOOKMARK_MS).unref();
-  const config = new KubeConfig();
   const { port } = server.address() as AddressInfo;
-  config.loadFromClusterAndUser(
-    { name: "simulated", server: `http://127.0.0.1:${port}`, skipTLSVerify: true },
-    { name: "berth" },
-  );
+  const url = `http://127.0.0.1:${port}`;
 
   return {
-    config,
+    url,
+    config: apiConfig(url),
     store,
+    /** What pods wrote: `<time> <message>` for each line, by the pod's name. */
+    podLogs,
+    /** The kinds that this cluster does not have, by plural. */
+    unknown,
     /** All requests for objects so far. */
     calls,
     /** Returns the requests that changed something, or tried to. */
@@ -124,6 +147,13 @@ export async function startKubeApi() {
   };
 }
 
+/** Returns how a client reaches the API server at this URL. */
+export function apiConfig(url: string): KubeConfig {
+  const config = new KubeConfig();
+  config.loadFromClusterAndUser({ name: "simulated", server: url, skipTLSVerify: true }, { name: "berth" });
+  return config;
+}
+
 export type KubeApi = Awaited<ReturnType<typeof startKubeApi>>;
 
 function verbOf({ method, headers }: IncomingMessage, url: URL, name: string | undefined): Verb {
@@ -145,7 +175,7 @@ function change(store: Store, verb: Verb, scope: Scope, name: string, body: Give
 }
 
 /** Returns one page of a list; the place at which the next one begins is its `continue`. */
-function page(store: Store, scope: Scope, url: URL): object {
+function page(store: Store, scope: Scope, url: URL) {
   const [version, after = ""] = url.searchParams.get("continue")?.split(" ") ?? [String(store.version())];
   store.since(Number(version));
   const limit = Number(url.searchParams.get("limit") ?? 0) || Number.POSITIVE_INFINITY;
@@ -153,9 +183,18 @@ function page(store: Store, scope: Scope, url: URL): object {
   const items = rest.slice(0, limit);
   const next = rest.length > items.length ? { continue: `${version} ${items.at(-1)?.[0]}` } : {};
   const metadata = { resourceVersion: version, ...next };
-  const kind = Object.values(kinds).find(({ plural }) => plural === scope.plural)?.kind;
+  const kind = KINDS.find(({ plural }) => plural === scope.plural)?.kind;
   const { apiVersion } = scope;
   return { kind: `${kind}List`, apiVersion, metadata, items: items.map(([, object]) => object) };
+}
+
+const isForMetadata = ({ headers }: IncomingMessage) =>
+  headers.accept?.includes("as=PartialObjectMetadataList") ?? false;
+
+function withMetadataOnly(list: ReturnType<typeof page>): object {
+  const apiVersion = "meta.k8s.io/v1";
+  const items = list.items.map(({ metadata }) => ({ kind: "PartialObjectMetadata", apiVersion, metadata }));
+  return { ...list, kind: "PartialObjectMetadataList", apiVersion, items };
 }
 
 function labelsIn(url: URL): Record<string, string> {
@@ -163,11 +202,25 @@ function labelsIn(url: URL): Record<string, string> {
   return Object.fromEntries(given.map((one) => one.split("=")));
 }
 
-function discovery(groupVersion: string): object {
-  const resources = Object.values(kinds)
-    .filter(({ apiVersion }) => apiVersion === groupVersion)
-    .map(({ plural, kind }) => ({ name: plural, kind, namespaced: kind !== "Namespace", verbs: [] }));
+function discovery(groupVersion: string, unknown: ReadonlySet<string>): object {
+  const known = KINDS.filter((one) => one.apiVersion === groupVersion && !unknown.has(one.plural));
+  const resources = known.map(({ plural, kind }) => ({
+    ...{ name: plural, kind, namespaced: !OF_THE_CLUSTER.includes(kind), verbs: [] },
+  }));
   return { kind: "APIResourceList", groupVersion, resources };
+}
+
+/** Answers as where the cluster does not tell the streams apart. */
+function sendLog(response: ServerResponse, { searchParams }: URL, lines?: string[]): void {
+  if (searchParams.has("stream")) throw new Refusal(422, "PodLogOptions is invalid: stream: Forbidden");
+  if (!lines) throw new Refusal(404, "pods not found");
+  const tail = Number(searchParams.get("tailLines") ?? lines.length);
+  response.end(
+    lines
+      .slice(-tail)
+      .map((line) => `${line}\n`)
+      .join(""),
+  );
 }
 
 function toStatus(error: unknown): object {

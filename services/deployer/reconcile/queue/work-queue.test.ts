@@ -12,17 +12,31 @@ import { insertEnvironment, insertProject } from "../../catalog/sql.ts";
 import { enqueue } from "./sql.ts";
 import { startWorkQueue } from "./work-queue.ts";
 
-test("a service gets another step when its background work ends just after one", async () => {
+const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
+
+/** A database with so many services. */
+async function openDatabase(services: number) {
   const database = await testDatabase(["deployer"]);
   const pool = createPool(database.url("deployer"));
   await migrate(pool, join(import.meta.dirname, "../../migrations"));
-  const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
-  const [accountId, projectId, environmentId, id] = ["acc_work", newId("prj"), newId("env"), newId("svc")];
+  const [accountId, projectId, environmentId] = ["acc_work", newId("prj"), newId("env")];
   await insertProject(pool, projectId, accountId, "work");
   await insertEnvironment(pool, environmentId, accountId, projectId, "production");
   const config = mergeConfig("web", undefined, undefined);
   const more = { type: "web", source: {}, config, staged: false, addonState: undefined };
-  await insertService(pool, { id, accountId, projectId, environmentId, name: "web", ...more });
+  const ids = Array.from({ length: services }, () => newId("svc"));
+  for (const [at, id] of ids.entries())
+    await insertService(pool, { id, accountId, projectId, environmentId, name: `web${at}`, ...more });
+  const drop = async () => {
+    await pool.end();
+    await database.drop();
+  };
+  return { pool, ids, drop };
+}
+
+test("a service gets another step when its background work ends just after one", async () => {
+  const { pool, ids, drop } = await openDatabase(1);
+  const [id = ""] = ids;
 
   // Tells when services begin to be taken: meanwhile no lease is given back.
   let taking = Promise.withResolvers<void>();
@@ -62,7 +76,34 @@ test("a service gets another step when its background work ends just after one",
     expect(steps).toBe(10);
   } finally {
     await queue.stop();
-    await pool.end();
-    await database.drop();
+    await drop();
+  }
+});
+
+test("services that become due together all get a step, and take few statements to become due", async () => {
+  const { pool, ids, drop } = await openDatabase(100);
+  let statements = 0;
+  const query = (statement: { name: string }) => {
+    if (statement.name === "work_enqueue") statements++;
+    return pool.query(statement as never);
+  };
+  const stepped = new Set<string>();
+  const queue = startWorkQueue({
+    pool: { query } as unknown as Pool,
+    log,
+    owner: 1,
+    background: () => [],
+    step: async (id) => void stepped.add(id),
+  });
+  try {
+    for (const id of ids) queue.enqueue(id);
+    await eventually("all were enqueued", async () => {
+      queue.wake();
+      return stepped.size === ids.length;
+    });
+    expect(statements).toBe(2);
+  } finally {
+    await queue.stop();
+    await drop();
   }
 });

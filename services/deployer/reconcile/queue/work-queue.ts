@@ -41,6 +41,9 @@ export function startWorkQueue(deps: WorkQueueDeps) {
   const { pool, log, owner, step, background } = deps;
   const inHand = new Map<string, { done: Promise<void>; since: number }>();
   const again = new Set<string>();
+  /** Services that are due, which the database does not know yet. */
+  const gathered = new Set<string>();
+  let isEnqueuing = false;
   const backoff = createBackoff();
   let stopping = false;
 
@@ -113,15 +116,28 @@ export function startWorkQueue(deps: WorkQueueDeps) {
     }),
   );
 
-  // The caller may be inside a transaction, which this statement is not part of.
+  /** Makes all gathered services due: one statement at a time, however many services change at once. */
+  async function enqueueGathered(): Promise<void> {
+    if (isEnqueuing) return;
+    isEnqueuing = true;
+    while (gathered.size > 0) {
+      const serviceIds = [...gathered];
+      gathered.clear();
+      await sql
+        .enqueue(pool, serviceIds)
+        .catch((error) =>
+          log.warn({ err: error }, "services could not be enqueued; the next comparison does it"),
+        );
+    }
+    isEnqueuing = false;
+  }
+
+  // The caller may be inside a transaction, which the statement is not part of.
   const enqueue = AsyncResource.bind((serviceId: string): void => {
     if (stopping) return;
     if (inHand.has(serviceId)) return void again.add(serviceId);
-    sql
-      .enqueue(pool, [serviceId])
-      .catch((error) =>
-        log.warn({ err: error }, "a service could not be enqueued; the next comparison does it"),
-      );
+    gathered.add(serviceId);
+    void enqueueGathered();
   });
 
   return {

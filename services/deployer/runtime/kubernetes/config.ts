@@ -3,6 +3,7 @@ import {
   type Field,
   integer,
   isObject,
+  isPorts,
   isTexts,
   json,
   optionalText,
@@ -13,11 +14,11 @@ import type { GatewayRef } from "../../kube/kinds.ts";
 const TEXTS = "an object of texts";
 const GATEWAY_REFS = 'a list of {"name": …, "namespace": …}';
 
-const MAX_PORT = 65_535;
-
 /** The environment variables that say how releases run on a cluster. */
 export const kubernetesRuntimeFields = {
   namespacePrefix: text("KUBE_NAMESPACE_PREFIX", "berth"),
+  /** Whether the deployer may watch the whole cluster. */
+  watch: choice("KUBE_WATCH", ["cluster", "namespaces"] as const, "namespaces"),
   /** The ClusterRole that the deployer binds to itself in each environment's namespace. */
   environmentRole: optionalText("KUBE_ENVIRONMENT_ROLE"),
   serviceAccount: serviceAccount("KUBE_SERVICE_ACCOUNT"),
@@ -83,10 +84,6 @@ function isGatewayRefs(value: unknown): boolean {
   return Array.isArray(value) && value.every(isRef);
 }
 
-function isPorts(value: unknown): boolean {
-  return Array.isArray(value) && value.every((one) => Number.isInteger(one) && one >= 1 && one <= MAX_PORT);
-}
-
 function isCidrs(value: unknown): boolean {
   const cidr = /^[0-9a-fA-F.:]+\/\d{1,3}$/;
   return Array.isArray(value) && value.every((one) => typeof one === "string" && cidr.test(one));
@@ -105,6 +102,6 @@ function serviceAccount(name: string): Field<{ namespace: string; name: string }
 }
 
 function optionalPort(name: string): Field<number | undefined> {
-  const port = integer(name, { min: 1, max: MAX_PORT });
+  const port = integer(name, { min: 1, max: 65_535 });
   return { name, parse: (given) => (given === undefined ? undefined : port.parse(given)) };
 }

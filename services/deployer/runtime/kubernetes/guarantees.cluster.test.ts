@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { KubernetesObjectApi } from "@kubernetes/client-node";
+import { CoreV1Api, KubernetesObjectApi } from "@kubernetes/client-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { answeringApp } from "../../../../test/contracts/ports/runtime/apps.ts";
 import { isRunning, releaseOf, statusOf } from "../../../../test/contracts/ports/runtime/harness.ts";
@@ -7,10 +7,12 @@ import { eventually } from "../../../kit/testing/testing.ts";
 import { Deployment, HTTPRoute, Ingress, Namespace, Pod, Secret, Service } from "../../kube/kinds.ts";
 import { namespaceOf } from "../../kube/names.ts";
 import type { Release } from "../port.ts";
+import { createEnvironments } from "./namespace/namespaces.ts";
 import { contains } from "./observe/drift.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
 import { readState, withAnnotations } from "./release/release-annotations.ts";
-import { type Cluster, openCluster } from "./testing.ts";
+import { createKubernetesRuntime } from "./runtime.ts";
+import { type Cluster, listenAt, openCluster, reaching } from "./testing.ts";
 import { installHttpRoutes } from "./testing-gateway-api.ts";
 
 let cluster: Cluster;
@@ -29,49 +31,57 @@ async function run(one: Release) {
   return statusOf(cluster.runtime, one.serviceId, isRunning);
 }
 
-/** Tries each of the addresses again and again, and says each time what came of it, in one line. */
-const reaching = (targets: string[]) => `
-  const { connect } = require("node:net");
-  const attempt = (target) => new Promise((resolve) => {
-    const [host, port] = target.split(" ");
-    const socket = connect({ host, port: Number(port), timeout: 2000 });
-    for (const [event, word] of [["connect", "reached"], ["timeout", "not reached"], ["error", "not reached"]])
-      socket.once(event, () => { socket.destroy(); resolve(word); });
-  });
-  (async () => {
-    for (;;) {
-      console.log(JSON.stringify(await Promise.all(${JSON.stringify(targets)}.map(attempt))));
-      await new Promise((resolve) => setTimeout(resolve, 500));
-    }
-  })();`;
-
 async function podIp({ environmentId, serviceId }: Release): Promise<string> {
   const labels = `berth.dev/service=${serviceId}`;
   const { items } = await cluster.kube.list(Pod, { namespace: namespaceFor(environmentId), labels });
   return items[0]?.status?.podIP ?? "";
 }
 
-test("apps reach their neighbours by name, and nothing of another environment nor of the cluster", async () => {
+test("apps reach their neighbours by name, and the internet but for closed ports, and nothing else", async () => {
   const [there, here] = [{ environmentId: "env_2" }, { environmentId: "env_3" }];
   const other = make(answeringApp, there);
   const neighbour = make(answeringApp, here);
   await Promise.all([run(other), run(neighbour)]);
   const far = await podIp(other);
+  const [free = 0, ...closed] = await listenAt(cluster.outside, [0, 25, 587]);
   const targets = [
     `${neighbour.names.service} 80`,
     `${neighbour.names.service} 8080`,
     `${far} 8080`,
     `${other.names.service}.${namespaceFor("env_2")}.svc.cluster.local 8080`,
     "kubernetes.default.svc.cluster.local 443",
+    ...[free, ...closed].map((port) => `${cluster.outside} ${port}`),
   ];
   const prober = make(reaching(targets), { ...here, type: "worker" });
   await run(prober);
   // A new pod, and who may reach it, is known to the network only after a moment: then it stays so.
-  const wanted = JSON.stringify(["reached", "reached", "not reached", "not reached", "not reached"]);
+  const [yes, no] = ["reached", "not reached"];
+  // The last one is closed but for the plan of this environment's account.
+  const wanted = JSON.stringify([yes, yes, no, no, no, yes, no, yes]);
   await eventually("the walls stand", async () => {
-    const { lines } = await cluster.runtime.logs({ serviceId: prober.serviceId, limit: 3 });
+    // As a process has it that watches nothing, because another one was elected.
+    const { lines } = await createKubernetesRuntime(
+      cluster.options,
+      createEnvironments(cluster.options),
+    ).logs({
+      serviceId: prober.serviceId,
+      environmentId: prober.environmentId,
+      limit: 3,
+    });
     return lines.length === 3 && lines.every(({ message }) => message === wanted);
   });
+
+  // As the deployer makes it, but for its size.
+  const deployment = await cluster.kube.get(Deployment, neighbour.names.service, namespaceFor("env_3"));
+  const pod = async (memory: string) => {
+    const { metadata, spec } = structuredClone(deployment!.spec!.template);
+    spec!.containers[0]!.resources!.limits = { cpu: "1", memory };
+    const body = { metadata: { ...metadata, name: "beyond" }, spec };
+    const api = cluster.kube.config.makeApiClient(CoreV1Api);
+    await api.createNamespacedPod({ namespace: namespaceFor("env_3"), body, dryRun: "All" });
+  };
+  await pod("1Gi");
+  await expect(pod("17Gi")).rejects.toThrow("exceeded quota: berth");
 });
 
 test("a release's variables are in a Secret of its environment alone, and the one before goes when unused", async () => {

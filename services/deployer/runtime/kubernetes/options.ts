@@ -1,7 +1,8 @@
 import type { Kube } from "../../kube/client.ts";
 import type { GatewayRef } from "../../kube/kinds.ts";
 import type { Placement } from "../../kube/placement.ts";
-import type { Logger } from "../port.ts";
+import type { WatchScope } from "../../kube/watches.ts";
+import type { EnvironmentPlans, Logger } from "../port.ts";
 import type { LokiOptions } from "./logs/loki.ts";
 
 /** How releases run on this cluster. */
@@ -10,6 +11,8 @@ export type KubernetesRuntimeOptions = {
   log: Logger;
   /** An environment's namespace is `<prefix>-<environment id>`. */
   namespacePrefix: string;
+  /** How it learns what runs: it has the right to watch the whole cluster, or only the namespaces of environments. */
+  watch: WatchScope;
   /** Namespace of this installation in which host names are claimed. */
   claimsNamespace: string;
   /** ClusterRole that this process binds to itself in each namespace it creates; omitted where it needs none. */
@@ -21,10 +24,11 @@ export type KubernetesRuntimeOptions = {
   /** Omitted where the cluster need not know the Gateway API. */
   httpRoute?: HttpRouteOptions;
   network: NetworkOptions;
-  /** Content of the Docker config file with which nodes pull images; secret. */
-  registryAuth?: string;
+  /** Returns the content of the Docker config file with which nodes pull an account's images; secret. */
+  registryAuth?: (accountId: string) => string;
   /** Hard limits of an environment, as a ResourceQuota names them. */
   quota: Record<string, string>;
+  plansOf: EnvironmentPlans;
   /** Keeps what pods wrote, longer than their nodes. */
   loki?: LokiOptions;
   /** How often what is in the cluster is compared with what was applied. */

@@ -2,10 +2,11 @@ import { isDeepStrictEqual } from "node:util";
 import type { V1Deployment } from "@kubernetes/client-node";
 import { every } from "../../../kit/every.ts";
 import { isStatus } from "../../kube/client.ts";
+import { createSlots } from "../../kube/slots.ts";
+import { takeBreaths } from "../../shared/take-breaths.ts";
 import type { Runtime, RuntimeStatus } from "../port.ts";
 import { createLogs } from "./logs/logs.ts";
-import { createLoki } from "./logs/loki.ts";
-import type { Environments } from "./namespace/namespaces.ts";
+import { type Environments, TURNS } from "./namespace/namespaces.ts";
 import { createDriftMonitor } from "./observe/drift-monitor.ts";
 import { createCache } from "./observe/informer-cache.ts";
 import { createStatusReader } from "./observe/status-reader.ts";
@@ -16,38 +17,53 @@ import { imageOf } from "./release/manifests.ts";
 import { serviceIdOf } from "./release/release-annotations.ts";
 
 export type KubernetesRuntime = Runtime & {
-  /** Resolves once it is known what runs. To be awaited before anything else. */
+  /**
+   * Begins to watch what runs, and resolves once that is known: to be awaited before anything but logs, which need no
+   * watches.
+   */
   start: () => Promise<void>;
   stop: () => Promise<void>;
 };
 
 /** Changes of one service within this time are reported together. */
 const GATHER_MS = 25;
-const ENVIRONMENTS_MS = 10 * 60_000;
+/** How soon the namespaces of an account follow its plan. */
+const PLANS_MS = 60_000;
+/** What a status is made of is ten times as large: with all at once, many services would need much memory. */
+const STATUSES_AT_ONCE = 20;
 
 /**
  * Runs releases as Deployments of a cluster, which holds all state: several processes may do this at once, and one that
- * is killed loses nothing.
+ * is killed loses nothing. One that was stopped is not started again.
  */
 export function createKubernetesRuntime(
   options: KubernetesRuntimeOptions,
   environments: Environments,
 ): KubernetesRuntime {
-  const { kube, log } = options;
+  const { log } = options;
   const claims = createHostClaims(options);
   const applier = createReleaseApplier(options, claims);
   const onChange = (serviceId: string) => scheduleReport(serviceId, GATHER_MS);
   const cache = createCache(options, environments, onChange);
   const drift = createDriftMonitor(options, environments, cache, onChange);
   const statuses = createStatusReader(options, cache, drift.has);
-  const logs = createLogs(kube, cache, options.loki && createLoki(options.loki, log));
+  const logs = createLogs(options);
   const listeners = new Set<(status: RuntimeStatus) => void>();
   const reported = new Map<string, RuntimeStatus>();
   const scheduled = new Map<string, NodeJS.Timeout>();
+  /** The services whose status may have changed since it was reported. */
+  const stale = new Set<string>();
+  /** The services of which something changed since the start. What was so before is found by comparing all at once. */
+  const news = new Set<string>();
+  let started = false;
+  const inTurn = createSlots(STATUSES_AT_ONCE);
+  const breathe = takeBreaths();
   const periodic: ReturnType<typeof every>[] = [];
   const stopping = new AbortController();
 
   function scheduleReport(serviceId: string, inMs: number): void {
+    stale.add(serviceId);
+    if (started) news.add(serviceId);
     if (scheduled.has(serviceId) || stopping.signal.aborted) return;
     const timer = setTimeout(() => {
       scheduled.delete(serviceId);
@@ -56,9 +72,25 @@ export function createKubernetesRuntime(
     scheduled.set(serviceId, timer.unref());
   }
 
+  /** Returns the status that was reported last where it holds until the cluster tells of a change: all replicas run. */
+  function settled(serviceId: string): RuntimeStatus | undefined {
+    const status = reported.get(serviceId);
+    if (status?.state !== "running" || stale.has(serviceId)) return undefined;
+    return (status.drifted ?? false) === drift.has(serviceId) ? status : undefined;
+  }
+
+  function readInTurn(serviceId: string): ReturnType<typeof statuses.cached> {
+    return inTurn(async () => {
+      await breathe();
+      return statuses.cached(serviceId);
+    });
+  }
+
   /** Passes the status of a service to the listeners if it differs from the one reported last. */
   async function report(serviceId: string): Promise<void> {
-    const current = await statuses.cached(serviceId);
+    const isNews = news.delete(serviceId);
+    const current = await readInTurn(serviceId);
+    if (!scheduled.has(serviceId)) stale.delete(serviceId);
     if (!current) {
       reported.delete(serviceId);
       return;
@@ -67,7 +99,7 @@ export function createKubernetesRuntime(
     if (changesIn !== undefined) scheduleReport(serviceId, Math.max(GATHER_MS, changesIn + GATHER_MS));
     if (stopping.signal.aborted || isDeepStrictEqual(status, reported.get(serviceId))) return;
     reported.set(serviceId, status);
-    for (const listener of listeners) listener(status);
+    if (isNews) for (const listener of listeners) listener(status);
   }
 
   function repeat(ms: number, work: () => Promise<void>): void {
@@ -77,14 +109,18 @@ export function createKubernetesRuntime(
 
   return {
     async start() {
+      drift.start();
       await cache.start();
+      started = true;
       repeat(options.compareMs, () => drift.compare(stopping.signal));
-      let which: "all" | "other state" = "other state";
-      repeat(ENVIRONMENTS_MS, async () => {
-        await environments.reapply(which);
-        which = "all";
+      // None has its turn at the start, which is busy enough.
+      let turn: number | undefined;
+      repeat(PLANS_MS, async () => {
+        await environments.reapply(turn);
+        turn = turn === undefined ? 0 : (turn + 1) % TURNS;
       });
     },
+    learnPlan: environments.learnPlan,
     check: ({ artifact }) => void imageOf(artifact),
     async apply(release) {
       imageOf(release.artifact);
@@ -106,8 +142,9 @@ export function createKubernetesRuntime(
     status: statuses.read,
     async list() {
       const all = cache.deployments().map(async (deployment) => {
-        const current = await statuses.cached(serviceIdOf(deployment));
-        return current?.status ?? emptyStatus(deployment);
+        const serviceId = serviceIdOf(deployment);
+        const current = settled(serviceId) ?? (await readInTurn(serviceId))?.status;
+        return current ?? emptyStatus(deployment);
       });
       return Promise.all(all);
     },
@@ -119,7 +156,9 @@ export function createKubernetesRuntime(
     followLogs: logs.follow,
     async scale(serviceId, version, wanted) {
       const location = cache.locationOf(serviceId);
-      if (location) await applier.scale(location, version, wanted);
+      if (!location) return;
+      await environments.follow(location.namespace);
+      await applier.scale(location, version, wanted);
     },
     async roll(serviceId, version, rolls) {
       const location = cache.locationOf(serviceId);
@@ -135,7 +174,7 @@ export function createKubernetesRuntime(
       stopping.abort();
       for (const task of periodic) void task.stop();
       for (const timer of scheduled.values()) clearTimeout(timer);
-      await cache.stop();
+      await Promise.all([cache.stop(), drift.stop()]);
     },
   };
 }

@@ -1,6 +1,8 @@
 import { execFile, execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { request } from "node:http";
+import { type AddressInfo, createServer } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -16,6 +18,9 @@ import { createEnvironments } from "./namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
 import { createKubernetesRuntime, type KubernetesRuntime } from "./runtime.ts";
 
+/** Of the account of `env_3`: 16 GiB with the room of four times that much. */
+const SMALL_PLAN = { most: { pods: 4, cpu: 4_000, memory: 4_096 }, openPorts: [587] };
+
 const chart = resolve(import.meta.dirname, "../../../../helm/berth");
 
 export type Cluster = RuntimeHarness & {
@@ -23,6 +28,8 @@ export type Cluster = RuntimeHarness & {
   kube: Kube;
   runtime: KubernetesRuntime;
   options: KubernetesRuntimeOptions;
+  /** The address at which apps reach this machine, outside the cluster. */
+  outside: string;
   /** Another process's, for the same installation. */
   another: (changes?: Partial<KubernetesRuntimeOptions>) => Promise<KubernetesRuntime>;
 };
@@ -42,6 +49,7 @@ export async function openCluster(name: string): Promise<Cluster> {
     kube: connectKube(rights.config),
     log: { info() {}, warn: console.warn, error: console.error },
     namespacePrefix: prefix,
+    watch: "cluster",
     claimsNamespace: home,
     environmentRole: rights.environmentRole,
     serviceAccount: { namespace: home, name: rights.account },
@@ -58,11 +66,12 @@ export async function openCluster(name: string): Promise<Cluster> {
     network: {
       ingressNamespaceLabels: [{ "kubernetes.io/metadata.name": run.ingress.namespace }],
       ingressFromCidrs: [],
-      egressExceptCidrs: ["10.0.0.0/8"],
-      closedPorts: [25],
+      egressExceptCidrs: [run.network.pods, run.network.services, `${run.network.node}/32`],
+      closedPorts: [25, 587],
       dnsPorts: [53],
     },
     quota: { pods: "50" },
+    plansOf: async () => new Map([["env_3", SMALL_PLAN]]),
     compareMs: 1_000,
   };
   const stops: (() => Promise<void>)[] = [];
@@ -70,10 +79,7 @@ export async function openCluster(name: string): Promise<Cluster> {
     const own = { ...options, ...changes };
     const environments = createEnvironments(own);
     const runtime = createKubernetesRuntime(own, environments);
-    stops.push(async () => {
-      await runtime.stop();
-      await environments.stop();
-    });
+    stops.push(runtime.stop);
     await runtime.start();
     return runtime;
   }
@@ -83,6 +89,7 @@ export async function openCluster(name: string): Promise<Cluster> {
     kube,
     options,
     runtime,
+    outside: run.network.host,
     another,
     artifact: imageArtifact(`${run.registry.pull}/${run.images.node}`),
     fetch: (url, path) => fetchByHost(run.ingress.address, new URL(url).host, path),
@@ -98,6 +105,33 @@ export async function openCluster(name: string): Promise<Cluster> {
       await kube.remove(Namespace, home);
     },
   };
+}
+
+/** Tries each of the addresses again and again, and says each time what came of it, in one line. */
+export const reaching = (targets: string[]) => `
+  const { connect } = require("node:net");
+  const attempt = (target) => new Promise((resolve) => {
+    const [host, port] = target.split(" ");
+    const socket = connect({ host, port: Number(port), timeout: 2000 });
+    for (const [event, word] of [["connect", "reached"], ["timeout", "not reached"], ["error", "not reached"]])
+      socket.once(event, () => { socket.destroy(); resolve(word); });
+  });
+  (async () => {
+    for (;;) {
+      console.log(JSON.stringify(await Promise.all(${JSON.stringify(targets)}.map(attempt))));
+      await new Promise((resolve) => setTimeout(resolve, 500));
+    }
+  })();`;
+
+/** Accepts connections at these ports, a free one for 0, for as long as the tests run; returns the ports. */
+export function listenAt(host: string, ports: number[]): Promise<number[]> {
+  return Promise.all(
+    ports.map(async (port) => {
+      const server = createServer((socket) => socket.destroy()).unref();
+      await once(server.listen(port, host), "listening");
+      return (server.address() as AddressInfo).port;
+    }),
+  );
 }
 
 type Run = Awaited<ReturnType<typeof readRun>>;

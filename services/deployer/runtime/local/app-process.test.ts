@@ -107,7 +107,9 @@ describe("an app on this machine", () => {
       write(); setInterval(() => {}, 1000);`;
     const one = releaseOf(artifact, script, { type: "worker" });
     await runtime.apply(one);
-    const newest = async () => (await runtime.logs({ serviceId: one.serviceId, limit: 1 })).lines[0]?.message;
+    const newest = async () =>
+      (await runtime.logs({ serviceId: one.serviceId, environmentId: one.environmentId, limit: 1 })).lines[0]
+        ?.message;
     while ((await newest()) !== "the end") await delay(20);
     const bytesOnDisk = () => {
       const files = globSync(join(folder, "**/{stdout,*.log}"));

@@ -153,10 +153,10 @@ export function createLocalRuntime(given: LocalRuntimeOptions): LocalRuntime {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    async logs({ serviceId, limit, cursor, ...filter }) {
+    async logs({ serviceId, environmentId: _, limit, cursor, ...filter }) {
       return (await services.get(serviceId)?.logs.page(filter, limit, cursor)) ?? { lines: [] };
     },
-    async *followLogs({ serviceId, ...filter }, signal) {
+    async *followLogs({ serviceId, environmentId: _, ...filter }, signal) {
       const service = services.get(serviceId);
       if (service) yield* service.logs.follow(filter, signal);
     },

@@ -129,7 +129,7 @@ export const pidApp = `
 /** Resolves with the lines of a service once there are `count`, oldest first. */
 export async function logged(runtime: LocalRuntime, serviceId: string, count = 1): Promise<string[]> {
   for (;;) {
-    const { lines } = await runtime.logs({ serviceId, limit: 1000 });
+    const { lines } = await runtime.logs({ serviceId, environmentId: "env_1", limit: 1000 });
     if (lines.length >= count) return lines.map((line) => line.message).reverse();
     await delay(20);
   }

@@ -29,7 +29,11 @@ export function applyContract(tools: RuntimeTools): void {
     expect(await runtime.status(one.serviceId)).toEqual(first);
     // It answers before its line has reached the log.
     await vi.waitFor(async () => {
-      const { lines } = await runtime.logs({ serviceId: one.serviceId, limit: 10 });
+      const { lines } = await runtime.logs({
+        serviceId: one.serviceId,
+        environmentId: one.environmentId,
+        limit: 10,
+      });
       expect(lines.filter((line) => line.message.startsWith("listening"))).toHaveLength(1);
     }, 10_000);
   });
@@ -72,7 +76,9 @@ export function applyContract(tools: RuntimeTools): void {
     await runtime.remove(one.serviceId);
     expect(await runtime.status(one.serviceId)).toBeUndefined();
     expect((await runtime.list()).map((found) => found.serviceId)).not.toContain(one.serviceId);
-    expect(await runtime.logs({ serviceId: one.serviceId, limit: 10 })).toEqual({ lines: [] });
+    expect(
+      await runtime.logs({ serviceId: one.serviceId, environmentId: one.environmentId, limit: 10 }),
+    ).toEqual({ lines: [] });
     await answersWith(status, 404);
     await runtime.apply(one);
     await running(one);

@@ -39,7 +39,11 @@ export function crashContract(tools: RuntimeTools): void {
     const after = await statusOf(runtime, one.serviceId, (now) => isRunning(now) && now.restarts === 1);
     await soon(async () => expect((await get(after)).body).toBe("back"));
     expect(after.healthySince).toBe(before.healthySince);
-    const { lines } = await runtime.logs({ serviceId: one.serviceId, limit: 100 });
+    const { lines } = await runtime.logs({
+      serviceId: one.serviceId,
+      environmentId: one.environmentId,
+      limit: 100,
+    });
     expect(lines.map((line) => [line.stream, line.message])).toEqual([
       ["stdout", "listening as back"],
       [stderr(), "going down"],

@@ -16,10 +16,10 @@ export function logContract(tools: RuntimeTools): void {
     const script = `for (let n = 1; n <= 25; n++) console.log("line", n, "of", process.env.ANSWER);
       console.error("a complaint"); setInterval(() => {}, 1000);`;
     const one = release(script, { type: "worker" });
-    const { serviceId } = one;
+    const { serviceId, environmentId } = one;
     const written = async (version: number) => {
       for (;;) {
-        const { lines } = await runtime.logs({ serviceId, version, limit: 100 });
+        const { lines } = await runtime.logs({ serviceId, environmentId, version, limit: 100 });
         if (lines.length === 26) return;
         await delay(20);
       }
@@ -31,7 +31,14 @@ export function logContract(tools: RuntimeTools): void {
     const all: LogLine[] = [];
     let cursor: string | undefined;
     do {
-      const page = await runtime.logs({ serviceId, stream: "stdout", version: 1, limit: 10, cursor });
+      const page = await runtime.logs({
+        serviceId,
+        environmentId,
+        stream: "stdout",
+        version: 1,
+        limit: 10,
+        cursor,
+      });
       expect(page.lines.length).toBeLessThanOrEqual(10);
       all.push(...page.lines);
       cursor = page.nextCursor;
@@ -43,23 +50,29 @@ export function logContract(tools: RuntimeTools): void {
     const apart = stderr() === "stderr";
     expect(messages.includes("a complaint")).toBe(!apart);
     expect(all[0]).toMatchObject({ stream: "stdout", version: 1, replica: expect.any(String) });
-    const errors = await runtime.logs({ serviceId, stream: "stderr", version: 2, limit: 10 });
+    const errors = await runtime.logs({ serviceId, environmentId, stream: "stderr", version: 2, limit: 10 });
     expect(errors.lines.map((line) => line.message)).toEqual(apart ? ["a complaint"] : []);
-    const future = await runtime.logs({ serviceId, since: new Date(Date.now() + 60_000), limit: 10 });
+    const future = await runtime.logs({
+      serviceId,
+      environmentId,
+      since: new Date(Date.now() + 60_000),
+      limit: 10,
+    });
     expect(future.lines).toEqual([]);
-    const bad = runtime.logs({ serviceId, limit: 10, cursor: "nonsense" });
+    const bad = runtime.logs({ serviceId, environmentId, limit: 10, cursor: "nonsense" });
     await expect(bad).rejects.toMatchObject({ code: "invalid_cursor" });
   });
 
   test("a followed log gives each line once, and goes on after the line where it was left", async () => {
     const script = `let n = 0; setInterval(() => console.log("tick", ++n), 20);`;
     const one = release(script, { type: "worker" });
+    const { serviceId, environmentId } = one;
     await runtime.apply(one);
     await running(one);
     const take = async (count: number, query: { tail?: number; after?: string }) => {
       const lines: LogLine[] = [];
       const stop = new AbortController();
-      for await (const line of runtime.followLogs({ serviceId: one.serviceId, ...query }, stop.signal)) {
+      for await (const line of runtime.followLogs({ serviceId, environmentId, ...query }, stop.signal)) {
         lines.push(line);
         if (lines.length === count) stop.abort();
       }
@@ -73,10 +86,11 @@ export function logContract(tools: RuntimeTools): void {
 
   test("an abandoned follower ends, also while nothing is written", async () => {
     const one = release(workingApp, { type: "worker" });
+    const { serviceId, environmentId } = one;
     await runtime.apply(one);
     const stop = new AbortController();
     const following = (async () => {
-      for await (const _ of runtime.followLogs({ serviceId: one.serviceId }, stop.signal));
+      for await (const _ of runtime.followLogs({ serviceId, environmentId }, stop.signal));
     })();
     stop.abort();
     await following;

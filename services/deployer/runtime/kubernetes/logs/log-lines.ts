@@ -1,4 +1,4 @@
-import type { LogLine, LogQuery, LogStream } from "../../port.ts";
+import type { LogFilter, LogLine, LogStream } from "../../port.ts";
 import { invalidCursor } from "../../refusals.ts";
 
 /** The position of a line in a service's log: by its time, then its pod, then its number among equal times. */
@@ -47,7 +47,7 @@ export function readCursor(cursor: string | undefined): Position | undefined {
   return { time, pod, nth: Number(nth) };
 }
 
-export function matches(line: Line, { version, stream, since }: Omit<LogQuery, "serviceId">): boolean {
+export function matches(line: Line, { version, stream, since }: LogFilter): boolean {
   return (
     (stream === undefined || line.stream === stream) &&
     (version === undefined || line.version === version) &&

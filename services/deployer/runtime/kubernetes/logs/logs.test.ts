@@ -1,31 +1,36 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { type KubeApi, startKubeApi } from "../../../../../test/support/kube-api/server.ts";
 import { readConfig } from "../../../../kit/process/config.ts";
+import { connectKube } from "../../../kube/client.ts";
+import { Deployment, Namespace, Pod } from "../../../kube/kinds.ts";
+import { label } from "../../../kube/names.ts";
 import type { LogLine, LogQuery } from "../../port.ts";
+import { manyOptions } from "../many/testing.ts";
+import { selectorOf } from "../release/manifests.ts";
 import { lokiFields, lokiOptions } from "./config.ts";
-import type { LoggedPod } from "./log-read.ts";
 import { createLogs } from "./logs.ts";
 import { createLoki } from "./loki.ts";
-import { startLoki, startPodLogs } from "./testing.ts";
+import { startLoki } from "./testing.ts";
 
-const NAMESPACE = "berth-env-1";
+const [ENVIRONMENT, NAMESPACE] = ["env_1", "berth-env-1"];
 const [SERVICE, OTHER] = ["svc_1", "svc_2"];
 /** An hour ago, so that it is within the days that are asked for. */
 const BEGIN = BigInt(Math.floor(Date.now() / 1_000) - 3_600) * 1_000_000_000n;
 
 let loki: Awaited<ReturnType<typeof startLoki>>;
-let api: Awaited<ReturnType<typeof startPodLogs>>;
-const written = new Map<string, string[]>();
-let pods: LoggedPod[];
+let api: KubeApi;
 let said: string[];
 
 beforeAll(async () => {
-  [loki, api] = await Promise.all([startLoki(), startPodLogs(written)]);
+  [loki, api] = await Promise.all([startLoki(), startKubeApi()]);
 });
 beforeEach(() => {
   loki.breakBy();
   loki.requests.length = 0;
-  written.clear();
-  pods = [];
+  if (api.store.find(Namespace, NAMESPACE)) api.store.remove(Namespace, NAMESPACE);
+  api.store.put(Namespace, { metadata: { name: NAMESPACE } });
+  const own = { ...Deployment, namespace: NAMESPACE };
+  api.store.put(own, { metadata: { name: "web", labels: selectorOf(SERVICE) } });
   said = [];
 });
 afterAll(() => Promise.all([loki?.stop(), api?.stop()]));
@@ -38,14 +43,13 @@ function installation(settings: Record<string, string> = {}) {
   const fields = readConfig({ LOKI_URL: loki.url, LOKI_TENANT: tenant, ...settings }, lokiFields);
   const note = (object: object, message: string) => void said.push(`${message} ${JSON.stringify(object)}`);
   const log = { info: note, warn: note, error: note };
-  const services = {
-    podsOf: (id: string) => (id === SERVICE || id === OTHER ? pods : undefined),
-    locationOf: () => ({ namespace: NAMESPACE }),
-  };
-  const { page, follow } = createLogs(api.kube, services, createLoki(lokiOptions(fields)!, log));
+  const kube = connectKube(api.config);
+  const { page, follow } = createLogs(
+    manyOptions({ kube, log, namespacePrefix: "berth", loki: lokiOptions(fields) }),
+  );
   return {
     page: (query: Partial<LogQuery> & { limit?: number; cursor?: string } = {}) =>
-      page({ serviceId: SERVICE, limit: 100, ...query }),
+      page({ serviceId: SERVICE, environmentId: ENVIRONMENT, limit: 100, ...query }),
     follow,
     /** Hands in a line that was written `at` nanoseconds after BEGIN. */
     collect(at: number, message: string, changes: Record<string, string> = {}) {
@@ -65,9 +69,10 @@ function installation(settings: Record<string, string> = {}) {
 
 /** Adds a pod of version 2 with lines, each written `at` nanoseconds after BEGIN. */
 function keepOnNode(name: string, lines: [at: number, message: string][]) {
-  pods.push({ namespace: NAMESPACE, name, version: 2, restarts: 0 });
+  const labels = { ...selectorOf(SERVICE), [label("version")]: "2" };
+  api.store.put({ ...Pod, namespace: NAMESPACE }, { metadata: { name, labels } });
   const second = new Date(Number(BEGIN / 1_000_000n)).toISOString().slice(0, 19);
-  written.set(
+  api.podLogs.set(
     name,
     lines.map(([at, message]) => `${second}.${String(at).padStart(9, "0")}Z ${message}`),
   );
@@ -99,6 +104,17 @@ test("lines of ended pods are there, paged from the newest through those of exis
   expect(all[1]).toMatchObject({ replica: "bbbbb", version: 2, stream: "stderr" });
   expect(all.at(-1)).toMatchObject({ replica: "aaaaa", version: 1, stream: "stdout" });
   expect(said).toEqual([]);
+});
+
+test("a line ends where the app ended it, whatever characters it holds", async () => {
+  const { page } = installation();
+  const [odd, progress] = ["a\u2028b\u2029c", "10 %\r20 %"];
+  keepOnNode("web-odd", [
+    [10, odd],
+    [20, progress],
+  ]);
+  const { lines } = await page({ version: 2 });
+  expect(messages(lines)).toEqual([progress, odd]);
 });
 
 test("lines are chosen by version, stream and time, as without Loki", async () => {
@@ -150,7 +166,8 @@ test("a Loki that is away leaves the nodes' lines, and is not taken for the end 
     });
   }
   const stop = new AbortController();
-  for await (const line of follow({ serviceId: SERVICE, tail: 10 }, stop.signal)) {
+  const query = { serviceId: SERVICE, environmentId: ENVIRONMENT, tail: 10 };
+  for await (const line of follow(query, stop.signal)) {
     expect(line.message).toBe("new");
     stop.abort();
   }

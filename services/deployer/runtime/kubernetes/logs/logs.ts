@@ -1,6 +1,6 @@
 import { unavailable } from "../../../../kit/rpc/errors.ts";
-import type { Kube } from "../../../kube/client.ts";
-import type { LogPage, LogQuery } from "../../port.ts";
+import type { LogFilter, LogPage, LogQuery } from "../../port.ts";
+import type { KubernetesRuntimeOptions } from "../options.ts";
 import { followLines } from "./log-follow.ts";
 import {
   compare,
@@ -12,16 +12,8 @@ import {
   writeCursor,
 } from "./log-lines.ts";
 import { createLogReader, type LoggedPod } from "./log-read.ts";
-import type { Loki } from "./loki.ts";
-
-type Filter = Omit<LogQuery, "serviceId">;
-
-/** Where services are. */
-type Services = {
-  /** Returns a service's pods, undefined when the service does not exist. */
-  podsOf(serviceId: string): LoggedPod[] | undefined;
-  locationOf(serviceId: string): { namespace: string } | undefined;
-};
+import { createLoki } from "./loki.ts";
+import { createPodFinder, type LoggedService } from "./pod-finder.ts";
 
 /** How many lines are read at first; enough for most pages. */
 const MIN_LINES = 200;
@@ -32,13 +24,21 @@ const START: Position = { time: "", pod: "", nth: 0 };
 
 /**
  * The logs that nodes keep: of existing pods, each with its current container and the previous one; together with those
- * in a Loki, if there is one. A line that both have counts as Loki's, which knows its stream.
+ * in a Loki, if there is one. A line that both have counts as Loki's, which knows its stream. Any process can read them:
+ * it asks the cluster for the pods itself.
  */
-export function createLogs(kube: Kube, { podsOf, locationOf }: Services, loki?: Loki) {
-  const reader = createLogReader(kube);
+export function createLogs(options: KubernetesRuntimeOptions) {
+  const reader = createLogReader(options.kube);
+  const finder = createPodFinder(options);
+  const loki = options.loki && createLoki(options.loki, options.log);
 
   /** Returns up to `limit` matching lines of a pod that precede `before`, newest first. */
-  async function newestOf(pod: LoggedPod, filter: Filter, limit: number, before?: Position): Promise<Line[]> {
+  async function newestOf(
+    pod: LoggedPod,
+    filter: LogFilter,
+    limit: number,
+    before?: Position,
+  ): Promise<Line[]> {
     const wanted = (line: Line) => matches(line, filter) && (!before || compare(line, before) < 0);
     const found: Line[] = [];
     for (const previous of pod.restarts > 0 ? [false, true] : [false]) {
@@ -55,12 +55,16 @@ export function createLogs(kube: Kube, { podsOf, locationOf }: Services, loki?: 
   }
 
   /** Returns the newest lines, newest first, and whether Loki did not answer: then older ones may be missing. */
-  async function newest(serviceId: string, filter: Filter, limit: number, before?: Position) {
-    const pods = (podsOf(serviceId) ?? []).filter(
-      (pod) => filter.version === undefined || pod.version === filter.version,
-    );
+  async function newest(
+    service: LoggedService | undefined,
+    filter: LogFilter,
+    limit: number,
+    before?: Position,
+  ) {
+    if (!service) return { lines: [], incomplete: false };
+    const pods = service.pods.filter((pod) => isWanted(pod, filter));
     const [archived, ...kept] = await Promise.all([
-      newestInLoki(serviceId, filter, limit, before),
+      loki ? loki.newest(service, filter, limit, before) : [],
       ...pods.map((pod) => newestOf(pod, filter, limit, before)),
     ]);
     const both = [...(archived ?? []), ...((await alone(archived, filter, pods)) ? [] : kept.flat())];
@@ -69,15 +73,8 @@ export function createLogs(kube: Kube, { podsOf, locationOf }: Services, loki?: 
     return { lines, incomplete: archived === undefined };
   }
 
-  /** Returns no lines without a Loki, undefined when it does not answer. */
-  async function newestInLoki(serviceId: string, filter: Filter, limit: number, before?: Position) {
-    const { namespace } = locationOf(serviceId) ?? {};
-    if (!loki || !namespace || !podsOf(serviceId)) return [];
-    return loki.newest({ serviceId, namespace }, filter, limit, before);
-  }
-
   /** Whether Loki's lines are all that is shown: where nodes do not tell apart the streams that are asked for. */
-  async function alone(archived: Line[] | undefined, { stream }: Filter, [pod]: LoggedPod[]) {
+  async function alone(archived: Line[] | undefined, { stream }: LogFilter, [pod]: LoggedPod[]) {
     if (!loki || !archived || !stream || !pod) return false;
     return !(await reader.splitsStreams(pod));
   }
@@ -85,12 +82,14 @@ export function createLogs(kube: Kube, { podsOf, locationOf }: Services, loki?: 
   return {
     async page({
       serviceId,
+      environmentId,
       limit,
       cursor,
       ...filter
     }: LogQuery & { limit: number; cursor?: string }): Promise<LogPage> {
       const before = readCursor(cursor);
-      const { lines: found, incomplete } = await newest(serviceId, filter, limit + 1, before);
+      const service = await finder.find(environmentId, serviceId);
+      const { lines: found, incomplete } = await newest(service, filter, limit + 1, before);
       if (incomplete && found.length === 0) throw unavailable(LOKI_AWAY);
       const lines = found.slice(0, limit);
       const last = lines.at(-1);
@@ -101,24 +100,32 @@ export function createLogs(kube: Kube, { podsOf, locationOf }: Services, loki?: 
     },
 
     async *follow(
-      { serviceId, tail = 0, after, ...filter }: LogQuery & { tail?: number; after?: string },
+      { serviceId, environmentId, tail = 0, after, ...filter }: LogQuery & { tail?: number; after?: string },
       signal: AbortSignal,
     ) {
       let from = readCursor(after);
-      if (!podsOf(serviceId)) return;
-      if (!from) {
-        // After the newest line that exists now; our clock need not agree with the cluster's.
-        const { lines: before } = await newest(serviceId, filter, Math.max(1, tail));
-        from = before[0] ?? START;
-        for (const line of tail > 0 ? before.reverse() : []) {
-          if (signal.aborted) return;
-          yield toLogLine(line);
+      const live = await finder.follow(environmentId, serviceId, signal);
+      if (!live) return;
+      try {
+        if (!from) {
+          // After the newest line that exists now; our clock need not agree with the cluster's.
+          const { lines: before } = await newest(live.now(), filter, Math.max(1, tail));
+          from = before[0] ?? START;
+          for (const line of tail > 0 ? before.reverse() : []) {
+            if (signal.aborted) return;
+            yield toLogLine(line);
+          }
         }
+        const wanted = () => live.now()?.pods.filter((pod) => isWanted(pod, filter));
+        for await (const { line, cursor } of followLines(reader, wanted, from, signal))
+          if (matches(line, filter)) yield toLogLine(line, cursor);
+      } finally {
+        await live.stop();
       }
-      const wanted = () =>
-        podsOf(serviceId)?.filter((pod) => filter.version === undefined || pod.version === filter.version);
-      for await (const { line, cursor } of followLines(reader, wanted, from, signal))
-        if (matches(line, filter)) yield toLogLine(line, cursor);
     },
   };
+}
+
+function isWanted(pod: LoggedPod, { version }: LogFilter): boolean {
+  return version === undefined || pod.version === version;
 }

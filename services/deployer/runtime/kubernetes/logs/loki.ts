@@ -1,5 +1,5 @@
 import { text } from "node:stream/consumers";
-import type { Logger, LogQuery } from "../../port.ts";
+import type { LogFilter, Logger } from "../../port.ts";
 import { CONTAINER } from "../release/manifests.ts";
 import { compare, type Line, numberLines, type Position, shortName } from "./log-lines.ts";
 
@@ -27,7 +27,6 @@ export type LokiOptions = {
 };
 
 type Place = { serviceId: string; namespace: string };
-type Filter = Omit<LogQuery, "serviceId">;
 type Range = { start: bigint; end: bigint; limit: number };
 /** One stream of an answer: its labels, and its lines with their times in nanoseconds. */
 type Stream = { stream: Record<string, string>; values: [string, string][] };
@@ -50,7 +49,7 @@ export function createLoki(options: LokiOptions, log: Logger) {
 
   async function readNewest(
     place: Place,
-    filter: Filter,
+    filter: LogFilter,
     wanted: number,
     before?: Position,
   ): Promise<Line[]> {
@@ -89,7 +88,7 @@ export function createLoki(options: LokiOptions, log: Logger) {
      */
     async newest(
       place: Place,
-      filter: Filter,
+      filter: LogFilter,
       limit: number,
       before?: Position,
     ): Promise<Line[] | undefined> {
@@ -111,7 +110,7 @@ export function createLoki(options: LokiOptions, log: Logger) {
 function selectorOf(
   labels: LokiLabels,
   { serviceId, namespace }: Place,
-  { version, stream }: Filter,
+  { version, stream }: LogFilter,
 ): string {
   const matchers = [
     [labels.namespace, "=", namespace],

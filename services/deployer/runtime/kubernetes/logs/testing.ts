@@ -1,44 +1,9 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { KubeConfig } from "@kubernetes/client-node";
-import { connectKube } from "../../../kube/client.ts";
 
 type Labels = Record<string, string>;
 type Written = { labels: Labels; nanos: bigint; message: string };
-
-async function listen(answer: (request: IncomingMessage, response: ServerResponse) => void) {
-  const server = createServer(answer);
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async stop(): Promise<void> {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
-  };
-}
-
-/** An API server whose only objects are the logs of pods: `<time> <message>` for each line, by the pod's name. */
-export async function startPodLogs(logs: Map<string, string[]>) {
-  const { url, stop } = await listen((request, response) => {
-    const { pathname, searchParams } = new URL(request.url ?? "", "http://api");
-    const lines = logs.get(/\/pods\/([^/]+)\/log$/.exec(pathname)?.[1] ?? "");
-    // As where the cluster does not tell the streams apart.
-    response.writeHead(searchParams.has("stream") ? 422 : lines ? 200 : 404);
-    const tail = Number(searchParams.get("tailLines") ?? lines?.length);
-    response.end(
-      lines
-        ?.slice(-tail)
-        .map((line) => `${line}\n`)
-        .join(""),
-    );
-  });
-  const config = new KubeConfig();
-  config.loadFromClusterAndUser({ name: "simulated", server: url, skipTLSVerify: true }, { name: "berth" });
-  return { kube: connectKube(config), stop };
-}
 
 /**
  * A Loki as its HTTP API is documented (`GET /loki/api/v1/query_range` for streams, newest lines first): times in
@@ -49,7 +14,7 @@ export async function startLoki() {
   const requests: { query: string; authorization?: string }[] = [];
   let broken: ((response: ServerResponse) => void) | undefined;
 
-  const { url, stop } = await listen((request, response) => {
+  const server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? "", "http://loki");
     const query = searchParams.get("query") ?? "";
     requests.push({ query, authorization: request.headers.authorization });
@@ -79,9 +44,9 @@ export async function startLoki() {
     response.end(JSON.stringify({ status: "success", data: { resultType: "streams", result, stats: {} } }));
   });
 
+  await once(server.listen(0, "127.0.0.1"), "listening");
   return {
-    url,
-    stop,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     requests,
     /** Adds a line of a tenant, as a collector does. */
     push(tenant: string, line: Written): void {
@@ -90,6 +55,11 @@ export async function startLoki() {
     /** Has `answer` answer each request until it is called without one. */
     breakBy(answer?: (response: ServerResponse) => void): void {
       broken = answer;
+    },
+    async stop(): Promise<void> {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
     },
   };
 }

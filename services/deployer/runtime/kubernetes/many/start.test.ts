@@ -1,93 +1,34 @@
-import { join } from "node:path";
-import { afterEach, expect, test } from "vitest";
-import { type KubeApi, startKubeApi } from "../../../../../test/support/kube-api/server.ts";
+import { expect, test } from "vitest";
 import { Refusal } from "../../../../../test/support/kube-api/store.ts";
-import { createLog } from "../../../../kit/log.ts";
-import { migrate } from "../../../../kit/postgres/migrate.ts";
-import { readConfig } from "../../../../kit/process/config.ts";
+import { freePort } from "../../../../kit/process/free-port.ts";
 import { eventually } from "../../../../kit/testing/testing.ts";
-import { createKubernetesAddons } from "../../../addons/kubernetes/adapter.ts";
-import { fields } from "../../../config.ts";
-import { type Engine, startLocalEngine } from "../../../engine/local.ts";
-import { connectKube } from "../../../kube/client.ts";
-import { start } from "../../../main.ts";
-import { startTestPlatform, type TestPlatform } from "../../../testing/testing.ts";
-import { createEnvironments } from "../namespace/namespaces.ts";
-import type { KubernetesRuntimeOptions } from "../options.ts";
-import { createKubernetesRuntime } from "../runtime.ts";
-import { insertRunning, manyOptions, manyReleases, storeRunning } from "./testing.ts";
+import { atRest, PATIENCE_MS, running, startDeployer } from "./testing-run.ts";
 
-const LOG = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
-/** Two thousand lists and as many watches are much for a busy machine. */
-const PATIENCE_MS = 240_000;
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
-
-/** A cluster whose environments have three services each, and a database that knows of them; no deployer yet. */
-async function running(environments: number) {
-  const [api, platform] = await Promise.all([startKubeApi(), startTestPlatform()]);
-  stops.push(platform.stop, api.stop);
-  await migrate(platform.pool, join(import.meta.dirname, "../../../migrations"));
-  const warnings: Record<string, unknown>[] = [];
-  const log = { info() {}, warn: (object: object) => void warnings.push({ ...object }), error() {} };
-  // A request may take long where much else runs.
-  const options = manyOptions({ kube: connectKube(api.config, 200_000), log });
-  const releases = manyReleases(environments, 3);
-  storeRunning(api, releases, options);
-  await insertRunning(platform.pool, releases);
-  return { api, platform, options, releases, warnings };
-}
-
-/** Starts a deployer on the simulated cluster; what it builds and stores is on this machine. */
-async function startDeployer(platform: TestPlatform, options: KubernetesRuntimeOptions) {
-  const config = readConfig({ ...platform.env, PLAN_QUOTAS: "off" }, fields);
-  const deployer = await start(config, LOG, async (_, secrets): Promise<Engine> => {
-    const local = await startLocalEngine(config, secrets, LOG);
-    const environments = createEnvironments(options);
-    const runtime = createKubernetesRuntime(options, environments);
-    await runtime.start();
-    const addonServers = createKubernetesAddons({
-      ...{ kube: options.kube, log: LOG, namespacePrefix: options.namespacePrefix, user: 999 },
-      ensureNamespace: environments.ensure,
-      hasNamespace: environments.has,
-      images: { postgres: "example.test/postgres", redis: "example.test/redis" },
-      storage: { size: "1Gi" },
-    });
-    const stop = async () => {
-      await Promise.all([runtime.stop(), addonServers.stop(), local.stop()]);
-      await environments.stop();
-    };
-    return { ...local, runtime, addonServers, stop };
-  });
-  stops.push(deployer.stop);
-}
-
-const count = ({ calls }: KubeApi, verb: string, plural: string) =>
-  calls.filter((call) => call.verb === verb && call.plural === plural).length;
-
-/** Waits until the database was compared with the cluster, and nothing is due or in hand. */
-async function atRest({ pool }: TestPlatform): Promise<void> {
-  const none = async (sql: string) => (await pool.query(`${sql} limit 1`)).rowCount === 0;
-  const compared = () => none("select from usage_intervals where seen_at < now() - interval '1 day'");
-  await eventually("all was compared", compared, PATIENCE_MS);
-  await eventually("nothing is due", () =>
-    none("select from work where lease_owner is not null or next_at < now() + interval '10 seconds'"),
-  );
-}
-
-test("a deployer that starts beside 1 000 environments whose 3 000 services run applies nothing", async () => {
-  const { api, platform, options } = await running(1_000);
+test("a deployer that starts beside 1 000 environments whose 3 000 services run asks little and applies nothing", async () => {
+  const { api, platform, options } = await running(1_000, { compareMs: 10 });
   await startDeployer(platform, options);
-  const compared = async () => count(api, "list", "ingresses") >= 1_000;
+  // Their metadata alone is asked for in each namespace, of fifty at a time.
+  const inTurn = ({ plural }: { plural: string }) => plural === "secrets";
+  const compared = async () => api.calls.filter(inTurn).length >= 1_000;
   await eventually("each namespace was compared", compared, PATIENCE_MS);
   await atRest(platform);
   expect(api.writes()).toEqual([]);
+  const watched = ["deployments", "ingresses", "namespaces", "pods", "pods", "services", "statefulsets"];
+  expect(
+    api
+      .watches()
+      .map(({ plural }) => plural)
+      .sort(),
+  ).toEqual(watched);
+  // Lists in pages of 500: two of namespaces, six of each kind that every service has, one of each of addons.
+  const lists = api.calls.filter((call) => call.verb === "list" && !inTurn(call));
+  expect(lists.length).toBe(2 + 4 * 6 + 2);
+  const others = api.calls.filter((call) => call.verb !== "list" && call.verb !== "watch");
+  expect(others).toEqual([]);
 });
 
 test("a deployer is ready once it has read all namespaces, and not before", async () => {
-  const { api, platform, options } = await running(5);
+  const { api, platform, options } = await running(5, { watch: "namespaces" });
   const last = Promise.withResolvers<void>();
   api.beforeEach(({ verb, plural, namespace }) => {
     if (verb === "list" && plural === "pods" && namespace === "many-env-3") return last.promise;
@@ -108,8 +49,27 @@ test("a deployer is ready once it has read all namespaces, and not before", asyn
   expect(api.writes()).toEqual([]);
 });
 
+test("while the one watch of the cluster's pods has read nothing, nothing at all is decided", async () => {
+  const { api, platform, options } = await running(3);
+  let refuses = true;
+  api.beforeEach(({ verb, plural }) => {
+    if (refuses && verb === "list" && plural === "pods") throw new Refusal(500, "etcdserver: no leader");
+  });
+  const scope = { apiVersion: "apps/v1", plural: "deployments", namespace: "many-env-1" };
+  api.store.remove(scope, "web0");
+  await startDeployer(platform, options);
+  const tries = () => api.calls.filter(({ verb, plural }) => verb === "list" && plural === "pods").length;
+  const before = tries();
+  await eventually("it was tried again", async () => tries() > before + 2);
+  expect(api.writes()).toEqual([]);
+  refuses = false;
+  await eventually("what is gone is applied again", async () => api.store.find(scope, "web0") !== undefined);
+  const changed = api.writes().filter(({ namespace }) => namespace?.startsWith("many-env-"));
+  expect(new Set(changed.map(({ namespace }) => namespace))).toEqual(new Set(["many-env-1"]));
+});
+
 test("of a namespace that cannot be read nothing is decided until it can, while the others go on", async () => {
-  const { api, platform, options, releases, warnings } = await running(5);
+  const { api, platform, options, releases, warnings } = await running(5, { watch: "namespaces" });
   const deployments = { apiVersion: "apps/v1", plural: "deployments" };
   let refuses = true;
   api.beforeEach(({ namespace, verb }) => {
@@ -171,4 +131,27 @@ test("a deployer leaves running what its database lost in a restore, and comes t
   await startDeployer(platform, options);
   await atRest(platform);
   expect(api.writes()).toEqual([]);
+});
+
+test("in a roll-out to other doors the new deployer asks and compares nothing while the old one decides, and then moves each app once", async () => {
+  const { api, platform, options } = await running(2, { compareMs: 3_600_000 });
+  const old = await startDeployer(platform, options);
+  await atRest(platform);
+  const secrets = () => api.calls.filter(({ plural }) => plural === "secrets");
+  await eventually("all was read", async () => api.watches().length === 7 && secrets().length === 2);
+  const asked = api.calls.length;
+  const route = { enabled: true, parentRefs: [{ name: "berth", namespace: "gateways" }] };
+  const httpRoute = { ...route, annotations: {}, timeouts: {} };
+  await startDeployer(platform, { ...options, httpRoute }, String(await freePort()));
+  const reconcilers = await platform.pool.query(
+    "select from pg_stat_activity where application_name = 'deployer-leases' and datname = current_database()",
+  );
+  expect(reconcilers.rowCount).toBe(1);
+  expect(api.calls).toHaveLength(asked);
+
+  await old.stop();
+  const routes = () => api.writes().filter(({ plural }) => plural === "httproutes");
+  await eventually("each app is moved", async () => routes().length >= 6);
+  await atRest(platform);
+  expect(routes().map(({ verb }) => verb)).toEqual(Array(6).fill("apply"));
 });

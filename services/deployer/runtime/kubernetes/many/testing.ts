@@ -13,10 +13,12 @@ import { withAnnotations } from "../release/release-annotations.ts";
 const HEALTHY = 1;
 
 /** Returns how a test runs releases on a simulated API server. */
-export function manyOptions(given: Pick<KubernetesRuntimeOptions, "kube" | "log">): KubernetesRuntimeOptions {
+export function manyOptions(
+  given: Pick<KubernetesRuntimeOptions, "kube" | "log"> & Partial<KubernetesRuntimeOptions>,
+): KubernetesRuntimeOptions {
   return {
-    ...given,
     namespacePrefix: "many",
+    watch: "cluster",
     claimsNamespace: "many-home",
     apps: made.apps,
     ingress: made.ingress,
@@ -28,7 +30,9 @@ export function manyOptions(given: Pick<KubernetesRuntimeOptions, "kube" | "log"
       dnsPorts: [53],
     },
     quota: { pods: "50" },
+    plansOf: async () => new Map(),
     compareMs: 30_000,
+    ...given,
   };
 }
 
@@ -50,14 +54,17 @@ const hostOf = ({ names }: AppRelease) =>
 
 /** Stores what the cluster has of releases that run for long: their namespaces, all their objects, a ready pod each. */
 export function storeRunning(
-  { store }: KubeApi,
+  { store }: { store: Pick<KubeApi["store"], "put"> },
   releases: AppRelease[],
   options: KubernetesRuntimeOptions,
 ): void {
-  const put = ({ apiVersion, plural }: Kind<object>, object: object, namespace?: string) => {
+  const put = ({ apiVersion, kind, plural }: Kind<object>, object: object, namespace?: string) => {
     // As it is sent: dates are text.
     const { metadata, ...rest } = JSON.parse(JSON.stringify(object));
-    store.put({ apiVersion, plural, ...(namespace && { namespace }) }, { metadata, ...rest });
+    store.put(
+      { apiVersion, plural, ...(namespace && { namespace }) },
+      { apiVersion, kind, metadata, ...rest },
+    );
   };
   for (const release of releases) {
     const namespace = namespaceOf(options.namespacePrefix, release.environmentId);
@@ -71,7 +78,8 @@ export function storeRunning(
     put(Ingress, { metadata: { ...metadata, annotations: {} }, spec: manifests.ingress?.spec }, namespace);
     put(Secret, { metadata: { ...metadata, name: secretName(release) } }, namespace);
     const replica = pod(release.serviceId, { of: release, readySince: HEALTHY });
-    put(Pod, { ...replica, metadata: { ...replica.metadata, namespace } }, namespace);
+    const { spec } = manifests.deployment.template;
+    put(Pod, { ...replica, metadata: { ...replica.metadata, namespace }, spec }, namespace);
   }
 }
 

@@ -1,14 +1,14 @@
 import type { V1Deployment, V1Pod } from "@kubernetes/client-node";
-import { type Informer, startInformer } from "../../../kube/informer.ts";
 import { Deployment, Pod } from "../../../kube/kinds.ts";
 import { label, selector } from "../../../kube/names.ts";
-import type { LoggedPod } from "../logs/log-read.ts";
+import { startWatches, type Watches } from "../../../kube/watches.ts";
 import type { Environments } from "../namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
 import type { Location } from "../release/apply-release.ts";
 import { selectorOf } from "../release/manifests.ts";
 import { readState, serviceIdOf } from "../release/release-annotations.ts";
-import { podFacts } from "./pod-facts.ts";
+import { contains } from "./drift.ts";
+import { podFacts, withoutUnread } from "./pod-facts.ts";
 import type { Observation } from "./status.ts";
 
 export type Cache = ReturnType<typeof createCache>;
@@ -17,47 +17,41 @@ const APPS = selector({ [label("kind")]: "app" });
 /** A start that takes longer than the chart's startup probe allows would begin again, for ever. */
 const START_MS = 90_000;
 
-/** Knows what runs in all environments by watches, and reads it afresh on demand. */
+/** Knows what runs in all environments by watches, once `start` was called, and reads it afresh on demand. */
 export function createCache(
-  { kube, log }: KubernetesRuntimeOptions,
+  { kube, log, watch: scope }: KubernetesRuntimeOptions,
   environments: Environments,
   changed: (serviceId: string) => void,
 ) {
-  type Informers = { deployments: Informer<V1Deployment>; pods: Informer<V1Pod> };
-  const informers = new Map<string, Informers>();
+  let watched: { deployments: Watches<V1Deployment>; pods: Watches<V1Pod> } | undefined;
+  let stopped = false;
   /** Where each service is; it never moves. */
   const locations = new Map<string, Location>();
 
   function onNamespaceAdded(namespace: string): void {
-    if (informers.has(namespace)) return;
-    const common = { namespace, labels: APPS, log };
-    const deployments = startInformer(kube, Deployment, {
-      ...common,
-      changed(object) {
-        setLocation(object);
-        changed(serviceIdOf(object));
-      },
-    });
-    const pods = startInformer(kube, Pod, { ...common, changed: (pod) => changed(serviceIdOf(pod)) });
-    informers.set(namespace, { deployments, pods });
-    void Promise.all([deployments.synced, pods.synced]).then(() => {
-      if (isRead(namespace)) for (const one of deployments.objects.values()) changed(serviceIdOf(one));
+    if (!watched) return;
+    const { deployments, pods } = watched;
+    deployments.add(namespace);
+    pods.add(namespace);
+    void Promise.all([deployments.synced(namespace), pods.synced(namespace)]).then(() => {
+      for (const one of deploymentsIn(namespace)) changed(serviceIdOf(one));
     });
   }
 
   function onNamespaceRemoved(namespace: string): void {
-    const { deployments, pods } = informers.get(namespace) ?? {};
-    informers.delete(namespace);
     for (const [serviceId, location] of locations)
       if (location.namespace === namespace) locations.delete(serviceId);
-    void deployments?.stop();
-    void pods?.stop();
+    watched?.deployments.remove(namespace);
+    watched?.pods.remove(namespace);
   }
 
   function isRead(namespace: string): boolean {
-    const { deployments, pods } = informers.get(namespace) ?? {};
-    return (deployments?.isSynced() && pods?.isSynced()) ?? false;
+    return (watched?.deployments.isRead(namespace) && watched.pods.isRead(namespace)) ?? false;
   }
+
+  /** Returns the Deployments of a namespace, if it has been read. */
+  const deploymentsIn = (namespace: string): V1Deployment[] =>
+    isRead(namespace) ? [...(watched?.deployments.in(namespace).values() ?? [])] : [];
 
   const unread = () => environments.list().filter((id) => !isRead(environments.namespaceOf(id)));
 
@@ -69,24 +63,44 @@ export function createCache(
   /** Returns the Deployment and the pods of a service as the watches show them. */
   function find(serviceId: string): { deployment: V1Deployment; pods: V1Pod[] } | undefined {
     const { namespace = "", name = "" } = locations.get(serviceId) ?? {};
-    const { deployments, pods } = informers.get(namespace) ?? {};
-    const deployment = deployments?.objects.get(name);
-    if (!pods || !deployment || !isRead(namespace) || serviceIdOf(deployment) !== serviceId) return undefined;
-    const own = [...pods.objects.values()].filter((pod) => serviceIdOf(pod) === serviceId);
+    const deployment = watched?.deployments.in(namespace).get(name);
+    if (!watched || !deployment || !isRead(namespace) || serviceIdOf(deployment) !== serviceId)
+      return undefined;
+    const own = [...watched.pods.in(namespace).values()].filter((pod) => serviceIdOf(pod) === serviceId);
     return { deployment, pods: own };
   }
 
   function observe(deployment: V1Deployment, pods: V1Pod[]): Observation | undefined {
     const recorded = readState(deployment);
-    return recorded && { deployment, recorded, pods: pods.map(podFacts) };
+    if (!recorded) return undefined;
+    const { spec = recorded.manifests.deployment } = deployment;
+    return { deployment: { ...deployment, spec }, recorded, pods: pods.map(podFacts) };
   }
 
   return {
     /** Resolves once each namespace has been read, or cannot be: that one does not delay the others. */
     async start(): Promise<void> {
-      await environments.synced;
+      const common = { scope, labels: APPS, log };
+      const deployments = startWatches(kube, Deployment, {
+        ...common,
+        keep: withoutApplied,
+        changed(object) {
+          setLocation(object);
+          changed(serviceIdOf(object));
+        },
+      });
+      const pods = startWatches(kube, Pod, {
+        ...common,
+        keep: withoutUnread,
+        changed: (pod) => changed(serviceIdOf(pod)),
+      });
+      watched = { deployments, pods };
+      await environments.start();
+      if (stopped) return;
       environments.watch({ onNamespaceAdded, onNamespaceRemoved });
-      const all = [...informers.values()].flatMap(({ deployments, pods }) => [deployments.tried, pods.tried]);
+      const all = environments
+        .namespaces()
+        .flatMap((namespace) => [deployments.tried(namespace), pods.tried(namespace)]);
       const { promise: late, resolve } = Promise.withResolvers<void>();
       const timer = setTimeout(resolve, START_MS);
       await Promise.race([Promise.all(all), late]);
@@ -112,10 +126,8 @@ export function createCache(
 
     /** Returns what the watches show of all services of a namespace. */
     listIn(namespace: string): Observation[] {
-      if (!isRead(namespace)) return [];
-      const { deployments, pods } = informers.get(namespace) ?? {};
-      const byService = Map.groupBy(pods?.objects.values() ?? [], serviceIdOf);
-      return [...(deployments?.objects.values() ?? [])]
+      const byService = Map.groupBy(watched?.pods.in(namespace).values() ?? [], serviceIdOf);
+      return deploymentsIn(namespace)
         .map((one) => observe(one, byService.get(serviceIdOf(one)) ?? []))
         .filter((one) => one !== undefined);
     },
@@ -130,20 +142,23 @@ export function createCache(
       return observe(deployment, pods.items);
     },
 
-    /** Returns the pods of a service, for their logs; undefined when the service does not exist. */
-    podsOf(serviceId: string): LoggedPod[] | undefined {
-      const namespace = locations.get(serviceId)?.namespace ?? "";
-      return find(serviceId)?.pods.map((pod) => ({ namespace, ...podFacts(pod) }));
-    },
-
     /** Returns the Deployments of all services, where they have been read. */
-    deployments: (): V1Deployment[] =>
-      [...informers]
-        .filter(([namespace]) => isRead(namespace))
-        .flatMap(([, { deployments }]) => [...deployments.objects.values()]),
+    deployments: (): V1Deployment[] => environments.namespaces().flatMap(deploymentsIn),
 
     async stop(): Promise<void> {
-      for (const namespace of [...informers.keys()]) onNamespaceRemoved(namespace);
+      stopped = true;
+      await Promise.all([watched?.deployments.stop(), watched?.pods.stop(), environments.stop()]);
     },
   };
+}
+
+/** Returns a Deployment without the specification where that is as it was applied, which its annotations tell. */
+function withoutApplied(deployment: V1Deployment): V1Deployment {
+  const { spec, ...rest } = deployment;
+  try {
+    return contains(spec, readState(deployment)?.manifests.deployment) ? rest : deployment;
+  } catch {
+    // Somebody wrote what cannot be read: this one is told of when it is compared, and does not end the watch.
+    return deployment;
+  }
 }

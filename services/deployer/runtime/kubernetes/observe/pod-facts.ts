@@ -1,4 +1,9 @@
-import type { V1ContainerState, V1ContainerStateTerminated, V1Pod } from "@kubernetes/client-node";
+import type {
+  V1ContainerState,
+  V1ContainerStateTerminated,
+  V1Pod,
+  V1PodCondition,
+} from "@kubernetes/client-node";
 import { annotation, label } from "../../../kube/names.ts";
 import type { ServiceSize } from "../../port.ts";
 
@@ -63,6 +68,21 @@ export function podFacts(pod: V1Pod): PodFacts {
     lastEnd: end && endOf(end),
     ended: state.terminated !== undefined,
     unschedulable: scheduled?.reason === "Unschedulable" ? scheduled.message : undefined,
+  };
+}
+
+/** Returns those members of an app's pod that its facts are made of. */
+export function withoutUnread({ metadata, status }: V1Pod): V1Pod {
+  const { phase, conditions, containerStatuses } = status ?? {};
+  const isRead = ({ type }: V1PodCondition) => type === "Ready" || type === "PodScheduled";
+  const containers = containerStatuses?.map(
+    ({ name, image, imageID, ready, restartCount, state, lastState }) => ({
+      ...{ name, image, imageID, ready, restartCount, state, lastState },
+    }),
+  );
+  return {
+    metadata,
+    status: { phase, conditions: conditions?.filter(isRead), containerStatuses: containers },
   };
 }
 

@@ -2,10 +2,11 @@ import { afterEach, describe, expect, test } from "vitest";
 import { type KubeApi, startKubeApi } from "../../../../../test/support/kube-api/server.ts";
 import { eventually } from "../../../../kit/testing/testing.ts";
 import { connectKube } from "../../../kube/client.ts";
+import { HTTPRoute } from "../../../kube/kinds.ts";
 import { manyOptions } from "../many/testing.ts";
 import { createEnvironments } from "../namespace/namespaces.ts";
 import { release } from "../observe/testing.ts";
-import type { DoorOptions } from "../options.ts";
+import type { DoorOptions, KubernetesRuntimeOptions } from "../options.ts";
 import { createKubernetesRuntime, type KubernetesRuntime } from "../runtime.ts";
 import { doorsOf, hasOtherDoors, hostOf } from "./doors.ts";
 
@@ -50,41 +51,44 @@ describe("how requests from outside reach a service", () => {
   });
 });
 
+/** Starts a deployer's runtime with these doors in place of the one before. */
+async function restart(
+  api: KubeApi,
+  given: DoorOptions & Partial<KubernetesRuntimeOptions>,
+): Promise<KubernetesRuntime> {
+  for (const stop of stops.splice(1).reverse()) await stop();
+  const log = { info() {}, warn() {}, error: console.error };
+  const options = manyOptions({ kube: connectKube(api.config), log, compareMs: 50, ...given });
+  const runtime = createKubernetesRuntime(options, createEnvironments(options));
+  stops.push(runtime.stop);
+  await runtime.start();
+  return runtime;
+}
+
+/** A cluster on which an app is reached by an Ingress. */
+async function open() {
+  const api = await startKubeApi();
+  stops.push(api.stop);
+  api.store.put({ apiVersion: "v1", plural: "namespaces" }, { metadata: { name: "many-home" } });
+  const first = await restart(api, doors(true));
+  await first.apply(app);
+  const count = (apiVersion: string, plural: string) =>
+    api.store.list({ apiVersion, plural, namespace: "many-env-1" }, {}).length;
+  return {
+    api,
+    url: (await first.status(app.serviceId))?.url,
+    /** How many objects there are of each kind. */
+    found: () => ({
+      ingresses: count("networking.k8s.io/v1", "ingresses"),
+      routes: count("gateway.networking.k8s.io/v1", "httproutes"),
+    }),
+  };
+}
+
+const isDrifted = (runtime: KubernetesRuntime) =>
+  eventually("the service is due", async () => (await runtime.status(app.serviceId))?.drifted);
+
 describe("an installation that changes from Ingress to Gateway API", () => {
-  /** Starts a deployer's runtime with these doors in place of the one before. */
-  async function restart(api: KubeApi, given: DoorOptions): Promise<KubernetesRuntime> {
-    for (const stop of stops.splice(1).reverse()) await stop();
-    const log = { info() {}, warn() {}, error: console.error };
-    const options = { ...manyOptions({ kube: connectKube(api.config), log }), ...given, compareMs: 50 };
-    const environments = createEnvironments(options);
-    const runtime = createKubernetesRuntime(options, environments);
-    stops.push(environments.stop, runtime.stop);
-    await runtime.start();
-    return runtime;
-  }
-
-  async function open() {
-    const api = await startKubeApi();
-    stops.push(api.stop);
-    api.store.put({ apiVersion: "v1", plural: "namespaces" }, { metadata: { name: "many-home" } });
-    const first = await restart(api, doors(true));
-    await first.apply(app);
-    const count = (apiVersion: string, plural: string) =>
-      api.store.list({ apiVersion, plural, namespace: "many-env-1" }, {}).length;
-    return {
-      api,
-      url: (await first.status(app.serviceId))?.url,
-      /** How many objects there are of each kind. */
-      found: () => ({
-        ingresses: count("networking.k8s.io/v1", "ingresses"),
-        routes: count("gateway.networking.k8s.io/v1", "httproutes"),
-      }),
-    };
-  }
-
-  const isDrifted = (runtime: KubernetesRuntime) =>
-    eventually("the service is due", async () => (await runtime.status(app.serviceId))?.drifted);
-
   test("and back: each app gets the new one before it loses the old, of which nothing is left", async () => {
     const { api, url, found } = await open();
     expect(url).toContain("web-test-shop.");
@@ -144,4 +148,51 @@ describe("an installation that changes from Ingress to Gateway API", () => {
     await runtime.remove(app.serviceId);
     expect(api.calls.filter(({ plural }) => plural === "httproutes")).toEqual([]);
   });
+
+  test.each(["cluster", "namespaces"] as const)(
+    "goes on when the cluster loses the Gateway API, with watches of the %s",
+    async (watch) => {
+      const { api, found } = await open();
+      const scope = { apiVersion: "v1", plural: "services", namespace: "many-env-1" };
+      const isPutRight = async (runtime: KubernetesRuntime) => {
+        api.store.remove(scope, app.names.service);
+        await isDrifted(runtime);
+        await runtime.apply(app);
+        expect(api.store.find(scope, app.names.service)).toBeDefined();
+      };
+      const lost = await restart(api, { ...doors(true, false), watch });
+      await isPutRight(lost);
+      api.unknown.add("httproutes");
+      api.endWatches();
+      await isPutRight(lost);
+      const begun = await restart(api, { ...doors(true, false), watch });
+      await isPutRight(begun);
+      await begun.remove(app.serviceId);
+      expect(found()).toEqual({ ingresses: 0, routes: 0 });
+    },
+  );
 });
+
+test.each(["cluster", "namespaces"] as const)(
+  "a route that somebody changed or removed is put right, with watches of the %s",
+  async (watch) => {
+    const { api } = await open();
+    const runtime = await restart(api, { ...doors(false, true), watch });
+    await isDrifted(runtime);
+    await runtime.apply(app);
+    const scope = { ...HTTPRoute, namespace: "many-env-1" };
+    const route = api.store.find(scope, app.names.service);
+    const isRight = async () => {
+      await isDrifted(runtime);
+      await runtime.apply(app);
+      expect(api.store.find(scope, app.names.service)?.spec).toEqual(route?.spec);
+      expect((await runtime.status(app.serviceId))?.drifted).toBeUndefined();
+    };
+    api.store.merge(scope, app.names.service, { spec: { hostnames: ["elsewhere.example.test"] } });
+    await isRight();
+    api.store.remove(scope, app.names.service);
+    await isRight();
+    const lists = api.calls.filter(({ verb, plural }) => verb === "list" && plural === "httproutes");
+    expect(lists.length > 1).toBe(watch === "namespaces");
+  },
+);

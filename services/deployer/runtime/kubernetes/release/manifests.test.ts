@@ -132,7 +132,8 @@ describe("what a release is on a cluster", () => {
 
   test("the image's own command stays unless one is given; PORT is always told", () => {
     expect(podOf().container.command).toBeUndefined();
-    expect(podOf({ command: "npm start" }).container.command).toEqual(["/bin/sh", "-c", "npm start"]);
+    expect(podOf({ command: "npm start" }).container.command).toEqual(["/bin/sh", "-c", "exec npm start"]);
+    expect(podOf({ command: "a && b" }).container.command).toEqual(["/bin/sh", "-c", "a && b"]);
     expect(podOf({ port: 3000 }).container.env).toEqual([{ name: "PORT", value: "3000" }]);
   });
 

@@ -11,6 +11,7 @@ import type {
 import type { Sent } from "../../../kube/client.ts";
 import { annotation, label, labelsOf } from "../../../kube/names.ts";
 import { resourcesOf } from "../../../kube/resources.ts";
+import { withExec } from "../../../shared/exec-command.ts";
 import { imageRef, type Release, RuntimeRefusal } from "../../port.ts";
 import type { AppOptions, DoorOptions } from "../options.ts";
 import { type Doors, doorsOf } from "./doors.ts";
@@ -181,7 +182,7 @@ function containerOf(release: AppRelease, apps: AppOptions): V1Container {
   return {
     name: CONTAINER,
     image: imageOf(release.artifact),
-    ...(command !== undefined && { command: ["/bin/sh", "-c", command] }),
+    ...(command !== undefined && { command: ["/bin/sh", "-c", withExec(command)] }),
     env: [{ name: "PORT", value: String(port) }],
     envFrom: [{ secretRef: { name: secretName(release) } }],
     resources: resourcesOf(release.size, apps.reserved),

@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { withExec } from "../service/instance.ts";
 import { splitOutput } from "./log-collector.ts";
 import type { OutputLine } from "./log-segments.ts";
 import { type LogStore, openLogStore } from "./log-store.ts";
@@ -105,32 +104,5 @@ describe("output", () => {
         );
       }),
     );
-  });
-});
-
-describe("a start command", () => {
-  test("takes the shell's place only where the shell has nothing else to do", () => {
-    for (const plain of [
-      "node server.js",
-      ' node -e "$SCRIPT" --port=$PORT',
-      "./bin/app > log.txt",
-      "python -u main.py",
-    ]) {
-      expect(withExec(plain)).toBe(`exec ${plain.trim()}`);
-    }
-    for (const shell of [
-      "A=1 node x",
-      "cd web && node x",
-      "a; b",
-      "a | b",
-      "a & b",
-      "(a) && b",
-      "exec node x",
-      "cd x",
-      "$CMD x",
-      "a\nb",
-    ]) {
-      expect(withExec(shell)).toBe(shell);
-    }
   });
 });

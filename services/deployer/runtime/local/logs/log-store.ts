@@ -1,5 +1,5 @@
 import { closeSync, ftruncateSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
-import type { LogLine, LogPage, LogQuery, LogStream } from "../../port.ts";
+import type { LogFilter, LogLine, LogPage, LogStream } from "../../port.ts";
 import { invalidCursor } from "../../refusals.ts";
 import {
   cutTornLine,
@@ -12,7 +12,7 @@ import {
   writeEntry,
 } from "./log-segments.ts";
 
-export type Filter = Omit<LogQuery, "serviceId"> & { instance?: string };
+export type Filter = LogFilter & { instance?: string };
 
 export type LogStore = {
   /** Throws, and stores none of them, when the disk is full. */

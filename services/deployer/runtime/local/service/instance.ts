@@ -4,6 +4,7 @@ import { closeSync, mkdirSync, openSync, readdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { withExec } from "../../../shared/exec-command.ts";
 import { endProcesses, isAlive, type ProcessRef, startedOf } from "../../../shared/process-tree.ts";
 import type { Release } from "../../port.ts";
 import { chooseAppPort } from "../app-port.ts";
@@ -144,28 +145,6 @@ function describeProcess(home: InstanceContext, release: Release, port: number, 
     PORT: String(port),
   };
   return { command, cwd, env };
-}
-
-const SHELL_BUILTINS = new Set([
-  ".",
-  ":",
-  "cd",
-  "eval",
-  "exec",
-  "exit",
-  "export",
-  "read",
-  "set",
-  "trap",
-  "ulimit",
-  "umask",
-]);
-
-/** Makes a single command replace its shell: one process less per replica, and the command's own exit code. */
-export function withExec(command: string): string {
-  const [, first] = /^([\w./-]+)(?![\w./-])[^;&|\n]*$/.exec(command.trim()) ?? [];
-  const plain = first !== undefined && !SHELL_BUILTINS.has(first) && !/^[\w./-]+=/.test(command.trim());
-  return plain ? `exec ${command.trim()}` : command;
 }
 
 function waitForExit(child: ChildProcess): Promise<string> {
