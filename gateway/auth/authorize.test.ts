@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeToken } from "../../services/kit/bearer-token.ts";
+import { openProxy } from "../../services/kit/testing/proxy.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { bringIn } from "../../test/support/door.ts";
 import { allRoutes } from "../routing/routes.ts";
@@ -54,6 +55,17 @@ describe("401", () => {
     const answer = await one.call("POST", "/sessions", body, { token: "nonsense" });
     expect(answer.body.error.message).not.toMatch(/Authorization/);
   });
+});
+
+test("identity is asked once more when the connection to it breaks", async () => {
+  const identity = `http://127.0.0.1:${platform.identityPort}`;
+  const way = await openProxy(new URL(identity));
+  const gateway = await platform.gateway({ IDENTITY_URL: way.of(identity) });
+  const lost = way.loseAnswer("/LookupCaller");
+  expect((await gateway.call("GET", `${A}/projects`)).status).toBe(200);
+  await lost;
+  await gateway.stop();
+  way.shut();
 });
 
 describe("403", () => {

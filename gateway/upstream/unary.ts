@@ -1,4 +1,5 @@
 import { type Dispatcher, Pool } from "undici";
+import { retryUnsent } from "../../services/kit/rpc/unsent.ts";
 
 /** A service's response, its body undecoded. */
 export type UpstreamResponse = {
@@ -15,13 +16,7 @@ const EMPTY = Buffer.alloc(0);
 export const DEADLINE_MS = 30_000;
 
 // What a call fails with when its service restarts.
-const CONNECTION_ERRORS = new Set([
-  "ECONNREFUSED",
-  "ECONNRESET",
-  "EPIPE",
-  "UND_ERR_SOCKET",
-  "UND_ERR_CONNECT_TIMEOUT",
-]);
+const CONNECTION_ERRORS = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_CONNECT_TIMEOUT"]);
 
 /** Calls unary RPCs of one service: Connect JSON over keep-alive HTTP/1.1. */
 export function createUnaryClient(origin: string, connections = 64) {
@@ -34,8 +29,8 @@ export function createUnaryClient(origin: string, connections = 64) {
   });
   return {
     /**
-     * Posts a request message. Rejects when the service is unreachable or does not respond within the deadline. A
-     * `safe` call is sent once more when its connection breaks.
+     * Posts a request message. Rejects when the service is unreachable or does not respond within the deadline. A call
+     * that found no connection is tried again; a `safe` one is also sent once more when its connection breaks.
      */
     async call(
       path: string,
@@ -43,11 +38,12 @@ export function createUnaryClient(origin: string, connections = 64) {
       body: Buffer | string,
       safe: boolean,
     ): Promise<UpstreamResponse> {
+      const send = () => retryUnsent(() => post(pool, path, headers, body));
       try {
-        return await post(pool, path, headers, body);
+        return await send();
       } catch (error) {
         if (!safe || !CONNECTION_ERRORS.has((error as { code?: string }).code ?? "")) throw error;
-        return post(pool, path, headers, body);
+        return send();
       }
     },
     /** Resolves when all open calls have ended. */

@@ -14,11 +14,20 @@ export async function cpuTimes(root: number): Promise<CpuTimes> {
     const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
     const part = partOf(command);
     if (stat === "" || part === undefined) continue;
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    // utime and stime.
-    times[part] = (times[part] ?? 0) + (Number(fields[11]) + Number(fields[12])) * TICK_US;
+    times[part] = (times[part] ?? 0) + cpuTimeIn(stat);
   }
   return times;
+}
+
+/** Returns the CPU time that a process has used so far, in µs. */
+export async function cpuTimeOf(pid: number): Promise<number> {
+  return cpuTimeIn(await readFile(`/proc/${pid}/stat`, "utf8"));
+}
+
+function cpuTimeIn(stat: string): number {
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  // utime and stime.
+  return (Number(fields[11]) + Number(fields[12])) * TICK_US;
 }
 
 function partOf(command: string): string | undefined {

@@ -1,8 +1,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
+import { manyServices } from "./many/many-services.ts";
 import { startPlatform } from "./platform.ts";
 import { type Bench, judge, print, type Row } from "./row.ts";
-import { batch } from "./rows/batch.ts";
 import { deploy } from "./rows/deploy.ts";
 import { events } from "./rows/events.ts";
 import { feed } from "./rows/feed.ts";
@@ -11,18 +11,21 @@ import { notify } from "./rows/notify.ts";
 import { reads } from "./rows/reads.ts";
 import { roll } from "./rows/roll.ts";
 import { scale } from "./rows/scale.ts";
+import { spawning } from "./rows/spawn.ts";
 import { start } from "./rows/start.ts";
 import { unpack } from "./rows/unpack.ts";
 import { usage } from "./rows/usage.ts";
 import { webhooks } from "./rows/webhooks.ts";
+import { writes } from "./rows/writes.ts";
 
 // Speed as ratios of two things, measured alternately in one run; absolute figures are for orientation.
 const benches: Bench[] = [
   start,
   reads,
   machine,
-  batch,
+  writes,
   deploy,
+  spawning,
   roll,
   events,
   notify,
@@ -31,6 +34,7 @@ const benches: Bench[] = [
   unpack,
   usage,
   webhooks,
+  manyServices,
 ];
 
 const { values } = parseArgs({

@@ -22,6 +22,7 @@ import * as sql from "../deployments/sql.ts";
 import type { AccountImages } from "../images/account-images.ts";
 import { checkImage } from "../images/image-reference.ts";
 import { enqueue } from "../reconcile/queue/sql.ts";
+import type { EarlyVariables } from "../releases/early-variables.ts";
 import type { ResolveVariables } from "../releases/variables-client.ts";
 import { imageArtifact, type LogStream, type Runtime, RuntimeRefusal } from "../runtime/port.ts";
 import { archiveKey, type Secrets } from "../secrets.ts";
@@ -46,6 +47,7 @@ export type DeploymentDeps = {
   runtime: Pick<Runtime, "logs" | "followLogs" | "check">;
   changes: StreamDeps["changes"];
   resolve: ResolveVariables;
+  early: EarlyVariables;
   images: AccountImages;
   entitlementsOf: EntitlementsOf;
 };
@@ -155,6 +157,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
       const { id } = await requireService(pool, request);
       const query = {
         serviceId: id,
+        environmentId: request.environmentId,
         version,
         stream: request.stream as LogStream | undefined,
         since: since && timestampDate(since),
@@ -221,7 +224,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
         const value = { staged: true, reason: "service_not_provisioned" };
         return { result: { case: "acknowledgement", value } };
       }
-      const value = await accept(tx, who(ctx), service, input);
+      const value = await accept(tx, who(ctx), service, input, deps.early);
       return { result: { case: "deployment", value } };
     });
   }

@@ -30,9 +30,11 @@ export async function holdEnvironment(tx: Db, { accountId, projectId, environmen
 /** Returns the service. Throws 404 with the part of the path that does not exist. */
 export async function requireService(db: Db, path: ServicePath) {
   const service = await findService(db, path);
-  if (service) return service;
+  // Only of a service that is being deleted may the environment be, too.
+  if (service && !service.deleting) return service;
   await requireEnvironment(db, path);
-  throw notFound("service");
+  if (!service) throw notFound("service");
+  return service;
 }
 
 /** Returns the deployment with a version. Throws 404 with the part of the path that does not exist. */

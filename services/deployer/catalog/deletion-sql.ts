@@ -70,15 +70,16 @@ export function lockDeployments(db: Db, serviceId: string) {
 }
 
 /** What the builder may hold of one build: files or a Job under its id, and the artifact if it finished. */
-export type BuildOutput = { buildId?: string | null; artifact?: string | null };
+export type BuildOutput = { accountId: string; buildId?: string | null; artifact?: string | null };
 
 /** Returns what the builder may hold for a service. */
 export function listBuildOutputs(db: Db, serviceId: string) {
   return many<BuildOutput>(
     db,
     "build_outputs",
-    `select distinct build_id as "buildId", artifact from deployments
-     where service_id = $1 and (artifact is not null or leftover)`,
+    `select distinct s.account_id as "accountId", d.build_id as "buildId", d.artifact
+     from deployments d join services s on s.id = d.service_id
+     where d.service_id = $1 and (d.artifact is not null or d.leftover)`,
     [serviceId],
   );
 }

@@ -64,13 +64,13 @@ const SERVICE = `
     live.version is not null and (s.pending_variables or live.source <> s.source
       or live.config - 'autoApply' <> s.config - 'autoApply') as "pendingChanges"
   from services s
-  join environments e on e.id = s.environment_id and e.deleting_at is null
   left join deployments live on live.service_id = s.id and live.version = s.live_version
   left join lateral (
     select d.status, d.errors -> 0 ->> 'message' as error from deployments d
     where d.service_id = s.id order by d.version desc limit 1
   ) latest on true`;
 
+/** Returns a service, also one whose environment is being deleted: it is marked with it. */
 export function findService(db: Db, path: ServicePath) {
   return one<ServiceRow>(
     db,
@@ -97,11 +97,17 @@ export type LockedService = ServiceDefinition & {
   staged: boolean;
   toDeploy: StagedSource;
   deleting: boolean;
+  /** The version of its next deployment. */
+  nextVersion: number;
+  /** The newest revision of its variables, and when they may have changed since they were last compared. */
+  revision: number;
+  dirtyAt?: string | null;
 };
 
 const LOCKED = `
   select s.id, s.account_id as "accountId", s.environment_id as "environmentId", s.name, s.type, s.source,
-    s.config, s.staged, s.deleting_at is not null as deleting,
+    s.config, s.staged, s.deleting_at is not null as deleting, s.next_version as "nextVersion",
+    s.variables_revision as revision, s.dirty_at::text as "dirtyAt",
     jsonb_strip_nulls(jsonb_build_object('archiveRef', s.staged_archive, 'archiveDigest', s.staged_digest,
       'image', s.staged_image)) as "toDeploy"
   from services s join environments e on e.id = s.environment_id and e.deleting_at is null`;

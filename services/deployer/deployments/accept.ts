@@ -2,17 +2,19 @@ import {
   DeploymentQueuedSchema,
   DeploymentSupersededSchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
-import { audit } from "../../kit/events/audit.ts";
-import { emit } from "../../kit/events/outbox.ts";
+import { auditRecord } from "../../kit/events/audit.ts";
+import { emitAll, eventOf } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import type { Caller } from "../../kit/rpc/caller-token.ts";
-import { requireProvisioned } from "../accounts/provisioning.ts";
+import { provisionNow } from "../accounts/provisioning.ts";
+import { isProvisioned } from "../accounts/sql.ts";
 import type { LockedService } from "../catalog/services-sql.ts";
 import { enqueue } from "../reconcile/queue/sql.ts";
+import type { EarlyVariables } from "../releases/early-variables.ts";
 import { imageArtifact } from "../runtime/port.ts";
 import { insertRestored, type RetainedVersion } from "./retention-sql.ts";
-import { type DeploymentRow, insertDeployment, supersede, takeVersion } from "./sql.ts";
+import { type DeploymentRow, insertDeployment, supersede } from "./sql.ts";
 
 /** What a deployment runs: an artifact of the runtime, source to build, or what an earlier version ran. */
 export type DeploymentInput =
@@ -31,41 +33,46 @@ export async function accept(
   by: { caller: Caller; requestId: string },
   service: LockedService,
   input: DeploymentInput,
+  early?: EarlyVariables,
 ): Promise<DeploymentRow> {
-  const { accountId, id: serviceId } = service;
-  await requireProvisioned(tx, accountId);
-  for (const { id, version } of await supersede(tx, serviceId))
-    await emit(tx, DeploymentSupersededSchema, accountId, {
-      accountId,
-      serviceId,
-      deploymentId: id,
-      version,
-    });
-  const version = await takeVersion(tx, serviceId);
+  const { accountId, id: serviceId, nextVersion: version } = service;
   const id = newId("dep");
   const restored = "restores" in input ? input.restores : undefined;
-  const deployment = restored
-    ? await insertRestored(tx, { id, version, from: restored.deploymentId })
-    : await insertDeployment(tx, {
-        id,
-        serviceId,
-        version,
-        config: service.config,
-        source: service.source,
-        ...input,
-        ...(!("artifact" in input) && { buildId: newId("bld") }),
-      });
   const rollbackOf = restored?.version;
-  const event = { accountId, serviceId, deploymentId: deployment.id, version, rollbackOf };
-  await emit(tx, DeploymentQueuedSchema, accountId, event);
+  const event = { accountId, serviceId, deploymentId: id, version, rollbackOf };
   const metadata = {
     service: service.name,
     version: String(version),
     ...(restored && { restoredVersion: String(restored.version) }),
   };
-  const target = deployment.id;
-  await audit(tx, by, { service: "deployer", accountId, action: "deployment.create", target, metadata });
-  await enqueue(tx, [serviceId]);
+  const accepting = Promise.all([
+    isProvisioned(tx, accountId),
+    supersede(tx, serviceId),
+    restored
+      ? insertRestored(tx, { id, serviceId, from: restored.deploymentId })
+      : insertDeployment(tx, {
+          id,
+          serviceId,
+          config: service.config,
+          source: service.source,
+          ...input,
+          ...(!("artifact" in input) && { buildId: newId("bld") }),
+        }),
+    emitAll(tx, [
+      eventOf(DeploymentQueuedSchema, accountId, event),
+      auditRecord(by, { service: "deployer", accountId, action: "deployment.create", target: id, metadata }),
+    ]),
+    enqueue(tx, [serviceId]),
+  ]);
+  if (restored || "artifact" in input) early?.ask(id, service);
+  const [provisioned, superseded, deployment] = await accepting;
+  await emitAll(
+    tx,
+    superseded.map(({ id: deploymentId, version: older }) =>
+      eventOf(DeploymentSupersededSchema, accountId, { accountId, serviceId, deploymentId, version: older }),
+    ),
+  );
+  if (!provisioned) await provisionNow(tx, accountId);
   return deployment;
 }
 

@@ -97,7 +97,9 @@ function imageDiff(live: LiveVersion | undefined, input: DeploymentInput) {
   // The branch's commit is known only once it is fetched.
   if ("branch" in input) return { changed: true, from, to: `branch ${input.branch}` };
   const run: Partial<LiveVersion> = "restores" in input ? input.restores : input;
-  const changed = !live || run.artifact !== live.artifact;
+  // What a tag stands for by now is known only once it is deployed.
+  const same = run.artifact === live?.artifact || live?.artifact?.startsWith(`${run.artifact}@`);
+  const changed = !live || !same;
   return { changed, from, to: changed ? (run.image ?? run.archiveRef) : from };
 }
 

@@ -4,7 +4,7 @@ import { planAmount, toPlanAmounts } from "../accounts/plan-amounts.ts";
 import type { StoredConfig } from "../catalog/service-config.ts";
 import { digestOf } from "../images/sql.ts";
 import { enqueue } from "../reconcile/queue/sql.ts";
-import { DEPLOYMENT, type DeploymentRow, type StoredDeployment, toMessage } from "./sql.ts";
+import { DEPLOYMENT, type DeploymentRow, type StoredDeployment, takeVersion, toMessage } from "./sql.ts";
 
 // Versions that can be rolled back to, and the expiry of their artifacts.
 
@@ -37,20 +37,21 @@ export function findRetainedVersion(db: Db, serviceId: string, version: number) 
   );
 }
 
-/** Inserts a deployment of what another one ran. Nothing is built, so it has no build id. */
+/** Inserts a deployment of what another one ran, as the next version of its service. Nothing is built, so it has no build id. */
 export async function insertRestored(
   db: Db,
-  restored: { id: string; version: number; from: string },
+  restored: { id: string; serviceId: string; from: string },
 ): Promise<DeploymentRow> {
   const row = await one<StoredDeployment>(
     db,
     "deployment_restore",
-    `insert into deployments as d
+    `with taken as (${takeVersion("$2")})
+     insert into deployments as d
        (id, service_id, version, status, config, source, image, artifact, archive_ref, branch, "commit")
-     select $1, o.service_id, $2, 'queued', o.config, o.source, o.image, o.artifact, o.archive_ref, o.branch,
+     select $1, o.service_id, t.version, 'queued', o.config, o.source, o.image, o.artifact, o.archive_ref, o.branch,
        o."commit"
-     from deployments o where o.id = $3 returning ${DEPLOYMENT}`,
-    [restored.id, restored.version, restored.from],
+     from deployments o, taken t where o.id = $3 returning ${DEPLOYMENT}`,
+    [restored.id, restored.serviceId, restored.from],
   );
   return toMessage(row!);
 }

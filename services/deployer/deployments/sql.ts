@@ -48,16 +48,12 @@ export function toMessage(row: StoredDeployment): DeploymentRow {
   return { ...row, errors: times(row.errors), warnings: times(row.warnings) };
 }
 
-/** Takes the service's next version. Versions have no gaps, as the row stays locked until the transaction ends. */
-export async function takeVersion(db: Db, serviceId: string): Promise<number> {
-  const row = await one<{ version: number }>(
-    db,
-    "version_take",
-    "update services set next_version = next_version + 1 where id = $1 returning next_version - 1 as version",
-    [serviceId],
-  );
-  return row!.version;
-}
+/**
+ * SQL that takes the next version of a service. Versions have no gaps, as the row stays locked until the transaction
+ * ends.
+ */
+export const takeVersion = (service: string) =>
+  `update services set next_version = next_version + 1 where id = ${service} returning next_version - 1 as version`;
 
 /** Supersedes the deployments of the service that have not applied. Returns them. */
 export function supersede(db: Db, serviceId: string) {
@@ -73,7 +69,6 @@ export function supersede(db: Db, serviceId: string) {
 export type NewDeployment = {
   id: string;
   serviceId: string;
-  version: number;
   config: StoredConfig;
   source: StoredSource;
   image?: string;
@@ -84,17 +79,18 @@ export type NewDeployment = {
   branch?: string;
 };
 
+/** Inserts a deployment as the next version of its service. */
 export async function insertDeployment(db: Db, deployment: NewDeployment): Promise<DeploymentRow> {
   const row = await one<StoredDeployment>(
     db,
     "deployment_insert",
-    `insert into deployments as d
+    `with taken as (${takeVersion("$2")})
+     insert into deployments as d
        (id, service_id, version, status, config, source, image, artifact, build_id, archive_ref, branch, archive_digest)
-     values ($1, $2, $3, 'queued', $4, $5, $6, $7, $8, $9, $10, $11) returning ${DEPLOYMENT}`,
+     select $1, $2, version, 'queued', $3, $4, $5, $6, $7, $8, $9, $10 from taken returning ${DEPLOYMENT}`,
     [
       deployment.id,
       deployment.serviceId,
-      deployment.version,
       deployment.config,
       deployment.source,
       deployment.image,

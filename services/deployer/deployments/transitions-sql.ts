@@ -131,7 +131,8 @@ export function markApplied(db: Db, deploymentId: string) {
   return one<Transition>(
     db,
     "deployment_applied",
-    `update deployments d set status = 'applied', applied_at = now(), leftover = false
+    `update deployments d set status = 'applied', applied_at = now(), leftover = false,
+       apply_started_at = coalesce(apply_started_at, now())
      where d.id = $1 and d.status in ('queued', 'built')
        and d.version = (select max(version) from deployments where service_id = d.service_id) ${RETURNING}`,
     [deploymentId],

@@ -10,7 +10,9 @@ export type AdjustDeps = { pool: Pool; runtime: Runtime; log: Logger; owner: num
  * Brings the live release to its service's replicas and size, without a new release. Returns `false` when
  * nothing is live or another process has the service.
  */
-export function scaleRelease(deps: AdjustDeps, serviceId: string): Promise<boolean> {
+export async function scaleRelease(deps: AdjustDeps, serviceId: string): Promise<boolean> {
+  const live = await findLiveRelease(deps.pool, serviceId);
+  if (live) await deps.runtime.learnPlan?.(live.environmentId);
   return adjustLive(deps, serviceId, async ({ version, config: { replicas = 1, size } }) => {
     await deps.runtime.scale(serviceId, version, { replicas, size });
     deps.log.info({ serviceId, version, replicas, size }, "scaled");

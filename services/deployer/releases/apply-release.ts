@@ -12,16 +12,18 @@ import { sealDigests } from "../deployments/variable-digests.ts";
 import type { AccountImages } from "../images/account-images.ts";
 import { type Runtime, RuntimeRefusal } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";
-import { announceDangling } from "./dangling.ts";
+import { emitUnresolved, recordUnresolved } from "./dangling.ts";
+import type { EarlyVariables } from "./early-variables.ts";
 import { whileLeased } from "./lease-lock.ts";
+import { type PinDeps, pinImage } from "./pin-image.ts";
 import * as sql from "./sql.ts";
 import { toRelease } from "./to-release.ts";
 import { type ResolvedVariables, type ResolveVariables, VariablesUnavailable } from "./variables-client.ts";
 
-export type ApplyDeps = {
-  pool: Pool;
+export type ApplyDeps = PinDeps & {
   runtime: Runtime;
   resolve: ResolveVariables;
+  early: EarlyVariables;
   secrets: Secrets;
   images: AccountImages;
   log: Logger;
@@ -47,36 +49,59 @@ export async function applyDeployment(
   // The row before the variables: a change that is marked after the row was read is compared again.
   const row = await sql.findRelease(pool, deploymentId);
   if (!row || (row.status !== "queued" && row.status !== "built")) return false;
+  const early = await deps.early.take(row);
   const [begun, variables] = await Promise.all([
-    beginApply(pool, deploymentId),
-    resolveOrWarn(deps, serviceId, deploymentId),
+    // What was asked for early is there for the first try alone: another one counts from then on.
+    early === undefined ? beginApply(pool, deploymentId) : undefined,
+    early ?? resolveOrWarn(deps, serviceId, deploymentId),
   ]);
   if (begun === 0) return false;
   if (await waitsForAddons(deps, deploymentId, variables)) return true;
-  const revision = await assignRevision(deps, row, variables);
-  if (revision === undefined) return false;
-  const applied = await applyLocked(deps, { row, variables, revision }).catch(async (error) => {
+  const applied = await applyPinned(deps, row, variables).catch(async (error) => {
     if (!(error instanceof RuntimeRefusal)) throw error;
     await failDeployment(pool, log, deploymentId, newNotice("apply", error.code, error.message));
     return undefined;
   });
-  if (applied) log.info({ deploymentId, version: row.version, revision }, "applied");
   return applied !== false;
+}
+
+async function applyPinned(
+  deps: ApplyDeps,
+  queued: sql.ReleaseRow,
+  variables: ResolvedVariables,
+): Promise<boolean> {
+  const row = await pinImage(deps, queued);
+  if (row === undefined) return false;
+  const revision = await assignRevision(deps, row, variables);
+  if (revision === undefined) return false;
+  await deps.runtime.learnPlan?.(row.environmentId);
+  const applied = await applyLocked(deps, { row, variables, revision });
+  const { deploymentId, version } = row;
+  if (applied) deps.log.info({ deploymentId, version, revision }, "applied");
+  return applied;
 }
 
 function applyLocked(deps: ApplyDeps, { row, variables, revision }: Resolved): Promise<boolean> {
   const { serviceId, deploymentId } = row;
   return whileLeased(deps, serviceId, async (tx, service) => {
     requireRevision(service, revision);
-    const moved = await markApplied(tx, deploymentId);
-    if (!moved) return false;
-    await recordApplied(deps, tx, { row, variables, revision });
-    await emit(tx, DeploymentAppliedSchema, moved.accountId, { ...moved, deploymentId });
+    const { accountId, version } = row;
+    const moving = markApplied(tx, deploymentId);
+    const event = { accountId, serviceId, deploymentId, version };
+    const emitting = emit(tx, DeploymentAppliedSchema, accountId, event);
+    await recordApplied(deps, tx, { row, variables, revision }, moving, emitting);
+    if (!(await moving)) throw new Ended();
     // Last: what the runtime took cannot be rolled back, but after a crash it is applied once more.
     await applyToRuntime(deps, tx, { row, variables, revision });
     return true;
+  }).catch((error) => {
+    if (error instanceof Ended) return false;
+    throw error;
   });
 }
+
+/** Rolls the transaction back: the deployment is not the newest, or has ended. */
+class Ended extends Error {}
 
 /** Applies the live release again, with its current variables. Returns `false` when nothing is live. */
 export async function reapplyLive(deps: ApplyDeps, serviceId: string): Promise<boolean> {
@@ -95,7 +120,7 @@ export async function compareVariables(deps: ApplyDeps, serviceId: string): Prom
   const changed = variables.fingerprint !== row.fingerprint || row.revision !== row.appliedRevision;
   if (changed && row.autoApply) return reapply(deps, row, variables);
   await transaction(deps.pool, async (tx) => {
-    await announceDangling(tx, row, variables);
+    await emitUnresolved(tx, row, variables, await recordUnresolved(tx, serviceId, variables));
     await sql.recordComparison(tx, serviceId, changed, row.dirtyAt);
   });
   return true;
@@ -106,6 +131,7 @@ async function reapply(deps: ApplyDeps, row: sql.ReleaseRow, variables: Resolved
   const { serviceId, deploymentId, version } = row;
   const revision = await assignRevision(deps, row, variables);
   if (revision === undefined) return false;
+  await deps.runtime.learnPlan?.(row.environmentId);
   return whileLeased(deps, serviceId, async (tx, service) => {
     requireRevision(service, revision);
     if (service.liveVersion !== version) return false;
@@ -143,12 +169,22 @@ async function applyToRuntime(deps: ApplyDeps, tx: Tx, { row, variables, revisio
   await deps.runtime.apply(toRelease(row, variables, revision, deps.minReadySeconds));
 }
 
-async function recordApplied({ secrets }: ApplyDeps, tx: Tx, { row, variables, revision }: Resolved) {
-  await announceDangling(tx, { ...row, revision }, variables);
-  const digests = sealDigests(secrets, row.serviceId, variables.values);
-  await sql.recordRelease(tx, { ...row, revision }, digests);
-  if (row.hasVariableWarnings || variables.warnings.length > 0)
-    await setWarnings(tx, row.deploymentId, "resolve", variables.warnings);
+/** Records the release that is about to run, in one round trip with `others`, which are statements of `tx` too. */
+async function recordApplied(
+  { secrets }: ApplyDeps,
+  tx: Tx,
+  { row, variables, revision }: Resolved,
+  ...others: Promise<unknown>[]
+) {
+  const release = { ...row, revision };
+  const warns = row.hasVariableWarnings || variables.warnings.length > 0;
+  const [unresolved] = await Promise.all([
+    recordUnresolved(tx, row.serviceId, variables),
+    sql.recordRelease(tx, release, sealDigests(secrets, row.serviceId, variables.values)),
+    warns && setWarnings(tx, row.deploymentId, "resolve", variables.warnings),
+    ...others,
+  ]);
+  await emitUnresolved(tx, release, variables, unresolved);
 }
 
 /**

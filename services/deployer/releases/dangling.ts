@@ -1,5 +1,5 @@
 import { VariableDanglingSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
-import { emit } from "../../kit/events/outbox.ts";
+import { emitAll, eventOf } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import { recordDangling } from "./sql.ts";
 import type { ResolvedVariables } from "./variables-client.ts";
@@ -7,20 +7,32 @@ import type { ResolvedVariables } from "./variables-client.ts";
 // What the platform sets itself, and what an addon will publish that is being created, does not dangle.
 const NO_REASON = ["port_reserved", "service_not_ready"];
 
-/** Records which variables of a service do not resolve, before a release without them is recorded, and emits events of new ones. */
-export async function announceDangling(
+type Recorded = Awaited<ReturnType<typeof recordDangling>>;
+
+/** Records which variables of a service do not resolve, before a release without them is recorded, in one statement. */
+export function recordUnresolved(tx: Tx, serviceId: string, variables: ResolvedVariables): Promise<Recorded> {
+  return recordDangling(tx, serviceId, [...reasonsOf(variables).keys()].sort());
+}
+
+/** Emits events of the variables that `recordUnresolved` has recorded as new. */
+export async function emitUnresolved(
   tx: Tx,
   { serviceId, version, revision }: { serviceId: string; version: number; revision: number },
-  { dangling }: ResolvedVariables,
+  variables: ResolvedVariables,
+  recorded: Recorded,
 ): Promise<void> {
-  const reasons = new Map(
-    dangling.filter(({ reason }) => !NO_REASON.includes(reason)).map(({ name, reason }) => [name, reason]),
-  );
-  const recorded = await recordDangling(tx, serviceId, [...reasons.keys()].sort());
   if (!recorded) return;
   const { accountId, added } = recorded;
-  for (const name of added) {
+  const reasons = reasonsOf(variables);
+  const events = added.map((name) => {
     const event = { accountId, serviceId, version, name, reason: reasons.get(name)!, revision };
-    await emit(tx, VariableDanglingSchema, accountId, event);
-  }
+    return eventOf(VariableDanglingSchema, accountId, event);
+  });
+  await emitAll(tx, events);
+}
+
+function reasonsOf({ dangling }: ResolvedVariables): Map<string, string> {
+  return new Map(
+    dangling.filter(({ reason }) => !NO_REASON.includes(reason)).map(({ name, reason }) => [name, reason]),
+  );
 }

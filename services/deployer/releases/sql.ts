@@ -59,6 +59,16 @@ export function findLiveRelease(db: Db, serviceId: string) {
   ]);
 }
 
+/** Records the image of a queued deployment by its digest. Returns 0 when the deployment has ended. */
+export function pinImage(db: Db, deploymentId: string, artifact: string, image: string): Promise<number> {
+  return execute(
+    db,
+    "deployment_pin_image",
+    "update deployments set artifact = $2, image = $3 where id = $1 and status = 'queued'",
+    [deploymentId, artifact, image],
+  );
+}
+
 export type LeasedService = { liveVersion?: number; revision: number };
 
 /**

@@ -33,7 +33,7 @@ import { startVariablesService } from "./variables-service.ts";
 
 /** Every account is on the free plan, without its quotas: of a deployer's environment, and for a reconciler alone. */
 export const FREE_PLAN = { DEFAULT_TIER: "free", PLAN_QUOTAS: "off" };
-export const freePlan = createEntitlements({ defaultTier: "free", planQuotas: "off" });
+export const freePlan = createEntitlements({ defaultTier: "free", planQuotas: "off", planOpenPorts: {} });
 
 /** Starts what a deployer needs: database, NATS, a variables service and a data folder. The test starts the deployer. */
 export async function startTestPlatform() {

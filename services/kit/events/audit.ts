@@ -3,7 +3,7 @@ import { AuditRecordedSchema } from "../../../proto/gen/berth/identity/v1/events
 import { newId } from "../ids.ts";
 import type { Db } from "../postgres/db.ts";
 import type { Caller } from "../rpc/caller-token.ts";
-import { emitAs } from "./outbox.ts";
+import { emitAll, encode, type OutboxEvent, subjectOf } from "./outbox.ts";
 
 type AuditEntry = {
   service: string;
@@ -13,26 +13,30 @@ type AuditEntry = {
   metadata?: Record<string, string>;
 };
 
+/** Who changes something, by which request. */
+type By = { caller: Caller; requestId: string };
+
 /**
- * Writes an audit record in the caller's transaction. It reaches the audit log through the outbox, so it is as durable
- * as the change itself. `metadata` must never hold a value or its hash.
+ * Returns an audit record to write to the outbox: so it is as durable as the change itself. `metadata` must never hold
+ * a value or its hash.
  */
-export async function audit(
-  db: Db,
-  who: { caller: Caller; requestId: string },
-  entry: AuditEntry,
-): Promise<void> {
-  const { caller, requestId } = who;
-  const subject = `berth.${entry.service}.v1.AuditRecorded.${entry.accountId || "none"}`;
-  await emitAs(db, subject, AuditRecordedSchema, {
+export function auditRecord({ caller, requestId }: By, entry: AuditEntry): OutboxEvent {
+  const { service, accountId, action, target, metadata = {} } = entry;
+  const payload = encode(AuditRecordedSchema, {
     id: newId("aud"),
-    accountId: entry.accountId,
-    action: entry.action,
+    accountId,
+    action,
     actor: { kind: caller.kind, id: caller.id, tokenId: caller.tokenId },
-    target: entry.target,
-    metadata: entry.metadata ?? {},
+    target,
+    metadata,
     requestId,
     ip: caller.ip,
     at: timestampNow(),
   });
+  return { subject: subjectOf(service, AuditRecordedSchema, accountId), payload };
+}
+
+/** Writes an audit record in the caller's transaction. */
+export function audit(db: Db, by: By, entry: AuditEntry): Promise<void> {
+  return emitAll(db, [auditRecord(by, entry)]);
 }

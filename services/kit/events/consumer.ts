@@ -79,8 +79,9 @@ export function startConsumer(options: ConsumerOptions) {
         if (waiting.length === 0) await new Promise<void>((resolve) => (wake = resolve));
         underWay = waiting.splice(0);
         if (underWay.length === 0) continue;
-        await handleBatch(connected, options, underWay).then(endOutage, (error) =>
-          pauseForOutage(error, underWay, waiting),
+        await handleBatch(connected, options, underWay).then(
+          (committed) => committed && endOutage(),
+          (error) => pauseForOutage(error, underWay, waiting),
         );
       }
     } finally {
@@ -163,18 +164,27 @@ async function ensureConsumer(
   });
 }
 
-type Begun = { message: JsMsg; effect: Effect | undefined };
+type Begun = { message: JsMsg; effect: Effect };
 
-/** Prepares events that arrived together, then commits those that could be. Throws when the database is unreachable. */
-async function handleBatch(connected: Connected, options: ConsumerOptions, messages: JsMsg[]): Promise<void> {
+/**
+ * Prepares events that arrived together, then commits those that could be. Events that no handler takes cost no
+ * transaction. Returns whether there were others; throws when the database is unreachable.
+ */
+async function handleBatch(
+  connected: Connected,
+  options: ConsumerOptions,
+  messages: JsMsg[],
+): Promise<boolean> {
   const outcomes = await Promise.allSettled(messages.map((message) => begin(options, message)));
   const begun: Begun[] = [];
   for (const [index, outcome] of outcomes.entries()) {
     const message = messages[index]!;
-    if (outcome.status === "fulfilled") begun.push({ message, effect: outcome.value });
+    if (outcome.status === "fulfilled" && outcome.value) begun.push({ message, effect: outcome.value });
+    else if (outcome.status === "fulfilled") message.ack();
     else await returnFailed(connected, options, message, outcome.reason as Error);
   }
   if (begun.length > 0) await commit(connected, options, begun);
+  return begun.length > 0;
 }
 
 async function begin({ name, handlers }: ConsumerOptions, message: JsMsg): Promise<Effect | undefined> {
@@ -203,7 +213,6 @@ async function commit(connected: Connected, options: ConsumerOptions, begun: Beg
 
 /** Applies the effect of an event, unless the inbox has it. */
 async function applyOnce(tx: Tx, { name }: ConsumerOptions, { message, effect }: Begun): Promise<void> {
-  if (!effect) return;
   const { headers, subject, info } = message;
   const carrier = { traceparent: headers?.get("traceparent") || undefined };
   await traced(`consume ${subject.split(".")[3]}`, SpanKind.CONSUMER, carrier, async () => {

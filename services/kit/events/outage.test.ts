@@ -101,6 +101,19 @@ test("the database is away while 25 events wait: none becomes a dead letter, and
   expect(await seen("away", "away_")).toEqual(["away_00", ...expected]);
 });
 
+test("an event that a consumer does not take needs no database", async () => {
+  consume("indifferent", {});
+  await publish("indifferent_0");
+  await eventually("events flow", async () => (await seen("indifferent", "indifferent_")).length === 1);
+  proxy.shut();
+  await publish("indifferent_1", "berth.identity.v1.AuditRecorded.acc_1");
+  await eventually("it is acknowledged", async () => {
+    const info = await connected.manager.consumers.info(STREAM, "indifferent");
+    return info.num_pending === 0 && info.num_ack_pending === 0;
+  });
+  await proxy.open();
+});
+
 test("another service is away: what needs it waits for as long as that, and others pass", async () => {
   let asked = 0;
   let back = false;

@@ -14,6 +14,29 @@ export const EVENT_ID = "Berth-Event-Id";
 /** Tells the relay of new rows. */
 const NOTIFY = "pg_notify('outbox:' || current_schema(), '')";
 
+/** An event as the outbox stores it. */
+export type OutboxEvent = { subject: string; payload: Uint8Array };
+
+/** Returns an event of a service to write to its outbox. */
+export function eventOf<S extends DescMessage>(
+  schema: S,
+  accountId: string,
+  event: MessageInitShape<S>,
+): OutboxEvent {
+  const service = schema.file.proto.package.split(".")[1]!;
+  return { subject: subjectOf(service, schema, accountId), payload: encode(schema, event) };
+}
+
+/** Returns the subject under which a service publishes an event of an account. */
+export function subjectOf(service: string, schema: DescMessage, accountId: string): string {
+  return `berth.${service}.v1.${schema.name}.${accountId || "none"}`;
+}
+
+/** Returns the payload of an event. */
+export function encode<S extends DescMessage>(schema: S, event: MessageInitShape<S>): Uint8Array {
+  return toBinary(schema, create(schema, event));
+}
+
 /** Writes an event to the outbox in the caller's transaction. A relay publishes it after the commit. */
 export async function emit<S extends DescMessage>(
   db: Db,
@@ -21,54 +44,26 @@ export async function emit<S extends DescMessage>(
   accountId: string,
   event: MessageInitShape<S>,
 ): Promise<void> {
-  await emitAs(db, subjectOf(schema, accountId), schema, event);
+  await emitAll(db, [eventOf(schema, accountId, event)]);
 }
 
-/** As `emit`, of many events in one statement; each has the id of its account. */
-export async function emitAll<S extends DescMessage>(
-  db: Db,
-  schema: S,
-  events: (MessageInitShape<S> & { accountId: string })[],
-): Promise<void> {
+/** As `emit`, of events that are published in this order, in one statement. */
+export async function emitAll(db: Db, events: OutboxEvent[]): Promise<void> {
   if (events.length === 0) return;
   await execute(
     db,
-    "outbox_insert_all",
+    "outbox_insert",
     `with added as (
        insert into outbox (id, subject, payload, headers)
        select id, subject, payload, $4 from unnest($1::text[], $2::text[], $3::bytea[]) as e (id, subject, payload))
      select ${NOTIFY}`,
     [
       events.map(() => newId("evt")),
-      events.map(({ accountId }) => subjectOf(schema, accountId)),
-      events.map((event) => encode(schema, event)),
+      events.map(({ subject }) => subject),
+      events.map(({ payload }) => payload),
       traceHeaders(),
     ],
   );
-}
-
-/** As `emit`, under the given subject. */
-export async function emitAs<S extends DescMessage>(
-  db: Db,
-  subject: string,
-  schema: S,
-  event: MessageInitShape<S>,
-) {
-  await execute(
-    db,
-    "outbox_insert",
-    `with added as (insert into outbox (id, subject, payload, headers) values ($1, $2, $3, $4)) select ${NOTIFY}`,
-    [newId("evt"), subject, encode(schema, event), traceHeaders()],
-  );
-}
-
-function subjectOf(schema: DescMessage, accountId: string): string {
-  const service = schema.file.proto.package.split(".")[1];
-  return `berth.${service}.v1.${schema.name}.${accountId || "none"}`;
-}
-
-function encode<S extends DescMessage>(schema: S, event: MessageInitShape<S>): Uint8Array {
-  return toBinary(schema, create(schema, event));
 }
 
 function traceHeaders(): Record<string, string> {

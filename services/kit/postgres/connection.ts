@@ -15,6 +15,9 @@ const SERVER_TIMEOUTS = {
   tcp_keepalives_count: 3,
 };
 
+/** The server ends a kept session that sent nothing for so long: that of a process which hangs, or of a lost machine. */
+const SILENT_MS = 8_000;
+
 /** The most connections of a pool, unless its process says otherwise. */
 export const POOL_SIZE = 10;
 
@@ -50,7 +53,7 @@ export function poolOptions(url: string, timeouts: Timeouts): pg.ClientConfig {
 
 /** Returns how a kept session connects: without timeouts of statements, because it waits for others by design. */
 export function sessionOptions(url: string, name: string): pg.ClientConfig {
-  const connectionString = withSettings(url, SERVER_TIMEOUTS);
+  const connectionString = withSettings(url, { ...SERVER_TIMEOUTS, idle_session_timeout: SILENT_MS });
   return { connectionString, application_name: name, ...CONNECTION_TIMEOUTS };
 }
 

@@ -102,6 +102,8 @@ export function createPool(
     ...poolOptions(url, timeouts),
     types,
     max: options.max ?? POOL_SIZE,
+    // Statements that a transaction does not wait for one by one go to the server together.
+    pipeline: true,
     application_name: options.name,
     query_timeout: timeouts.statementTimeoutMs && timeouts.statementTimeoutMs + ANSWER_MS,
     idleTimeoutMillis: 30_000,
@@ -155,9 +157,12 @@ export async function transaction<T>(pool: Pool, work: (tx: Tx) => Promise<T>): 
   const outer = enclosing.getStore();
   const current: Enclosing = { pool, open: true, outer: outer?.open ? outer : undefined };
   let broken: Error | undefined;
+  // Sent together with the first statement: it fails only when the connection does.
+  const begun = tx.query("begin");
+  begun.catch(() => {});
   try {
-    await tx.query("begin");
     const result = await enclosing.run(current, () => work(tx));
+    await begun;
     await tx.query("commit");
     return result;
   } catch (error) {

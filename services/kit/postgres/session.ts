@@ -5,6 +5,7 @@ import { sessionOptions } from "./connection.ts";
 
 /** How long a statement of a kept session may take before the session is given up. */
 const ANSWER_MS = 10_000;
+/** Several fit into the time after which the server ends a silent session. */
 const HEARTBEAT_MS = 2_000;
 const RETRY_MS = 500;
 
@@ -20,8 +21,8 @@ type SessionOptions = {
 
 /**
  * Keeps a session open for what ends with it: LISTEN and advisory locks. When a session does not answer a heartbeat,
- * another one is opened, which first ends the old one on the server, so that a dead session holds no locks. Fails when
- * the first session cannot be opened.
+ * another one is opened, which first ends the old one on the server, so that a dead session holds no locks. The server
+ * itself ends one that falls silent, within 8 s. Fails when the first session cannot be opened.
  */
 export async function keepSession({ url, name, prepare, failed }: SessionOptions) {
   const stopping = new AbortController();

@@ -188,6 +188,11 @@ export function isTexts(value: unknown): value is Record<string, string> {
   return isObject(value) && Object.values(value).every((one) => typeof one === "string");
 }
 
+/** Whether a value is a list of ports. */
+export function isPorts(value: unknown): value is number[] {
+  return Array.isArray(value) && value.every((one) => Number.isInteger(one) && one >= 1 && one <= 65_535);
+}
+
 /** What access tokens of OAuth clients are for: the base URL of the API unless set. */
 export const oauthResource = optionalUrl("OAUTH_RESOURCE", ["http", "https"]);
 

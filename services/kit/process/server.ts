@@ -10,7 +10,7 @@ import { idempotencyInterceptor, sweepAnswers } from "../rpc/idempotency.ts";
 import { rulesOf, serverInterceptor } from "../rpc/interceptor.ts";
 import { createUnaryJson } from "../rpc/unary-json.ts";
 import { metricsText } from "../telemetry.ts";
-import { closeConnectionsOnShutdown } from "./graceful-close.ts";
+import { closeConnectionsOnShutdown, closeGracefully } from "./graceful-close.ts";
 import { registerHealth, registerReflection } from "./grpc-health-reflection.ts";
 
 export type ServerOptions = {
@@ -33,6 +33,8 @@ export type RunningServer = { port: number; grpcPort: number; stop: () => Promis
 
 /** The slowest requests are uploads, which have limits of their own. */
 const REQUEST_MS = 1_200_000;
+/** How long requests under way may take once the process stops. */
+const STOP_MS = 4_000;
 const MAX_MESSAGE = 8 * 1024 * 1024;
 const JSON_OPTIONS = { ignoreUnknownFields: false, alwaysEmitImplicit: true };
 
@@ -95,17 +97,13 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
     port,
     grpcPort,
     stop: async () => {
-      const closed = Promise.all([close(plain), close(h2c), sweep?.stop()]);
+      const closed = Promise.all([closeGracefully(plain, STOP_MS), close(h2c), sweep?.stop()]);
       stopping.abort();
-      // A keep-alive connection becomes idle only when its current request is answered.
-      const idle = setInterval(() => plain.closeIdleConnections(), 50);
       for (const session of sessions) session.close();
       const late = setTimeout(() => {
-        plain.closeAllConnections();
         for (const session of sessions) session.destroy();
-      }, 4_000);
+      }, STOP_MS);
       await closed;
-      clearInterval(idle);
       clearTimeout(late);
     },
   };
@@ -147,6 +145,6 @@ export function listen(server: http.Server | http2.Http2Server, port: number, ho
   });
 }
 
-function close(server: http.Server | http2.Http2Server): Promise<void> {
+function close(server: http2.Http2Server): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()));
 }

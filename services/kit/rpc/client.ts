@@ -4,6 +4,7 @@ import { createConnectTransport } from "@connectrpc/connect-node";
 import { context, propagation } from "@opentelemetry/api";
 import { CALLER_HEADER, signCaller } from "./caller-token.ts";
 import { tryFormerName } from "./former-names.ts";
+import { retryUnsent } from "./unsent.ts";
 
 /**
  * Returns a typed client of another service that acts as the named one. A call times out after 10 s. Refusals of the
@@ -27,7 +28,9 @@ export function serviceClient<S extends DescService>(
     useBinaryFormat: true,
     acceptCompression: [],
     defaultTimeoutMs: 10_000,
-    interceptors: [sign, tryFormerName],
+    interceptors: [sign, tryFormerName, tryUnsent],
   });
   return createClient(service, transport);
 }
+
+const tryUnsent: Interceptor = (next) => (req) => (req.stream ? next(req) : retryUnsent(() => next(req)));

@@ -9,6 +9,7 @@ import {
   type HandlerContext,
   type UnaryRequest,
 } from "@connectrpc/connect";
+import { requestHeaders } from "./request-headers.ts";
 
 const contextKey = createContextKey<UnaryContext | undefined>(undefined);
 
@@ -44,7 +45,7 @@ export class UnaryContext implements HandlerContext {
     this.service = method.parent;
     this.#response = response;
     this.#shutdownSignal = shutdownSignal;
-    this.requestHeader = new Headers(req.headers as Record<string, string>);
+    this.requestHeader = requestHeaders(req.headers);
     this.url = `http://${req.headers.host ?? "localhost"}${req.url}`;
     const timeout = req.headers["connect-timeout-ms"];
     this.#deadline = timeout === undefined ? undefined : performance.now() + Number(timeout);

@@ -130,6 +130,21 @@ test("a handler's signal aborts when the client leaves, and at its deadline", as
   expect(context!.timeoutMs()).toBeLessThanOrEqual(0);
 });
 
+test("a handler reads the headers of its request by any name, and all of them", async () => {
+  const { leaving } = await begin({ "x-more": "1" });
+  const headers = context!.requestHeader;
+  expect([headers.get("X-Request-Id"), headers.get("x-absent"), headers.get("constructor")]).toEqual([
+    "req_1",
+    null,
+    null,
+  ]);
+  expect([headers.has("X-More"), headers.has("x-absent")]).toEqual([true, false]);
+  expect(Object.fromEntries(headers)).toMatchObject({ "x-request-id": "req_1", "x-more": "1" });
+  headers.set("x-more", "2");
+  expect(new Headers(headers).get("x-more")).toBe("2");
+  leaving.abort();
+});
+
 test("a handler's signal aborts when the process stops", async () => {
   const { answered, signal } = await begin();
   const stopped = server.stop();

@@ -58,13 +58,8 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
             throw conflict("variable_exists", `${req.name} already exists in this ${scope.kind}.`);
           return { action: "variable.create", target: req.name, set: [row], unset: [], replaced };
         },
-        async (tx, { warnings }) => {
-          const [message] = await toMessagesWithValues(
-            tx,
-            scope,
-            [await requireVariable(tx, scope, req.name)],
-            vault,
-          );
+        async (tx, { rows, warnings }) => {
+          const [message] = await toMessagesWithValues(tx, scope, rows, vault);
           return { ...message, warnings };
         },
       );
@@ -118,10 +113,9 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
             replaced: [{ ...old, literal: isLiteral(old) }],
           };
         },
-        async (tx, { warnings }) => {
-          const row = await requireVariable(tx, scope, name);
-          const [message] = await toMessagesWithValues(tx, scope, [row], vault);
-          setTag(ctx, tagOf(row, message!.sensitive));
+        async (tx, { rows, warnings }) => {
+          const [message] = await toMessagesWithValues(tx, scope, rows, vault);
+          setTag(ctx, tagOf(rows[0]!, message!.sensitive));
           return { ...message, warnings };
         },
       );

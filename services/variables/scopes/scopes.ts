@@ -1,4 +1,5 @@
 import { type Client, Code, ConnectError } from "@connectrpc/connect";
+import { LRUCache } from "lru-cache";
 import type { InternalService, ScopeChain } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { type Db, type Pool, transaction } from "../../kit/postgres/db.ts";
 import { notFound, unavailable } from "../../kit/rpc/errors.ts";
@@ -15,6 +16,7 @@ export type Scopes = ReturnType<typeof createScopes>;
 
 // Looks up at most so many services per write; the rest arrive by event.
 const MAX_DISCOVERED = 20;
+const MAX_KEPT = 5_000;
 
 /** For `catch`: a 404, of the deployer or our own, becomes undefined. */
 export function ignoreNotFound(error: unknown): undefined {
@@ -40,6 +42,24 @@ export function createScopes(options: {
   onAddonDiscovered: (scope: Scope) => Promise<void>;
 }) {
   const { pool, deployer } = options;
+  // What was found by path. Only revisions of a scope change until it is deleted, and those are read each time.
+  const kept = new LRUCache<string, ScopeRow>({ max: MAX_KEPT });
+
+  /** Returns the row of a path that was found before, as it is now; undefined when it has to be looked for again. */
+  async function findAgain(key: string): Promise<ScopeRow | undefined> {
+    const row = kept.get(key);
+    if (!row) return undefined;
+    const { projectId, environmentId, serviceId } = row;
+    const found = await sql.listRevisions(pool, row);
+    if (found.length < (serviceId ? 3 : environmentId ? 2 : 1)) return undefined;
+    const revisionOf = (id: string | null) => found.find((one) => one.id === id)?.revision ?? null;
+    return {
+      ...row,
+      projectRevision: revisionOf(projectId)!,
+      environmentRevision: revisionOf(environmentId),
+      serviceRevision: revisionOf(serviceId),
+    };
+  }
 
   async function readThrough(lookup: Lookup): Promise<ScopeChain | undefined> {
     const chain = await deployer.resolveScope(lookup).catch(ignoreNotFound);
@@ -60,13 +80,19 @@ export function createScopes(options: {
     async find(path: ScopePath): Promise<Scope> {
       const { accountId, projectId, environmentId, service } = path;
       const lookup = { accountId, projectId, environmentId, service };
+      const key = JSON.stringify([accountId, projectId, environmentId, service]);
+      const again = await findAgain(key);
+      if (again) return toScope(path, again);
       let row = await sql.findScopeRow(pool, path);
       if (row?.doubted) {
         const { serviceId } = await confirmExists(lookup);
         // A service that was created again under the same name is another one.
         if (serviceId !== (row.serviceId ?? undefined)) row = await sql.findScopeRow(pool, path);
       }
-      if (missingKind(path, row) === undefined) return toScope(path, row!);
+      if (missingKind(path, row) === undefined) {
+        kept.set(key, row!);
+        return toScope(path, row!);
+      }
       if (await readThrough(lookup)) row = await sql.findScopeRow(pool, path);
       const missing = missingKind(path, row);
       if (missing) throw notFound(missing);

@@ -45,6 +45,20 @@ export function findServiceRow(db: Db, serviceId: string) {
   );
 }
 
+/**
+ * Lists the revisions of the scopes of a row, without those that are deleted; none when the deletion of one was
+ * announced. With an array instead of three parameters, PostgreSQL would plan it anew each time.
+ */
+export function listRevisions(db: Db, { projectId, environmentId, serviceId }: ScopeRow) {
+  return many<{ id: string; revision: number }>(
+    db,
+    "scope_revisions",
+    `select id, revision from scopes where id in ($1, $2, $3) and deleted_at is null
+       and not exists (select from doubts where scope_id in ($1, $2, $3))`,
+    [projectId, environmentId, serviceId],
+  );
+}
+
 /** How long after its announcement a deletion may still be under way. */
 const DOUBT = "interval '2 minutes'";
 

@@ -1,7 +1,7 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
-import { audit } from "../../kit/events/audit.ts";
-import { emit } from "../../kit/events/outbox.ts";
+import { auditRecord } from "../../kit/events/audit.ts";
+import { emitAll, eventOf } from "../../kit/events/outbox.ts";
 import type { Pool, Tx } from "../../kit/postgres/db.ts";
 import { invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
@@ -21,7 +21,7 @@ const MAX_VARIABLES = 1000;
 
 /** What a write does, decided under the lock. With nothing to store or remove it has no effect. */
 export type Decision = Write & { action: string; target: string; metadata?: Record<string, string> };
-export type Written = { rows: sql.StoredVariable[]; removed: number; warnings: AliasWarning[] };
+export type Written = { rows: sql.SealedVariable[]; removed: number; warnings: AliasWarning[] };
 
 /**
  * Writes to one scope: `decide` under the project's lock, then rows, revision, audit record and event, in one
@@ -46,21 +46,13 @@ export async function write<T extends object>(
     const written = await store(tx, scope, decision);
     const names = [...decision.set.map((row) => row.name), ...decision.unset];
     const { accountId, kind, id } = scope;
-    await audit(tx, who(at.ctx), {
-      service: "variables",
-      accountId,
-      action: decision.action,
-      target: decision.target,
-      metadata: { ...auditMetadata(scope), ...decision.metadata },
-    });
+    const { action, target } = decision;
+    const metadata = { ...auditMetadata(scope), ...decision.metadata };
     const revision = BigInt(scope.revision + 1);
-    await emit(tx, VariablesChangedSchema, accountId, {
-      accountId,
-      scope: kind,
-      scopeId: id,
-      names,
-      revision,
-    });
+    await emitAll(tx, [
+      auditRecord(who(at.ctx), { service: "variables", accountId, action, target, metadata }),
+      eventOf(VariablesChangedSchema, accountId, { accountId, scope: kind, scopeId: id, names, revision }),
+    ]);
     return answer(tx, written);
   });
 }
@@ -74,12 +66,14 @@ export function auditMetadata(scope: Scope): Record<string, string> {
 async function store(tx: Tx, scope: Scope, { set, unset }: Write): Promise<Written> {
   const revision = scope.revision + 1;
   const removed = unset.length === 0 ? 0 : await sql.deleteVariables(tx, scope.id, unset);
-  const rows = set.length === 0 ? [] : await sql.upsertVariables(tx, scope.id, revision, set);
+  const stored = set.length === 0 ? [] : await sql.upsertVariables(tx, scope.id, revision, set);
   const total = await sql.updateScopeTotals(tx, scope.id, revision);
   if (total > MAX_VARIABLES && set.length > 0)
     throw refuse(403, "quota_exceeded", `A scope holds at most ${MAX_VARIABLES} variables.`, {
       context: { limit: MAX_VARIABLES },
     });
+  const given = new Map(set.map((row) => [row.name, row]));
+  const rows = stored.map((row) => ({ ...given.get(row.name)!, ...row }));
   const aliases = set.filter((row) => row.aliasTarget !== null).map((row) => row.name);
   return { rows, removed, warnings: await aliasWarnings(tx, scope, aliases) };
 }

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { NODE_FLAGS } from "../../../deploy/local/processes/program-process.ts";
 import { type CpuTimes, cpuTimes, perRequest } from "../cpu.ts";
 import { sampleVariables } from "../floor.ts";
 import { type Load, load } from "../load.ts";
@@ -110,7 +111,7 @@ async function seed(platform: Platform): Promise<{ origin: string; service: stri
 }
 
 async function startFloor(url: string): Promise<Side & { stop: () => void }> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../floor.ts")], {
+  const child = spawn(process.execPath, [...NODE_FLAGS, join(import.meta.dirname, "../floor.ts")], {
     stdio: ["ignore", "pipe", "inherit"],
     env: { PATH: process.env.PATH, DATABASE_URL: url },
   });

@@ -25,12 +25,12 @@ export async function* streamRuntimeLog(
   request: FollowLogsRequest,
   signal: AbortSignal,
 ): AsyncGenerator<MessageInitShape<typeof LogEventSchema>> {
-  const { version, since, limit = 200, lastEventId } = request;
+  const { environmentId, version, since, limit = 200, lastEventId } = request;
   const { id: serviceId } = await requireService(pool, request);
   const stream = request.stream as LogStream | undefined;
-  const query = { serviceId, version, stream, since: since && timestampDate(since) };
+  const query = { serviceId, environmentId, version, stream, since: since && timestampDate(since) };
   const after = cursorIn(cursors, serviceId, lastEventId);
-  if (after) await runtime.logs({ serviceId, limit: 1, cursor: after }).catch(refuseForeign);
+  if (after) await runtime.logs({ serviceId, environmentId, limit: 1, cursor: after }).catch(refuseForeign);
   let from: { after: string } | { tail: number } = after ? { after } : { tail: limit };
   yield {};
   for (;;) {

@@ -1,4 +1,5 @@
 import { startReconciler } from "../../reconcile/reconciler.ts";
+import { createEarlyVariables } from "../../releases/early-variables.ts";
 import { BUILDS_AT_ONCE, entitlementsOf } from "../entitlements.ts";
 import { type Engine, isBuiltImage } from "../world/engine.ts";
 import { createSimulatedPool } from "../world/pool.ts";
@@ -14,12 +15,13 @@ export function startDeployer(world: World, engine: Engine, name: string): void 
   world.processes.push(process);
   world.note(`${name} starts`);
   process.pool = createSimulatedPool(world, process);
+  process.early = createEarlyVariables(engine.resolve(process));
   process.reconciler = startReconciler({
     databaseUrl: `sim:${name}`,
     pool: process.pool,
     runtime: engine.runtime(process),
     builder: engine.builder(process),
-    resolve: engine.resolve(process),
+    early: process.early,
     store: { sweep: async () => 0, removePrefix: async () => {} } as never,
     addons: {} as never,
     addonServers: { ownServer: [], list: async () => [], watch: () => {} } as never,

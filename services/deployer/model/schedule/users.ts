@@ -27,7 +27,7 @@ type Request = (world: World, engine: Engine, process: Process) => void;
 /** Returns a request that a process serves as the RPCs do. It may be refused, and its answer may be lost. */
 function request(
   what: string,
-  work: (tx: never, service: LockedService, world: World) => Promise<unknown>,
+  work: (tx: never, service: LockedService, world: World, process: Process) => Promise<unknown>,
 ): Request {
   return (world, _engine, process) => {
     const name = world.db.committed.services.size > 1 ? `web${world.choices.below(2)}` : undefined;
@@ -35,13 +35,13 @@ function request(
     world.note(`a user asks ${process.name} for ${what} of ${service}`);
     void transaction(process.pool, async (tx) => {
       const locked = await lockService(tx, { ...scope, service });
-      if (locked && !locked.deleting) await work(tx as never, locked, world);
+      if (locked && !locked.deleting) await work(tx as never, locked, world, process);
     }).catch((error: Error) => world.note(`${what} is refused: ${error.message}`));
   };
 }
 
 const deploy = (input: (world: World) => DeploymentInput) =>
-  request("a deployment", (tx, service, world) => accept(tx, by, service, input(world)));
+  request("a deployment", (tx, service, world, { early }) => accept(tx, by, service, input(world), early));
 
 const deployImage = deploy((world) => {
   const image = `someone/app:${world.choices.below(2)}`;
@@ -49,13 +49,13 @@ const deployImage = deploy((world) => {
 });
 const deployArchive = deploy(() => ({ archiveRef: "arc" }));
 
-const rollBack = request("a rollback", async (tx, service, world) => {
+const rollBack = request("a rollback", async (tx, service, world, { early }) => {
   const newest = world.db.committed.services.get(service.id)!.next_version - 1;
   if (newest < 1) return;
   const version = 1 + world.choices.below(newest);
   const found = await findRestorable(tx, entitlementsOf, service, version);
   await images.require(tx, service.accountId, "version", found.image);
-  await accept(tx, by, service, { restores: found });
+  await accept(tx, by, service, { restores: found }, early);
 });
 
 const scale = request("other replicas", async (tx, service, world) => {

@@ -25,6 +25,9 @@ export function catalog(): Statements {
           config: s.config,
           staged: s.staged,
           deleting: s.deleting_at !== null,
+          nextVersion: s.next_version,
+          revision: s.variables_revision,
+          dirtyAt: s.dirty_at === null ? null : new Date(s.dirty_at).toISOString(),
           toDeploy: {},
         }));
     },
@@ -98,7 +101,11 @@ export function catalog(): Statements {
       return q
         .rows("deployments", (d) => d.service_id === serviceId && (d.artifact !== null || d.leftover))
         .filter((d) => !seen.has(`${d.build_id} ${d.artifact}`) && seen.add(`${d.build_id} ${d.artifact}`))
-        .map((d) => ({ buildId: d.build_id, artifact: d.artifact }));
+        .map((d) => ({
+          accountId: q.get("services", serviceId)!.account_id,
+          buildId: d.build_id,
+          artifact: d.artifact,
+        }));
     },
     service_remove(q, id: string) {
       const removed = q.remove("services", (s) => s.id === id && s.deleting_at !== null);

@@ -2,8 +2,14 @@ import type { Query, Row } from "../world/database.ts";
 import type { Without } from "./fences.ts";
 import { isActive, orNull, type Statements } from "./rows.ts";
 
-/** Inserts a deployment; throws as the unique constraints do. */
+/** Inserts a deployment as its service's next version; throws as the unique constraints do. */
 export function insertDeployment(q: Query, row: Row, without: Without): Row[] {
+  const [taken] = q.update(
+    "services",
+    (s) => s.id === row.service_id,
+    (s) => ({ next_version: s.next_version + 1 }),
+  );
+  if (!taken) return [];
   const blank = {
     image: null,
     artifact: null,
@@ -27,24 +33,22 @@ export function insertDeployment(q: Query, row: Row, without: Without): Row[] {
     awaits_until: null,
   };
   const others = q.rows("deployments", (d) => d.service_id === row.service_id);
-  if (others.some((d) => d.version === row.version || isActive(d)) && !without("supersedes nothing"))
+  if (
+    others.some((d) => d.version === taken.next_version - 1 || isActive(d)) &&
+    !without("supersedes nothing")
+  )
     throw new Error("duplicate key value violates unique constraint");
-  const { id, version, status, errors, warnings } = q.put("deployments", { ...blank, ...row });
+  const { id, version, status, errors, warnings } = q.put("deployments", {
+    ...blank,
+    ...row,
+    version: taken.next_version - 1,
+  });
   return [{ id, version, status, errors, warnings }];
 }
 
 /** The statements of deployments/sql.ts. */
 export function deployments(without: Without): Statements {
   return {
-    version_take(q, id: string) {
-      return q
-        .update(
-          "services",
-          (s) => s.id === id,
-          (s) => ({ next_version: s.next_version + 1 }),
-        )
-        .map((s) => ({ version: s.next_version - 1 }));
-    },
     deployment_supersede(q, serviceId: string) {
       if (without("supersedes nothing")) return [];
       return q
@@ -59,7 +63,6 @@ export function deployments(without: Without): Statements {
       q,
       id: string,
       service_id: string,
-      version: number,
       config: Row,
       source: Row,
       image?: string,
@@ -69,7 +72,7 @@ export function deployments(without: Without): Statements {
       branch?: string,
       archive_digest?: string,
     ) {
-      const given = { id, service_id, version, status: "queued", config, source };
+      const given = { id, service_id, status: "queued", config, source };
       const run = {
         image: orNull(image),
         artifact: orNull(artifact),

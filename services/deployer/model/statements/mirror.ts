@@ -37,9 +37,12 @@ export const NOT_MODELLED: Statements = {
   usage_heartbeat: () => [],
   addon_compare: () => 0,
   deployment_awaiting: () => [],
-  outbox_insert(q, _id: string, subject: string, payload: Uint8Array) {
-    const text = Buffer.from(payload.buffer, payload.byteOffset, payload.length).toString("latin1");
-    q.emit({ kind: subject.split(".")[3]!, deploymentId: /dep_[0-9a-z]{26}/.exec(text)?.[0] });
-    return 1;
+  outbox_insert(q, _ids: string[], subjects: string[], payloads: Uint8Array[]) {
+    for (const [index, subject] of subjects.entries()) {
+      const { buffer, byteOffset, length } = payloads[index]!;
+      const text = Buffer.from(buffer, byteOffset, length).toString("latin1");
+      q.emit({ kind: subject.split(".")[3]!, deploymentId: /dep_[0-9a-z]{26}/.exec(text)?.[0] });
+    }
+    return subjects.length;
   },
 };

@@ -55,7 +55,12 @@ export function reconcile(): Statements {
             : null,
           leftovers: own
             .filter((d) => d.leftover && !isActive(d))
-            .map((d) => ({ deploymentId: d.id, buildId: d.build_id, artifact: d.artifact })),
+            .map((d) => ({
+              deploymentId: d.id,
+              accountId: s.account_id,
+              buildId: d.build_id,
+              artifact: d.artifact,
+            })),
         },
       ];
     },

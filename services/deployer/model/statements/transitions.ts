@@ -119,7 +119,12 @@ export function transitions(without: Without): Statements {
           d.id === id &&
           (["queued", "built"].includes(d.status) || without("applies what has ended")) &&
           (d.version === newest(q, d.service_id) || without("applies any version")),
-        () => ({ status: "applied", applied_at: q.now, leftover: false }),
+        (d) => ({
+          status: "applied",
+          applied_at: q.now,
+          leftover: false,
+          apply_started_at: d.apply_started_at ?? q.now,
+        }),
       );
       return toMoved(q, applied);
     },

@@ -154,7 +154,7 @@ export class Engine {
           process.builds--;
         }
       },
-      discard: (buildId) => op(`discard ${buildId}`, () => this.#discard(buildId)),
+      discard: ({ buildId }) => op(`discard ${buildId}`, () => this.#discard(buildId)),
       removeArtifact: (artifact) =>
         op(`removeArtifact ${artifact}`, () => {
           if (this.#isBuilt(artifact)) this.artifacts.delete(artifact);

@@ -33,7 +33,8 @@ export function createSimulatedPool(world: World, process: Process) {
     query: ({ name, values }: { name: string; values: unknown[] }) => statement(begin(), name, values, true),
     connect: async () => {
       let session: Session | undefined;
-      const query = async (text: string | { name: string; values: unknown[] }) => {
+      let last: Promise<unknown> = Promise.resolve();
+      const run = async (text: string | { name: string; values: unknown[] }) => {
         if (typeof text !== "string") return statement(session!, text.name, text.values);
         if (text === "begin") session = begin();
         if (text === "rollback") session!.abort();
@@ -47,6 +48,12 @@ export function createSimulatedPool(world: World, process: Process) {
             return lost();
           },
         );
+      };
+      // As on a connection: one statement after the other, also those that nobody waits for.
+      const query = (text: Parameters<typeof run>[0]) => {
+        const result = last.then(() => run(text));
+        last = result.catch(() => {});
+        return result;
       };
       return { query, release: () => {} };
     },

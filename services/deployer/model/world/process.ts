@@ -1,4 +1,5 @@
 import type { startReconciler } from "../../reconcile/reconciler.ts";
+import type { EarlyVariables } from "../../releases/early-variables.ts";
 import type { RuntimeStatus } from "../../runtime/port.ts";
 import type { Session } from "./database.ts";
 
@@ -25,6 +26,7 @@ export class Process {
   paused = false;
   // biome-ignore lint/suspicious/noExplicitAny: a stand-in of pg.Pool
   pool: any;
+  early: EarlyVariables | undefined;
   reconciler: ReturnType<typeof startReconciler> | undefined;
 
   constructor(name: string) {

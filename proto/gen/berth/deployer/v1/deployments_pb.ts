@@ -73,6 +73,8 @@ export type Deployment = Message<"berth.deployer.v1.Deployment"> & {
   version: number;
 
   /**
+   * As it was given. Once applied, a tag is followed by the digest that it had then.
+   *
    * @generated from field: optional string image = 4;
    */
   image?: string | undefined;

@@ -34,14 +34,14 @@ export type Call = (db: Db, facts: Facts) => Promise<unknown>;
 
 const accept: Call = async (db, { service: serviceId, id, choices, ids }) => {
   await deployments.supersede(db, serviceId);
-  const made = await deployments.takeVersion(db, serviceId).catch(() => undefined);
-  if (made === undefined) return undefined;
   const built = choices.chance(0.5);
   const image = `image-${choices.below(2)}`;
   const run = built ? { buildId: `bld_${id}`, archiveRef: "arc" } : { image, artifact: `image:${image}` };
-  const given = { id, serviceId, version: made, config: CONFIG, source: {}, ...run };
-  const { version, status } = await deployments.insertDeployment(db, given);
+  const given = { id, serviceId, config: CONFIG, source: {}, ...run };
+  const made = await deployments.insertDeployment(db, given).catch(() => undefined);
+  if (made === undefined) return undefined;
   ids.push(id);
+  const { version, status } = made;
   return { version, status };
 };
 
@@ -50,8 +50,7 @@ const restore: Call = async (db, { service, id, version, ids }) => {
   const from = (await find(version)) ?? (await find(1));
   if (!from) return from;
   await deployments.supersede(db, service);
-  const next = await deployments.takeVersion(db, service);
-  await retention.insertRestored(db, { id, version: next, from: from.deploymentId });
+  await retention.insertRestored(db, { id, serviceId: service, from: from.deploymentId });
   ids.push(id);
   return from;
 };
