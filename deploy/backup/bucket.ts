@@ -3,6 +3,7 @@ import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
 import { Client } from "minio";
 import { clientOptions } from "../../services/deployer/store/s3/adapter.ts";
+import { linesOf } from "../../services/kit/lines-of.ts";
 
 export type Bucket = ReturnType<typeof openBucket>;
 
@@ -70,13 +71,7 @@ export function openBucket(options: BucketOptions) {
       const gunzip = createGunzip();
       // A failure ends the reading below, too.
       pipeline(await get(path), gunzip).catch(() => {});
-      // Not `readline`: it also ends a line at U+2028, which JSON may hold.
-      let rest = "";
-      for await (const chunk of gunzip.setEncoding("utf8") as AsyncIterable<string>) {
-        const parts = (rest + chunk).split("\n");
-        rest = parts.pop()!;
-        yield* parts;
-      }
+      yield* linesOf(gunzip);
     },
     async putJson(path: string, value: unknown): Promise<void> {
       const body = Buffer.from(JSON.stringify(value, undefined, 2));

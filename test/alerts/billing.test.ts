@@ -4,7 +4,7 @@ import { startBilling, type TestBilling } from "../../services/billing/testing.t
 import { webhookScene } from "../../services/billing/webhook/testing.ts";
 import { metricsText } from "../../services/kit/telemetry.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
-import { expectAlert, metricIn, promtool } from "./evaluate.ts";
+import { expectAlert, metricIn, promtool, scraper } from "./evaluate.ts";
 
 const MINUTE = 60;
 
@@ -41,10 +41,10 @@ describe.skipIf(!promtool)("an operator is alerted", () => {
     });
     goTo(end + 61 * MINUTE);
     const counted = metricIn(before, "berth_compute_differences_total")!;
-    const during = await eventually("it is counted", async () => {
-      const text = await metricsText();
-      return metricIn(text, "berth_compute_differences_total") === counted + 1 && text;
-    });
+    const during = await scraper(metricsText).until(
+      "berth_compute_differences_total",
+      (count) => count === counted + 1,
+    );
     await expectAlert("BerthComputeDifferences", { before, during, after: during });
   });
 });

@@ -7,9 +7,8 @@ import {
   startDeployer,
   type TestDeployer,
 } from "../../services/deployer/testing/testing.ts";
-import { eventually } from "../../services/kit/testing/testing.ts";
 import type { TestNats } from "../support/servers/nats.ts";
-import { expectAlert, metricIn, promtool } from "./evaluate.ts";
+import { expectAlert, metricIn, promtool, scraper } from "./evaluate.ts";
 
 describe.skipIf(!promtool)("an operator is alerted", () => {
   let berth: TestDeployer;
@@ -22,34 +21,22 @@ describe.skipIf(!promtool)("an operator is alerted", () => {
     await nats?.stop();
   });
 
-  /** Scrapes until a metric is as wanted, and returns the whole text. */
-  const scrape = (name: string, is: (value: number) => boolean) =>
-    eventually(`${name} is as wanted`, async () => {
-      const text = await (await fetch(`http://127.0.0.1:${berth.port}/metrics`)).text();
-      const value = metricIn(text, name);
-      return value !== undefined && is(value) && text;
-    });
-  const isZero = (value: number) => value === 0;
-  /** Scrapes while something waits that nothing makes younger. */
-  async function scrapeAging(name: string): Promise<string> {
-    const age = metricIn(await scrape(name, (value) => value > 0), name)!;
-    return scrape(name, (value) => value > age);
-  }
+  const scrape = scraper(async () => (await fetch(`http://127.0.0.1:${berth.port}/metrics`)).text());
 
   test("that events wait, while NATS is away", async () => {
-    const before = await scrape("berth_outbox_oldest_seconds", isZero);
+    const before = await scrape.untilZero("berth_outbox_oldest_seconds");
     await berth.nats.stop();
     await berth.environment();
-    const during = await scrapeAging("berth_outbox_oldest_seconds");
+    const during = await scrape.aging("berth_outbox_oldest_seconds");
     nats = await berth.nats.restart();
-    const after = await scrape("berth_outbox_oldest_seconds", isZero);
+    const after = await scrape.untilZero("berth_outbox_oldest_seconds");
     await expectAlert("BerthEventsWaiting", { before, during, after });
   });
 
   test("that builds wait, while others take all slots", async () => {
     const go = newFile(berth, "go");
     const slow = await archiveWith(waitFor(go, newFile(berth, "pid")));
-    const before = await scrape("berth_builds_waiting", isZero);
+    const before = await scrape.untilZero("berth_builds_waiting");
     const { catalog, environment, deployArchive, until } = await createWebService(berth.port);
     const build = async (name: string) => {
       await catalog.createService({ ...environment, name, type: "web" });
@@ -60,34 +47,34 @@ describe.skipIf(!promtool)("an operator is alerted", () => {
       await until(environment.at(name), 1, "building");
     }
     await build("three");
-    const own = await scrape("berth_builds_waiting", (count) => count === 1);
+    const own = await scrape.until("berth_builds_waiting", (count) => count === 1);
     expect(metricIn(own, "berth_builds_oldest_seconds")).toBe(0);
     const other = await createWebService(berth.port);
     await other.deployArchive(other.path, slow);
-    const during = await scrapeAging("berth_builds_oldest_seconds");
+    const during = await scrape.aging("berth_builds_oldest_seconds");
     await writeFile(go, "");
-    const after = await scrape("berth_builds_waiting", isZero);
+    const after = await scrape.untilZero("berth_builds_waiting");
     await expectAlert("BerthBuildsWaiting", { before, during, after });
   });
 
   test("that services are due, and no deployer can take them", async () => {
     const { id } = await createWebService(berth.port);
-    const before = await scrape("berth_services_overdue_seconds", isZero);
+    const before = await scrape.untilZero("berth_services_overdue_seconds");
     await berth.pool.query("alter table work add constraint untaken check (lease_owner is null) not valid");
     await berth.pool.query("update work set next_at = now() where service_id = $1", [id]);
-    const during = await scrapeAging("berth_services_overdue_seconds");
+    const during = await scrape.aging("berth_services_overdue_seconds");
     await berth.pool.query("alter table work drop constraint untaken");
-    const after = await scrape("berth_services_overdue_seconds", isZero);
+    const after = await scrape.untilZero("berth_services_overdue_seconds");
     await expectAlert("BerthServicesOverdue", { before, during, after });
   });
 
   test("that steps of services fail, while variables does not answer", async () => {
     const { path, deployArchive } = await createWebService(berth.port);
-    const before = await scrape("berth_reconcile_errors_total", () => true);
+    const before = await scrape.until("berth_reconcile_errors_total", () => true);
     berth.variables.setAway(true);
     await deployArchive(path, await archiveOf({ "index.html": "<h1>hello</h1>" }));
     const failed = metricIn(before, "berth_reconcile_errors_total")!;
-    const during = await scrape("berth_reconcile_errors_total", (count) => count > failed + 1);
+    const during = await scrape.until("berth_reconcile_errors_total", (count) => count > failed + 1);
     berth.variables.setAway(false);
     await expectAlert("BerthReconcileErrors", { before, during, after: during });
   });

@@ -5,12 +5,15 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { loadYaml } from "@kubernetes/client-node";
 import { expect } from "vitest";
+import { eventually } from "../../services/kit/testing/testing.ts";
 import { findPromtool } from "../support/servers/promtool.ts";
 
-/** The chart's rules, for a namespace and a public address. */
+/** The chart's rules, for the release `berth` in the namespace `platform`. */
 export const RULES = (await readFile(join(import.meta.dirname, "../../helm/berth/alerts.yaml"), "utf8"))
   .replaceAll("NAMESPACE", "platform")
-  .replaceAll("PUBLIC_URL", "https://berth.example.com");
+  .replaceAll("PUBLIC_URL", "https://berth.example.com")
+  .replaceAll("FULLNAME", "berth")
+  .replaceAll("BACKUP_HOURS", "36");
 
 export type Rule = { alert: string; expr: string; annotations: { summary: string } };
 export const rules = loadYaml<{ groups: { rules: Rule[] }[] }>(RULES).groups.flatMap((group) => group.rules);
@@ -32,6 +35,25 @@ export async function runPromtool(command: string, more: object = {}): Promise<s
   } finally {
     await rm(folder, { recursive: true });
   }
+}
+
+/** Reads the metrics of a process until one is as wanted, and returns the whole text. */
+export function scraper(read: () => Promise<string>) {
+  const until = (name: string, is: (value: number) => boolean) =>
+    eventually(`${name} is as wanted`, async () => {
+      const text = await read();
+      const value = metricIn(text, name);
+      return value !== undefined && is(value) && text;
+    });
+  return {
+    until,
+    untilZero: (name: string) => until(name, (value) => value === 0),
+    /** While something waits that nothing makes younger. */
+    async aging(name: string): Promise<string> {
+      const age = metricIn(await until(name, (value) => value > 0), name)!;
+      return until(name, (value) => value > age);
+    },
+  };
 }
 
 /** What a process said in its metrics before a condition, while it lasted, and after it. */

@@ -13,11 +13,11 @@ import { createLog } from "../../services/kit/log.ts";
 import { createPool, type Pool } from "../../services/kit/postgres/db.ts";
 import { migrate } from "../../services/kit/postgres/migrate.ts";
 import { metricsText } from "../../services/kit/telemetry.ts";
-import { eventually, testDatabase } from "../../services/kit/testing/testing.ts";
+import { testDatabase } from "../../services/kit/testing/testing.ts";
 import { startKubeApi } from "../support/kube-api/server.ts";
 import { Refusal } from "../support/kube-api/store.ts";
 import { testNats } from "../support/servers/nats.ts";
-import { expectAlert, metricIn, promtool } from "./evaluate.ts";
+import { expectAlert, promtool, scraper } from "./evaluate.ts";
 
 describe.skipIf(!promtool)("an operator is alerted", () => {
   const log = createLog("alerts", "silent");
@@ -37,12 +37,7 @@ describe.skipIf(!promtool)("an operator is alerted", () => {
     await Promise.all([database?.drop(), nats?.remove()]);
   });
 
-  /** Reads the metrics until one is as wanted, and returns the whole text. */
-  const scrape = (name: string, is: (value: number) => boolean) =>
-    eventually(`${name} is as wanted`, async () => {
-      const text = await metricsText();
-      return is(metricIn(text, name) ?? 0) && text;
-    });
+  const scrape = scraper(metricsText);
 
   test("that a handler gave up an event, until it is sent again", async () => {
     let broken = true;
@@ -55,14 +50,14 @@ describe.skipIf(!promtool)("an operator is alerted", () => {
     });
     const relay = startRelay({ ...shared, url: database.url("identity") });
     watchEvents({ pool, bus });
-    const before = await scrape("berth_dead_letters_waiting", (count) => count === 0);
+    const before = await scrape.untilZero("berth_dead_letters_waiting");
     await emit(pool, MemberRemovedSchema, "acc_1", { accountId: "acc_1", userId: "usr_1" });
-    const counted = await scrape("berth_dead_letters_total", (count) => count === 1);
+    const counted = await scrape.until("berth_dead_letters_total", (count) => count === 1);
     expect(counted).toMatch(/^berth_dead_letters_total\{consumer="stumbling".*\} 1$/m);
-    const during = await scrape("berth_dead_letters_waiting", (count) => count === 1);
+    const during = await scrape.until("berth_dead_letters_waiting", (count) => count === 1);
     broken = false;
     await replay(nats.url, "stumbling");
-    const after = await scrape("berth_dead_letters_waiting", (count) => count === 0);
+    const after = await scrape.untilZero("berth_dead_letters_waiting");
     await Promise.all([consumer.stop(), relay.stop()]);
     await expectAlert("BerthDeadLetters", { before, during, after });
   });
@@ -76,7 +71,7 @@ describe.skipIf(!promtool)("an operator is alerted", () => {
     const informer = startInformer(connectKube(api.config), ConfigMap, {
       ...{ namespace: "shop", labels: "app=web", log, changed: () => {}, random: () => 0 },
     });
-    const during = await scrape("berth_watch_restarts_total", (count) => count > 2);
+    const during = await scrape.until("berth_watch_restarts_total", (count) => count > 2);
     await Promise.all([informer.stop(), api.stop()]);
     await expectAlert("BerthWatchesBreak", { before, during, after: during });
   });

@@ -50,6 +50,47 @@ describe.skipIf(!promtool)("the rules", () => {
     });
   });
 
+  test("alert on addons that do not serve since they were moved", async () => {
+    const stuck = (count: number) => `berth_addons_stuck ${count}\n`;
+    await expectAlert("BerthAddonsStuck", { before: stuck(0), during: stuck(1), after: stuck(0) });
+  });
+
+  describe("alert on a backup, by what kube-state-metrics says of its CronJob,", () => {
+    const HOUR = 3_600;
+    const cronJob = (what: string, at: number) => `kube_cronjob_${what}{cronjob="berth-backup"} ${at}\n`;
+    const succeeded = (at: number) => cronJob("status_last_successful_time", at);
+    const created = cronJob("created", -1_000 * HOUR);
+    const failed = (at: number) =>
+      [`kube_job_created{job_name="berth-backup-1"} ${at}\n`]
+        .concat(`kube_job_failed{job_name="berth-backup-1",condition="true"} 1\n`)
+        .join("");
+    // The conditions begin after 30 minutes; the next backup succeeds after they ended.
+    const after = created + succeeded(3 * HOUR);
+
+    test.each([
+      ["that is too old", created + succeeded(-1), created + succeeded(-36 * HOUR)],
+      ["that was never made", cronJob("created", -1), created],
+      [
+        "that failed after one that succeeded",
+        created + succeeded(60),
+        created + succeeded(60) + failed(120),
+      ],
+      [
+        "of which none succeeded, and one failed",
+        cronJob("created", 60),
+        cronJob("created", 60) + failed(120),
+      ],
+    ])("%s", async (_which, before, during) => {
+      await expectAlert("BerthBackupMissing", { before, during, after });
+    });
+
+    test("that failed before one that succeeded: no longer", async () => {
+      const later = created + succeeded(180) + failed(120);
+      const during = created + succeeded(-37 * HOUR);
+      await expectAlert("BerthBackupMissing", { before: later, during, after });
+    });
+  });
+
   test.each([
     'certmanager_certificate_expiration_timestamp_seconds{name="berth-tls",exported_namespace="platform"}',
     'probe_ssl_earliest_cert_expiry{instance="https://berth.example.com/healthz"}',

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { expect, test } from "vitest";
-import { refusalsOf } from "../../gateway/docs/generate/refusals.ts";
+import { refusalsOf } from "../../gateway/docs/generate/errors/refusals.ts";
 import { allRoutes } from "../../gateway/routing/routes.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
