@@ -71,25 +71,42 @@ export class UnaryContext implements HandlerContext {
 
   /** Returns what interceptors get. */
   request(message: Message): UnaryRequest {
-    const context = this;
-    return {
-      stream: false,
-      message,
-      method: this.method,
-      service: this.service,
-      requestMethod: "POST",
-      url: this.url,
-      header: this.requestHeader,
-      contextValues: this.values,
-      get signal() {
-        return context.signal;
-      },
-    };
+    return new ContextRequest(this, message);
   }
 
   /** The request is answered: what waits for the signal goes on. */
   end(): void {
     clearTimeout(this.#timer);
     this.#aborting?.abort();
+  }
+}
+
+/**
+ * What interceptors get. A class, since a literal with a getter gives each request a hidden class of its own, which
+ * lives until the next full collection and keeps the whole request with it.
+ */
+class ContextRequest implements UnaryRequest {
+  readonly stream = false;
+  readonly requestMethod = "POST";
+  readonly message: Message;
+  readonly method: DescMethodUnary;
+  readonly service: UnaryRequest["service"];
+  readonly url: string;
+  readonly header: Headers;
+  readonly contextValues: ContextValues;
+  readonly #context: UnaryContext;
+
+  constructor(context: UnaryContext, message: Message) {
+    this.message = message;
+    this.method = context.method;
+    this.service = context.service;
+    this.url = context.url;
+    this.header = context.requestHeader;
+    this.contextValues = context.values;
+    this.#context = context;
+  }
+
+  get signal(): AbortSignal {
+    return this.#context.signal;
   }
 }
