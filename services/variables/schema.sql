@@ -14,6 +14,7 @@ table doubts
   scope_id text not null
   at timestamp with time zone not null default now()
   constraint doubts_pkey PRIMARY KEY (scope_id)
+  CREATE TRIGGER scope_doubted BEFORE INSERT ON doubts FOR EACH ROW EXECUTE FUNCTION scope_doubted()
 table inbox
   consumer text not null
   event_id text not null
@@ -62,6 +63,7 @@ table scopes
   ready boolean not null default false
   keys_revision bigint not null default 0
   deleted_at timestamp with time zone
+  doubted boolean not null default false
   constraint scopes_check CHECK (((kind = 'service'::text) OR ((name IS NULL) AND (type IS NULL))))
   constraint scopes_check1 CHECK (((parent_id IS NULL) = (kind = 'project'::text)))
   constraint scopes_kind_check CHECK ((kind = ANY (ARRAY['project'::text, 'environment'::text, 'service'::text])))

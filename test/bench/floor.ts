@@ -1,17 +1,19 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 import fastify, { type FastifyReply, type FastifyRequest } from "fastify";
 import pg from "pg";
+import { newId } from "../../services/kit/ids.ts";
 
 /**
  * The floor that reads are measured against: one hand-written process that answers the same requests from the same
  * database, without events, audit, limits, tracing or a second process. It uses what Berth uses too, and no more: a
  * token's caller is kept for 5 s, one prepared statement finds scope and revision, and an answer is kept as text while
- * the revision stands. `DATABASE_URL` names its database; it prints origin, paths and token as one line of JSON.
+ * the revision stands. Ids, and so requests and answers, are as long as Berth's. `DATABASE_URL` names its database; it prints origin, paths and token as one line of JSON.
  */
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 });
 const key = randomBytes(32);
 const token = randomBytes(24).toString("base64url");
-const SERVICE = "/v1/accounts/acc/projects/prj/environments/env/services/web";
+const [acc, prj, env, svc] = ["acc", "prj", "env", "svc"].map(newId) as [string, string, string, string];
+const SERVICE = `/v1/accounts/${acc}/projects/${prj}/environments/${env}/services/web`;
 const CALLER_MS = 5_000;
 const PAGE = 20;
 
@@ -31,13 +33,13 @@ type Params = { a: string; p: string; e: string; s: string };
 function seal(row: Pick<Row, "scope" | "scope_id" | "name">, text: string): Buffer {
   const nonce = randomBytes(12);
   const cipher = createCipheriv("aes-256-gcm", key, nonce);
-  cipher.setAAD(Buffer.from(`acc|${row.scope}|${row.scope_id}|${row.name}`));
+  cipher.setAAD(Buffer.from(`${acc}|${row.scope}|${row.scope_id}|${row.name}`));
   return Buffer.concat([nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()]);
 }
 
 function open(row: Row): string {
   const decipher = createDecipheriv("aes-256-gcm", key, row.sealed.subarray(0, 12));
-  decipher.setAAD(Buffer.from(`acc|${row.scope}|${row.scope_id}|${row.name}`));
+  decipher.setAAD(Buffer.from(`${acc}|${row.scope}|${row.scope_id}|${row.name}`));
   decipher.setAuthTag(row.sealed.subarray(-16));
   return decipher.update(row.sealed.subarray(12, -16), undefined, "utf8") + decipher.final("utf8");
 }
@@ -66,27 +68,21 @@ async function prepare(): Promise<void> {
     create table variables (id text primary key, scope text not null, scope_id text not null, name text not null,
       sensitive boolean not null, sealed bytea not null, created_at timestamptz not null default now(),
       updated_at timestamptz not null default now(), unique (scope_id, name));
-    insert into memberships values ('usr', 'acc', 'owner');
+    insert into memberships values ('usr', '${acc}', 'owner');
     insert into services (id, account_id, project_id, environment_id, name, type, status, source, config)
-      values ('svc', 'acc', 'prj', 'env', 'web', 'web', 'pending', '{"kind":"image"}', '{"replicas":1,"size":"nano"}');`);
+      values ('${svc}', '${acc}', '${prj}', '${env}', 'web', 'web', 'pending', '{}',
+        '{"port":8080,"replicas":1,"size":"nano","env":{},"autoApply":true}');`);
   const hash = createHash("sha256").update(token).digest();
   await pool.query("insert into tokens values ($1, 'usr', now() + interval '1 day')", [hash]);
   for (const [scope, scope_id] of [
-    ["project", "prj"],
-    ["environment", "env"],
-    ["service", "svc"],
+    ["project", prj],
+    ["environment", env],
+    ["service", svc],
   ] as const)
     for (const { name, value, sensitive } of sampleVariables(scope))
       await pool.query(
         "insert into variables (id, scope, scope_id, name, sensitive, sealed) values ($1, $2, $3, $4, $5, $6)",
-        [
-          `var_${randomBytes(13).toString("hex")}`,
-          scope,
-          scope_id,
-          name,
-          sensitive,
-          seal({ scope, scope_id, name }, value),
-        ],
+        [newId("var"), scope, scope_id, name, sensitive, seal({ scope, scope_id, name }, value)],
       );
   await pool.query("analyze");
 }

@@ -70,8 +70,10 @@ export function createScopes(options: {
   /** Asks the deployer about a scope whose deletion was announced. Throws 404 when it is gone, and 503. */
   async function confirmExists(lookup: Lookup): Promise<ScopeChain> {
     const chain = await deployer.resolveScope(lookup);
-    await transaction(pool, (tx) => insertChain(tx, chain));
-    await sql.deleteStaleDoubts(pool, chainOf(chain));
+    await transaction(pool, async (tx) => {
+      await insertChain(tx, chain);
+      await sql.deleteStaleDoubts(tx, chainOf(chain));
+    });
     return chain;
   }
 
@@ -90,7 +92,7 @@ export function createScopes(options: {
         if (serviceId !== (row.serviceId ?? undefined)) row = await sql.findScopeRow(pool, path);
       }
       if (missingKind(path, row) === undefined) {
-        kept.set(key, row!);
+        if (!row!.doubted) kept.set(key, row!);
         return toScope(path, row!);
       }
       if (await readThrough(lookup)) row = await sql.findScopeRow(pool, path);
