@@ -100,12 +100,16 @@ const CASES: [what: string, method: string, sent: Sent, status: number][] = [
   ["a method that nobody wrote", "DeleteAccount", {}, 404],
 ];
 
-test.each(CASES)("%s is answered as by the library", async (_, method, sent, status) => {
-  const ours = await answerOf(method, sent, "application/json");
-  const theirs = await answerOf(method, sent, "application/json; charset=utf-8");
-  expect(ours.status).toBe(status);
-  expect(ours).toEqual(theirs);
-});
+test.each(CASES)(
+  "%s is answered as by the library, also when it is asked again",
+  async (_, method, sent, status) => {
+    const ours = await answerOf(method, sent, "application/json");
+    const theirs = await answerOf(method, sent, "application/json; charset=utf-8");
+    expect(ours.status).toBe(status);
+    expect(ours).toEqual(theirs);
+    expect(await answerOf(method, sent, "application/json")).toEqual(theirs);
+  },
+);
 
 test("a message above the limit is refused, and the connection goes on", async () => {
   const body = JSON.stringify({ accountId: "x".repeat(9 * 1024 * 1024) });

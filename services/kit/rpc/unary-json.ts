@@ -4,6 +4,7 @@ import {
   type DescMethod,
   type DescMethodUnary,
   fromJsonString,
+  getOption,
   type JsonReadOptions,
   type JsonWriteOptions,
   type Message,
@@ -21,7 +22,10 @@ import {
 } from "@connectrpc/connect";
 import { mergeNonProtocolHeaders } from "@connectrpc/connect/protocol";
 import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-connect";
+import { LRUCache } from "lru-cache";
+import { http } from "../../../proto/gen/google/api/annotations_pb.ts";
 import { UnaryContext, unaryContextOf } from "./unary-context.ts";
+import { keepChecked } from "./violations.ts";
 
 type Options = {
   interceptors: Interceptor[];
@@ -34,7 +38,13 @@ type Options = {
 type Call = (request: UnaryRequest) => Promise<Pick<UnaryResponse, "message" | "header" | "trailer">>;
 type Impl = (message: Message, context: HandlerContext) => unknown;
 
+/** What is known of a method; of a read also its last messages by their JSON, as clients ask the same again and again. */
+type Known = { method: DescMethodUnary; call: Call; asked: LRUCache<string, Message> | undefined };
+
 const JSON_TYPE = "application/json";
+/** How many messages are kept of a read, and of how many bytes at most. */
+const KEPT = 500;
+const KEPT_BYTES = 512;
 /** A deadline that the library need not refuse. */
 const TIMEOUT = /^\d{1,10}$/;
 
@@ -46,7 +56,7 @@ const TIMEOUT = /^\d{1,10}$/;
  */
 export function createUnaryJson(options: Options) {
   const { interceptors, jsonOptions, maxBytes } = options;
-  const calls = new Map<string, { method: DescMethodUnary; call: Call }>();
+  const calls = new Map<string, Known>();
 
   function add(any: DescMethod, impl: Impl): void {
     if (any.methodKind !== "unary") return;
@@ -59,21 +69,24 @@ export function createUnaryJson(options: Options) {
       return { stream: false as const, service: method.parent, method, message, header, trailer };
     };
     const call = interceptors.reduceRight((next, one) => one(next), handle as ReturnType<Interceptor>);
-    calls.set(`/${method.parent.typeName}/${method.name}`, { method, call: call as unknown as Call });
+    const isRead = getOption(method, http).pattern.case === "get";
+    const asked = isRead ? new LRUCache<string, Message>({ max: KEPT }) : undefined;
+    calls.set(`/${method.parent.typeName}/${method.name}`, { method, call: call as unknown as Call, asked });
   }
 
   async function answer(
-    { method, call }: { method: DescMethodUnary; call: Call },
+    known: Known,
     req: IncomingMessage,
     res: ServerResponse,
     body: Buffer | undefined,
   ): Promise<void> {
+    const { method, call } = known;
     const context = new UnaryContext(method, req, res, options.shutdownSignal);
     let status = 200;
     let text: string;
     let headers: OutgoingHttpHeaders;
     try {
-      const { message, header, trailer } = await call(context.request(parse(method, body, jsonOptions)));
+      const { message, header, trailer } = await call(context.request(parse(known, body, jsonOptions)));
       text = textOf(method, message, jsonOptions);
       headers = toHeaders(header, trailer);
     } catch (thrown) {
@@ -140,10 +153,14 @@ export function createUnaryJson(options: Options) {
   };
 }
 
-function parse(method: DescMethodUnary, body: Buffer | undefined, options: Options["jsonOptions"]): Message {
+function parse({ method, asked }: Known, body: Buffer | undefined, options: Options["jsonOptions"]): Message {
   if (!body) throw new ConnectError("the message is too large", Code.ResourceExhausted);
   try {
-    return fromJsonString(method.input, body.toString(), options);
+    const text = body.toString();
+    if (!asked || body.length > KEPT_BYTES) return fromJsonString(method.input, text, options);
+    const found = asked.get(text) ?? keepChecked(fromJsonString(method.input, text, options));
+    asked.set(text, found);
+    return found;
   } catch (error) {
     throw ConnectError.from(error, Code.InvalidArgument);
   }

@@ -9,10 +9,23 @@ const validator = createValidator();
 /** Bounds paths, which may contain the key of a map, chosen by the caller. */
 const MAX_PATH = 200;
 
+const kept = new WeakMap<Message, "unchecked" | "valid">();
+
+/** Says that a message will be received again and is never changed: its rules are checked once. */
+export function keepChecked<M extends Message>(message: M): M {
+  kept.set(message, "unchecked");
+  return Object.freeze(message);
+}
+
 /** Returns a 422 with a sentence for each member that violates the rules of the proto; undefined when none does. */
 export function findViolations(method: DescMethod, message: Message): ConnectError | undefined {
+  const known = kept.get(message);
+  if (known === "valid") return undefined;
   const result = validator.validate(method.input, message);
-  if (result.kind === "valid") return undefined;
+  if (result.kind === "valid") {
+    if (known) kept.set(message, "valid");
+    return undefined;
+  }
   if (result.kind === "error") throw result.error;
   const details = result.violations.map(detailOf);
   return refuse(422, "validation_failed", details[0]!.message, { details });
