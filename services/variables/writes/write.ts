@@ -35,8 +35,8 @@ export async function write<T extends object>(
   answer: (tx: Tx, written: Written) => Promise<T>,
 ): Promise<T> {
   return effect(deps.pool, at.ctx, async (tx) => {
-    await lockProject(tx, at.scope.projectId);
-    const scope = await findKnownScope(tx, at.path);
+    // Sent together: the scope is read once the lock is there.
+    const [, scope] = await Promise.all([lockProject(tx, at.scope.projectId), findKnownScope(tx, at.path)]);
     if (scope?.id !== at.scope.id) throw notFound(at.scope.kind);
     const decision = await decide(tx);
     if (decision.set.length === 0 && decision.unset.length === 0)
@@ -65,9 +65,11 @@ export function auditMetadata(scope: Scope): Record<string, string> {
 
 async function store(tx: Tx, scope: Scope, { set, unset }: Write): Promise<Written> {
   const revision = scope.revision + 1;
-  const removed = unset.length === 0 ? 0 : await sql.deleteVariables(tx, scope.id, unset);
-  const stored = set.length === 0 ? [] : await sql.upsertVariables(tx, scope.id, revision, set);
-  const total = await sql.updateScopeTotals(tx, scope.id, revision);
+  const [removed, stored, total] = await Promise.all([
+    unset.length === 0 ? 0 : sql.deleteVariables(tx, scope.id, unset),
+    set.length === 0 ? [] : sql.upsertVariables(tx, scope.id, revision, set),
+    sql.updateScopeTotals(tx, scope.id, revision),
+  ]);
   if (total > MAX_VARIABLES && set.length > 0)
     throw refuse(403, "quota_exceeded", `A scope holds at most ${MAX_VARIABLES} variables.`, {
       context: { limit: MAX_VARIABLES },
