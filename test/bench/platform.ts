@@ -5,6 +5,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
+import { type Dispatcher, Pool } from "undici";
 import { familyOf } from "../support/processes.ts";
 
 export type Local = { origin: string; baseUrl: string; ownerToken: string; accountId: string; pid: number };
@@ -31,20 +32,26 @@ export async function startPlatform(): Promise<Platform> {
   });
   const local = await untilReady(child, dir);
   const readyMs = performance.now() - started;
+  const http = new Pool(local.origin);
+  const prefix = new URL(local.baseUrl).pathname;
   return {
     ...local,
     dir,
     readyMs,
-    call: async (method, path, body) => {
-      const answer = await fetch(`${local.baseUrl}${path}`, {
-        method,
+    // Not by `fetch`, which takes a fifth of the time of a POST itself.
+    call: async (method, path, sent) => {
+      const { statusCode, body } = await http.request({
+        path: prefix + path,
+        method: method as Dispatcher.HttpMethod,
         headers: { authorization: `Bearer ${local.ownerToken}`, "content-type": "application/json" },
-        body: body === undefined ? undefined : JSON.stringify(body),
+        body: sent === undefined ? null : JSON.stringify(sent),
       });
-      if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
-      return (answer.status === 204 ? undefined : await answer.json()) as never;
+      const text = await body.text();
+      if (statusCode >= 300) throw new Error(`${method} ${path}: ${statusCode} ${text}`);
+      return (text === "" ? undefined : JSON.parse(text)) as never;
     },
     stop: async () => {
+      await http.close();
       child.kill("SIGTERM");
       if (child.exitCode === null) await once(child, "exit");
       await rm(dir, { recursive: true, force: true });
