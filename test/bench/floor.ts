@@ -7,12 +7,18 @@ import { newId } from "../../services/kit/ids.ts";
  * The floor that reads are measured against: one hand-written process that answers the same requests from the same
  * database, without events, audit, limits, tracing or a second process. It uses what Berth uses too, and no more: a
  * token's caller is kept for 5 s, one prepared statement finds scope and revision, and an answer is kept as text while
- * the revision stands. Ids, and so requests and answers, are as long as Berth's. `DATABASE_URL` names its database; it prints origin, paths and token as one line of JSON.
+ * the revision stands. Ids, and so requests and answers, are as long as Berth's. `DATABASE_URL` names its database; it
+ * prints origin, paths and token as one line of JSON.
  */
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 });
 const key = randomBytes(32);
 const token = randomBytes(24).toString("base64url");
-const [acc, prj, env, svc] = ["acc", "prj", "env", "svc"].map(newId) as [string, string, string, string];
+const [acc, prj, env, svc] = ["acc", "prj", "env", "svc"].map((one) => newId(one)) as [
+  string,
+  string,
+  string,
+  string,
+];
 const SERVICE = `/v1/accounts/${acc}/projects/${prj}/environments/${env}/services/web`;
 const CALLER_MS = 5_000;
 const PAGE = 20;

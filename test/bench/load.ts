@@ -23,6 +23,7 @@ export async function load(options: Load): Promise<Measured> {
   return JSON.parse(out) as Measured;
 }
 
+const SILENT_MS = 10_000;
 const HEAD_END = "\r\n\r\n";
 /** No head is longer; of a chunk no more is made text. */
 const HEAD_BYTES = 4_096;
@@ -40,6 +41,7 @@ async function run({ origin, path, headers, connections, ms }: Load): Promise<Me
   const started = performance.now();
   const worker = async () => {
     const socket = connect(Number(port), hostname).setNoDelay();
+    socket.setTimeout(SILENT_MS, () => socket.destroy(new Error("there is no answer")));
     const closed = once(socket, "close");
     let head = "";
     let received = 0;

@@ -125,26 +125,6 @@ describe("a scope whose deletion was announced", () => {
     expect(await refused(editor.listVariables(S))).toBe("404 not_found");
   });
 
-  test("announcements, answers that it still exists, writes and its deletion do not wait for each other in a circle", async () => {
-    const scenes = Array.from({ length: 12 }, scene);
-    await Promise.all(scenes.map(({ S, editor }) => editor.createVariable({ ...S, name: "A", value: "1" })));
-    const announce = ({ environmentId }: (typeof scenes)[number]) =>
-      world.service().announceDeletion({ scopeId: environmentId });
-    await Promise.all(scenes.map(announce));
-    for (let round = 0; round < 5; round++) {
-      await world.pool.query("update doubts set at = now() - interval '3 minutes'");
-      const reads = scenes.flatMap(({ S, editor }) => [editor.listVariables(S), editor.listVariables(S)]);
-      const writes = scenes.map(({ S, editor }) =>
-        editor.createVariable({ ...S, name: `B${round}`, value: "1" }),
-      );
-      await Promise.all([...scenes.flatMap((one) => [announce(one), announce(one)]), ...reads, ...writes]);
-    }
-    await Promise.all(scenes.flatMap((one) => [announce(one), one.tell.environmentGone(), announce(one)]));
-    for (const { environmentId } of scenes) await isGone(environmentId);
-    const text = "select sum(tries)::int as tries from inbox_tries";
-    expect((await world.pool.query(text)).rows).toEqual([{ tries: null }]);
-  });
-
   test("is gone for reads, writes and releases before its event, and 503 while nobody can tell", async () => {
     const { E, S, accountId, ids, environmentId, tell, editor } = scene();
     await editor.createVariable({ ...S, name: "A", value: "1" });
