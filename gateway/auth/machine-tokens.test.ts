@@ -227,7 +227,7 @@ describe("what a user takes away", () => {
     await eventually("the other gateway knows", async () => (await write(other)) === 403);
     await one.call("PATCH", member, { role: "owner" });
     expect([await write(one), await write(other)]).toEqual([201, 201]);
-    expect(refusalOf(await get(`${A}/members`, app.accessToken))).toBe("403 forbidden");
+    expect(refusalOf(await get(`${A}/audit-events`, app.accessToken))).toBe("403 forbidden");
     await one.call("DELETE", member);
     expect(refusalOf(await get(`${A}/projects`, app.accessToken))).toBe("403 forbidden");
     expect((await get("/accounts", app.accessToken)).body.data).toEqual([]);

@@ -58,7 +58,7 @@ test("a machine whose role is too low is told by 403 that an editor's consent wo
     });
   // No consent reaches so far: a client that asked for one would ask for ever.
   const beyond = [
-    await send("GET", `/accounts/${accountId}/members`),
+    await send("GET", `/accounts/${accountId}/audit-events`),
     await send("GET", "/accounts/acc_other/projects"),
     await send("GET", "/me/mcp-grants"),
   ];

@@ -13,7 +13,7 @@ import { newId } from "../../kit/ids.ts";
 import { isDuplicate, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { capped } from "../../kit/rpc/caller-token.ts";
-import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
+import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { type Who, who } from "../../kit/rpc/interceptor.ts";
 import { listAuditEvents } from "../audit/sql.ts";
@@ -76,15 +76,18 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
       });
     },
 
-    async listMembers(req) {
+    async listMembers(req, ctx) {
       const { accountId } = req;
-      return cursors.page(`members:${accountId}`, req, (page) => sql.listMembers(pool, accountId, page));
+      return cursors.page(`members:${accountId}`, req, async (page) => {
+        const found = await sql.listMembers(pool, accountId, page);
+        return found.map((member) => shownTo(ctx, member));
+      });
     },
 
-    async getMember({ accountId, userId }) {
+    async getMember({ accountId, userId }, ctx) {
       const member = await sql.findMember(pool, accountId, userId);
       if (!member) throw notFound("member");
-      return member;
+      return shownTo(ctx, member);
     },
 
     async updateMember(req, ctx) {
@@ -106,15 +109,25 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
 
     async removeMember(req, ctx) {
       const { accountId, userId } = req;
+      const { caller } = who(ctx);
+      const leaves = userId === caller.id;
+      if (caller.role !== "owner") {
+        if (!leaves)
+          throw refuse(403, "forbidden", "Only owners remove other members.", {
+            context: { requiredRole: "owner" },
+          });
+        await authenticateUnlimited(pool, ctx, now(), "leave an account");
+      }
       return transaction(pool, async (tx) => {
         await sql.lockAccount(tx, accountId);
         const member = await sql.findMember(tx, accountId, userId);
         if (!member) throw notFound("member");
         await requireAnotherOwner(tx, accountId, member);
         await sql.deleteMembership(tx, accountId, userId);
-        const event = { accountId, userId, byUserId: who(ctx).caller.id, at: timestampFromMs(now()) };
+        const event = { accountId, userId, byUserId: caller.id, at: timestampFromMs(now()) };
         await emit(tx, MemberRemovedSchema, accountId, event);
-        await auditMember(tx, ctx, "member.remove", accountId, userId, { role: member.role });
+        const action = leaves ? "member.leave" : "member.remove";
+        await auditMember(tx, ctx, action, accountId, userId, { role: member.role });
         return {};
       });
     },
@@ -157,6 +170,13 @@ function auditMember(
   metadata: Record<string, string>,
 ): Promise<void> {
   return audit(tx, who(ctx), { service: "identity", accountId, action, target: userId, metadata });
+}
+
+/** Returns a member as the caller may see it: e-mails are for owners. */
+function shownTo(ctx: Parameters<typeof who>[0], member: sql.MemberRow) {
+  if (who(ctx).caller.role === "owner") return member;
+  const { email: _, ...shown } = member;
+  return shown;
 }
 
 /** Throws 409 last_owner when the member is the only owner. The caller holds the account's lock. */

@@ -10,7 +10,7 @@ import { createKeyedMutex } from "../../kit/keyed-mutex.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { capped, type RoleName } from "../../kit/rpc/caller-token.ts";
-import { conflict, notFound, refuse } from "../../kit/rpc/errors.ts";
+import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { type Who, who } from "../../kit/rpc/interceptor.ts";
 import { findMember, listAccountsByUser } from "../accounts/sql.ts";
@@ -24,8 +24,8 @@ import {
 } from "../tokens/authenticate.ts";
 import { issueToken, revokeToken } from "../tokens/lifecycle.ts";
 import * as sql from "../tokens/sql.ts";
-import { permits } from "../tokens/token-scope.ts";
-import { findCredentials, findUser, markSignedIn, type UserRow } from "../users/sql.ts";
+import { permits, type TokenScope } from "../tokens/token-scope.ts";
+import { findCredentials, findUser, markSignedIn, renameUser, type UserRow } from "../users/sql.ts";
 import { attemptKey } from "./attempt-keys.ts";
 import { type Attempt, admitSignIn, completeSignIn, isFromKnownNetwork } from "./attempt-limits.ts";
 
@@ -37,6 +37,16 @@ const DEFAULT_TOKEN_DAYS = 90;
 export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionService> {
   const { pool, cursors, now, passwords } = deps;
   const attempts = createKeyedMutex();
+
+  /** Returns a user with the accounts that a token of this scope reaches. */
+  async function meOf(userId: string, scope: TokenScope) {
+    const user = await findUser(pool, userId);
+    const mine = { userId, accountId: scope.accountId ?? undefined };
+    const accounts = await listAccountsByUser(pool, mine, { before: undefined, limit: undefined });
+    const mineAs = (role: RoleName) => capped(role, scope.roleCap ?? undefined);
+    return { ...user, accounts: accounts.map((row) => ({ ...row, myRole: mineAs(row.myRole) })) };
+  }
+
   return {
     async signIn(req, ctx) {
       const email = req.email.trim().toLowerCase();
@@ -61,16 +71,18 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
 
     async getMe(_req, ctx) {
       const { userId, scope } = await authenticate(pool, ctx, now());
-      const user = await findUser(pool, userId);
-      const mine = { userId, accountId: scope.accountId ?? undefined };
-      const accounts = await listAccountsByUser(pool, mine, { before: undefined, limit: undefined });
-      return {
-        ...user,
-        accounts: accounts.map((row) => ({
-          ...row,
-          myRole: capped(row.myRole, scope.roleCap ?? undefined),
-        })),
-      };
+      return meOf(userId, scope);
+    },
+
+    async updateMe({ displayName }, ctx) {
+      const { userId, scope } = await authenticateUnlimited(pool, ctx, now(), "change the user's name");
+      if (displayName === undefined) throw invalid("", "empty_patch", "Give a displayName.");
+      await transaction(pool, async (tx) => {
+        await renameUser(tx, userId, displayName);
+        const entry = { service: "identity", accountId: "", action: "user.update", target: userId };
+        await audit(tx, who(ctx), entry);
+      });
+      return meOf(userId, scope);
     },
 
     async listSessions(req, ctx) {

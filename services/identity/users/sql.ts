@@ -55,6 +55,11 @@ export function findCredentials(db: Db, email: string) {
   );
 }
 
+export function renameUser(db: Db, userId: string, displayName: string) {
+  const text = "update users set display_name = $2 where id = $1";
+  return execute(db, "user_rename", text, [userId, displayName]);
+}
+
 /** Records the first sign-in of a user. Returns false when there was one before. */
 export async function markSignedIn(db: Db, userId: string, now: Date): Promise<boolean> {
   const text = "update users set signed_in_at = $2 where id = $1 and signed_in_at is null";

@@ -1,0 +1,109 @@
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { eventually } from "../../services/kit/testing/testing.ts";
+import { bringIn, refusal } from "../support/door.ts";
+import { startWorld, type World } from "../support/world.ts";
+
+let world: World;
+
+beforeAll(async () => {
+  world = await startWorld();
+});
+
+afterAll(() => world.stop());
+
+const handle = () => `h${randomBytes(5).toString("hex")}`;
+
+/** An account of the operator's own, apart from those of other tests. */
+async function account() {
+  const { id } = await world.must<{ id: string }>("POST", "/accounts", { handle: handle() });
+  const A = `/accounts/${id}`;
+  return { id, A, join: (role: "reader" | "editor" | "owner") => bringIn(world.call, A, role) };
+}
+
+type Listed<T> = { data: T[] };
+
+/** What the audit log of an account says about an action. */
+const audited = (A: string, action: string) =>
+  eventually(action, async () => {
+    const { data } = await world.must<Listed<{ actor: { id: string }; target: string }>>(
+      "GET",
+      `${A}/audit-events?action=${action}`,
+    );
+    return data.length > 0 && data;
+  });
+
+describe("members", () => {
+  type Shown = { userId: string; displayName: string; role: string; email?: string };
+
+  test("every member sees who else is one, and only owners see e-mails", async () => {
+    const { A, join } = await account();
+    const reader = await join("reader");
+    const seenBy = (token?: string) => world.must<Listed<Shown>>("GET", `${A}/members`, undefined, token);
+    const names = (await seenBy(reader.token)).data;
+    expect(names).toMatchObject([{ userId: reader.userId, role: "reader" }, { role: "owner" }]);
+    for (const member of names) expect(Object.keys(member)).not.toContain("email");
+    const path = `${A}/members/${reader.userId}`;
+    expect(await world.must("GET", path, undefined, reader.token)).toEqual(names[0]);
+    const capped = { name: "ci", roleCap: "editor" };
+    const { token } = await world.must<{ token: string }>("POST", "/me/tokens", capped);
+    expect((await seenBy(token)).data).toEqual(names);
+    expect((await seenBy()).data[0]).toEqual({ ...names[0], email: reader.email });
+    const stranger = await world.member("owner");
+    const asked = await world.call("GET", `${A}/members`, undefined, { token: stranger.token });
+    expect(refusal(asked)).toBe("403 forbidden");
+  });
+
+  test.each(["reader", "editor"] as const)(
+    "a %s leaves an account, and removes nobody else",
+    async (role) => {
+      const { A, join } = await account();
+      const [leaving, other] = [await join(role), await join("reader")];
+      const remove = (userId: string, token = leaving.token) =>
+        world.call("DELETE", `${A}/members/${userId}`, undefined, { token });
+      const refused = await remove(other.userId);
+      expect([refusal(refused), refused.body.error?.requiredRole]).toEqual(["403 forbidden", "owner"]);
+      const capped = { name: "ci", roleCap: "reader" };
+      const limited = await world.must<{ token: string }>("POST", "/me/tokens", capped, leaving.token);
+      expect(refusal(await remove(leaving.userId, limited.token))).toBe("403 forbidden");
+      expect((await remove(leaving.userId)).status).toBe(204);
+      const after = await world.call("GET", `${A}/projects`, undefined, { token: leaving.token });
+      expect(refusal(after)).toBe("403 forbidden");
+      const [left] = await audited(A, "member.leave");
+      expect(left).toMatchObject({ actor: { id: leaving.userId }, target: leaving.userId });
+    },
+  );
+
+  test("the last owner is told what to do before leaving", async () => {
+    const { A, join } = await account();
+    const second = await join("reader");
+    const { id } = await world.must<{ id: string }>("GET", "/me");
+    const leave = () => world.call("DELETE", `${A}/members/${id}`);
+    const refused = await leave();
+    expect(refusal(refused)).toBe("409 last_owner");
+    expect(refused.body.error?.message).toContain("Make another member an owner first");
+    await world.must("PATCH", `${A}/members/${second.userId}`, { role: "owner" });
+    expect((await leave()).status).toBe(204);
+  });
+});
+
+describe("the user's own name", () => {
+  test("changes everywhere at once, and only by a token that stands for the whole user", async () => {
+    const { A, join } = await account();
+    const user = await join("reader");
+    const rename = (body: object, token = user.token) => world.call("PATCH", "/me", body, { token });
+    const renamed = await rename({ displayName: "Ada Lovelace" });
+    expect(renamed.status).toBe(200);
+    expect(renamed.body).toMatchObject({ id: user.userId, displayName: "Ada Lovelace", accounts: [{}] });
+    expect(renamed.body).toEqual(await world.must("GET", "/me", undefined, user.token));
+    const shown = await world.must("GET", `${A}/members/${user.userId}`);
+    expect(shown).toMatchObject({ displayName: "Ada Lovelace" });
+    expect(refusal(await rename({}))).toBe("422 empty_patch");
+    expect(refusal(await rename({ displayName: "" }))).toBe("422 required");
+    expect(refusal(await rename({ displayName: "n".repeat(81) }))).toBe("422 too_long");
+    expect(refusal(await rename({ email: "other@example.com" }))).toBe("422 unknown_field");
+    const capped = { name: "ci", roleCap: "reader" };
+    const { token } = await world.must<{ token: string }>("POST", "/me/tokens", capped, user.token);
+    expect(refusal(await rename({ displayName: "Mallory" }, token))).toBe("403 forbidden");
+  });
+});
