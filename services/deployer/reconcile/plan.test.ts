@@ -130,6 +130,25 @@ test("changed variables are taken after a quiet time, and after a longer one eve
   expect(doings(restless, observed)).toEqual(["compare-variables"]);
 });
 
+test("changed variables wait while the release that runs is starting, but not for ever, and for none that fails", () => {
+  const long = { dirtyAt: NOW - timeouts.debounceMaxMs, dirtySince: NOW - timeouts.debounceMaxMs };
+  const starting = running({ state: "starting" });
+  const want = { live: { ...live, healthy: false }, recorded: { state: "starting" }, ...long };
+  expect(plan(desired(want), { ...idle, runtime: starting }, timeouts)).toEqual({
+    actions: [],
+    wakeAt: long.dirtySince + timeouts.rolloutMs,
+  });
+  const since = { dirtyAt: NOW, dirtySince: NOW - timeouts.rolloutMs };
+  expect(doings({ ...want, ...since }, { runtime: starting })).toEqual(["compare-variables"]);
+  // Healthy before the older replicas have ended; or it fails, and the change may be what repairs it.
+  const healthy = { ...starting, healthySince: new Date(NOW).toISOString() };
+  expect(doings(want, { runtime: healthy })).toEqual(["record-status", "compare-variables"]);
+  for (const state of ["degraded", "crashed", "stopped"] as const)
+    expect(doings({ ...want, recorded: { state } }, { runtime: running({ state }) })).toEqual([
+      "compare-variables",
+    ]);
+});
+
 test("a deployment about to be applied brings the variables along: nothing else is applied before it", () => {
   const dirty = { dirtyAt: NOW - timeouts.debounceMs, dirtySince: NOW - timeouts.debounceMs };
   const image = active({ fromSource: false });

@@ -211,18 +211,28 @@ function planRelease(desired: Desired, observed: Observed, timeouts: Timeouts): 
   if (statusChanged(desired, runtime)) actions.push({ do: "record-status", status: runtime });
   if (needsScaling(live, runtime)) actions.push({ do: "scale" });
   const current = runtime.version === live.version;
-  const due = desired.dirtyAt
-    ? Math.min(
-        desired.dirtyAt + timeouts.debounceMs,
-        (desired.dirtySince ?? desired.dirtyAt) + timeouts.debounceMaxMs,
-      )
-    : undefined;
+  const due = comparesAt(desired, current && isRollingOut(runtime), timeouts);
   if (due === undefined ? current && runtime.revision > live.revision : now >= due)
     return { actions: [...actions, { do: "compare-variables" }] };
   // Only once variables are compared: a release that is applied again for them is rolled by that.
   if (current && (runtime.rolls ?? 0) < (live.rolls ?? 0)) actions.push({ do: "roll" });
   return { actions, wakeAt: due };
 }
+
+/**
+ * Returns from when on changed variables are compared. They wait for a release that is starting: each set that replaced
+ * it would begin the wait for its health anew. One that fails is not waited for, as they may be what repairs it.
+ */
+function comparesAt({ dirtyAt, dirtySince }: Desired, rollingOut: boolean, timeouts: Timeouts) {
+  if (!dirtyAt) return undefined;
+  const since = dirtySince ?? dirtyAt;
+  if (rollingOut) return since + timeouts.rolloutMs;
+  return Math.min(dirtyAt + timeouts.debounceMs, since + timeouts.debounceMaxMs);
+}
+
+/** Whether a release has not been available yet, and nothing is wrong with it so far. */
+const isRollingOut = ({ state, healthySince }: RuntimeStatus) =>
+  state === "starting" && healthySince === undefined;
 
 /** Whether what runs is newer than all that the database has given out, as after a restore. */
 function isUnknown({ newest, live }: Desired, { version, revision }: RuntimeStatus): boolean {

@@ -8,6 +8,8 @@ export type Timeouts = {
   debounceMs: number;
   /** Services take changed variables after this time even if changes keep coming. */
   debounceMaxMs: number;
+  /** How long changed variables wait at most for a release that is still starting. */
+  rolloutMs: number;
 };
 
 /** The timeouts of every account; how long a build may take is its plan's. */
@@ -16,4 +18,5 @@ export const TIMEOUTS: Omit<Timeouts, "buildMs"> = {
   applyMs: 5 * 60_000,
   debounceMs: 2_000,
   debounceMaxMs: 10_000,
+  rolloutMs: 5 * 60_000,
 };

@@ -12,11 +12,12 @@ export const echo = {
     }).listen(process.env.PORT);`,
 };
 
-/** An account with a web service that runs the echo app. */
-export async function echoService(
+/** An account with a web service to which the echo app was deployed, or another one. */
+export async function echoApp(
   { port, variables }: TestDeployer,
   more: object = {},
   values: { name: string; value: string }[] = [],
+  app: Record<string, string> = echo,
 ) {
   const acting = actAs(port, newId("acc"));
   const environment = await acting.environment();
@@ -24,10 +25,16 @@ export async function echoService(
   const { id } = await acting.catalog.createService(made);
   variables.set(id, values);
   const path = environment.at("echo");
-  await acting.deployArchive(path, await archiveOf(echo));
-  await acting.until(path, 1, "applied");
-  const { url } = await acting.untilService(path, "running");
-  return { ...acting, environment, path, id, url: url! };
+  await acting.deployArchive(path, await archiveOf(app));
+  return { ...acting, environment, path, id };
+}
+
+/** The same, once it runs. */
+export async function echoService(...of: Parameters<typeof echoApp>) {
+  const made = await echoApp(...of);
+  await made.until(made.path, 1, "applied");
+  const { url } = await made.untilService(made.path, "running");
+  return { ...made, url: url! };
 }
 
 export async function environmentAt(url: string): Promise<Record<string, string>> {

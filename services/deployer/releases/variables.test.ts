@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startDeployer, type TestDeployer } from "../testing/testing.ts";
-import { echoService, environmentAt } from "./testing.ts";
+import { echo, echoApp, echoService, environmentAt } from "./testing.ts";
 
 let berth: TestDeployer;
 beforeAll(async () => {
@@ -31,6 +31,41 @@ test("a change of variables arrives at the running app by itself, once, without 
   expect((await one.deployments.listDeployments(one.path)).data).toHaveLength(1);
   expect(await environmentAt(other.url)).toEqual(untouched);
   await one.untilService(one.path, "running");
+});
+
+test("variables that keep changing do not keep a release from becoming healthy, and the newest arrive once it is", async () => {
+  // Longer than a change of variables waits otherwise.
+  const { path, id, accountId, ...acting } = await echoApp(berth, { config: { minReadySeconds: 4 } });
+  await acting.until(path, 1, "applied");
+  for (const value of ["new", "newer", "newest"]) {
+    berth.variables.set(id, [{ name: "GREETING", value }]);
+    await berth.variables.changed(accountId, "service", id);
+  }
+  await eventually("they are compared", async () => {
+    const { rows } = await berth.pool.query("select dirty_at from services where id = $1", [id]);
+    return rows[0].dirty_at === null;
+  });
+  const { healthyAt } = await acting.deployments.getDeployment({ ...path, version: 1 });
+  expect(healthyAt).toBeDefined();
+  const { url } = await acting.catalog.getService(path);
+  const seen = await eventually("the newest arrive", async () => {
+    const found = await environmentAt(url!);
+    return found.GREETING === "newest" && found;
+  });
+  expect(seen.PLATFORM_VARIABLES_REVISION).toBe("2");
+});
+
+test("a change that repairs a release which crashes does not wait for it", async () => {
+  const crashing = {
+    ...echo,
+    "server.js": `if (!process.env.GREETING) throw new Error("no greeting");${echo["server.js"]}`,
+  };
+  const { path, id, accountId, ...acting } = await echoApp(berth, {}, [], crashing);
+  await acting.until(path, 1, "applied");
+  berth.variables.set(id, [{ name: "GREETING", value: "there" }]);
+  await berth.variables.changed(accountId, "service", id);
+  const { url } = await acting.untilService(path, "running");
+  expect((await environmentAt(url!)).GREETING).toBe("there");
 });
 
 test("with autoApply off a change waits for the next deploy, and is shown as pending", async () => {
