@@ -59,7 +59,7 @@ const upstreamUrls = Object.fromEntries(
 export const fields = {
   host: serviceFields.host,
   port: port("PORT", 0),
-  /** A separate port for /metrics, which the public one then does not serve; 0 for any free port. */
+  /** The port for /metrics, which the public one never serves; 0 for any free port, none unless set. */
   metricsPort,
   ...databaseFields,
   natsUrl: serviceFields.natsUrl,

@@ -71,7 +71,6 @@ export async function start(config: GatewayConfig, log: Logger) {
     trustProxy: config.trustProxy,
     ready: async () => true,
     bodyMs: config.bodySeconds * 1_000,
-    metrics: config.metricsPort === undefined,
     resourceMetadata: () => resourceMetadataUrl(place()),
   });
   const idempotency = createIdempotency({ pool, keys, log });

@@ -69,22 +69,34 @@ describe("every answer is in the envelope with a request id", () => {
     expect(await rawRequest(recorded.gateway.port, usual)).toMatch(/^HTTP\/1\.1 100 [\s\S]*HTTP\/1\.1 200 /);
   });
 
-  test("health, readiness and metrics by route and status", async () => {
-    for (const path of ["/healthz", "/readyz"])
-      expect((await fetch(recorded.gateway.origin + path)).status).toBe(200);
-    await recorded.call("GET", `${recorded.P}/variables`);
-    const metrics = await (await fetch(`${recorded.gateway.origin}/metrics`)).text();
+  test("health, readiness, and metrics by route and status on a port of their own", async () => {
+    const measured = await recorded.platform.gateway({ METRICS_PORT: "0" });
+    const port = `http://127.0.0.1:${measured.metricsPort}`;
+    for (const path of ["/healthz", "/readyz"]) {
+      expect((await fetch(measured.origin + path)).status).toBe(200);
+      expect((await fetch(port + path)).status).toBe(404);
+    }
+    await measured.call("GET", `${recorded.P}/variables`);
+    const metrics = await (await fetch(`${port}/metrics`)).text();
+    expect(metrics).toContain("process_cpu_user_seconds_total");
     const counted = metrics.split("\n").filter((line) => /_count\{.*status="200"/.test(line));
     const routes = counted.map((line) => /route="([^"]+)"/.exec(line)?.[1]);
     expect(routes).toContain("/accounts/{account_id}/projects/{project_id}/variables");
   });
 
-  test("metrics on a port of their own are not at the public one", async () => {
-    const guarded = await recorded.platform.gateway({ METRICS_PORT: "0" });
-    expect((await fetch(`${guarded.origin}/metrics`)).status).toBe(404);
-    const answer = await fetch(`http://127.0.0.1:${guarded.metricsPort}/metrics`);
-    expect(await answer.text()).toContain("process_cpu_user_seconds_total");
-    expect((await fetch(`http://127.0.0.1:${guarded.metricsPort}/healthz`)).status).toBe(404);
+  test("metrics are never at the public port, whether they have one of their own or not", async () => {
+    const ways = ["/metrics", "/metrics?x=1", "/metrics/", "//metrics", "/v1/metrics", "/v1/../metrics"];
+    for (const extra of [{}, { METRICS_PORT: "0" }]) {
+      const { port } = await recorded.platform.gateway(extra as Record<string, string>);
+      for (const path of [...ways, "/%6Detrics", `http://127.0.0.1:${port}/metrics`]) {
+        const answer = await rawRequest(port, `GET ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`);
+        expect([path, answer]).toEqual([path, expect.stringMatching(/^HTTP\/1\.1 404 /)]);
+        expect(answer).not.toContain("process_cpu");
+      }
+      const uploads =
+        "PUT /uploads/../metrics HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+      expect(await rawRequest(port, uploads)).not.toContain("process_cpu");
+    }
   });
 });
 

@@ -8,7 +8,6 @@ import fastify, {
 } from "fastify";
 import type { Logger } from "../../services/kit/log.ts";
 import { closeConnectionsOnShutdown } from "../../services/kit/process/graceful-close.ts";
-import { metricsText } from "../../services/kit/telemetry.ts";
 import { sendResponse } from "../routing/exchange.ts";
 import { limitBodyTime } from "./body-deadline.ts";
 import { answerPreflight, preflightOf } from "./cors.ts";
@@ -28,7 +27,7 @@ export type App = FastifyInstance;
 
 /**
  * Returns the HTTP server: a request id on every response, bodies as bytes, every error in the envelope, and
- * /healthz, /readyz and /metrics. Other routes are registered by the modules that answer them.
+ * /healthz and /readyz. Other routes are registered by the modules that answer them.
  */
 export function createApp(options: {
   log: Logger;
@@ -36,8 +35,6 @@ export function createApp(options: {
   ready: () => Promise<boolean>;
   /** How long the body of a request may take to arrive. */
   bodyMs: number;
-  /** Whether /metrics answers here too. */
-  metrics: boolean;
   /** Where the metadata of the API as a protected resource is. */
   resourceMetadata: () => string;
 }): App {
@@ -159,18 +156,13 @@ function answerUnparsable(error: NodeJS.ErrnoException, socket: Socket): void {
   socket.end(`${head.join("\r\n")}\r\n\r\n${body.toString()}`);
 }
 
-function registerOperations(app: App, options: { ready: () => Promise<boolean>; metrics: boolean }): void {
+function registerOperations(app: App, options: { ready: () => Promise<boolean> }): void {
   const text = (request: FastifyRequest, reply: FastifyReply, status: number, body: string) =>
-    void reply.code(status).header("x-request-id", request.id).type("text/plain; version=0.0.4").send(body);
+    void reply.code(status).header("x-request-id", request.id).type("text/plain").send(body);
   app.get("/healthz", (request, reply) => text(request, reply, 200, "ok\n"));
   app.get("/readyz", async (request, reply) => {
     const ok = await options.ready().catch(() => false);
     text(request, reply, ok ? 200 : 503, ok ? "ready\n" : "not ready\n");
-    return reply;
-  });
-  if (!options.metrics) return;
-  app.get("/metrics", async (request, reply) => {
-    text(request, reply, 200, await metricsText());
     return reply;
   });
 }

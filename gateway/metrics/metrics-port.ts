@@ -2,7 +2,7 @@ import { createServer, type Server } from "node:http";
 import { listen } from "../../services/kit/process/server.ts";
 import { metricsText } from "../../services/kit/telemetry.ts";
 
-/** Serves /metrics on a separate port if one is configured; the public port does not serve it then. */
+/** Serves /metrics on a port of its own, if one is configured. The public port never does. */
 export async function startMetrics(config: {
   host: string;
   metricsPort: number | undefined;

@@ -26,7 +26,12 @@ beforeAll(async () => {
     answer(req, res);
   });
   const port = await listen(provider, 0, "127.0.0.1");
-  const env = { OAUTH_URL: `http://127.0.0.1:${port}`, PUBLIC_ORIGIN: ORIGIN, TRUST_PROXY: "loopback" };
+  const env = {
+    OAUTH_URL: `http://127.0.0.1:${port}`,
+    PUBLIC_ORIGIN: ORIGIN,
+    TRUST_PROXY: "loopback",
+    METRICS_PORT: "0",
+  };
   gateway = await platform.gateway(env, log);
 });
 
@@ -187,7 +192,7 @@ test("metrics count by route; no log line holds a query, a form, a cookie or wha
   await send("/oauth2/revoke", form({ token: "marker" }));
   answer = (_req, res) => void res.writeHead(503).end();
   await send("/oauth2/auth?code_challenge=marker");
-  const metrics = await (await send("/metrics")).text();
+  const metrics = await (await fetch(`http://127.0.0.1:${gateway.metricsPort}/metrics`)).text();
   for (const route of ["/oauth2/auth", "/oauth2/auth/:uid", "/oauth2/token", "/oauth2/revoke"])
     expect(metrics).toContain(`route="${route}",status="200"`);
   expect(log.filter((line) => line.includes("/oauth2/")).length).toBeGreaterThan(5);
