@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../../services/kit/testing/testing.ts";
+import { archiveOf, deployArchive, open, settled } from "../support/apps.ts";
 import { bringIn, refusal } from "../support/door.ts";
 import { startWorld, type World } from "../support/world.ts";
 
@@ -105,5 +106,65 @@ describe("the user's own name", () => {
     const capped = { name: "ci", roleCap: "reader" };
     const { token } = await world.must<{ token: string }>("POST", "/me/tokens", capped, user.token);
     expect(refusal(await rename({ displayName: "Mallory" }, token))).toBe("403 forbidden");
+  });
+});
+
+describe("renaming", () => {
+  type Service = { id: string; name: string; url: string; status: string; pendingChanges: boolean };
+
+  /** A project with an environment, in which an app runs. */
+  async function deployed() {
+    const made = await world.environment();
+    await world.must("POST", `${made.E}/services`, { name: "web", type: "web" });
+    const S = made.S("web");
+    await deployArchive(world, S, await archiveOf("node"));
+    await settled(world, S, 1);
+    const { url } = await world.must<Service>("GET", S);
+    return { ...made, url };
+  }
+
+  /** Waits until the service at a path answers at this host. */
+  const answersAt = (S: string, host: string) =>
+    eventually(`${S} answers at ${host}`, async () => {
+      const service = await world.must<Service>("GET", S);
+      if (new URL(service.url).hostname !== `${host}.localhost` || service.status !== "running") return false;
+      return (await open(service.url)).status === 200 && service;
+    });
+
+  test("an environment and a project that are renamed take the addresses of their apps along", async () => {
+    const { P, E, S, name, projectId, url } = await deployed();
+    const renamed = await world.call("PATCH", E, { name: "live" });
+    expect([renamed.status, renamed.body]).toMatchObject([200, { projectId, name: "live" }]);
+    expect(renamed.body).toEqual(await world.must("GET", E));
+    await answersAt(S("web"), `web-live-${name}`);
+    expect((await open(url)).status).toBe(404);
+    await world.must("PATCH", P, { name: `${name}x` });
+    const moved = await answersAt(S("web"), `web-live-${name}x`);
+    expect(moved.pendingChanges).toBe(false);
+    expect((await world.must<{ data: object[] }>("GET", `${S("web")}/deployments`)).data).toHaveLength(1);
+    const events = await audited(world.A, "environment.update");
+    expect(events).toMatchObject([{ target: E.split("/").at(-1) }]);
+  });
+
+  test("an environment takes no name of another, no bad one, and none from whoever may not rename it", async () => {
+    const { P, E } = await world.environment();
+    await world.must("POST", `${P}/environments`, { name: "staging" });
+    const rename = (name: unknown, token?: string) =>
+      world.call("PATCH", E, { name }, token === undefined ? {} : { token });
+    expect(refusal(await rename("staging"))).toBe("409 name_taken");
+    expect(refusal(await rename("A"))).toBe("422 invalid_name");
+    expect((await rename("production")).status).toBe(200);
+    const [reader, editor] = [await world.member("reader"), await world.member("editor")];
+    expect(refusal(await rename("live", reader.token))).toBe("403 forbidden");
+    expect((await rename("live", editor.token)).status).toBe(200);
+    const { A } = await account();
+    const elsewhere = await world.call("PATCH", E.replace(world.A, A), { name: "mine" });
+    expect(refusal(elsewhere)).toBe("404 not_found");
+    const wanting = await Promise.all([
+      rename("wanted"),
+      world.call("POST", `${P}/environments`, { name: "wanted" }),
+    ]);
+    const statuses = wanting.map(({ status }) => status);
+    expect(statuses.filter((status) => status === 409)).toHaveLength(1);
   });
 });

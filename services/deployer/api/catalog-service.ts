@@ -30,6 +30,7 @@ import * as sql from "../catalog/sql.ts";
 import { accept, stagedInput } from "../deployments/accept.ts";
 import type { AccountImages } from "../images/account-images.ts";
 import { enqueue, notifyReconcilers } from "../reconcile/queue/sql.ts";
+import { moveAddresses } from "../releases/dirty-sql.ts";
 import type { Secrets } from "../secrets.ts";
 import { resizeUsage } from "../usage/intervals.ts";
 import {
@@ -81,10 +82,12 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
 
     async updateProject({ accountId, projectId, name }, ctx) {
       return transaction(pool, async (tx) => {
-        const project = await sql.renameProject(tx, accountId, projectId, name).catch((error) => {
+        const renamed = await sql.renameProject(tx, accountId, projectId, name).catch((error) => {
           throw isDuplicate(error, "projects_name") ? nameTaken("project") : error;
         });
-        if (!project) throw notFound("project");
+        if (!renamed) throw notFound("project");
+        const { formerName, ...project } = renamed;
+        if (formerName !== name) await moveAddresses(tx, "project", projectId);
         await auditWrite(tx, ctx, accountId, "project.update", project);
         await emit(tx, ProjectRenamedSchema, accountId, { accountId, projectId, name });
         return project;
@@ -134,6 +137,20 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
 
     async getEnvironment(path) {
       return requireEnvironment(pool, path);
+    },
+
+    async updateEnvironment({ name, ...path }, ctx) {
+      await requireEnvironment(pool, path);
+      return transaction(pool, async (tx) => {
+        const renamed = await sql.renameEnvironment(tx, path, name).catch((error) => {
+          throw isDuplicate(error, "environments_name") ? nameTaken("environment") : error;
+        });
+        if (!renamed) throw notFound("environment");
+        const { formerName, ...environment } = renamed;
+        if (formerName !== name) await moveAddresses(tx, "environment", environment.id);
+        await auditWrite(tx, ctx, path.accountId, "environment.update", environment);
+        return environment;
+      });
     },
 
     async deleteEnvironment({ accountId, projectId, environmentId, confirmImpact }, ctx) {

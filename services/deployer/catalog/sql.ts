@@ -51,12 +51,15 @@ export function listProjects(db: Db, accountId: string, before: string | undefin
   );
 }
 
+/** As `renameEnvironment`. */
 export function renameProject(db: Db, accountId: string, projectId: string, name: string) {
-  return one<ProjectRow>(
+  return one<ProjectRow & { formerName: string }>(
     db,
     "project_rename",
-    `update projects set name = $3 where id = $2 and account_id = $1 and deleting_at is null
-     returning ${PROJECT}`,
+    `with held as (
+       select id as held_id, name as former from projects
+       where id = $2 and account_id = $1 and deleting_at is null for no key update)
+     update projects set name = $3 from held where id = held_id returning ${PROJECT}, former as "formerName"`,
     [accountId, projectId, name],
   );
 }
@@ -79,6 +82,23 @@ export function findEnvironment(db: Db, accountId: string, projectId: string, en
     "environment_get",
     `select ${ENVIRONMENT} from environments where ${IN_PROJECT}`,
     [accountId, projectId, environmentId],
+  );
+}
+
+/** Returns it with its former name; undefined when there is none. Throws the violation of `environments_name` when the name is taken. */
+export function renameEnvironment(
+  db: Db,
+  path: { accountId: string; projectId: string; environmentId: string },
+  name: string,
+) {
+  return one<EnvironmentRow & { formerName: string }>(
+    db,
+    "environment_rename",
+    `with held as (
+       select id as held_id, name as former from environments where ${IN_PROJECT} for no key update)
+     update environments set name = $4 from held where id = held_id
+     returning ${ENVIRONMENT}, former as "formerName"`,
+    [path.accountId, path.projectId, path.environmentId, name],
   );
 }
 

@@ -10,6 +10,28 @@ export function isScope(scope: string): scope is keyof typeof SCOPE_COLUMNS {
 }
 
 /**
+ * Has the web services under a scope that has another name applied again, so that their addresses follow. The next
+ * revision keeps a process that has read the former name from applying it after this.
+ */
+export async function moveAddresses(
+  db: Db,
+  scope: keyof typeof SCOPE_COLUMNS,
+  scopeId: string,
+): Promise<void> {
+  await execute(
+    db,
+    `service_move_${scope}`,
+    `with held as (
+       select id from services where ${SCOPE_COLUMNS[scope]} = $1 and type = 'web' and deleting_at is null
+         and next_version > 1
+       order by id for no key update)
+     update services set variables_revision = variables_revision + 1 where id in (select id from held)`,
+    [scopeId],
+  );
+  await markDirty(db, scope, scopeId);
+}
+
+/**
  * Marks the services under a scope whose variables may have changed: they compare them once changes pause. A service
  * that was never applied is marked too, as the old variables may be applied at this moment.
  */
