@@ -2,7 +2,12 @@ import { CoreV1Api, type V1Pod, type V1ValidatingAdmissionPolicyBinding } from "
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { connectKube, isStatus, type Kind, type Kube } from "../../services/deployer/kube/client.ts";
 import * as kinds from "../../services/deployer/kube/kinds.ts";
+import { label, selector } from "../../services/deployer/kube/names.ts";
+import { listenAt } from "../../services/deployer/runtime/kubernetes/testing.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
+import { settled } from "../support/apps.ts";
+import { readRun } from "../support/cluster-run.ts";
+import { openPlatform } from "../support/world.ts";
 import { findPrefix } from "./prefix.ts";
 
 const { namespace } = inject("platform")!;
@@ -37,6 +42,23 @@ describe("the network policies", () => {
     // Uploads go straight to the object store, so it may be exposed.
     const open = (await findReachable(outside, targets)).filter((one) => one !== "object-store");
     expect(open).toEqual(["gateway"]);
+  });
+
+  test("an app finds names by the cluster's DNS, and asks no other, even where nobody else may be reached", async () => {
+    const { host } = await readRun();
+    await listenAt(host, [53]);
+    const world = await openPlatform();
+    const { E, S, environmentId } = await world.environment();
+    await world.must("POST", `${E}/services`, { name: "web", type: "web", config: { minReadySeconds: 0 } });
+    await world.must("POST", `${S("web")}/deploy`, { image: inject("clusterImages").node });
+    await settled(world, S("web"), 1);
+    const [home] = (
+      await kube.list(kinds.Namespace, { labels: selector({ [label("environment")]: environmentId }) })
+    ).items;
+    const targets = { dns: `tcp://${host}:53`, platform: gateway(), lookup: "lookup://web" };
+    const labels = { [label("kind")]: "app" };
+    expect(await findReachable(home!.metadata!.name!, targets, labels)).toEqual(["lookup"]);
+    await world.stop();
   });
 
   test("a build reaches no process of the platform, no database, and not the cluster's API", async () => {
@@ -85,11 +107,16 @@ async function unrefused<T>(builds: string, work: () => Promise<T>): Promise<T> 
   return work().finally(() => decide("Deny"));
 }
 
-/** Returns the names of the targets that a pod of a namespace can connect to. */
-async function findReachable(from: string, targets: Record<string, string>): Promise<string[]> {
+/** Returns the names of the targets that a pod of a namespace can connect to, or look up. */
+async function findReachable(
+  from: string,
+  targets: Record<string, string>,
+  labels: Record<string, string> = {},
+): Promise<string[]> {
   const script = `const { connect } = require("node:net");
     const open = (url) => new Promise((done) => {
-      const { hostname, port } = new URL(url);
+      const { hostname, port, protocol } = new URL(url);
+      if (protocol === "lookup:") return require("node:dns").lookup(hostname, (error) => done(!error));
       const socket = connect({ host: hostname, port: port || 443, timeout: 3000 }, () => done(true));
       socket.on("error", () => done(false)).on("timeout", () => done(false));
     });
@@ -102,15 +129,17 @@ async function findReachable(from: string, targets: Record<string, string>): Pro
       process.exit();
     })();`;
   const pod = {
-    metadata: { name: `connect-${Date.now()}`, namespace: from },
+    metadata: { name: `connect-${Date.now()}`, namespace: from, labels },
     spec: {
       restartPolicy: "Never",
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
       automountServiceAccountToken: false,
       containers: [
         {
           name: "connect",
           image: inject("clusterImages").node,
           command: ["node", "-e", script],
+          securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
           resources: { requests: { cpu: "10m", memory: "64Mi" }, limits: { cpu: "1", memory: "128Mi" } },
         },
       ],

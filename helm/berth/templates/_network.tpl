@@ -4,6 +4,9 @@
     - {protocol: UDP, port: {{ . }}}
     - {protocol: TCP, port: {{ . }}}
     {{- end }}
+  {{- with .Values.networkPolicy.dnsPeers }}
+  to: {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- end -}}
 
 {{/*

@@ -200,6 +200,9 @@ ALLOWED_REGISTRIES: {{ join "," . | quote }}
 IMAGE_DIGESTS: {{ . | quote }}
 {{- end }}
 DNS_PORTS: {{ $v.networkPolicy.dnsPorts | toJson | quote }}
+{{- with $v.networkPolicy.dnsPeers }}
+DNS_PEERS: {{ . | toJson | quote }}
+{{- end }}
 ENVIRONMENT_QUOTA: {{ $v.apps.quota | toJson | quote }}
 {{- with $v.apps.httpRoute }}
 {{- if .parentRefs }}

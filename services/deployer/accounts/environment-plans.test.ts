@@ -17,7 +17,7 @@ type Settings = Parameters<typeof createEntitlements>[0];
 const settings: Settings = { defaultTier: "enterprise", planQuotas: "on", planOpenPorts: { team: [587] } };
 const UNLIMITED = { openPorts: [] };
 /** A web service and a worker, a postgres and a redis, all of size nano. */
-const FREE = { most: { pods: 4, cpu: 1_000, memory: 1_024 }, volumes: 2, openPorts: [] };
+const FREE = { most: { pods: 4, cpu: 1_000, memory: 1_024, storage: 18_432 }, volumes: 2, openPorts: [] };
 
 /** An account, one of its environments, and what its plan allows there. */
 async function someone(more: Partial<Settings> = {}) {

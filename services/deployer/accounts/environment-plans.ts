@@ -2,6 +2,7 @@ import type { Entitlements, EntitlementsOf, Quotas } from "../../kit/plans.ts";
 import type { Db } from "../../kit/postgres/db.ts";
 import { sizes } from "../../kit/sizes.ts";
 import { ADDON_TYPES } from "../addons/port.ts";
+import { DEFAULT_STORAGE } from "../kube/resources.ts";
 import type { EnvironmentPlan, EnvironmentPlans } from "../runtime/port.ts";
 import { type EnvironmentUse, listEnvironmentUse } from "./sql.ts";
 
@@ -33,7 +34,13 @@ function isWithin({ servicesPerType, replicas, size }: Quotas, used: Environment
 
 /** Returns what all services of an account need at most, wherever they are. */
 function mostOf({ servicesPerType, replicas, size }: Quotas): EnvironmentPlan["most"] {
-  const pods = servicesPerType * (DEPLOYABLE * replicas + ADDON_TYPES.length);
-  const { cpu, memory } = sizes[size];
-  return { pods, cpu: pods * cpu, memory: pods * memory };
+  const [apps, addons] = [servicesPerType * DEPLOYABLE * replicas, servicesPerType * ADDON_TYPES.length];
+  const pods = apps + addons;
+  const { cpu, memory, storage } = sizes[size];
+  return {
+    pods,
+    cpu: pods * cpu,
+    memory: pods * memory,
+    storage: apps * storage + addons * DEFAULT_STORAGE,
+  };
 }

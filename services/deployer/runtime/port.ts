@@ -222,8 +222,8 @@ export type Logger = {
 
 /** What the plan of an account allows in one of its environments; nothing is counted that is absent. */
 export type EnvironmentPlan = {
-  /** At once, without other versions; `cpu` in thousandths, `memory` in MiB. */
-  most?: { pods: number; cpu: number; memory: number };
+  /** At once, without other versions; `cpu` in thousandths, `memory` and local `storage` in MiB. */
+  most?: { pods: number; cpu: number; memory: number; storage: number };
   volumes?: number;
   /** Ports that the installation closes otherwise. */
   openPorts: number[];

@@ -6,6 +6,7 @@ import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import type { ProvidedContext } from "vitest";
 import type { RunSettings } from "../../../deploy/cluster/run/run-settings.ts";
+import { network } from "../../../deploy/cluster/settings.ts";
 import { makeToken } from "../../../services/kit/bearer-token.ts";
 import { selfSignedCertificate } from "../../support/servers/certificate.ts";
 import { testDomain } from "./domain.ts";
@@ -151,6 +152,8 @@ async function valuesFor(run: RunSettings, namespace: string) {
       pull: `${run.registry.pull}/${namespace}`,
       insecure: true,
     },
+    // DNS is no pod there, but a program on the node.
+    networkPolicy: { dnsPeers: [{ ipBlock: { cidr: `${network.node}/32` } }] },
     uninstall: { removeApps: true },
     apps: {
       domain: `${namespace}-apps.${testDomain}`,

@@ -55,6 +55,26 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
     expect(open.flatMap(({ ports }) => ports!.map(({ port }) => port))).toEqual([5001]);
   });
 
+  test("the cluster's DNS alone is asked: by the platform, by builds and by apps", async () => {
+    const rules = (manifests: Manifest[]) =>
+      ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy").flatMap(({ spec }) =>
+        (spec!.egress ?? []).filter(({ ports }) => !ports || ports.some(({ port }) => port === 53)),
+      );
+    const dns = {
+      namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "kube-system" } },
+      podSelector: { matchLabels: { "k8s-app": "kube-dns" } },
+    };
+    expect(rules(bundled).map(({ to }) => to)).toEqual([[dns], [dns]]);
+    expect(JSON.parse(configOf(bundled, "berth-deployer").DNS_PEERS!)).toEqual([dns]);
+    const cache = { ipBlock: { cidr: "169.254.20.10/32" } };
+    const cached = await render("bundled", { "networkPolicy.dnsPeers": JSON.stringify([dns, cache]) });
+    expect(rules(cached).map(({ to }) => to)).toEqual([
+      [dns, cache],
+      [dns, cache],
+    ]);
+    expect(JSON.parse(configOf(cached, "berth-deployer").DNS_PEERS!)).toEqual([dns, cache]);
+  });
+
   test("identity and notifications alone send mail, and nobody where there is no mail", () => {
     const open = (manifests: Manifest[]) =>
       ofKind<V1NetworkPolicy>(manifests, "NetworkPolicy")

@@ -88,6 +88,9 @@ describe.skipIf(!helmProgram)("the preset for OpenShift", () => {
     const open = policies.find(({ metadata }) => metadata!.name === "berth-default-deny")!.spec!.egress!;
     expect(open[0]!.ports!.map(({ port }) => port)).toEqual([53, 53, 5353, 5353]);
     expect(config.dnsPorts).toEqual([53, 5353]);
+    const labels = { "dns.operator.openshift.io/daemonset-dns": "default" };
+    expect(open[0]!.to!.map(({ podSelector }) => podSelector!.matchLabels)).toEqual([labels]);
+    expect(config.dnsPeers).toEqual(open[0]!.to);
     expect(config.ingressNamespaceLabels).toEqual({ "policy-group.network.openshift.io/ingress": "" });
     expect(config.ingressAnnotations).toEqual({ "route.openshift.io/termination": "edge" });
   });

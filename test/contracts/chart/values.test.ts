@@ -270,6 +270,8 @@ describe.skipIf(!helmProgram)("the values of the chart", () => {
     ["a registry without its host", { "apps.allowedRegistries": '["library"]' }, "/apps/allowedRegistries"],
     ["a plan that there is not", { "billing.openPorts": '{"gold":[587]}' }, "gold"],
     ["digests perhaps", { "apps.imageDigests": '"maybe"' }, "/apps/imageDigests"],
+    ["no DNS", { "networkPolicy.dnsPeers": "[]" }, "/networkPolicy/dnsPeers"],
+    ["any DNS", { "networkPolicy.dnsPeers": "[{}]" }, "/networkPolicy/dnsPeers"],
     ["a port that there is not", { "apps.closedPorts": "[65536]" }, "/apps/closedPorts"],
     ["an end before the drain is over", { "defaults.drainSeconds": "25" }, "must be more than drainSeconds"],
     [

@@ -6,8 +6,8 @@ import { eventually } from "../../../kit/testing/testing.ts";
 import { connectKube } from "../../kube/client.ts";
 import { Namespace, PersistentVolumeClaim } from "../../kube/kinds.ts";
 import { label, labelsOf } from "../../kube/names.ts";
+import { bytesOf } from "../../kube/resources.ts";
 import { createKubernetesAddons } from "./adapter.ts";
-import { bytesOf } from "./volumes.ts";
 
 const stops: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

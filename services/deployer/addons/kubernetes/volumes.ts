@@ -1,14 +1,7 @@
 import { isStatus, type Kube } from "../../kube/client.ts";
 import { PersistentVolumeClaim } from "../../kube/kinds.ts";
+import { bytesOf } from "../../kube/resources.ts";
 import type { Logger } from "../../runtime/port.ts";
-
-const UNITS = ["", "k", "M", "G", "T", "P", "E"];
-
-/** Returns the bytes of a quantity such as `1.5Gi`, in the API's notation. */
-export function bytesOf(quantity: string): number {
-  const [, number, prefix = "", binary] = /^([\d.]+(?:[eE][+-]?\d+)?)([kKMGTPE]?)(i?)$/.exec(quantity) ?? [];
-  return Number(number) * (binary ? 1024 : 1000) ** UNITS.indexOf(prefix === "K" ? "k" : prefix);
-}
 
 /**
  * Requests that the volumes of a namespace that have these labels grow to `size`; larger ones stay. A cluster refuses it

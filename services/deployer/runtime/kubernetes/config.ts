@@ -1,3 +1,4 @@
+import type { V1NetworkPolicyPeer } from "@kubernetes/client-node";
 import {
   choice,
   type Field,
@@ -12,6 +13,14 @@ import {
 import type { GatewayRef } from "../../kube/kinds.ts";
 
 const TEXTS = "an object of texts";
+const PEERS = 'a list of {"podSelector": …, "namespaceSelector": …} or {"ipBlock": …}, not an empty one';
+/** What is called so on almost all clusters. */
+const CLUSTER_DNS: V1NetworkPolicyPeer[] = [
+  {
+    namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "kube-system" } },
+    podSelector: { matchLabels: { "k8s-app": "kube-dns" } },
+  },
+];
 const GATEWAY_REFS = 'a list of {"name": …, "namespace": …}';
 
 /** The environment variables that say how releases run on a cluster. */
@@ -29,7 +38,12 @@ export const kubernetesRuntimeFields = {
   appsDrainSeconds: integer("APPS_DRAIN_SECONDS", { min: 1, max: 300, fallback: 5 }),
   appsGraceSeconds: integer("APPS_GRACE_SECONDS", { min: 1, max: 600, fallback: 30 }),
   /** The share of its size that a replica reserves on a node. */
-  appsReserved: json("APPS_RESERVED", { cpu: 0.1, memory: 0.5 }, isShares, '{"cpu": 0–1, "memory": 0–1}'),
+  appsReserved: json(
+    "APPS_RESERVED",
+    { cpu: 0.1, memory: 0.5 } as { cpu: number; memory: number; storage?: number },
+    isShares,
+    '{"cpu": 0–1, "memory": 0–1, "storage": 0–1}',
+  ),
   ingress: choice("INGRESS", ["on", "off"] as const, "on"),
   ingressClass: optionalText("INGRESS_CLASS"),
   ingressAnnotations: json("INGRESS_ANNOTATIONS", {} as Record<string, string>, isTexts, TEXTS),
@@ -62,12 +76,19 @@ export const kubernetesRuntimeFields = {
     isCidrs,
     "a list of CIDRs",
   ),
-  /** TCP ports outside their environment that apps may not reach: those of mail. */
+  /** TCP ports outside their environment that apps may not reach: those of mail. [] also opens port 53. */
   appsClosedPorts: json("APPS_CLOSED_PORTS", [25, 465, 587], isPorts, "a list of ports"),
   dnsPorts: json("DNS_PORTS", [53], isPorts, "a list of ports"),
+  /** Where the cluster's DNS is, as NetworkPolicies name it. */
+  dnsPeers: json("DNS_PEERS", CLUSTER_DNS, isPeers, PEERS),
   environmentQuota: json(
     "ENVIRONMENT_QUOTA",
-    { pods: "100", "services.loadbalancers": "0", "services.nodeports": "0" } as Record<string, string>,
+    {
+      pods: "100",
+      "limits.ephemeral-storage": "400Gi",
+      "services.loadbalancers": "0",
+      "services.nodeports": "0",
+    } as Record<string, string>,
     isTexts,
     TEXTS,
   ),
@@ -75,7 +96,15 @@ export const kubernetesRuntimeFields = {
 
 function isShares(value: unknown): boolean {
   const share = (one: unknown) => typeof one === "number" && one > 0 && one <= 1;
-  return isObject(value) && share(value.cpu) && share(value.memory);
+  return isObject(value) && share(value.cpu) && share(value.memory) && share(value.storage ?? 1);
+}
+
+/** An empty peer, or none at all, would be every address. */
+function isPeers(value: unknown): boolean {
+  const members = ["podSelector", "namespaceSelector", "ipBlock"];
+  const isPeer = (one: unknown) =>
+    isObject(one) && Object.keys(one).length > 0 && Object.keys(one).every((name) => members.includes(name));
+  return Array.isArray(value) && value.length > 0 && value.every(isPeer);
 }
 
 function isGatewayRefs(value: unknown): boolean {

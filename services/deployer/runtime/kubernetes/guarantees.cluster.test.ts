@@ -37,13 +37,13 @@ async function podIp({ environmentId, serviceId }: Release): Promise<string> {
   return items[0]?.status?.podIP ?? "";
 }
 
-test("apps reach their neighbours by name, and the internet but for closed ports, and nothing else", async () => {
+test("apps reach their neighbours by name, and the internet but for closed ports and other DNS, and nothing else", async () => {
   const [there, here] = [{ environmentId: "env_2" }, { environmentId: "env_3" }];
   const other = make(answeringApp, there);
   const neighbour = make(answeringApp, here);
   await Promise.all([run(other), run(neighbour)]);
   const far = await podIp(other);
-  const [free = 0, ...closed] = await listenAt(cluster.outside, [0, 25, 587]);
+  const [free = 0, ...closed] = await listenAt(cluster.outside, [0, 25, 587, 53]);
   const targets = [
     `${neighbour.names.service} 80`,
     `${neighbour.names.service} 8080`,
@@ -56,8 +56,8 @@ test("apps reach their neighbours by name, and the internet but for closed ports
   await run(prober);
   // A new pod, and who may reach it, is known to the network only after a moment: then it stays so.
   const [yes, no] = ["reached", "not reached"];
-  // The last one is closed but for the plan of this environment's account.
-  const wanted = JSON.stringify([yes, yes, no, no, no, yes, no, yes]);
+  // 587 is closed but for the plan of this environment's account. That names are found shows that DNS is asked.
+  const wanted = JSON.stringify([yes, yes, no, no, no, yes, no, yes, no]);
   await eventually("the walls stand", async () => {
     // As a process has it that watches nothing, because another one was elected.
     const { lines } = await createKubernetesRuntime(
@@ -73,15 +73,28 @@ test("apps reach their neighbours by name, and the internet but for closed ports
 
   // As the deployer makes it, but for its size.
   const deployment = await cluster.kube.get(Deployment, neighbour.names.service, namespaceFor("env_3"));
-  const pod = async (memory: string) => {
+  const pod = async (memory: string, storage = "2Gi") => {
     const { metadata, spec } = structuredClone(deployment!.spec!.template);
-    spec!.containers[0]!.resources!.limits = { cpu: "1", memory };
+    spec!.containers[0]!.resources!.limits = { cpu: "1", memory, "ephemeral-storage": storage };
     const body = { metadata: { ...metadata, name: "beyond" }, spec };
     const api = cluster.kube.config.makeApiClient(CoreV1Api);
     await api.createNamespacedPod({ namespace: namespaceFor("env_3"), body, dryRun: "All" });
   };
   await pod("1Gi");
   await expect(pod("17Gi")).rejects.toThrow("exceeded quota: berth");
+  await expect(pod("1Gi", "17Gi")).rejects.toThrow("exceeded quota: berth");
+});
+
+test("an app that writes more files than its size has room for is replaced, and its status says why", async () => {
+  const filling = `
+    const { createWriteStream } = require("node:fs");
+    const file = createWriteStream("/tmp/full");
+    const piece = Buffer.alloc(8 << 20);
+    const fill = (at) => at < 160 && file.write(piece, () => fill(at + 1));
+    require("node:http").createServer((_, response) => response.end()).listen(process.env.PORT, () => fill(0));`;
+  const one = make(filling, { environmentId: "env_16" });
+  await cluster.runtime.apply(one);
+  await statusOf(cluster.runtime, one.serviceId, ({ message }) => message?.includes("local disk") === true);
 });
 
 test("a release's variables are in a Secret of its environment alone, and the one before goes when unused", async () => {

@@ -1,3 +1,4 @@
+import type { V1NetworkPolicyPeer } from "@kubernetes/client-node";
 import type { Kube } from "../../kube/client.ts";
 import type { GatewayRef } from "../../kube/kinds.ts";
 import type { Placement } from "../../kube/placement.ts";
@@ -48,7 +49,7 @@ export type AppOptions = {
   /** How long a release may take to become available before its status says that it is late. */
   rolloutDeadlineMs: number;
   /** The share of a size that is reserved on a node; the size itself is the limit. */
-  reserved: { cpu: number; memory: number };
+  reserved: { cpu: number; memory: number; storage: number };
   /** Any node unless given. */
   placement?: Placement;
 };
@@ -79,8 +80,12 @@ export type NetworkOptions = {
   ingressFromCidrs: string[];
   /** Networks that apps may not reach, the cluster's own among them. */
   egressExceptCidrs: string[];
-  /** TCP ports that apps may not reach outside their environment. */
+  /** Whether the network knows ranges of ports in policies; otherwise no port of the internet is closed. */
+  portRanges: boolean;
+  /** TCP ports that apps may not reach outside their environment, besides that of DNS. */
   closedPorts: number[];
   /** Where DNS is asked, and where its pods answer if those are other ports. */
   dnsPorts: number[];
+  /** The cluster's DNS. */
+  dnsPeers: V1NetworkPolicyPeer[];
 };

@@ -19,7 +19,7 @@ import type { KubernetesRuntimeOptions } from "./options.ts";
 import { createKubernetesRuntime, type KubernetesRuntime } from "./runtime.ts";
 
 /** Of the account of `env_3`: 16 GiB with the room of four times that much. */
-const SMALL_PLAN = { most: { pods: 4, cpu: 4_000, memory: 4_096 }, openPorts: [587] };
+const SMALL_PLAN = { most: { pods: 4, cpu: 4_000, memory: 4_096, storage: 4_096 }, openPorts: [587] };
 
 const chart = resolve(import.meta.dirname, "../../../../helm/berth");
 
@@ -60,15 +60,17 @@ export async function openCluster(name: string): Promise<Cluster> {
       // What the tests run has nothing to finish once it is asked to end.
       graceSeconds: 1,
       rolloutDeadlineMs: 300_000,
-      reserved: { cpu: 0.02, memory: 0.25 },
+      reserved: { cpu: 0.02, memory: 0.25, storage: 0.01 },
     },
     ingress: { enabled: true, className: run.ingress.className, annotations: {} },
     network: {
       ingressNamespaceLabels: [{ "kubernetes.io/metadata.name": run.ingress.namespace }],
       ingressFromCidrs: [],
       egressExceptCidrs: [run.network.pods, run.network.services, `${run.network.node}/32`],
+      portRanges: true,
       closedPorts: [25, 587],
       dnsPorts: [53],
+      dnsPeers: [{ ipBlock: { cidr: `${run.network.node}/32` } }],
     },
     quota: { pods: "50" },
     plansOf: async () => new Map([["env_3", SMALL_PLAN]]),

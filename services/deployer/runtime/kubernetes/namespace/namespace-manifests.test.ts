@@ -11,8 +11,10 @@ function isOpen(closedPorts: number[], protocol: string, port: number): boolean 
     ingressNamespaceLabels: [],
     ingressFromCidrs: [],
     egressExceptCidrs: ["10.0.0.0/8"],
+    portRanges: closedPorts.length > 0,
     closedPorts,
     dnsPorts: [53],
+    dnsPeers: [],
   };
   const options = { namespacePrefix: "berth", claimsNamespace: "builds", network, quota: {} };
   const rules = environmentManifests(environment, options)
@@ -31,11 +33,12 @@ function isOpen(closedPorts: number[], protocol: string, port: number): boolean 
 }
 
 test.each([
-  { closed: [], shut: [] },
-  { closed: [25, 465, 587], shut: [25, 465, 587] },
-  { closed: [587, 25, 26, 25, 1, 65_535], shut: [1, 25, 26, 587, 65_535] },
-])("apps reach every port of the internet except $shut of TCP", ({ closed, shut }) => {
-  const probed = [1, 2, 24, 25, 26, 27, 443, 464, 465, 466, 586, 587, 588, 65_534, 65_535];
+  // For networks that ignore ranges of ports: there, closing one would close all.
+  { closed: [], shut: [], dns: [] },
+  { closed: [25, 465, 587], shut: [25, 53, 465, 587], dns: [53] },
+  { closed: [587, 25, 26, 25, 1, 65_535], shut: [1, 25, 26, 53, 587, 65_535], dns: [53] },
+])("apps reach every port of the internet except $shut of TCP and $dns of UDP", ({ closed, shut, dns }) => {
+  const probed = [1, 2, 24, 25, 26, 27, 52, 53, 54, 443, 464, 465, 466, 586, 587, 588, 65_534, 65_535];
   expect(probed.filter((port) => !isOpen(closed, "TCP", port))).toEqual(shut);
-  expect(probed.filter((port) => !isOpen(closed, "UDP", port))).toEqual([]);
+  expect(probed.filter((port) => !isOpen(closed, "UDP", port))).toEqual(dns);
 });

@@ -14,9 +14,12 @@ import type {
 import type { Kind, Sent } from "../../../kube/client.ts";
 import { LimitRange, NetworkPolicy, ResourceQuota, Secret } from "../../../kube/kinds.ts";
 import { annotation, label, labelsOf, namespaceOf } from "../../../kube/names.ts";
+import { bytesOf, DEFAULT_STORAGE } from "../../../kube/resources.ts";
 import type { EnvironmentPlan } from "../../port.ts";
 import type { AppOptions, KubernetesRuntimeOptions, NetworkOptions } from "../options.ts";
 import { PULL_SECRET } from "../release/manifests.ts";
+
+const STORAGE = "limits.ephemeral-storage";
 
 export type Environment = { accountId: string; projectId: string; environmentId: string };
 
@@ -49,7 +52,7 @@ const ROLLOUT_SECONDS = 10;
 /**
  * Returns the options with the walls of a plan; pure. They are for what escapes Berth's own quotas, so there is room for
  * pods of other versions, which start or end beside those that serve. A limit that the installation names itself holds
- * instead, and for pods the smaller one.
+ * instead, and for pods and local disk the smaller one.
  */
 export function withPlan<T extends Pick<KubernetesRuntimeOptions, "quota" | "network" | "apps">>(
   options: T,
@@ -57,7 +60,7 @@ export function withPlan<T extends Pick<KubernetesRuntimeOptions, "quota" | "net
 ): T {
   const { most, volumes, openPorts = [] } = plan ?? {};
   const room = roomFor(options.apps);
-  const { pods = Infinity } = options.quota;
+  const { pods = Infinity, [STORAGE]: storage } = options.quota;
   const network = {
     ...options.network,
     closedPorts: options.network.closedPorts.filter((port) => !openPorts.includes(port)),
@@ -69,9 +72,16 @@ export function withPlan<T extends Pick<KubernetesRuntimeOptions, "quota" | "net
     }),
     ...(volumes !== undefined && { persistentvolumeclaims: String(volumes * room) }),
     ...options.quota,
-    ...(most && { pods: String(Math.min(Number(pods), most.pods * room)) }),
+    ...(most && {
+      pods: String(Math.min(Number(pods), most.pods * room)),
+      [STORAGE]: smaller(storage, `${most.storage * room}Mi`),
+    }),
   };
   return { ...options, network, quota };
+}
+
+function smaller(one: string | undefined, other: string): string {
+  return one !== undefined && bytesOf(one) < bytesOf(other) ? one : other;
 }
 
 /** Returns how many pods there may be at once for each that serves: it, one more that starts, and those that end. */
@@ -118,8 +128,9 @@ export function environmentManifests(environment: Environment, options: Options)
       limits: [
         {
           type: "Container",
-          _default: { cpu: "250m", memory: "256Mi" },
-          defaultRequest: { cpu: "25m", memory: "128Mi" },
+          // A quota admits only pods that say how much disk they may use.
+          _default: { cpu: "250m", memory: "256Mi", "ephemeral-storage": `${DEFAULT_STORAGE / 1024}Gi` },
+          defaultRequest: { cpu: "25m", memory: "128Mi", "ephemeral-storage": "100Mi" },
         },
       ],
     },
@@ -199,8 +210,11 @@ function policiesOf(network: NetworkOptions): Policy[] {
         podSelector: { matchLabels: APPS },
         policyTypes: ["Egress"],
         egress: [
-          { ports: dnsPorts(network.dnsPorts) },
-          { ...portsExcept(network.closedPorts), to: internet(network.egressExceptCidrs) },
+          { ports: dnsPorts(network.dnsPorts), to: network.dnsPeers },
+          {
+            ...(network.portRanges && { ports: portsExcept(network.closedPorts) }),
+            to: internet(network.egressExceptCidrs),
+          },
         ],
       },
     },
@@ -217,22 +231,20 @@ function policiesOf(network: NetworkOptions): Policy[] {
   return policies;
 }
 
-/** To any address: the cluster's DNS need not be a pod. */
 const dnsPorts = (ports: number[]) =>
   ports.flatMap((port) => ["UDP", "TCP"].map((protocol) => ({ port, protocol })));
 
-/** Returns all ports of TCP and UDP except these of TCP, as a rule names them: a policy can only admit. */
-function portsExcept(closed: number[]): { ports?: V1NetworkPolicyPort[] } {
-  if (closed.length === 0) return {};
-  const borders = [0, ...closed.toSorted((one, other) => one - other), 65_536];
-  const between = borders.slice(1).map((next, at) => ({ port: borders[at]! + 1, endPort: next - 1 }));
-  const tcp = between.filter(({ port, endPort }) => port <= endPort);
-  return {
-    ports: [
-      ...tcp.map((range) => ({ protocol: "TCP", ...range })),
-      { protocol: "UDP", port: 1, endPort: 65_535 },
-    ],
+/** Only the cluster's DNS is asked: any other would be a way out that nobody sees, and open to attacks on others. */
+const DNS_PORT = 53;
+
+/** Returns all ports but these of TCP, and DNS, as a rule names them: a policy can only admit. */
+function portsExcept(closed: number[]): V1NetworkPolicyPort[] {
+  const rangesOf = (protocol: string, shut: number[]) => {
+    const borders = [0, ...shut.toSorted((one, other) => one - other), 65_536];
+    const between = borders.slice(1).map((next, at) => ({ port: borders[at]! + 1, endPort: next - 1 }));
+    return between.filter(({ port, endPort }) => port <= endPort).map((range) => ({ protocol, ...range }));
   };
+  return [...rangesOf("TCP", [...closed, DNS_PORT]), ...rangesOf("UDP", [DNS_PORT])];
 }
 
 function internet(except: string[]): V1NetworkPolicyPeer[] {

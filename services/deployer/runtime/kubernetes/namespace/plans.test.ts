@@ -16,7 +16,11 @@ import { createEnvironments } from "./namespaces.ts";
 const NAMESPACE = "many-env-1";
 const app = { ...release, env: {} };
 /** With 2 s to drain and 30 s to end, a pod may end beside four others. */
-const FREE: EnvironmentPlan = { most: { pods: 4, cpu: 1_000, memory: 1_024 }, volumes: 2, openPorts: [] };
+const FREE: EnvironmentPlan = {
+  most: { pods: 4, cpu: 1_000, memory: 1_024, storage: 2_048 },
+  volumes: 2,
+  openPorts: [],
+};
 const NONE: EnvironmentPlan = { openPorts: [] };
 
 const stops: (() => Promise<unknown>)[] = [];
@@ -69,16 +73,27 @@ test("a namespace has room for what the plan allows while it rolls over, and for
     pods: "28",
     "limits.cpu": "7000m",
     "limits.memory": "7168Mi",
+    "limits.ephemeral-storage": "14336Mi",
     persistentvolumeclaims: "14",
   });
 });
 
-test("what the installation limits itself holds instead, and of pods the smaller number", async () => {
+test("what the installation limits itself holds instead, and of pods and local disk the smaller number", async () => {
   const { api, quota } = await cluster();
   const own = { pods: "10", "limits.memory": "1Gi", "requests.storage": "5Gi" };
   const { runtime } = await deployer(api, FREE, { quota: own });
   await runtime.apply(app);
-  expect(quota()).toEqual({ ...own, "limits.cpu": "7000m", persistentvolumeclaims: "14" });
+  const planned = { "limits.cpu": "7000m", persistentvolumeclaims: "14" };
+  const disk = "limits.ephemeral-storage";
+  expect(quota()).toEqual({ ...own, ...planned, [disk]: "14336Mi" });
+  for (const [given, wanted] of [
+    ["5G", "5G"],
+    ["400Gi", "14336Mi"],
+  ]) {
+    const another = await deployer(api, FREE, { quota: { ...own, [disk]: given! } });
+    await another.environments.reapply();
+    expect(quota()).toEqual({ ...own, ...planned, [disk]: wanted });
+  }
 });
 
 test("a larger plan is there before what it allows, be it a release or more replicas; a smaller one follows", async () => {

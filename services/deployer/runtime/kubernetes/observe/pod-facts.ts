@@ -24,6 +24,8 @@ export type PodFacts = {
   endingAt?: number;
   /** It ended for good: evicted, for example. */
   over: boolean;
+  /** It was ended because it used more local disk than it may. */
+  filledDisk: boolean;
   /** Since when it is ready. */
   readyAt?: number;
   /** Since when it is not ready, where the cluster says so. */
@@ -60,6 +62,7 @@ export function podFacts(pod: V1Pod): PodFacts {
     createdAt: time(metadata?.creationTimestamp) ?? 0,
     endingAt: endingAt(pod),
     over: status?.phase === "Failed" || status?.phase === "Succeeded",
+    filledDisk: status?.reason === "Evicted" && /ephemeral|emptydir/i.test(status.message ?? ""),
     readyAt: ready?.status === "True" ? changed : undefined,
     unreadyAt: ready?.status === "False" ? changed : undefined,
     runningSince: time(state.running?.startedAt),
@@ -73,7 +76,7 @@ export function podFacts(pod: V1Pod): PodFacts {
 
 /** Returns those members of an app's pod that its facts are made of. */
 export function withoutUnread({ metadata, status }: V1Pod): V1Pod {
-  const { phase, conditions, containerStatuses } = status ?? {};
+  const { phase, reason, message, conditions, containerStatuses } = status ?? {};
   const isRead = ({ type }: V1PodCondition) => type === "Ready" || type === "PodScheduled";
   const containers = containerStatuses?.map(
     ({ name, image, imageID, ready, restartCount, state, lastState }) => ({
@@ -82,7 +85,7 @@ export function withoutUnread({ metadata, status }: V1Pod): V1Pod {
   );
   return {
     metadata,
-    status: { phase, conditions: conditions?.filter(isRead), containerStatuses: containers },
+    status: { phase, reason, message, conditions: conditions?.filter(isRead), containerStatuses: containers },
   };
 }
 

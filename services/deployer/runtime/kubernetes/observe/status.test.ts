@@ -56,6 +56,22 @@ describe("the status of a service on a cluster", () => {
     expect(whole.message).toBeUndefined();
   });
 
+  test("one that wrote more than its size has room for was evicted, and says so until another stands in for it", () => {
+    const evicted = pod("a", { evicted: "Container app exceeded its local ephemeral storage limit 1Gi. " });
+    const starting = pod("b", { made: 60 });
+    const status = describeStatus(seen([evicted, starting], {}, { healthyAt: at(1) }), at(60));
+    expect(status).toMatchObject({ state: "degraded", reason: "replica_ended" });
+    expect(status.message).toContain("more local disk than its size allows");
+    const first = describeStatus(seen([evicted, starting]), at(60));
+    expect(first).toMatchObject({ state: "starting", message: status.message });
+    const ready = pod("b", { made: 60, readySince: 61 });
+    const whole = describeStatus(seen([evicted, ready], {}, { healthyAt: at(1) }), at(62));
+    expect(whole).toMatchObject({ state: "running" });
+    expect(whole.message).toBeUndefined();
+    const pressed = pod("a", { evicted: "The node was low on resource: memory." });
+    expect(describeStatus(seen([pressed, starting]), at(60)).message).toBeUndefined();
+  });
+
   test("an image that cannot be pulled is told in the registry's words, the same at each try", () => {
     const words = 'failed to pull and unpack image "example.test/web:2": not found';
     const failing = (reason: string, message: string) =>

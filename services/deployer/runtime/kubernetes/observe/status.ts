@@ -121,7 +121,11 @@ function judge(
   const serves = [...applied, ...older].some((pod) => pod.readyAt !== undefined);
   const refused = refusalOf(deployment, away);
   const worst = away.toSorted((one, other) => crashesOf(other) - crashesOf(one))[0];
-  const crash = worst?.lastEnd && { message: describeExit(worst), crashed: worst };
+  const crash = worst?.lastEnd
+    ? { message: describeExit(worst), crashed: worst }
+    : filledDisk(seen)
+      ? { message: "The app was ended because it used more local disk than its size allows." }
+      : undefined;
   const looping = worst !== undefined && isLooping(worst, now);
   if (healthy === undefined && isLate(seen, now)) {
     const why = refused?.message ?? crash?.message ?? pendingReason(away, type, recorded);
@@ -137,6 +141,11 @@ function judge(
     return { state: "starting", ...crash, ...(message && { message }) };
   }
   return { state: "degraded", reason: "replica_ended", ...crash };
+}
+
+/** Whether a replica of the release was evicted for what it wrote; another was made in its place. */
+function filledDisk({ recorded, pods }: Observation): boolean {
+  return pods.some((pod) => pod.filledDisk && pod.template === templateOf(recorded));
 }
 
 function isLate({ deployment, recorded }: Observation, now: number): boolean {

@@ -25,7 +25,7 @@ export const options = {
     drainSeconds: 5,
     graceSeconds: 30,
     rolloutDeadlineMs: 300_000,
-    reserved: { cpu: 0.1, memory: 0.5 },
+    reserved: { cpu: 0.1, memory: 0.5, storage: 0.1 },
   },
   ingress: { enabled: true, annotations: {} },
   host: "web-test-shop.example.test",
@@ -45,6 +45,8 @@ type Pod = {
   last?: V1ContainerStatus["lastState"];
   restarts?: number;
   ending?: number;
+  /** Why it was ended for good, in the cluster's words. */
+  evicted?: string;
   unschedulable?: string;
 };
 
@@ -75,7 +77,9 @@ export function pod(name: string, given: Pod): V1Pod {
       }),
     },
     status: {
-      phase: "Running",
+      ...(given.evicted
+        ? { phase: "Failed", reason: "Evicted", message: given.evicted }
+        : { phase: "Running" }),
       conditions,
       containerStatuses: [
         {

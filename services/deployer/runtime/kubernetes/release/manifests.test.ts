@@ -1,3 +1,4 @@
+import type { V1LimitRange } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
 import { annotation, label } from "../../../kube/names.ts";
 import type { Release } from "../../port.ts";
@@ -27,7 +28,7 @@ const apps = {
   drainSeconds: 5,
   graceSeconds: 30,
   rolloutDeadlineMs: 300_000,
-  reserved: { cpu: 0.1, memory: 0.5 },
+  reserved: { cpu: 0.1, memory: 0.5, storage: 0.1 },
 };
 const options = {
   apps,
@@ -89,10 +90,11 @@ describe("what a release is on a cluster", () => {
 
   test("sizes are limits, a part of them is reserved, in the form that the API gives back", () => {
     expect(podOf().container.resources).toEqual({
-      requests: { cpu: "50m", memory: "256Mi" },
-      limits: { cpu: "500m", memory: "512Mi" },
+      requests: { cpu: "50m", memory: "256Mi", "ephemeral-storage": "205Mi" },
+      limits: { cpu: "500m", memory: "512Mi", "ephemeral-storage": "2Gi" },
     });
-    expect(podOf({ size: "large" }).container.resources?.limits).toEqual({ cpu: "2", memory: "4Gi" });
+    const large = { cpu: "2", memory: "4Gi", "ephemeral-storage": "8Gi" };
+    expect(podOf({ size: "large" }).container.resources?.limits).toEqual(large);
   });
 
   test("a health check path is asked for; without one a connection is enough; a worker is asked nothing", () => {
@@ -222,8 +224,10 @@ describe("an environment's namespace", () => {
       ingressNamespaceLabels: [{ name: "ingress" }],
       ingressFromCidrs: ["192.0.2.1/32"],
       egressExceptCidrs: ["10.0.0.0/8", "fc00::/7"],
+      portRanges: true,
       closedPorts: [],
       dnsPorts: [53, 5353],
+      dnsPeers: [{ ipBlock: { cidr: "10.96.0.10/32" } }],
     },
     quota: { pods: "10" },
   };
@@ -262,8 +266,11 @@ describe("an environment's namespace", () => {
         { port: 5353, protocol: "UDP" },
         { port: 5353, protocol: "TCP" },
       ],
+      to: [{ ipBlock: { cidr: "10.96.0.10/32" } }],
     });
+    expect(spec("out")?.egress).toHaveLength(2);
     expect(spec("out")?.egress).toContainEqual({
+      ports: expect.any(Array),
       to: [
         { ipBlock: { cidr: "0.0.0.0/0", except: ["10.0.0.0/8"] } },
         { ipBlock: { cidr: "::/0", except: ["fc00::/7"] } },
@@ -271,13 +278,22 @@ describe("an environment's namespace", () => {
     });
   });
 
+  test("pods that say nothing of the local disk may use some, as a quota admits no others", () => {
+    const found = environmentManifests(environment, given).find(({ kind }) => kind.kind === "LimitRange");
+    const [limits] = (found!.object as V1LimitRange).spec!.limits;
+    expect(limits!._default).toHaveProperty("ephemeral-storage", "8Gi");
+    expect(limits!.defaultRequest).toHaveProperty("ephemeral-storage", "100Mi");
+  });
+
   test("without an ingress controller nothing comes in from outside", () => {
     const network = {
       ingressNamespaceLabels: [],
       ingressFromCidrs: [],
       egressExceptCidrs: [],
+      portRanges: true,
       closedPorts: [],
       dnsPorts: [53],
+      dnsPeers: [],
     };
     const names = environmentManifests(environment, { ...given, network }).map(
       ({ object }) => object.metadata.name,
