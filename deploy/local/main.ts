@@ -20,12 +20,12 @@ async function run(options: Options): Promise<number> {
   const stopRequest = stopRequested(() => platform.kill());
   let failure: unknown;
   try {
-    const started = platform.start().then(async ({ info, router }) => {
+    const started = platform.start().then(async ({ info, ...about }) => {
       await writeSafely(folder.localInfo, `${JSON.stringify(info, null, 2)}\n`);
       await lock.announce(info.origin);
       display.close();
       const seconds = (Date.now() - began) / 1000;
-      display.line(summary(info, { data: options.data, router, seconds }));
+      display.line(await summary(info, { data: options.data, seconds, ...about }));
     });
     started.catch(() => {}); // A stop makes a start under way fail, which is no error then.
     await Promise.race([stopRequest, started.then(() => stopRequest)]);

@@ -1,9 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { programsDir } from "../../services/kit/process/program.ts";
+import { placeApps } from "./data/apps-folder.ts";
 import {
   choosePorts,
   type DataFolder,
   isFresh,
+  type MovedPort,
   makeFolder,
   requirePort,
   resetDataFolder,
@@ -38,8 +40,8 @@ import type { Options } from "./terminal/options.ts";
 import type { LocalInfo } from "./terminal/summary.ts";
 
 export type Platform = {
-  /** Starts everything; returns the content of `local.json`, and the port of the app router. */
-  start(): Promise<{ info: LocalInfo; router: number }>;
+  /** Starts everything; returns the content of `local.json`, the port of the app router, which ports moved, and if it is the first. */
+  start(): Promise<{ info: LocalInfo; router: number; moved: MovedPort[]; fresh: boolean }>;
   /** Stops in order: gateway, services, NATS, PostgreSQL; takes at most 9 s. */
   stop(): Promise<void>;
   kill(): void;
@@ -125,8 +127,10 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
     if (options.reset) await resetDataFolder(folder);
     await rotateLogs(folder.logs);
     await makeFolder(folder.deployer);
-    const secrets = await readSecrets(folder.dir, [...roles, addonRole], await isFresh(folder));
-    const ports = await choosePorts(folder, portNames, preferredPorts(options.port));
+    const appsDir = await placeApps(folder, display.line);
+    const fresh = await isFresh(folder);
+    const secrets = await readSecrets(folder.dir, [...roles, addonRole], fresh);
+    const { ports, moved } = await choosePorts(folder, portNames, usualPorts, options.port);
     const origin = `http://127.0.0.1:${ports.gateway}`;
     const [[postgres, nats], paying] = await allOrFirstFailure([
       startServers(ports, secrets),
@@ -140,14 +144,16 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
       natsUrl: nats.url,
       databaseUrl: postgres.url,
       deployerDir: folder.deployer,
+      appsDir,
       programsDir,
       mail: sending,
       payments: paying.settings,
     };
-    await allOrFirstFailure(programs.map((program) => startOne(program, context)));
+    const started = await allOrFirstFailure(programs.map((program) => startOne(program, context)));
+    const gateway = started[programs.findIndex(({ kind }) => kind === "gateway")] as Running;
     const baseUrl = origin + API_PREFIX;
     const { ownerToken } = secrets;
-    const accountId = await firstAccount(baseUrl, ownerToken, parts.stopping);
+    const accountId = await firstAccount({ baseUrl, token: ownerToken, gateway, signal: parts.stopping });
     const [mailUrl, checkoutUrl] = [sending.page, paying.pageUrl];
     const info = {
       origin,
@@ -159,7 +165,7 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
       ...(checkoutUrl && { checkoutUrl }),
       pid: process.pid,
     };
-    return { info, router: ports.router as number };
+    return { info, router: ports.router as number, moved, fresh };
   }
 
   async function stop(): Promise<void> {
@@ -181,10 +187,7 @@ const portNames = [
   ...programs.filter(({ kind }) => kind === "service").flatMap(({ name }) => [name, grpcPortOf(name)]),
 ];
 
-function preferredPorts(requested: number | undefined): Record<string, number> {
-  const gateway = requested ?? 4000;
-  return { gateway, router: gateway + 1 };
-}
+const usualPorts = { gateway: 4000, router: 4001 };
 
 /** Waits for all; rejects with the first failure, and ignores those after it. */
 function allOrFirstFailure<T extends readonly Promise<unknown>[]>(promises: T) {
@@ -192,16 +195,26 @@ function allOrFirstFailure<T extends readonly Promise<unknown>[]>(promises: T) {
   return Promise.all(promises);
 }
 
-/** Returns the id of the account that identity made for the owner. @throws StartFailure `serviceFailed` */
-async function firstAccount(baseUrl: string, token: string, signal: AbortSignal): Promise<string> {
+type FirstAccount = { baseUrl: string; token: string; gateway: Running; signal: AbortSignal };
+
+/**
+ * Returns the id of the owner's first account: the oldest that is theirs. The token is sent while the gateway that proved
+ * itself still runs: after that, the port is anybody's.
+ *
+ * @throws StartFailure `serviceFailed`
+ */
+async function firstAccount({ baseUrl, token, gateway, signal }: FirstAccount): Promise<string> {
   const deadline = Date.now() + 15_000;
-  let last = "";
-  while (Date.now() < deadline && !signal.aborted) {
+  let runs = true;
+  void gateway.exited.then(() => {
+    runs = false;
+  });
+  let last = "the gateway exited";
+  while (runs && Date.now() < deadline && !signal.aborted) {
     try {
-      const { status, body } = await httpGet(`${baseUrl}/accounts`, { authorization: `Bearer ${token}` });
-      const id = status === 200 ? (JSON.parse(body) as { data: { id: string }[] }).data[0]?.id : undefined;
+      const id = await oldestAccount(baseUrl, token);
       if (id !== undefined) return id;
-      last = status === 200 ? "it lists no account" : `it answers ${status}`;
+      last = "it lists no account of theirs";
     } catch (error) {
       last = (error as Error).message;
     }
@@ -211,4 +224,21 @@ async function firstAccount(baseUrl: string, token: string, signal: AbortSignal)
     "serviceFailed",
     `The owner's account was not found at ${baseUrl}/accounts: ${last}.`,
   );
+}
+
+type AccountsPage = { data: { id: string; myRole: string }[]; page: { nextCursor?: string } };
+
+/** Accounts are listed newest first, so the oldest is the last of the last page. */
+async function oldestAccount(baseUrl: string, token: string): Promise<string | undefined> {
+  let oldest: string | undefined;
+  let cursor = "";
+  do {
+    const url = `${baseUrl}/accounts?limit=100${cursor && `&cursor=${encodeURIComponent(cursor)}`}`;
+    const { status, body } = await httpGet(url, { authorization: `Bearer ${token}` });
+    if (status !== 200) throw new Error(`it answers ${status}`);
+    const { data, page }: AccountsPage = JSON.parse(body);
+    oldest = data.filter(({ myRole }) => myRole === "owner").at(-1)?.id ?? oldest;
+    cursor = page.nextCursor ?? "";
+  } while (cursor !== "");
+  return oldest;
 }

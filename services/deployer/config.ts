@@ -41,8 +41,10 @@ const common = {
 export const fields = {
   ...common,
   engine: engine("local"),
-  /** Folder of uploads, builds, artifacts and running apps. */
+  /** Folder of uploads and addons, and unless APPS_DIR is another, of builds and running apps. */
   dataDir: text("DATA_DIR"),
+  /** A folder of its own for builds and running apps: tools look for packages and settings in all folders above it. */
+  appsDir: optionalText("APPS_DIR"),
   /** Port of all apps, which differ by host name; 0 takes a free one. */
   routerPort: port("ROUTER_PORT", 0),
   /** Public origin of the gateway; upload URLs begin with it. */

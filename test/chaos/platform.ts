@@ -30,7 +30,7 @@ export async function startPlatform(dir: string) {
   const secrets = await readSecrets(folder.dir, [...roles, addonRole], true);
   const services = programs.filter(({ kind }) => kind === "service").map(({ name }) => name);
   const names = ["gateway", "router", "postgres", "nats", ...services, ...services.map(grpcPortOf)];
-  const ports = await choosePorts(folder, names, {});
+  const { ports } = await choosePorts(folder, names, {});
   const parts: Supervised<Running>[] = [];
   const victims: Victim[] = [];
   const restarts = new Map<string, number>();
@@ -85,6 +85,7 @@ export async function startPlatform(dir: string) {
     databaseUrl: postgres.url,
     programsDir,
     deployerDir: folder.deployer,
+    appsDir: folder.deployer,
     mail: { url: "", from: "" },
     payments: { key: "", webhookSecrets: "", url: "" },
   };

@@ -48,18 +48,46 @@ test("the owner token has the documented form", async () => {
   expect(parseToken(ownerToken)).toBe("pat");
 });
 
-test("ports stay the same over starts, and a taken one is replaced", async () => {
-  const folder = await take();
-  const usual = { gateway: await freePort() };
-  const first = await choosePorts(folder, ["gateway", "nats"], usual);
-  expect(first.gateway).toBe(usual.gateway);
-  expect(await choosePorts(folder, ["gateway", "nats"], usual)).toEqual(first);
+/** Listens on a port until the test ends. */
+async function occupy(port: number) {
   const server = createServer();
-  await new Promise<void>((resolve) => server.listen(first.gateway, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
   onTestFinished(() => void server.close());
-  const second = await choosePorts(folder, ["gateway", "nats"], usual);
-  expect(second.nats).toBe(first.nats);
-  expect(second.gateway).not.toBe(first.gateway);
+}
+
+test("ports stay the same over starts, a usual one that is free again included; a taken one moves, and that is said", async () => {
+  const folder = await take();
+  const usual = { gateway: await freePort(), router: await freePort() };
+  await occupy(usual.gateway);
+  const names = ["gateway", "router", "nats"];
+  const first = await choosePorts(folder, names, usual);
+  const { gateway, router, nats } = first.ports;
+  expect(first.moved).toEqual([{ name: "gateway", from: usual.gateway, to: gateway }]);
+  expect(router).toBe(usual.router);
+  const later = { gateway: await freePort(), router: await freePort() };
+  expect(await choosePorts(folder, names, later)).toEqual({ ports: first.ports, moved: [] });
+  await occupy(nats!);
+  const { ports, moved } = await choosePorts(folder, names, later);
+  expect(moved).toEqual([{ name: "nats", from: nats, to: ports.nats }]);
+  expect(ports).toMatchObject({ gateway, router });
+});
+
+test("the API never moves by itself: applications know it by its address; --port moves it", async () => {
+  const folder = await take();
+  const { ports } = await choosePorts(folder, ["gateway", "router"], {});
+  await occupy(ports.gateway!);
+  const taken = { kind: "portInUse", message: expect.stringContaining("--port") };
+  await expect(choosePorts(folder, ["gateway", "router"], {})).rejects.toMatchObject(taken);
+  const asked = await freePort();
+  const moved = await choosePorts(folder, ["gateway", "router"], {}, asked);
+  expect(moved).toEqual({ ports: { gateway: asked, router: expect.any(Number) }, moved: expect.any(Array) });
+  expect(await choosePorts(folder, ["gateway", "router"], {})).toEqual({ ports: moved.ports, moved: [] });
+});
+
+test("torn ports are not replaced by others without a word", async () => {
+  const folder = await take();
+  await writeFile(join(dir, "ports.json"), '{"gateway":');
+  await expect(choosePorts(folder, ["gateway"], {})).rejects.toMatchObject({ kind: "folderDamaged" });
 });
 
 test("a reset deletes what the platform keeps and nothing else", async () => {

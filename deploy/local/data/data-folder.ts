@@ -1,8 +1,9 @@
 import { chmod, mkdir, readdir, readFile, realpath, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { freePort, isFree } from "../../../services/kit/process/free-port.ts";
-import { endOrphan, findByWorkingDirectory, findProcesses } from "../processes/process-table.ts";
+import { endOrphan, findProcesses } from "../processes/process-table.ts";
 import { StartFailure } from "../terminal/failure.ts";
+import { endAppsIn, removeApps } from "./apps-folder.ts";
 import { type FolderLock, lockFolder } from "./folder-lock.ts";
 import { writeSafely } from "./secrets.ts";
 
@@ -12,6 +13,8 @@ export type DataFolder = {
   postgres: string;
   nats: string;
   deployer: string;
+  /** Link to the folder of builds and running apps, where that is not in `deployer`. */
+  apps: string;
   mail: string;
   stripe: string;
   logs: string;
@@ -35,6 +38,7 @@ export async function takeDataFolder(data: string): Promise<{ folder: DataFolder
     postgres: join(dir, "postgres"),
     nats: join(dir, "nats"),
     deployer: join(dir, "deployer"),
+    apps: join(dir, "apps"),
     mail: join(dir, "mail"),
     stripe: join(dir, "stripe"),
     logs,
@@ -59,8 +63,8 @@ export async function resetDataFolder(folder: DataFolder): Promise<void> {
   const isOurs = (line: string) =>
     line.includes(`-D ${folder.postgres}/`) || line.includes(`-c ${folder.nats}/`);
   for (const pid of await findProcesses(isOurs)) await endOrphan(pid, isOurs, "SIGINT", 4_000);
-  for (const pid of await findByWorkingDirectory(folder.deployer))
-    await endOrphan(pid, () => true, "SIGTERM", 2_000);
+  await endAppsIn(folder.deployer);
+  await removeApps(folder);
   // The secrets go last: as long as any data is left, so is its key.
   const { postgres, nats, deployer, mail, stripe, logs } = folder;
   for (const path of [postgres, nats, deployer, mail, stripe, logs, join(folder.dir, "ports.json")]) {
@@ -69,25 +73,61 @@ export async function resetDataFolder(folder: DataFolder): Promise<void> {
   await rm(join(folder.dir, "secrets.json"), { force: true });
 }
 
+/** A port that was taken by another process, and the one that is used instead. */
+export type MovedPort = { name: string; from: number; to: number };
+
 /**
- * Returns a port for each name: its preferred one if that is free, else the one of the last start, else any free
- * one, and stores them in `ports.json`. Addresses in the variables of apps thus survive restarts.
+ * Returns a port for each name: the one of the last start, else its usual one, else any free one, and stores them in
+ * `ports.json`. Addresses in variables of apps, in mails and in the tokens of OAuth applications thus survive restarts.
+ * The API's is `requested` where that is given, and never moves by itself: applications know it by its address.
+ *
+ * @throws StartFailure `portInUse` when the API's former port is taken, `folderDamaged` when `ports.json` is torn.
  */
 export async function choosePorts(
   folder: DataFolder,
   names: string[],
-  preferred: Record<string, number>,
-): Promise<Record<string, number>> {
+  usual: Record<string, number>,
+  requested?: number,
+): Promise<{ ports: Record<string, number>; moved: MovedPort[] }> {
   const file = join(folder.dir, "ports.json");
-  const former: Record<string, number> = JSON.parse(await readFile(file, "utf8").catch(() => "{}"));
-  const chosen: Record<string, number> = {};
+  const former = await readPorts(file);
+  if (requested === undefined && former.gateway !== undefined && !(await isFree(former.gateway)))
+    throw new StartFailure("portInUse", apiMoved(former.gateway));
+  const asked = requested === former.gateway ? undefined : requested;
+  const wanted: Record<string, number> = {
+    ...usual,
+    ...former,
+    ...(asked !== undefined && { gateway: asked, router: asked + 1 }),
+  };
+  const ports: Record<string, number> = {};
+  const moved: MovedPort[] = [];
   for (const name of names) {
-    const candidates = [preferred[name], former[name]].filter((port) => port !== undefined);
-    chosen[name] = await firstFree(candidates, new Set(Object.values(chosen)));
+    const candidates = [wanted[name], former[name]].filter((port) => port !== undefined);
+    const to = await firstFree(candidates, new Set(Object.values(ports)));
+    ports[name] = to;
+    const from = candidates[0];
+    if (from !== undefined && from !== to) moved.push({ name, from, to });
   }
-  await writeSafely(file, `${JSON.stringify(chosen, null, 2)}\n`);
-  return chosen;
+  await writeSafely(file, `${JSON.stringify(ports, null, 2)}\n`);
+  return { ports, moved };
 }
+
+async function readPorts(file: string): Promise<Record<string, number>> {
+  const text = await readFile(file, "utf8").catch(() => "{}");
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new StartFailure(
+      "folderDamaged",
+      `The file ${file} cannot be read. Restore it, or delete it: then ports are chosen anew.`,
+      { cause },
+    );
+  }
+}
+
+const apiMoved = (port: number) =>
+  `Port ${port} on 127.0.0.1 is in use, and this data folder's API has that address. Stop the process that listens ` +
+  "there, or move the API with --port: applications connected by OAuth then have to be connected again.";
 
 async function firstFree(candidates: number[], taken: Set<number>): Promise<number> {
   for (const port of candidates) if (!taken.has(port) && (await isFree(port))) return port;

@@ -91,7 +91,10 @@ export async function readOrCreatePassword(file: string): Promise<string> {
   return password;
 }
 
-/** Replaces a file atomically, with mode 0600: readers see the old content or the new, also after a crash. */
+/**
+ * Replaces a file atomically, with mode 0600: readers see the old content or the new, and from the return on the new,
+ * also after the machine lost its power.
+ */
 export async function writeSafely(file: string, content: string): Promise<void> {
   await mkdir(dirname(file), { recursive: true });
   const temporary = `${file}.new`;
@@ -104,4 +107,6 @@ export async function writeSafely(file: string, content: string): Promise<void> 
     await handle.close();
   }
   await rename(temporary, file);
+  const folder = await open(dirname(file));
+  await folder.sync().finally(() => folder.close());
 }

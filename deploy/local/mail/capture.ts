@@ -63,8 +63,11 @@ async function listenSmtp(store: MailStore, password: string, port: number): Pro
         );
     },
   });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, "127.0.0.1", resolve);
+  });
   server.on("error", () => {});
-  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
   return server;
 }
 

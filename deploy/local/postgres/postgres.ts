@@ -61,7 +61,31 @@ async function start(options: PostgresOptions): Promise<PostgresServer> {
   const running = await startRunning(server, log, ENDING, (child) =>
     untilReady(child, adminUrl, { log, port, data }),
   );
+  void endShutdown(running, data);
   return { ...running, port, url, adminUrl };
+}
+
+const CHECK_MS = 500;
+
+/**
+ * Ends a server that is shutting down. After a SIGTERM it would refuse new clients and wait until the last of the old
+ * ones leaves, which services never do; its supervisor starts it again once it has exited.
+ */
+async function endShutdown(server: Running, data: string): Promise<void> {
+  let running = true;
+  void server.exited.then(() => {
+    running = false;
+  });
+  while (running) {
+    if ((await statusOf(data, server.pid)) === "stopping") return server.stop();
+    await delay(CHECK_MS, undefined, { ref: false });
+  }
+}
+
+/** Returns what the server with this pid says of itself in postmaster.pid. */
+async function statusOf(data: string, pid: number): Promise<string | undefined> {
+  const lines = (await readFile(join(data, "postmaster.pid"), "utf8").catch(() => "")).split("\n");
+  return lines[0] === String(pid) ? lines[7]?.trim() : undefined;
 }
 
 const ENDING = { stop: "SIGINT", graceMs: 8_000, kill: "SIGQUIT" } as const;
@@ -136,11 +160,8 @@ type ServerFiles = { log: string; port: number; data: string };
 
 /** Waits until postmaster.pid says so (another program may own the port), then for a real connection. */
 async function untilReady(child: Child, url: string, files: ServerFiles): Promise<void> {
-  const pidFile = join(files.data, "postmaster.pid");
-  for (;;) {
+  while ((await statusOf(files.data, child.pid)) !== "ready") {
     if (child.exit()) throw await startFailure(files);
-    const lines = (await readFile(pidFile, "utf8").catch(() => "")).split("\n");
-    if (lines[0] === String(child.pid) && lines[7]?.trim() === "ready") break;
     await delay(10);
   }
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });

@@ -2,6 +2,7 @@ import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { open } from "node:fs/promises";
+import type { Readable } from "node:stream";
 
 /** A program to start and the OS user it runs as. */
 export type Command = {
@@ -13,6 +14,8 @@ export type Command = {
   cwd: string;
   uid?: number;
   gid?: number;
+  /** Gives it a pipe of its own, whose number READY_FD says, on which it says that it is ready. */
+  announces?: boolean;
 };
 
 /** How a child exited: its exit code, or the signal that killed it. */
@@ -24,6 +27,8 @@ export type Child = {
   exited: Promise<Exit>;
   /** The exit when the process is gone already, else undefined. */
   exit(): Exit | undefined;
+  /** Whether it has said on its own pipe that it is ready: nobody else can, whoever owns its port. */
+  announced(): boolean;
   /** Sends `signal`, and SIGKILL after `graceMs`; resolves when the process is gone. */
   end(signal: NodeJS.Signals, graceMs: number): Promise<Exit>;
   kill(signal: NodeJS.Signals): void;
@@ -44,13 +49,14 @@ export async function startChild(command: Command, log: string, deathSignal: Nod
   ];
   const output = openSync(log, "a", 0o600);
   try {
+    const { announces } = command;
     const process = spawn(file as string, args, {
-      env: command.env,
+      env: { ...command.env, ...(announces && { READY_FD: "3" }) },
       cwd: command.cwd,
       uid: command.uid,
       gid: command.gid,
       detached: true,
-      stdio: ["ignore", output, output],
+      stdio: ["ignore", output, output, ...(announces ? ["pipe" as const] : [])],
     });
     await once(process, "spawn");
     return toChild(process);
@@ -61,6 +67,13 @@ export async function startChild(command: Command, log: string, deathSignal: Nod
 
 function toChild(process: ChildProcess): Child {
   let ended: Exit | undefined;
+  let announced = false;
+  const pipe = process.stdio[3] as Readable | undefined;
+  pipe?.on("error", () => {});
+  pipe?.once("data", () => {
+    announced = true;
+    pipe.destroy();
+  });
   const exited = new Promise<Exit>((resolve) => {
     process.once("exit", (code, signal) => {
       ended = { code, signal };
@@ -71,6 +84,7 @@ function toChild(process: ChildProcess): Child {
     pid: process.pid as number,
     exited,
     exit: () => ended,
+    announced: () => announced,
     kill: (signal) => void process.kill(signal),
     end: async (signal, graceMs) => {
       process.kill(signal);

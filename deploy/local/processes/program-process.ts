@@ -24,20 +24,31 @@ export type ProgramOptions = {
 const READY_MS = 60_000;
 
 /**
- * Starts a program and waits until it answers /readyz with 200.
+ * Starts a program and waits until it has said on its own pipe that it listens, and answers /readyz with 200: before,
+ * another process may answer on its port.
  *
- * @throws StartFailure `serviceFailed` with the last lines of its log when it exits or does not become ready.
+ * @throws StartFailure `portInUse` when another process took its port, `serviceFailed` with the last lines of its log
+ * when it exits for another reason or does not become ready.
  */
 export async function startProgram(options: ProgramOptions, signal: AbortSignal): Promise<Running> {
   const { name, folder, env, data, log, graceMs } = options;
   const args = [...NODE_FLAGS, join(projectDir, folder, "main.ts"), data];
-  const command = { file: process.execPath, args, env: { ...LEAN_ENV, ...env }, cwd: projectDir };
+  const command = {
+    file: process.execPath,
+    args,
+    env: { ...LEAN_ENV, ...env },
+    cwd: projectDir,
+    announces: true,
+  };
   const ending = { stop: "SIGTERM", graceMs, kill: "SIGKILL" } as const;
   const url = `http://127.0.0.1:${options.port}/readyz`;
   try {
     return await startRunning(command, log, ending, (child) => untilReady(child, url, signal));
   } catch (error) {
-    const lines = (await lastLines(log, 15)).map((line) => `  ${line}`).join("\n");
+    const last = await lastLines(log, 15);
+    const [, taken] = last.map((line) => TAKEN.exec(line)).find((found) => found !== null) ?? [];
+    if (taken) throw new StartFailure("portInUse", takenMeanwhile(name, taken), { cause: error });
+    const lines = last.map((line) => `  ${line}`).join("\n");
     const sentence = `${name} did not start: ${(error as Error).message}. The end of ${log}:\n${lines}`;
     throw new StartFailure("serviceFailed", sentence, { cause: error });
   }
@@ -60,6 +71,10 @@ const LEAN_ENV = {
   NODE_COMPILE_CACHE: join(projectDir, ".cache/compile"),
 };
 
+const TAKEN = /EADDRINUSE: address already in use 127\.0\.0\.1:(\d+)/;
+const takenMeanwhile = (name: string, port: string) =>
+  `Port ${port} on 127.0.0.1 is in use: another process took it while ${name} was starting. Start again.`;
+
 async function untilReady(child: Child, url: string, signal: AbortSignal): Promise<void> {
   const deadline = Date.now() + READY_MS;
   let last = "no answer yet";
@@ -68,11 +83,13 @@ async function untilReady(child: Child, url: string, signal: AbortSignal): Promi
     if (exit) throw new Error(`it ${describeExit(exit)}`);
     if (signal.aborted) throw new Error("it was stopped");
     try {
-      const { status } = await httpGet(url);
-      if (status === 200) return;
-      last = `its /readyz answers ${status}`;
+      if (child.announced()) {
+        const { status } = await httpGet(url);
+        if (status === 200) return;
+        last = `its /readyz answers ${status}`;
+      }
     } catch {
-      // It does not listen yet.
+      // It is going away again.
     }
     await delay(25);
   }

@@ -12,6 +12,8 @@ export type PlatformContext = {
   natsUrl: string;
   databaseUrl(database: string, role: string, password: string): string;
   deployerDir: string;
+  /** Where apps are built and run. */
+  appsDir: string;
   /** Where fetched programs are kept. */
   programsDir: string;
   /** How services send mail. */
@@ -63,8 +65,9 @@ export const programs: Program[] = [
     name: "deployer",
     folder: "services/deployer",
     kind: "service",
-    env: ({ secrets, ports, origin, databaseUrl, deployerDir, programsDir }) => ({
+    env: ({ secrets, ports, origin, databaseUrl, deployerDir, appsDir, programsDir }) => ({
       DATA_DIR: deployerDir,
+      APPS_DIR: appsDir,
       PROGRAMS_DIR: programsDir,
       ROUTER_PORT: String(ports.router),
       PUBLIC_ORIGIN: origin,

@@ -1,4 +1,7 @@
-import { relative } from "node:path";
+import { readFile } from "node:fs/promises";
+import { join, relative } from "node:path";
+import type { MovedPort } from "../data/data-folder.ts";
+import { projectDir } from "./options.ts";
 
 /** The members of `.berth/local.json` (docs/operations.md#local-info); scripts read them. */
 export type LocalInfo = {
@@ -14,9 +17,18 @@ export type LocalInfo = {
   pid: number;
 };
 
+type About = {
+  data: string;
+  router: number;
+  moved: MovedPort[];
+  seconds: number;
+  /** Nothing has been deployed here yet. */
+  fresh: boolean;
+};
+
 /** Returns what is printed when everything is ready: addresses, and commands that deploy an example. */
-export function summary(info: LocalInfo, about: { data: string; router: number; seconds: number }): string {
-  const { data, router } = about;
+export async function summary(info: LocalInfo, about: About): Promise<string> {
+  const { data, router, moved } = about;
   const folder = shortPath(data);
   const table = [
     ["API", info.baseUrl],
@@ -37,33 +49,46 @@ export function summary(info: LocalInfo, about: { data: string; router: number; 
     "",
     ...table,
     "",
-    "Deploy the example app from a second terminal, in this folder:",
-    "",
-    ...exampleCommands(info, data),
-    "",
-    `and open http://web-production-demo.localhost:${router}`,
+    ...moved.map(describeMove),
+    ...(moved.length > 0 ? [""] : []),
+    ...(about.fresh ? await firstDeploy(data) : ["To deploy an app: “First deploy” in README.md."]),
     "",
     "Ctrl-C stops everything.",
     "",
   ].join("\n");
 }
 
-/** Commands of plain curl: make project, environment and service; upload the source; deploy it. */
-export function exampleCommands(info: LocalInfo, data: string): string[] {
-  const token = `node -p 'require("${data}/local.json").ownerToken'`;
-  const id = `node -p 'JSON.parse(require("fs").readFileSync(0)).id'`;
-  const post = 'curl -sS -H "$H" --json';
+/** What has moved, as users know it. */
+const PARTS: Record<string, string> = {
+  gateway: "The API",
+  router: "Apps",
+  postgres: "PostgreSQL",
+  nats: "NATS",
+  smtp: "The SMTP server",
+  mail: "The mail page",
+  stripe: "Payments",
+};
+
+function describeMove({ name, from, to }: MovedPort): string {
+  const part = PARTS[name] ?? `The service ${name.replace(/Grpc$/, " (gRPC)")}`;
+  const verb = name === "router" || name === "stripe" ? "are" : "is";
+  return `Port ${from} is used by another process. ${part} ${verb} at ${to} instead.`;
+}
+
+/** Returns the commands of the README's first deploy: what is printed and what is read there are one text. */
+async function firstDeploy(data: string): Promise<string[]> {
+  const readme = await readFile(join(projectDir, "README.md"), "utf8");
+  const section = readme.split("\n## ").find((text) => text.startsWith("First deploy\n")) ?? "";
+  const path = `${shortPath(data)}/local.json`;
+  const file = /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+  const commands = [...section.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, text = ""]) =>
+    text.replaceAll(".berth/local.json", file).replace(/^(?=.)/gm, "  "),
+  );
   return [
-    `H="Authorization: Bearer $(${token})"; A=${info.baseUrl}/accounts/${info.accountId}
-P=$A/projects/$(${post} '{"name":"demo"}' $A/projects | ${id})
-E=$P/environments/$(${post} '{"name":"production"}' $P/environments | ${id})
-S=$E/services/web; ${post} '{"name":"web","type":"web"}' $E/services; echo`,
+    "Deploy the example app from a second terminal, in this folder:",
     "",
-    `F=$(mktemp); tar czf $F -C test/apps/node . && U=$(${post} "{\\"sizeBytes\\":$(wc -c < $F)}" $S/uploads)
-curl -sS -T $F -H "Content-Type: application/gzip" "$(echo "$U" | node -p 'JSON.parse(require("fs").readFileSync(0)).uploadUrl')"`,
-    "",
-    `echo "$U" | node -p 'JSON.stringify({archiveRef: JSON.parse(require("fs").readFileSync(0)).archiveRef})' | ${post} @- $S/deploy-from-archive; echo`,
-  ].flatMap((text) => text.split("\n").map((line) => (line === "" ? "" : `  ${line}`)));
+    commands.join("\n").trimEnd(),
+  ];
 }
 
 function shortPath(path: string): string {

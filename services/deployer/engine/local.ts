@@ -39,13 +39,14 @@ export type Engine = {
 };
 
 /**
- * Runs everything on this machine under DATA_DIR: uploads as files, builds as folders, releases as
+ * Runs everything on this machine under DATA_DIR and APPS_DIR: uploads as files, builds as folders, releases as
  * processes behind one router port. Takes over what still runs after an earlier process was killed. Throws while
  * another deployer does the same for this database or in this folder.
  */
 export async function startLocalEngine(config: LocalConfig, secrets: Secrets, log: Logger): Promise<Engine> {
   const instance = await requireSingleInstance({ url: config.databaseUrl, log });
   const folder = (name: string) => join(config.dataDir, name);
+  const apps = (name: string) => join(config.appsDir ?? config.dataDir, name);
   const store = createDiskStore({
     folder: folder("store"),
     baseUrl: config.publicOrigin,
@@ -53,11 +54,11 @@ export async function startLocalEngine(config: LocalConfig, secrets: Secrets, lo
     limits: { ...defaultUploadLimits, ...config.uploadLimits },
     log,
   });
-  const builder = createLocalBuilder({ folder: folder("artifacts"), store, environment: process.env });
+  const builder = createLocalBuilder({ folder: apps("artifacts"), store, environment: process.env });
   const router = await startRouter({ port: config.routerPort, log });
   const runtime = createLocalRuntime({
-    folder: folder("runtime"),
-    artifactsFolder: folder("artifacts"),
+    folder: apps("runtime"),
+    artifactsFolder: apps("artifacts"),
     secret: secrets.runtimeSecret,
     router,
     log,

@@ -1,3 +1,4 @@
+import { closeSync, writeSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { createLog, type Logger } from "../log.ts";
 import { UnfitSchema } from "../postgres/migrate.ts";
@@ -49,4 +50,20 @@ export async function main<F extends Record<string, Field<unknown>>>(
   // A third of the memory holds what only the start needed. Without --expose-gc it goes in time.
   globalThis.gc?.({ type: "major", execution: "sync", flavor: "last-resort" });
   log.info("ready");
+  announceReady();
+}
+
+/**
+ * Says on the pipe that its parent gave it (READY_FD) that it listens. The parent cannot learn that from the port:
+ * another process may have taken it, and would get what is meant for this one.
+ */
+function announceReady(): void {
+  const pipe = Number(process.env.READY_FD ?? "");
+  if (!Number.isInteger(pipe) || pipe < 3) return;
+  try {
+    writeSync(pipe, "ready\n");
+    closeSync(pipe);
+  } catch {
+    // The parent has gone.
+  }
 }
