@@ -6,6 +6,7 @@ import {
   MemberRemovedSchema,
   MemberRoleChangedSchema,
   TokenRevokedSchema,
+  UserDeletedSchema,
 } from "../../proto/gen/berth/identity/v1/events_pb.ts";
 import type { Bus } from "../../services/kit/events/bus.ts";
 import type { Logger } from "../../services/kit/log.ts";
@@ -18,6 +19,7 @@ const AFFECTED_USER: Record<string, (payload: Uint8Array) => string> = {
   MemberAdded: (payload) => fromBinary(MemberAddedSchema, payload).userId,
   MemberRemoved: (payload) => fromBinary(MemberRemovedSchema, payload).userId,
   MemberRoleChanged: (payload) => fromBinary(MemberRoleChangedSchema, payload).userId,
+  UserDeleted: (payload) => fromBinary(UserDeletedSchema, payload).userId,
   TokenRevoked: (payload) => fromBinary(TokenRevokedSchema, payload).userId,
 };
 

@@ -11,7 +11,7 @@ import { createEntitlements } from "../kit/plans.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
 import { accountService } from "./accounts/account-service.ts";
-import { billingHandlers } from "./accounts/plan.ts";
+import { billingHandlers, createDescribePlan } from "./accounts/plan.ts";
 import { auditHandlers } from "./audit/audit-handlers.ts";
 import { bootstrap } from "./bootstrap/bootstrap.ts";
 import { type Config, fields, firstOwnerOf, oauthSettings, redirectRules } from "./config.ts";
@@ -57,6 +57,7 @@ export async function start(
     const links = createLinks(config.internalKeys, origin);
     const mails = mail !== undefined;
     const entitlementsOf = createEntitlements(config);
+    const describePlan = createDescribePlan(config);
     const oauth = { ...settings, pool, log, now };
     const rules = redirectRules(config);
     const documents =
@@ -70,7 +71,7 @@ export async function start(
     const register = clientRegistration({ pool, provider, rules, now });
     return {
       routes(router) {
-        router.service(AccountService, accountService({ pool, cursors, now }));
+        router.service(AccountService, accountService({ pool, cursors, now, describePlan }));
         router.service(SessionService, sessionService({ pool, cursors, now, passwords }));
         router.service(
           InvitationService,
@@ -78,7 +79,7 @@ export async function start(
         );
         router.service(PasswordService, passwordService({ pool, now, passwords, mails }));
         router.service(InternalService, internalService({ pool, now, provider, register }));
-        router.service(OauthService, oauthService({ pool, now, provider }));
+        router.service(OauthService, oauthService({ pool, cursors, now, provider }));
       },
       ...(embedded && { other: embedded.handle }),
       consumers: [

@@ -150,6 +150,7 @@ table oauth_grants
   constraint oauth_grants_role_check CHECK ((role = ANY (ARRAY['reader'::text, 'editor'::text])))
   constraint oauth_grants_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id)
   CREATE INDEX oauth_grants_end ON oauth_grants USING btree (expires_at)
+  CREATE INDEX oauth_grants_of_account ON oauth_grants USING btree (account_id) WHERE (revoked_at IS NULL)
   CREATE INDEX oauth_grants_of_client ON oauth_grants USING btree (client_id) WHERE (revoked_at IS NULL)
   CREATE INDEX oauth_grants_of_user ON oauth_grants USING btree (user_id, client_id, granted_at DESC) WHERE (revoked_at IS NULL)
   CREATE INDEX oauth_grants_unused ON oauth_grants USING btree (last_used_at) WHERE (revoked_at IS NULL)
@@ -222,6 +223,7 @@ table users
   disabled_at timestamp with time zone
   email_verified_at timestamp with time zone
   signed_in_at timestamp with time zone
+  deleted_at timestamp with time zone
   constraint users_email_check CHECK ((email = lower(email)))
   constraint users_email_key UNIQUE (email)
   constraint users_pkey PRIMARY KEY (id)

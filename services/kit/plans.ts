@@ -74,11 +74,15 @@ function isPortsByTier(value: unknown): boolean {
   return isObject(value) && Object.entries(value).every(isEntry);
 }
 
+/** Returns the plan of an account: the default one if billing has said nothing, or something newer than this version. */
+export function planOf(config: { defaultTier: Tier }, tier: string | null | undefined): Tier {
+  return TIERS.find((one) => one === tier) ?? config.defaultTier;
+}
+
 /** Returns what plans allow in an installation with these settings. */
 export function createEntitlements(config: ConfigOf<typeof planFields>): EntitlementsOf {
   return (tier) => {
-    // A newer version may have recorded a plan that this one does not know.
-    const plan = TIERS.find((one) => one === tier) ?? config.defaultTier;
+    const plan = planOf(config, tier);
     const allowed = { ...ENTITLEMENTS[plan], openPorts: config.planOpenPorts[plan] ?? [] };
     return config.planQuotas === "on" ? allowed : { ...allowed, ...UNCOUNTED };
   };

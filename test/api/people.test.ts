@@ -1,8 +1,13 @@
 import { randomBytes } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { TierChangedSchema } from "../../proto/gen/berth/billing/v1/events_pb.ts";
+import { emit } from "../../services/kit/events/outbox.ts";
+import { createPool } from "../../services/kit/postgres/db.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { archiveOf, deployArchive, open, settled } from "../support/apps.ts";
 import { bringIn, refusal } from "../support/door.ts";
+import { connectApp } from "../support/oauth/application.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 let world: World;
@@ -106,6 +111,158 @@ describe("the user's own name", () => {
     const capped = { name: "ci", roleCap: "reader" };
     const { token } = await world.must<{ token: string }>("POST", "/me/tokens", capped, user.token);
     expect(refusal(await rename({ displayName: "Mallory" }, token))).toBe("403 forbidden");
+  });
+});
+
+describe("an account's plan", () => {
+  test("is shown with what it allows, and without what it does not limit", async () => {
+    const { id, A } = await account();
+    type Shown = { plan: object; limits: object };
+    const { plan, limits } = await world.must<Shown>("GET", A);
+    expect(plan).toEqual({ tier: "enterprise" });
+    const paid = { uploadBytes: 500 * 1024 ** 2, buildMinutes: 30 };
+    expect(limits).toEqual({ ...paid, historyDepth: 500 });
+    const changed = { accountId: id, tier: "free", revision: 1n };
+    const pool = createPool(world.database.url("billing"), { max: 1 });
+    await emit(pool, TierChangedSchema, id, changed);
+    await pool.end();
+    await eventually("the plan is free", async () => {
+      const shown = await world.must<Shown>("GET", A);
+      return isDeepStrictEqual(shown.plan, { tier: "free" }) && shown;
+    });
+    expect((await world.must<Shown>("GET", A)).limits).toEqual({
+      ...{ uploadBytes: 250 * 1024 ** 2, buildMinutes: 15, historyDepth: 5, buildsAtOnce: 1, addons: 2 },
+      ...{ projects: 1, servicesPerType: 1, replicas: 1, size: "nano", members: 1 },
+    });
+    const { data } = await world.must<Listed<object>>("GET", "/accounts");
+    for (const one of data) expect(Object.keys(one)).not.toContain("limits");
+  });
+});
+
+describe("applications that members connected", () => {
+  type Grant = { id: string; clientId: string; clientName: string; userId: string; role: string };
+
+  test("are seen by owners at their effective role, and end at once for the account alone", async () => {
+    const [{ id, A, join }, other] = [await account(), await account()];
+    const user = await join("editor");
+    const connect = (accountId: string, token: string, clientId?: string) =>
+      connectApp(world, { token, accountId, role: "editor", name: "Claude", ...(clientId && { clientId }) });
+    const app = await connect(id, user.token);
+    await connect(id, user.token, app.clientId);
+    const owners = await connect(other.id, world.ownerToken, app.clientId);
+    const list = () => world.must<Listed<Grant>>("GET", `${A}/grants`);
+    const [grant, ...rest] = (await list()).data;
+    expect(grant).toMatchObject({ clientId: app.clientId, clientName: "Claude", userId: user.userId });
+    expect([grant!.role, rest]).toEqual(["editor", []]);
+    await world.must("PATCH", `${A}/members/${user.userId}`, { role: "reader" });
+    expect((await list()).data[0]!.role).toBe("reader");
+    for (const token of [user.token, app.accessToken]) {
+      const [seen, ended] = [
+        await world.call("GET", `${A}/grants`, undefined, { token }),
+        await world.call("DELETE", `${A}/grants/${grant!.id}`, undefined, { token }),
+      ];
+      expect([seen.status, ended.status]).toEqual([403, 403]);
+    }
+    const revoke = (at: string) => world.call("DELETE", `${at}/grants/${grant!.id}`);
+    expect(refusal(await revoke(other.A))).toBe("404 not_found");
+    expect((await revoke(A)).status).toBe(204);
+    const read = (token: string, at: string) => world.call("GET", `${at}/projects`, undefined, { token });
+    expect(refusal(await read(app.accessToken, A))).toBe("401 unauthenticated");
+    expect(await app.refused()).toMatch(/^400 /);
+    expect((await read(owners.accessToken, other.A)).status).toBe(200);
+    expect((await revoke(A)).status).toBe(204);
+    expect((await list()).data).toEqual([]);
+    expect(await audited(A, "oauth.grant.revoked")).toHaveLength(2);
+    await eventually("the member is told, once", async () => {
+      const { data } = await world.must<Listed<{ kind: string; body: string }>>(
+        "GET",
+        "/notifications?limit=100",
+        undefined,
+        user.token,
+      );
+      const told = data.filter(({ kind }) => kind === "security.oauth_revoked");
+      return told.length === 1 && told[0]!.body.startsWith("An owner of the account ended");
+    });
+  });
+});
+
+describe("a user who deletes himself", () => {
+  const remove = (token: string, password: string) => world.call("DELETE", "/me", { password }, { token });
+
+  test("names the accounts that nobody else owns before, and is nowhere afterwards", async () => {
+    const shared = await account();
+    const user = await shared.join("editor");
+    const own = handle();
+    const made = await world.must<{ id: string }>("POST", "/accounts", { handle: own }, user.token);
+    const pat = await world.must<{ token: string }>("POST", "/me/tokens", { name: "ci" }, user.token);
+    const low = { name: "low", accountId: shared.id };
+    const bound = await world.must<{ token: string }>("POST", "/me/tokens", low, user.token);
+    const app = await connectApp(world, { token: user.token, accountId: shared.id, role: "reader" });
+    await world.must("POST", `${shared.A}/projects`, { name: "by-user" }, user.token);
+
+    expect(refusal(await remove(bound.token, user.password))).toBe("403 forbidden");
+    expect(refusal(await remove(user.token, "not the password"))).toBe("422 wrong_password");
+    const inQuery = await world.call("DELETE", `/me?password=${user.password}`, undefined, {
+      token: user.token,
+    });
+    expect(inQuery.status).toBe(422);
+    const refused = await remove(user.token, user.password);
+    expect(refusal(refused)).toBe("409 last_owner");
+    expect(refused.body.error).toMatchObject({ accounts: [{ id: made.id, handle: own }] });
+    expect(refused.body.error!.message).toContain(own);
+
+    const { email } = await world.must<{ email: string }>("GET", "/me");
+    const path = `/accounts/${made.id}/members`;
+    const { id } = await world.must<{ id: string }>("POST", path, { email, role: "owner" }, user.token);
+    await world.must("POST", `/me/invitations/${id}/accept`);
+
+    expect((await remove(user.token, user.password)).status).toBe(204);
+    for (const token of [user.token, pat.token, bound.token, app.accessToken])
+      expect((await world.call("GET", "/accounts", undefined, { token })).status).toBe(401);
+    expect(await app.refused()).toMatch(/^400 /);
+    const signIn = { email: user.email, password: user.password };
+    expect(refusal(await world.call("POST", "/sessions", signIn, { token: "" }))).toBe("401 unauthenticated");
+    const { data } = await world.must<Listed<object>>("GET", `${shared.A}/members`);
+    expect(JSON.stringify(data)).not.toContain(user.userId);
+    const [left] = await audited(shared.A, "member.leave");
+    expect(left).toMatchObject({ actor: { id: user.userId }, target: user.userId });
+    const pool = createPool(world.database.url("notifications"), { max: 1 });
+    await eventually("the feed is gone", async () => {
+      const { rows } = await pool.query("select from notifications where user_id = $1", [user.userId]);
+      return rows.length === 0;
+    });
+    await pool.end();
+
+    const { link } = await world.must<{ link: string }>("POST", `${shared.A}/members`, {
+      email: user.email,
+      role: "reader",
+    });
+    const join = { token: new URL(link).hash.slice(1), password: "another-long-password" };
+    const again = await world.call<{ user: { id: string } }>("POST", "/invitations/join", join, {
+      token: "",
+    });
+    expect(again.status).toBe(201);
+    expect(again.body.user.id).not.toBe(user.userId);
+  });
+
+  test("is not the one whom the installation's settings name", async () => {
+    const { token } = await world.must<{ token: string }>(
+      "POST",
+      "/sessions",
+      { email: "owner@example.com", password: "a-password-of-the-owner" },
+      "",
+    );
+    expect(refusal(await remove(token, "a-password-of-the-owner"))).toBe("409 first_owner");
+    expect((await world.call("GET", "/me")).status).toBe(200);
+  });
+
+  test("of two owners who delete themselves at once, one stays", async () => {
+    const { A, join } = await account();
+    const [one, two] = [await join("owner"), await join("owner")];
+    const me = await world.must<{ id: string }>("GET", "/me");
+    await world.must("DELETE", `${A}/members/${me.id}`);
+    const answers = await Promise.all([one, two].map(({ token, password }) => remove(token, password)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([204, 409]);
   });
 });
 

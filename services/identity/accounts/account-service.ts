@@ -17,16 +17,18 @@ import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { type Who, who } from "../../kit/rpc/interceptor.ts";
 import { listAuditEvents } from "../audit/sql.ts";
-import { authenticate, authenticateUnlimited } from "../tokens/authenticate.ts";
+import { authenticate, authenticateUnlimited, ended } from "../tokens/authenticate.ts";
+import type { DescribePlan } from "./plan.ts";
 import * as sql from "./sql.ts";
 
-type AccountDeps = { pool: Pool; cursors: Cursors; now: () => number };
+type AccountDeps = { pool: Pool; cursors: Cursors; now: () => number; describePlan: DescribePlan };
 
 // The time of a record is taken just after its id; this covers any pause in between.
 const ID_SLACK_MS = 60_000;
 
 /** Accounts, their members and their audit log (docs/identity.md#accounts). */
-export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl<typeof AccountService> {
+export function accountService(deps: AccountDeps): ServiceImpl<typeof AccountService> {
+  const { pool, cursors, now, describePlan } = deps;
   return {
     async createAccount(req, ctx) {
       const { userId } = await authenticateUnlimited(pool, ctx, now(), "create an account");
@@ -34,9 +36,10 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
         const { handle, displayName = handle } = req;
         const account = await sql.insertAccount(tx, { id: newId("acc"), handle, displayName });
         if (!account) throw handleTaken();
-        await sql.insertMembership(tx, { id: newId("mem"), accountId: account.id, userId, role: "owner" });
+        const owner = { id: newId("mem"), accountId: account.id, userId, role: "owner" };
+        if ((await sql.insertMembership(tx, owner)) === 0) throw ended();
         await recordAccountCreated(tx, who(ctx), account, { userId, at: timestampFromMs(now()) });
-        return { ...account, myRole: "owner" };
+        return { ...account, ...describePlan(account.tier), myRole: "owner" };
       });
     },
 
@@ -52,7 +55,7 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
     async getAccount(req, ctx) {
       const account = await sql.findAccount(pool, req.accountId);
       if (!account) throw notFound("account");
-      return { ...account, myRole: who(ctx).caller.role };
+      return { ...account, ...describePlan(account.tier), myRole: who(ctx).caller.role };
     },
 
     async updateAccount(req, ctx) {
@@ -72,7 +75,7 @@ export function accountService({ pool, cursors, now }: AccountDeps): ServiceImpl
           target: accountId,
           metadata,
         });
-        return { ...account, myRole: who(ctx).caller.role };
+        return { ...account, ...describePlan(account.tier), myRole: who(ctx).caller.role };
       });
     },
 

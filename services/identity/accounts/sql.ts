@@ -4,8 +4,15 @@ import type { Tier } from "../../kit/plans.ts";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 
-type AccountRow = { id: string; handle: string; displayName: string; createdAt: Timestamp };
-type MyAccountRow = AccountRow & { myRole: RoleName };
+type AccountRow = {
+  id: string;
+  handle: string;
+  displayName: string;
+  createdAt: Timestamp;
+  /** Null when billing has said nothing about it. */
+  tier: string | null;
+};
+type MyAccountRow = Omit<AccountRow, "tier"> & { myRole: RoleName };
 /** A member; `id` is the membership's, the sort key of the list. */
 export type MemberRow = {
   id: string;
@@ -16,7 +23,7 @@ export type MemberRow = {
   createdAt: Timestamp;
 };
 
-const ACCOUNT = `id, handle, display_name as "displayName", created_at as "createdAt"`;
+const ACCOUNT = `id, handle, display_name as "displayName", created_at as "createdAt", tier`;
 
 /** Returns undefined when the handle is taken. */
 export function insertAccount(db: Db, account: { id: string; handle: string; displayName: string }) {
@@ -92,7 +99,7 @@ export async function countMembers(db: Db, accountId: string): Promise<number> {
   return (await one<{ n: number }>(db, "members_count", text, [accountId]))!.n;
 }
 
-/** Returns 0 when the user is already a member. */
+/** Returns 0 when the user is already a member, or was deleted. */
 export function insertMembership(
   db: Db,
   member: { id: string; accountId: string; userId: string; role: string },
@@ -100,7 +107,8 @@ export function insertMembership(
   return execute(
     db,
     "membership_insert",
-    `insert into memberships (id, account_id, user_id, role) values ($1, $2, $3, $4)
+    `insert into memberships (id, account_id, user_id, role)
+     select $1, $2, id, $4 from users where id = $3 and deleted_at is null for key share
      on conflict (account_id, user_id) do nothing`,
     [member.id, member.accountId, member.userId, member.role],
   );
@@ -192,4 +200,40 @@ export function deleteMembership(db: Db, accountId: string, userId: string) {
     accountId,
     userId,
   ]);
+}
+
+/** Locks the accounts of a user as `lockAccount` does, in one order for all. Returns their ids. */
+export async function lockAccountsOf(db: Db, userId: string): Promise<string[]> {
+  const locked = await many<{ id: string }>(
+    db,
+    "accounts_lock_of_user",
+    `select a.id from accounts a join memberships m on m.account_id = a.id
+     where m.user_id = $1 order by a.id for no key update of a`,
+    [userId],
+  );
+  return locked.map(({ id }) => id);
+}
+
+/** Lists the accounts that nobody but this user owns and could sign in for, by handle. */
+export function listOwnedAlone(db: Db, userId: string) {
+  return many<{ id: string; handle: string }>(
+    db,
+    "accounts_owned_alone",
+    `select a.id, a.handle from memberships m join accounts a on a.id = m.account_id
+     where m.user_id = $1 and m.role = 'owner' and not exists (
+       select from memberships o join users u on u.id = o.user_id
+       where o.account_id = a.id and o.user_id <> $1 and o.role = 'owner' and u.disabled_at is null)
+     order by a.handle`,
+    [userId],
+  );
+}
+
+/** Deletes all memberships of a user, and returns them. */
+export function deleteMembershipsOf(db: Db, userId: string) {
+  return many<{ accountId: string; role: RoleName }>(
+    db,
+    "memberships_delete_of_user",
+    `delete from memberships where user_id = $1 returning account_id as "accountId", role`,
+    [userId],
+  );
 }

@@ -41,7 +41,7 @@ export async function recordRevoked(
   tx: Tx,
   by: Who,
   { id: grantId, userId, clientId, clientName, accountId }: RevokedGrant,
-  { reason, at }: { reason: "user" | "newer" | "claimed" | "unused" | GrantEnd["by"]; at: Date },
+  { reason, at }: { reason: "user" | "newer" | "claimed" | "unused" | "owner" | GrantEnd["by"]; at: Date },
 ): Promise<void> {
   const about = { userId, clientId, clientName, grantId, accountId, reason };
   await emit(tx, GrantRevokedSchema, accountId, { ...about, at: timestampFromDate(at) });
@@ -50,12 +50,17 @@ export async function recordRevoked(
 }
 
 /**
- * Revokes everything that a user granted: the e-mail turned out to be somebody else's than who used it until now. Refresh
- * tokens stay at the provider, where they get nothing any more.
+ * Revokes everything that a user granted: who is deleted, or whose e-mail turned out to be somebody else's (`claimed`).
+ * Refresh tokens stay at the provider, where they get nothing any more.
  */
-export async function revokeAllGrants(tx: Tx, by: Who, userId: string, now: Date): Promise<void> {
-  for (const grant of await revokeGrantsOf(tx, userId, now))
-    await recordRevoked(tx, by, grant, { reason: "claimed", at: now });
+export async function revokeAllGrants(
+  tx: Tx,
+  by: Who,
+  userId: string,
+  { reason, at }: { reason: "user" | "claimed"; at: Date },
+): Promise<void> {
+  for (const grant of await revokeGrantsOf(tx, userId, at))
+    await recordRevoked(tx, by, grant, { reason, at });
 }
 
 /**

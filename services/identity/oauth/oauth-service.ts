@@ -7,8 +7,9 @@ import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import type { Cursors } from "../../kit/postgres/paging.ts";
 import { atLeast, type RoleName } from "../../kit/rpc/caller-token.ts";
-import { invalid, refuse } from "../../kit/rpc/errors.ts";
+import { invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { findMember, listAccountsByUser } from "../accounts/sql.ts";
@@ -19,7 +20,7 @@ import type { AuthorizationRequest, Grant, IdentityProvider } from "./port.ts";
 import { authorizeClient } from "./registration/sql.ts";
 import * as sql from "./sql.ts";
 
-export type OauthDeps = { pool: Pool; now: () => number; provider: IdentityProvider };
+export type OauthDeps = { pool: Pool; cursors: Cursors; now: () => number; provider: IdentityProvider };
 
 type Kind = "login" | "consent";
 
@@ -28,7 +29,7 @@ const MAX_GRANTS = 100;
 
 /** Login, consent and grants of OAuth clients (docs/oauth.md#consent). */
 export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> {
-  const { pool, now, provider } = deps;
+  const { pool, cursors, now, provider } = deps;
 
   /** Returns what the challenge is for. Throws 422 when it is unknown, expired, answered, or of the other kind. */
   async function requireRequest(kind: Kind, challenge: string): Promise<AuthorizationRequest> {
@@ -180,6 +181,25 @@ export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> 
       // Grants that were revoked before as well: a provider that was away then is told now.
       await provider.revoke({ userId, clientId, grantIds: revoked.map(({ id }) => id) });
       return {};
+    },
+
+    async listAccountGrants(req) {
+      const { accountId } = req;
+      return cursors.page(`grants:${accountId}`, req, (page) =>
+        sql.listAccountGrants(pool, accountId, { ...page, now: new Date(now()) }),
+      );
+    },
+
+    async revokeAccountGrant({ accountId, grantId }, ctx) {
+      return transaction(pool, async (tx) => {
+        const of = await sql.findGrantee(tx, accountId, grantId);
+        if (!of) throw notFound("grant");
+        const at = new Date(now());
+        // Hydra would end what the member granted in other accounts: tokens stay there, and get nothing any more.
+        for (const grant of await sql.revokeAccountGrants(tx, { accountId, ...of }, at))
+          await recordRevoked(tx, who(ctx), grant, { reason: "owner", at });
+        return {};
+      });
     },
   };
 }

@@ -69,6 +69,66 @@ export function listGrants(db: Db, userId: string, now: Date) {
   );
 }
 
+export type AccountGrantRow = {
+  id: string;
+  clientId: string;
+  clientName: string;
+  userId: string;
+  displayName: string;
+  role: RoleName;
+  grantedAt: Timestamp;
+  lastUsedAt: Timestamp;
+};
+
+/** Lists what clients may do in an account now, by client and member, newest first, each at its highest effective role. */
+export function listAccountGrants(
+  db: Db,
+  accountId: string,
+  page: { now: Date; before: string | undefined; limit: number },
+) {
+  return many<AccountGrantRow>(
+    db,
+    "oauth_grants_of_account",
+    `select max(g.id) as id, g.client_id as "clientId",
+       (array_agg(g.client_name order by g.granted_at desc))[1] as "clientName",
+       g.user_id as "userId", u.display_name as "displayName",
+       case when bool_or(g.role = 'editor') and m.role <> 'reader' then 'editor' else 'reader' end as role,
+       max(g.granted_at) as "grantedAt", max(g.last_used_at) as "lastUsedAt"
+     from oauth_grants g join users u on u.id = g.user_id
+     join memberships m on m.user_id = g.user_id and m.account_id = g.account_id and m.id = g.membership_id
+     where g.account_id = $1 and g.revoked_at is null and g.expires_at > $2
+     group by g.client_id, g.user_id, u.display_name, m.role
+     having $3::text is null or max(g.id) < $3 order by max(g.id) desc limit $4`,
+    [accountId, page.now, page.before, page.limit],
+  );
+}
+
+/** Returns who gave a grant in an account, to which client; also of one that was revoked. */
+export function findGrantee(db: Db, accountId: string, id: string) {
+  return one<{ userId: string; clientId: string }>(
+    db,
+    "oauth_grantee",
+    `select user_id as "userId", client_id as "clientId" from oauth_grants where account_id = $1 and id = $2`,
+    [accountId, id],
+  );
+}
+
+/** Revokes what a user granted to a client in an account, and returns it. */
+export function revokeAccountGrants(
+  db: Db,
+  of: { accountId: string; userId: string; clientId: string },
+  now: Date,
+) {
+  const text = `update oauth_grants set revoked_at = $4, expires_at = least(expires_at, $4)
+    where account_id = $1 and user_id = $2 and client_id = $3 and revoked_at is null ${REVOKED}`;
+  return many<RevokedGrant>(db, "oauth_grants_revoke_in_account", text, [
+    of.accountId,
+    of.userId,
+    of.clientId,
+    now,
+  ]);
+}
+
 export type RevokedGrant = {
   id: string;
   userId: string;

@@ -10,11 +10,12 @@ import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import { conflict, invalid } from "../../kit/rpc/errors.ts";
 import { type Who, who } from "../../kit/rpc/interceptor.ts";
 import { windowKey } from "../sign-in/attempt-keys.ts";
-import { countOrRefuse, countWithin, PER_NETWORK, rememberNetworkOf } from "../sign-in/attempt-limits.ts";
+import { countWithin, rememberNetworkOf } from "../sign-in/attempt-limits.ts";
 import { clearAttempts } from "../sign-in/sql.ts";
 import { authenticateUnlimited } from "../tokens/authenticate.ts";
 import { revokeAllTokens } from "../tokens/lifecycle.ts";
-import { claimEmail, findCredentials, findUser, replacePassword } from "../users/sql.ts";
+import { claimEmail, replacePassword } from "../users/sql.ts";
+import { checkPassword } from "./check-password.ts";
 import { hashPassword, type PasswordCheck, requireStrong } from "./passwords.ts";
 import * as sql from "./sql.ts";
 
@@ -29,21 +30,11 @@ export function passwordService(deps: PasswordDeps): ServiceImpl<typeof Password
     async changePassword(req, ctx) {
       const { id, userId } = await authenticateUnlimited(pool, ctx, now(), "change the password");
       requireStrong("new", req.new);
-      const key = windowKey("password", userId);
-      await countOrRefuse(
-        pool,
-        key,
-        PER_NETWORK,
-        new Date(now()),
-        "Too many wrong passwords. Wait, then try again.",
-      );
-      const { email } = (await findUser(pool, userId))!;
-      const { passwordHash } = (await findCredentials(pool, email))!;
-      if (!(await passwords(passwordHash ?? undefined, req.current)))
-        throw invalid("current", "wrong_password", "This is not the current password.");
+      const given = { path: "current", password: req.current };
+      const { key, passwordHash } = await checkPassword({ pool, passwords, now }, userId, given);
       const hash = await hashPassword(req.new);
       return transaction(pool, async (tx) => {
-        if ((await replacePassword(tx, userId, passwordHash!, hash)) === 0)
+        if ((await replacePassword(tx, userId, passwordHash, hash)) === 0)
           throw conflict("conflict", "The password was just changed by another request.");
         await clearAttempts(tx, key);
         const at = new Date(now());

@@ -14,6 +14,7 @@ import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { type Who, who } from "../../kit/rpc/interceptor.ts";
 import { findMember, listAccountsByUser } from "../accounts/sql.ts";
+import { checkPassword } from "../passwords/check-password.ts";
 import type { PasswordCheck } from "../passwords/passwords.ts";
 import {
   authenticate,
@@ -25,9 +26,11 @@ import {
 import { issueToken, revokeToken } from "../tokens/lifecycle.ts";
 import * as sql from "../tokens/sql.ts";
 import { permits, type TokenScope } from "../tokens/token-scope.ts";
+import { deleteUser } from "../users/delete-user.ts";
 import { findCredentials, findUser, markSignedIn, renameUser, type UserRow } from "../users/sql.ts";
 import { attemptKey } from "./attempt-keys.ts";
 import { type Attempt, admitSignIn, completeSignIn, isFromKnownNetwork } from "./attempt-limits.ts";
+import { clearAttempts } from "./sql.ts";
 
 type SessionDeps = { pool: Pool; cursors: Cursors; now: () => number; passwords: PasswordCheck };
 
@@ -83,6 +86,19 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
         await audit(tx, who(ctx), entry);
       });
       return meOf(userId, scope);
+    },
+
+    async deleteMe({ password }, ctx) {
+      const { userId } = await authenticateUnlimited(pool, ctx, now(), "delete the user");
+      const { key, passwordHash } = await checkPassword({ pool, passwords, now }, userId, {
+        path: "password",
+        password,
+      });
+      await transaction(pool, async (tx) => {
+        await clearAttempts(tx, key);
+        await deleteUser(tx, who(ctx), { id: userId, passwordHash, now: new Date(now()) });
+      });
+      return {};
     },
 
     async listSessions(req, ctx) {

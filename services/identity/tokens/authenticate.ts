@@ -56,4 +56,5 @@ export async function authenticateUnlimited(
   return current;
 }
 
-const ended = () => refuse(401, "unauthenticated", "The token is no longer valid.");
+/** Returns 401: the token ended since the gateway checked it. */
+export const ended = () => refuse(401, "unauthenticated", "The token is no longer valid.");

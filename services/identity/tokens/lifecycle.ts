@@ -65,6 +65,6 @@ export async function revokeAllTokens(
   const { revoked, personalTokens } = await sql.revokeTokens(tx, tokens);
   if (revoked > 0)
     await emit(tx, TokenRevokedSchema, "", { userId, personalTokens, at: timestampFromDate(now) });
-  if (tokens.personalToo) await revokeAllGrants(tx, by, userId, now);
+  if (tokens.personalToo) await revokeAllGrants(tx, by, userId, { reason: "claimed", at: now });
   return revoked;
 }

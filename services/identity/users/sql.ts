@@ -90,3 +90,23 @@ export function claimEmail(
     [user.id, user.passwordHash, user.displayName, user.now],
   );
 }
+
+/**
+ * Deletes a user whose password was checked: the row stays, under its id alone, and the e-mail is free. Returns 0 when
+ * the password was changed since, or the user is deleted already.
+ */
+export function deleteUser(db: Db, user: { id: string; passwordHash: string; now: Date }) {
+  return execute(
+    db,
+    "user_delete",
+    `update users set email = id || '@deleted.invalid', display_name = 'Deleted user', password_hash = null,
+       email_verified_at = null, disabled_at = coalesce(disabled_at, $3), deleted_at = $3
+     where id = $1 and password_hash = $2 and deleted_at is null`,
+    [user.id, user.passwordHash, user.now],
+  );
+}
+
+/** Deletes the links with which a user could set a password. */
+export function deletePasswordResets(db: Db, userId: string) {
+  return execute(db, "user_delete_resets", "delete from password_resets where user_id = $1", [userId]);
+}

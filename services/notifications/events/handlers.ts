@@ -12,6 +12,7 @@ import { healthHandlers } from "./health-handlers.ts";
 import { memberHandlers } from "./member-handlers.ts";
 import { revealHandler } from "./reveal-handler.ts";
 import { securityHandlers } from "./security-handlers.ts";
+import { userDeletedHandler } from "./user-deleted-handler.ts";
 
 type Deps = { notify: Notify; deployer: Client<typeof InternalService>; directory: Directory };
 
@@ -27,7 +28,11 @@ export function consumers({ notify, deployer, directory }: Deps): ConsumerDefini
       name: "notifications-identity",
       from: "identity",
       firstSeconds: FIRST_SECONDS,
-      handlers: [...memberHandlers({ announce, directory }), ...securityHandlers({ announce, directory })],
+      handlers: [
+        ...memberHandlers({ announce, directory }),
+        ...securityHandlers({ announce, directory }),
+        userDeletedHandler,
+      ],
     },
     {
       name: "notifications-deployer",

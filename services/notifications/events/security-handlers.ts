@@ -90,7 +90,7 @@ export function securityHandlers({
     announce(GrantRevokedSchema, async (event) => {
       const { userId, clientId, clientName, accountId, grantId, reason, at } = event;
       const client = clientName === "" ? "An application" : nameText(clientName);
-      // One request of the user ends all grants of a client, at one time.
+      // One request of the user, or of an owner, ends all grants of a client, at one time.
       const all = reason === "user" || reason === "claimed";
       const { handle } = all || accountId === "" ? { handle: "" } : await directory.account(accountId);
       return toUser(userId, {
@@ -99,7 +99,7 @@ export function securityHandlers({
         title: `${client} no longer has access${handle && ` to ${handle}`}`,
         body: `${(ENDS[reason] ?? ENDS.unknown)!(client)} Its tokens are refused from now on.`,
         metadata: { clientId, ...(reason && { reason }), ...(handle && { account: handle }) },
-        dedupe: all ? `${clientId}:${timeKey(at)}` : grantId || clientId,
+        dedupe: all || reason === "owner" ? `${clientId}:${timeKey(at)}` : grantId || clientId,
       });
     }),
   ];
@@ -113,6 +113,7 @@ const ENDS: Record<string, (client: string) => string> = {
   user: (client) => `You ended the access of ${client}. If this was not you, change your password.`,
   newer: (client) => `Access that you gave ${client} later has replaced it.`,
   claimed: (client) => `The access of ${client} ended when a link that was mailed to you set your password.`,
+  owner: (client) => `An owner of the account ended the access that you gave ${client}.`,
   client: (client) => `${client} gave up its access.`,
   reuse: (client) =>
     `A code or token of ${client} was used twice, as somebody who stole it would do. Look at what it did in the audit log; give access again if you need it.`,

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/identity/v1/events.proto.
  */
 export const file_berth_identity_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch5iZXJ0aC9pZGVudGl0eS92MS9ldmVudHMucHJvdG8SEWJlcnRoLmlkZW50aXR5LnYxIrgCCg1BdWRpdFJlY29yZGVkEgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEiwKBWFjdG9yGAQgASgLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRBY3RvchIOCgZ0YXJnZXQYBSABKAkSQAoIbWV0YWRhdGEYBiADKAsyLi5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdFJlY29yZGVkLk1ldGFkYXRhRW50cnkSEgoKcmVxdWVzdF9pZBgHIAEoCRIKCgJpcBgIIAEoCRImCgJhdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIksKDkFjY291bnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhUKDW93bmVyX3VzZXJfaWQYAyABKAkieQoLTWVtYmVyQWRkZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkSDwoHZm91bmRlchgEIAEoCBImCgJhdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAihQEKEU1lbWJlclJvbGVDaGFuZ2VkEhIKCmFjY291bnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIMCgRyb2xlGAMgASgJEhUKDXByZXZpb3VzX3JvbGUYBCABKAkSJgoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInAKDU1lbWJlclJlbW92ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEhIKCmJ5X3VzZXJfaWQYAyABKAkSJgoCYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj8KDFRva2VuQ3JlYXRlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEgwKBG5hbWUYAyABKAkigAEKDFRva2VuUmV2b2tlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEgwKBG5hbWUYAyABKAkSFwoPcGVyc29uYWxfdG9rZW5zGAQgASgFEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ8CgxVc2VyU2lnbmVkSW4SDwoHdXNlcl9pZBgBIAEoCRIKCgJpcBgCIAEoCRITCgtuZXdfbmV0d29yaxgDIAEoCBISCgpzZXNzaW9uX2lkGAQgASgJEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJbCg9QYXNzd29yZENoYW5nZWQSDwoHdXNlcl9pZBgBIAEoCRIPCgdieV9saW5rGAIgASgIEiYKAmF0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ5ChFJbnZpdGF0aW9uQ3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhUKDWludml0YXRpb25faWQYAiABKAkSDAoEcm9sZRgDIAEoCRIaChJpbnZpdGVkX2J5X3VzZXJfaWQYBCABKAkSDwoHdXNlcl9pZBgFIAEoCSI6ChBDbGllbnRSZWdpc3RlcmVkEhEKCWNsaWVudF9pZBgBIAEoCRITCgtjbGllbnRfbmFtZRgCIAEoCSJ7CgxHcmFudENyZWF0ZWQSEAoIZ3JhbnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIRCgljbGllbnRfaWQYAyABKAkSEwoLY2xpZW50X25hbWUYBCABKAkSEgoKYWNjb3VudF9pZBgFIAEoCRIMCgRyb2xlGAYgASgJIqUBCgxHcmFudFJldm9rZWQSDwoHdXNlcl9pZBgBIAEoCRIRCgljbGllbnRfaWQYAiABKAkSEAoIZ3JhbnRfaWQYAyABKAkSEwoLY2xpZW50X25hbWUYBCABKAkSEgoKYWNjb3VudF9pZBgFIAEoCRIOCgZyZWFzb24YBiABKAkSJgoCYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_berth_identity_v1_identity, file_google_protobuf_timestamp]);
+  fileDesc("Ch5iZXJ0aC9pZGVudGl0eS92MS9ldmVudHMucHJvdG8SEWJlcnRoLmlkZW50aXR5LnYxIrgCCg1BdWRpdFJlY29yZGVkEgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEiwKBWFjdG9yGAQgASgLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRBY3RvchIOCgZ0YXJnZXQYBSABKAkSQAoIbWV0YWRhdGEYBiADKAsyLi5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdFJlY29yZGVkLk1ldGFkYXRhRW50cnkSEgoKcmVxdWVzdF9pZBgHIAEoCRIKCgJpcBgIIAEoCRImCgJhdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIksKDkFjY291bnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhUKDW93bmVyX3VzZXJfaWQYAyABKAkieQoLTWVtYmVyQWRkZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkSDwoHZm91bmRlchgEIAEoCBImCgJhdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAihQEKEU1lbWJlclJvbGVDaGFuZ2VkEhIKCmFjY291bnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIMCgRyb2xlGAMgASgJEhUKDXByZXZpb3VzX3JvbGUYBCABKAkSJgoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInAKDU1lbWJlclJlbW92ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEhIKCmJ5X3VzZXJfaWQYAyABKAkSJgoCYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj8KDFRva2VuQ3JlYXRlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEgwKBG5hbWUYAyABKAkigAEKDFRva2VuUmV2b2tlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEgwKBG5hbWUYAyABKAkSFwoPcGVyc29uYWxfdG9rZW5zGAQgASgFEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ8CgxVc2VyU2lnbmVkSW4SDwoHdXNlcl9pZBgBIAEoCRIKCgJpcBgCIAEoCRITCgtuZXdfbmV0d29yaxgDIAEoCBISCgpzZXNzaW9uX2lkGAQgASgJEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJbCg9QYXNzd29yZENoYW5nZWQSDwoHdXNlcl9pZBgBIAEoCRIPCgdieV9saW5rGAIgASgIEiYKAmF0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJGCgtVc2VyRGVsZXRlZBIPCgd1c2VyX2lkGAEgASgJEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ5ChFJbnZpdGF0aW9uQ3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhUKDWludml0YXRpb25faWQYAiABKAkSDAoEcm9sZRgDIAEoCRIaChJpbnZpdGVkX2J5X3VzZXJfaWQYBCABKAkSDwoHdXNlcl9pZBgFIAEoCSI6ChBDbGllbnRSZWdpc3RlcmVkEhEKCWNsaWVudF9pZBgBIAEoCRITCgtjbGllbnRfbmFtZRgCIAEoCSJ7CgxHcmFudENyZWF0ZWQSEAoIZ3JhbnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIRCgljbGllbnRfaWQYAyABKAkSEwoLY2xpZW50X25hbWUYBCABKAkSEgoKYWNjb3VudF9pZBgFIAEoCRIMCgRyb2xlGAYgASgJIqUBCgxHcmFudFJldm9rZWQSDwoHdXNlcl9pZBgBIAEoCRIRCgljbGllbnRfaWQYAiABKAkSEAoIZ3JhbnRfaWQYAyABKAkSEwoLY2xpZW50X25hbWUYBCABKAkSEgoKYWNjb3VudF9pZBgFIAEoCRIOCgZyZWFzb24YBiABKAkSJgoCYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_berth_identity_v1_identity, file_google_protobuf_timestamp]);
 
 /**
  * A record for the audit log. Every service sends its own, in the transaction of the change.
@@ -353,6 +353,30 @@ export const PasswordChangedSchema: GenMessage<PasswordChanged> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_events, 8);
 
 /**
+ * A user is deleted. What is stored about the user elsewhere goes too.
+ *
+ * @generated from message berth.identity.v1.UserDeleted
+ */
+export type UserDeleted = Message<"berth.identity.v1.UserDeleted"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 2;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.identity.v1.UserDeleted.
+ * Use `create(UserDeletedSchema)` to create a new message.
+ */
+export const UserDeletedSchema: GenMessage<UserDeleted> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_events, 9);
+
+/**
  * Somebody is invited to an account.
  *
  * @generated from message berth.identity.v1.InvitationCreated
@@ -391,7 +415,7 @@ export type InvitationCreated = Message<"berth.identity.v1.InvitationCreated"> &
  * Use `create(InvitationCreatedSchema)` to create a new message.
  */
 export const InvitationCreatedSchema: GenMessage<InvitationCreated> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 9);
+  messageDesc(file_berth_identity_v1_events, 10);
 
 /**
  * An OAuth client registered itself.
@@ -415,7 +439,7 @@ export type ClientRegistered = Message<"berth.identity.v1.ClientRegistered"> & {
  * Use `create(ClientRegisteredSchema)` to create a new message.
  */
 export const ClientRegisteredSchema: GenMessage<ClientRegistered> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 10);
+  messageDesc(file_berth_identity_v1_events, 11);
 
 /**
  * A user gave an OAuth client access to one account.
@@ -459,7 +483,7 @@ export type GrantCreated = Message<"berth.identity.v1.GrantCreated"> & {
  * Use `create(GrantCreatedSchema)` to create a new message.
  */
 export const GrantCreatedSchema: GenMessage<GrantCreated> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 11);
+  messageDesc(file_berth_identity_v1_events, 12);
 
 /**
  * The access of an OAuth client ended: gateways forget its tokens.
@@ -496,7 +520,8 @@ export type GrantRevoked = Message<"berth.identity.v1.GrantRevoked"> & {
 
   /**
    * user: ended by the user; newer: replaced by newer grants to the client; client: the client gave it up; reuse: a
-   * code or token of it was used twice; claimed: the owner of the user's e-mail took the user over.
+   * code or token of it was used twice; claimed: the owner of the user's e-mail took the user over; owner: ended by an
+   * owner of the account.
    *
    * @generated from field: string reason = 6;
    */
@@ -513,5 +538,5 @@ export type GrantRevoked = Message<"berth.identity.v1.GrantRevoked"> & {
  * Use `create(GrantRevokedSchema)` to create a new message.
  */
 export const GrantRevokedSchema: GenMessage<GrantRevoked> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 12);
+  messageDesc(file_berth_identity_v1_events, 13);
 

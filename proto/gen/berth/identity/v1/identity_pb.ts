@@ -17,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/identity/v1/identity.proto.
  */
 export const file_berth_identity_v1_identity: GenFile = /*@__PURE__*/
-  fileDesc("CiBiZXJ0aC9pZGVudGl0eS92MS9pZGVudGl0eS5wcm90bxIRYmVydGguaWRlbnRpdHkudjEimgEKB0FjY291bnQSCgoCaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhQKDGRpc3BsYXlfbmFtZRgDIAEoCRItCgdteV9yb2xlGAQgASgJQhy6SBlyF1IGcmVhZGVyUgZlZGl0b3JSBW93bmVyEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIl4KDEFjY291bnRzUGFnZRIoCgRkYXRhGAEgAygLMhouYmVydGguaWRlbnRpdHkudjEuQWNjb3VudBIkCgRwYWdlGAIgASgLMhYuYmVydGgub3B0aW9ucy52MS5QYWdlIu4BChRDcmVhdGVBY2NvdW50UmVxdWVzdBKeAQoGaGFuZGxlGAEgASgJQo0BukiJAboBhQEKDmludmFsaWRfaGFuZGxlEkBtdXN0IGJlIDMtMzkgb2YgYS16LCAwLTkgYW5kIC0sIGFuZCBuZWl0aGVyIHN0YXJ0IG5vciBlbmQgd2l0aCAtGjF0aGlzLm1hdGNoZXMoJ15bYS16MC05XVthLXowLTktXXsxLDM3fVthLXowLTldJCcpEiQKDGRpc3BsYXlfbmFtZRgCIAEoCUIJukgGcgQQARhQSACIAQFCDwoNX2Rpc3BsYXlfbmFtZSJeChNMaXN0QWNjb3VudHNSZXF1ZXN0Eh0KBWxpbWl0GAEgASgFQgm6SAYaBBhkKAFIAIgBARITCgZjdXJzb3IYAiABKAlIAYgBAUIICgZfbGltaXRCCQoHX2N1cnNvciInChFHZXRBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJIpICChRVcGRhdGVBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEqMBCgZoYW5kbGUYAiABKAlCjQG6SIkBugGFAQoOaW52YWxpZF9oYW5kbGUSQG11c3QgYmUgMy0zOSBvZiBhLXosIDAtOSBhbmQgLSwgYW5kIG5laXRoZXIgc3RhcnQgbm9yIGVuZCB3aXRoIC0aMXRoaXMubWF0Y2hlcygnXlthLXowLTldW2EtejAtOS1dezEsMzd9W2EtejAtOV0kJylIAIgBARIkCgxkaXNwbGF5X25hbWUYAyABKAlCCbpIBnIEEAEYUEgBiAEBQgkKB19oYW5kbGVCDwoNX2Rpc3BsYXlfbmFtZSKpAQoGTWVtYmVyEg8KB3VzZXJfaWQYASABKAkSEgoFZW1haWwYAiABKAlIAIgBARIUCgxkaXNwbGF5X25hbWUYAyABKAkSKgoEcm9sZRgEIAEoCUIcukgZchdSBnJlYWRlclIGZWRpdG9yUgVvd25lchIuCgpjcmVhdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIICgZfZW1haWwiXAoLTWVtYmVyc1BhZ2USJwoEZGF0YRgBIAMoCzIZLmJlcnRoLmlkZW50aXR5LnYxLk1lbWJlchIkCgRwYWdlGAIgASgLMhYuYmVydGgub3B0aW9ucy52MS5QYWdlInEKEkxpc3RNZW1iZXJzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEh0KBWxpbWl0GAIgASgFQgm6SAYaBBhkKAFIAIgBARITCgZjdXJzb3IYAyABKAlIAYgBAUIICgZfbGltaXRCCQoHX2N1cnNvciI3ChBHZXRNZW1iZXJSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCSJmChNVcGRhdGVNZW1iZXJSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIqCgRyb2xlGAMgASgJQhy6SBlyF1IGcmVhZGVyUgZlZGl0b3JSBW93bmVyIjoKE1JlbW92ZU1lbWJlclJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJImkKCkF1ZGl0QWN0b3ISKwoEa2luZBgBIAEoCUIdukgachhSBHVzZXJSB21hY2hpbmVSB3NlcnZpY2USCgoCaWQYAiABKAkSFQoIdG9rZW5faWQYAyABKAlIAIgBAUILCglfdG9rZW5faWQingIKCkF1ZGl0RXZlbnQSCgoCaWQYASABKAkSDgoGYWN0aW9uGAIgASgJEiwKBWFjdG9yGAMgASgLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRBY3RvchIOCgZ0YXJnZXQYBCABKAkSPQoIbWV0YWRhdGEYBSADKAsyKy5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdEV2ZW50Lk1ldGFkYXRhRW50cnkSEgoKcmVxdWVzdF9pZBgGIAEoCRIKCgJpcBgHIAEoCRImCgJhdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBImQKD0F1ZGl0RXZlbnRzUGFnZRIrCgRkYXRhGAEgAygLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRFdmVudBIkCgRwYWdlGAIgASgLMhYuYmVydGgub3B0aW9ucy52MS5QYWdlIu0BChZMaXN0QXVkaXRFdmVudHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSHQoFbGltaXQYAiABKAVCCbpIBhoEGGQoAUgAiAEBEhMKBmN1cnNvchgDIAEoCUgBiAEBEhMKBmFjdGlvbhgEIAEoCUgCiAEBEhIKBWFjdG9yGAUgASgJSAOIAQESLgoFc2luY2UYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wSASIAQFCCAoGX2xpbWl0QgkKB19jdXJzb3JCCQoHX2FjdGlvbkIICgZfYWN0b3JCCAoGX3NpbmNlImcKBFVzZXISCgoCaWQYASABKAkSDQoFZW1haWwYAiABKAkSFAoMZGlzcGxheV9uYW1lGAMgASgJEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIqsBCgJNZRIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIUCgxkaXNwbGF5X25hbWUYAyABKAkSLAoIYWNjb3VudHMYBCADKAsyGi5iZXJ0aC5pZGVudGl0eS52MS5BY2NvdW50Ei4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDmVtYWlsX3ZlcmlmaWVkGAYgASgIIg4KDEdldE1lUmVxdWVzdCJICg9VcGRhdGVNZVJlcXVlc3QSJAoMZGlzcGxheV9uYW1lGAEgASgJQgm6SAZyBBABGFBIAIgBAUIPCg1fZGlzcGxheV9uYW1lIkgKDVNpZ25JblJlcXVlc3QSGQoFZW1haWwYASABKAlCCrpIB3IFEAEY/gESHAoIcGFzc3dvcmQYAiABKAlCCrpIB3IFEAEYgAgibwoHU2Vzc2lvbhINCgV0b2tlbhgBIAEoCRIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIlCgR1c2VyGAMgASgLMhcuYmVydGguaWRlbnRpdHkudjEuVXNlciIQCg5TaWduT3V0UmVxdWVzdCLWAQoNQWN0aXZlU2Vzc2lvbhIKCgJpZBgBIAEoCRIPCgdjdXJyZW50GAIgASgIEg8KAmlwGAMgASgJSACIAQESLgoKY3JlYXRlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIFCgNfaXAiZAoMU2Vzc2lvbnNQYWdlEi4KBGRhdGEYASADKAsyIC5iZXJ0aC5pZGVudGl0eS52MS5BY3RpdmVTZXNzaW9uEiQKBHBhZ2UYAiABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLlBhZ2UiXgoTTGlzdFNlc3Npb25zUmVxdWVzdBIdCgVsaW1pdBgBIAEoBUIJukgGGgQYZCgBSACIAQESEwoGY3Vyc29yGAIgASgJSAGIAQFCCAoGX2xpbWl0QgkKB19jdXJzb3IiJwoRRW5kU2Vzc2lvblJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCSLGAgoFVG9rZW4SCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIRCglsYXN0X2ZvdXIYAyABKAkSMwoIcm9sZV9jYXAYBCABKAlCHLpIGXIXUgZyZWFkZXJSBmVkaXRvclIFb3duZXJIAIgBARIXCgphY2NvdW50X2lkGAUgASgJSAGIAQESLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNQoMbGFzdF91c2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgCiAEBQgsKCV9yb2xlX2NhcEINCgtfYWNjb3VudF9pZEIPCg1fbGFzdF91c2VkX2F0IpQCCgxDcmVhdGVkVG9rZW4SCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIRCglsYXN0X2ZvdXIYAyABKAkSMwoIcm9sZV9jYXAYBCABKAlCHLpIGXIXUgZyZWFkZXJSBmVkaXRvclIFb3duZXJIAIgBARIXCgphY2NvdW50X2lkGAUgASgJSAGIAQESLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFdG9rZW4YCCABKAlCCwoJX3JvbGVfY2FwQg0KC19hY2NvdW50X2lkIloKClRva2Vuc1BhZ2USJgoEZGF0YRgBIAMoCzIYLmJlcnRoLmlkZW50aXR5LnYxLlRva2VuEiQKBHBhZ2UYAiABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLlBhZ2Ui1QEKEkNyZWF0ZVRva2VuUmVxdWVzdBIXCgRuYW1lGAEgASgJQgm6SAZyBBABGFASKAoPZXhwaXJlc19pbl9kYXlzGAIgASgFQgq6SAcaBRjtAigBSACIAQESMwoIcm9sZV9jYXAYAyABKAlCHLpIGXIXUgZyZWFkZXJSBmVkaXRvclIFb3duZXJIAYgBARIXCgphY2NvdW50X2lkGAQgASgJSAKIAQFCEgoQX2V4cGlyZXNfaW5fZGF5c0ILCglfcm9sZV9jYXBCDQoLX2FjY291bnRfaWQiXAoRTGlzdFRva2Vuc1JlcXVlc3QSHQoFbGltaXQYASABKAVCCbpIBhoEGGQoAUgAiAEBEhMKBmN1cnNvchgCIAEoCUgBiAEBQggKBl9saW1pdEIJCgdfY3Vyc29yIiYKElJldm9rZVRva2VuUmVxdWVzdBIQCgh0b2tlbl9pZBgBIAEoCTLBCgoOQWNjb3VudFNlcnZpY2USqAEKDUNyZWF0ZUFjY291bnQSJy5iZXJ0aC5pZGVudGl0eS52MS5DcmVhdGVBY2NvdW50UmVxdWVzdBoaLmJlcnRoLmlkZW50aXR5LnYxLkFjY291bnQiUqK7GDoIAhABGMkBOg4IkwMSCWZvcmJpZGRlbjoRCJkDEgxoYW5kbGVfdGFrZW5CDmludmFsaWRfaGFuZGxlgtPkkwIOOgEqIgkvYWNjb3VudHMScAoMTGlzdEFjY291bnRzEiYuYmVydGguaWRlbnRpdHkudjEuTGlzdEFjY291bnRzUmVxdWVzdBofLmJlcnRoLmlkZW50aXR5LnYxLkFjY291bnRzUGFnZSIXorsYAggCgtPkkwILEgkvYWNjb3VudHMSdAoKR2V0QWNjb3VudBIkLmJlcnRoLmlkZW50aXR5LnYxLkdldEFjY291bnRSZXF1ZXN0GhouYmVydGguaWRlbnRpdHkudjEuQWNjb3VudCIkorsYAggDgtPkkwIYEhYvYWNjb3VudHMve2FjY291bnRfaWR9Eq4BCg1VcGRhdGVBY2NvdW50EicuYmVydGguaWRlbnRpdHkudjEuVXBkYXRlQWNjb3VudFJlcXVlc3QaGi5iZXJ0aC5pZGVudGl0eS52MS5BY2NvdW50IliiuxgzCAUQAToRCJkDEgxoYW5kbGVfdGFrZW5CGmludmFsaWRfaGFuZGxlLGVtcHR5X3BhdGNogtPkkwIbOgEqMhYvYWNjb3VudHMve2FjY291bnRfaWR9EoIBCgtMaXN0TWVtYmVycxIlLmJlcnRoLmlkZW50aXR5LnYxLkxpc3RNZW1iZXJzUmVxdWVzdBoeLmJlcnRoLmlkZW50aXR5LnYxLk1lbWJlcnNQYWdlIiyiuxgCCAOC0+STAiASHi9hY2NvdW50cy97YWNjb3VudF9pZH0vbWVtYmVycxKDAQoJR2V0TWVtYmVyEiMuYmVydGguaWRlbnRpdHkudjEuR2V0TWVtYmVyUmVxdWVzdBoZLmJlcnRoLmlkZW50aXR5LnYxLk1lbWJlciI2orsYAggDgtPkkwIqEigvYWNjb3VudHMve2FjY291bnRfaWR9L21lbWJlcnMve3VzZXJfaWR9Ep8BCgxVcGRhdGVNZW1iZXISJi5iZXJ0aC5pZGVudGl0eS52MS5VcGRhdGVNZW1iZXJSZXF1ZXN0GhkuYmVydGguaWRlbnRpdHkudjEuTWVtYmVyIkyiuxgVCAUQAToPCJkDEgpsYXN0X293bmVygtPkkwItOgEqMigvYWNjb3VudHMve2FjY291bnRfaWR9L21lbWJlcnMve3VzZXJfaWR9EpkBCgxSZW1vdmVNZW1iZXISJi5iZXJ0aC5pZGVudGl0eS52MS5SZW1vdmVNZW1iZXJSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IkmiuxgVCAMQAToPCJkDEgpsYXN0X293bmVygtPkkwIqKigvYWNjb3VudHMve2FjY291bnRfaWR9L21lbWJlcnMve3VzZXJfaWR9EqEBCg9MaXN0QXVkaXRFdmVudHMSKS5iZXJ0aC5pZGVudGl0eS52MS5MaXN0QXVkaXRFdmVudHNSZXF1ZXN0GiIuYmVydGguaWRlbnRpdHkudjEuQXVkaXRFdmVudHNQYWdlIj+iuxgQCAVCDG91dF9vZl9yYW5nZYLT5JMCJRIjL2FjY291bnRzL3thY2NvdW50X2lkfS9hdWRpdC1ldmVudHMy6ggKDlNlc3Npb25TZXJ2aWNlEnsKBlNpZ25JbhIgLmJlcnRoLmlkZW50aXR5LnYxLlNpZ25JblJlcXVlc3QaGi5iZXJ0aC5pZGVudGl0eS52MS5TZXNzaW9uIjOiuxgbCAEYyQE6FAiRAxIPdW5hdXRoZW50aWNhdGVkgtPkkwIOOgEqIgkvc2Vzc2lvbnMSbgoHU2lnbk91dBIhLmJlcnRoLmlkZW50aXR5LnYxLlNpZ25PdXRSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IiiiuxgTCAIQAToNCJkDEghjb25mbGljdILT5JMCCyoJL3Nlc3Npb25zElQKBUdldE1lEh8uYmVydGguaWRlbnRpdHkudjEuR2V0TWVSZXF1ZXN0GhUuYmVydGguaWRlbnRpdHkudjEuTWUiE6K7GAQIAhABgtPkkwIFEgMvbWUSegoIVXBkYXRlTWUSIi5iZXJ0aC5pZGVudGl0eS52MS5VcGRhdGVNZVJlcXVlc3QaFS5iZXJ0aC5pZGVudGl0eS52MS5NZSIzorsYIQgCEAE6DgiTAxIJZm9yYmlkZGVuQgtlbXB0eV9wYXRjaILT5JMCCDoBKjIDL21lEnUKDExpc3RTZXNzaW9ucxImLmJlcnRoLmlkZW50aXR5LnYxLkxpc3RTZXNzaW9uc1JlcXVlc3QaHy5iZXJ0aC5pZGVudGl0eS52MS5TZXNzaW9uc1BhZ2UiHKK7GAQIAhABgtPkkwIOEgwvbWUvc2Vzc2lvbnMShQEKCkVuZFNlc3Npb24SJC5iZXJ0aC5pZGVudGl0eS52MS5FbmRTZXNzaW9uUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSI5orsYFAgCEAE6DgiTAxIJZm9yYmlkZGVugtPkkwIbKhkvbWUvc2Vzc2lvbnMve3Nlc3Npb25faWR9EqQBCgtDcmVhdGVUb2tlbhIlLmJlcnRoLmlkZW50aXR5LnYxLkNyZWF0ZVRva2VuUmVxdWVzdBofLmJlcnRoLmlkZW50aXR5LnYxLkNyZWF0ZWRUb2tlbiJNorsYNAgCEAEYyQE6DgiTAxIJZm9yYmlkZGVuQhtvdXRfb2ZfcmFuZ2UsaW52YWxpZF9jaG9pY2WC0+STAg86ASoiCi9tZS90b2tlbnMSbQoKTGlzdFRva2VucxIkLmJlcnRoLmlkZW50aXR5LnYxLkxpc3RUb2tlbnNSZXF1ZXN0Gh0uYmVydGguaWRlbnRpdHkudjEuVG9rZW5zUGFnZSIaorsYBAgCEAGC0+STAgwSCi9tZS90b2tlbnMSgwEKC1Jldm9rZVRva2VuEiUuYmVydGguaWRlbnRpdHkudjEuUmV2b2tlVG9rZW5SZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IjWiuxgUCAIQAToOCJMDEglmb3JiaWRkZW6C0+STAhcqFS9tZS90b2tlbnMve3Rva2VuX2lkfWIGcHJvdG8z", [file_berth_options_v1_options, file_berth_options_v1_page, file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_empty, file_google_protobuf_timestamp]);
+  fileDesc("CiBiZXJ0aC9pZGVudGl0eS92MS9pZGVudGl0eS5wcm90bxIRYmVydGguaWRlbnRpdHkudjEimAIKB0FjY291bnQSCgoCaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhQKDGRpc3BsYXlfbmFtZRgDIAEoCRItCgdteV9yb2xlGAQgASgJQhy6SBlyF1IGcmVhZGVyUgZlZGl0b3JSBW93bmVyEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBHBsYW4YBiABKAsyHi5iZXJ0aC5pZGVudGl0eS52MS5BY2NvdW50UGxhbkgAiAEBEjUKBmxpbWl0cxgHIAEoCzIgLmJlcnRoLmlkZW50aXR5LnYxLkFjY291bnRMaW1pdHNIAYgBAUIHCgVfcGxhbkIJCgdfbGltaXRzIj8KC0FjY291bnRQbGFuEjAKBHRpZXIYASABKAlCIrpIH3IdUgRmcmVlUgNwcm9SBHRlYW1SCmVudGVycHJpc2UiggMKDUFjY291bnRMaW1pdHMSFAoMdXBsb2FkX2J5dGVzGAEgASgFEhUKDWJ1aWxkX21pbnV0ZXMYAiABKAUSFQoNaGlzdG9yeV9kZXB0aBgDIAEoBRIbCg5idWlsZHNfYXRfb25jZRgEIAEoBUgAiAEBEhMKBmFkZG9ucxgFIAEoBUgBiAEBEhUKCHByb2plY3RzGAYgASgFSAKIAQESHgoRc2VydmljZXNfcGVyX3R5cGUYByABKAVIA4gBARIVCghyZXBsaWNhcxgIIAEoBUgEiAEBEjQKBHNpemUYCSABKAlCIbpIHnIcUgRuYW5vUgVzbWFsbFIGbWVkaXVtUgVsYXJnZUgFiAEBEhQKB21lbWJlcnMYCiABKAVIBogBAUIRCg9fYnVpbGRzX2F0X29uY2VCCQoHX2FkZG9uc0ILCglfcHJvamVjdHNCFAoSX3NlcnZpY2VzX3Blcl90eXBlQgsKCV9yZXBsaWNhc0IHCgVfc2l6ZUIKCghfbWVtYmVycyJeCgxBY2NvdW50c1BhZ2USKAoEZGF0YRgBIAMoCzIaLmJlcnRoLmlkZW50aXR5LnYxLkFjY291bnQSJAoEcGFnZRgCIAEoCzIWLmJlcnRoLm9wdGlvbnMudjEuUGFnZSLuAQoUQ3JlYXRlQWNjb3VudFJlcXVlc3QSngEKBmhhbmRsZRgBIAEoCUKNAbpIiQG6AYUBCg5pbnZhbGlkX2hhbmRsZRJAbXVzdCBiZSAzLTM5IG9mIGEteiwgMC05IGFuZCAtLCBhbmQgbmVpdGhlciBzdGFydCBub3IgZW5kIHdpdGggLRoxdGhpcy5tYXRjaGVzKCdeW2EtejAtOV1bYS16MC05LV17MSwzN31bYS16MC05XSQnKRIkCgxkaXNwbGF5X25hbWUYAiABKAlCCbpIBnIEEAEYUEgAiAEBQg8KDV9kaXNwbGF5X25hbWUiXgoTTGlzdEFjY291bnRzUmVxdWVzdBIdCgVsaW1pdBgBIAEoBUIJukgGGgQYZCgBSACIAQESEwoGY3Vyc29yGAIgASgJSAGIAQFCCAoGX2xpbWl0QgkKB19jdXJzb3IiJwoRR2V0QWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSKSAgoUVXBkYXRlQWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRKjAQoGaGFuZGxlGAIgASgJQo0BukiJAboBhQEKDmludmFsaWRfaGFuZGxlEkBtdXN0IGJlIDMtMzkgb2YgYS16LCAwLTkgYW5kIC0sIGFuZCBuZWl0aGVyIHN0YXJ0IG5vciBlbmQgd2l0aCAtGjF0aGlzLm1hdGNoZXMoJ15bYS16MC05XVthLXowLTktXXsxLDM3fVthLXowLTldJCcpSACIAQESJAoMZGlzcGxheV9uYW1lGAMgASgJQgm6SAZyBBABGFBIAYgBAUIJCgdfaGFuZGxlQg8KDV9kaXNwbGF5X25hbWUiqQEKBk1lbWJlchIPCgd1c2VyX2lkGAEgASgJEhIKBWVtYWlsGAIgASgJSACIAQESFAoMZGlzcGxheV9uYW1lGAMgASgJEioKBHJvbGUYBCABKAlCHLpIGXIXUgZyZWFkZXJSBmVkaXRvclIFb3duZXISLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCAoGX2VtYWlsIlwKC01lbWJlcnNQYWdlEicKBGRhdGEYASADKAsyGS5iZXJ0aC5pZGVudGl0eS52MS5NZW1iZXISJAoEcGFnZRgCIAEoCzIWLmJlcnRoLm9wdGlvbnMudjEuUGFnZSJxChJMaXN0TWVtYmVyc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIdCgVsaW1pdBgCIAEoBUIJukgGGgQYZCgBSACIAQESEwoGY3Vyc29yGAMgASgJSAGIAQFCCAoGX2xpbWl0QgkKB19jdXJzb3IiNwoQR2V0TWVtYmVyUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEg8KB3VzZXJfaWQYAiABKAkiZgoTVXBkYXRlTWVtYmVyUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEg8KB3VzZXJfaWQYAiABKAkSKgoEcm9sZRgDIAEoCUIcukgZchdSBnJlYWRlclIGZWRpdG9yUgVvd25lciI6ChNSZW1vdmVNZW1iZXJSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCSJpCgpBdWRpdEFjdG9yEisKBGtpbmQYASABKAlCHbpIGnIYUgR1c2VyUgdtYWNoaW5lUgdzZXJ2aWNlEgoKAmlkGAIgASgJEhUKCHRva2VuX2lkGAMgASgJSACIAQFCCwoJX3Rva2VuX2lkIp4CCgpBdWRpdEV2ZW50EgoKAmlkGAEgASgJEg4KBmFjdGlvbhgCIAEoCRIsCgVhY3RvchgDIAEoCzIdLmJlcnRoLmlkZW50aXR5LnYxLkF1ZGl0QWN0b3ISDgoGdGFyZ2V0GAQgASgJEj0KCG1ldGFkYXRhGAUgAygLMisuYmVydGguaWRlbnRpdHkudjEuQXVkaXRFdmVudC5NZXRhZGF0YUVudHJ5EhIKCnJlcXVlc3RfaWQYBiABKAkSCgoCaXAYByABKAkSJgoCYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJkCg9BdWRpdEV2ZW50c1BhZ2USKwoEZGF0YRgBIAMoCzIdLmJlcnRoLmlkZW50aXR5LnYxLkF1ZGl0RXZlbnQSJAoEcGFnZRgCIAEoCzIWLmJlcnRoLm9wdGlvbnMudjEuUGFnZSLtAQoWTGlzdEF1ZGl0RXZlbnRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEh0KBWxpbWl0GAIgASgFQgm6SAYaBBhkKAFIAIgBARITCgZjdXJzb3IYAyABKAlIAYgBARITCgZhY3Rpb24YBCABKAlIAogBARISCgVhY3RvchgFIAEoCUgDiAEBEi4KBXNpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgEiAEBQggKBl9saW1pdEIJCgdfY3Vyc29yQgkKB19hY3Rpb25CCAoGX2FjdG9yQggKBl9zaW5jZSJnCgRVc2VyEgoKAmlkGAEgASgJEg0KBWVtYWlsGAIgASgJEhQKDGRpc3BsYXlfbmFtZRgDIAEoCRIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKrAQoCTWUSCgoCaWQYASABKAkSDQoFZW1haWwYAiABKAkSFAoMZGlzcGxheV9uYW1lGAMgASgJEiwKCGFjY291bnRzGAQgAygLMhouYmVydGguaWRlbnRpdHkudjEuQWNjb3VudBIuCgpjcmVhdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5lbWFpbF92ZXJpZmllZBgGIAEoCCIOCgxHZXRNZVJlcXVlc3QiLwoPRGVsZXRlTWVSZXF1ZXN0EhwKCHBhc3N3b3JkGAEgASgJQgq6SAdyBRABGIAIIkgKD1VwZGF0ZU1lUmVxdWVzdBIkCgxkaXNwbGF5X25hbWUYASABKAlCCbpIBnIEEAEYUEgAiAEBQg8KDV9kaXNwbGF5X25hbWUiSAoNU2lnbkluUmVxdWVzdBIZCgVlbWFpbBgBIAEoCUIKukgHcgUQARj+ARIcCghwYXNzd29yZBgCIAEoCUIKukgHcgUQARiACCJvCgdTZXNzaW9uEg0KBXRva2VuGAEgASgJEi4KCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiUKBHVzZXIYAyABKAsyFy5iZXJ0aC5pZGVudGl0eS52MS5Vc2VyIhAKDlNpZ25PdXRSZXF1ZXN0ItYBCg1BY3RpdmVTZXNzaW9uEgoKAmlkGAEgASgJEg8KB2N1cnJlbnQYAiABKAgSDwoCaXAYAyABKAlIAIgBARIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3VzZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgUKA19pcCJkCgxTZXNzaW9uc1BhZ2USLgoEZGF0YRgBIAMoCzIgLmJlcnRoLmlkZW50aXR5LnYxLkFjdGl2ZVNlc3Npb24SJAoEcGFnZRgCIAEoCzIWLmJlcnRoLm9wdGlvbnMudjEuUGFnZSJeChNMaXN0U2Vzc2lvbnNSZXF1ZXN0Eh0KBWxpbWl0GAEgASgFQgm6SAYaBBhkKAFIAIgBARITCgZjdXJzb3IYAiABKAlIAYgBAUIICgZfbGltaXRCCQoHX2N1cnNvciInChFFbmRTZXNzaW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJIsYCCgVUb2tlbhIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEhEKCWxhc3RfZm91chgDIAEoCRIzCghyb2xlX2NhcBgEIAEoCUIcukgZchdSBnJlYWRlclIGZWRpdG9yUgVvd25lckgAiAEBEhcKCmFjY291bnRfaWQYBSABKAlIAYgBARIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1CgxsYXN0X3VzZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wSAKIAQFCCwoJX3JvbGVfY2FwQg0KC19hY2NvdW50X2lkQg8KDV9sYXN0X3VzZWRfYXQilAIKDENyZWF0ZWRUb2tlbhIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEhEKCWxhc3RfZm91chgDIAEoCRIzCghyb2xlX2NhcBgEIAEoCUIcukgZchdSBnJlYWRlclIGZWRpdG9yUgVvd25lckgAiAEBEhcKCmFjY291bnRfaWQYBSABKAlIAYgBARIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgV0b2tlbhgIIAEoCUILCglfcm9sZV9jYXBCDQoLX2FjY291bnRfaWQiWgoKVG9rZW5zUGFnZRImCgRkYXRhGAEgAygLMhguYmVydGguaWRlbnRpdHkudjEuVG9rZW4SJAoEcGFnZRgCIAEoCzIWLmJlcnRoLm9wdGlvbnMudjEuUGFnZSLVAQoSQ3JlYXRlVG9rZW5SZXF1ZXN0EhcKBG5hbWUYASABKAlCCbpIBnIEEAEYUBIoCg9leHBpcmVzX2luX2RheXMYAiABKAVCCrpIBxoFGO0CKAFIAIgBARIzCghyb2xlX2NhcBgDIAEoCUIcukgZchdSBnJlYWRlclIGZWRpdG9yUgVvd25lckgBiAEBEhcKCmFjY291bnRfaWQYBCABKAlIAogBAUISChBfZXhwaXJlc19pbl9kYXlzQgsKCV9yb2xlX2NhcEINCgtfYWNjb3VudF9pZCJcChFMaXN0VG9rZW5zUmVxdWVzdBIdCgVsaW1pdBgBIAEoBUIJukgGGgQYZCgBSACIAQESEwoGY3Vyc29yGAIgASgJSAGIAQFCCAoGX2xpbWl0QgkKB19jdXJzb3IiJgoSUmV2b2tlVG9rZW5SZXF1ZXN0EhAKCHRva2VuX2lkGAEgASgJMsEKCg5BY2NvdW50U2VydmljZRKoAQoNQ3JlYXRlQWNjb3VudBInLmJlcnRoLmlkZW50aXR5LnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0GhouYmVydGguaWRlbnRpdHkudjEuQWNjb3VudCJSorsYOggCEAEYyQE6DgiTAxIJZm9yYmlkZGVuOhEImQMSDGhhbmRsZV90YWtlbkIOaW52YWxpZF9oYW5kbGWC0+STAg46ASoiCS9hY2NvdW50cxJwCgxMaXN0QWNjb3VudHMSJi5iZXJ0aC5pZGVudGl0eS52MS5MaXN0QWNjb3VudHNSZXF1ZXN0Gh8uYmVydGguaWRlbnRpdHkudjEuQWNjb3VudHNQYWdlIheiuxgCCAKC0+STAgsSCS9hY2NvdW50cxJ0CgpHZXRBY2NvdW50EiQuYmVydGguaWRlbnRpdHkudjEuR2V0QWNjb3VudFJlcXVlc3QaGi5iZXJ0aC5pZGVudGl0eS52MS5BY2NvdW50IiSiuxgCCAOC0+STAhgSFi9hY2NvdW50cy97YWNjb3VudF9pZH0SrgEKDVVwZGF0ZUFjY291bnQSJy5iZXJ0aC5pZGVudGl0eS52MS5VcGRhdGVBY2NvdW50UmVxdWVzdBoaLmJlcnRoLmlkZW50aXR5LnYxLkFjY291bnQiWKK7GDMIBRABOhEImQMSDGhhbmRsZV90YWtlbkIaaW52YWxpZF9oYW5kbGUsZW1wdHlfcGF0Y2iC0+STAhs6ASoyFi9hY2NvdW50cy97YWNjb3VudF9pZH0SggEKC0xpc3RNZW1iZXJzEiUuYmVydGguaWRlbnRpdHkudjEuTGlzdE1lbWJlcnNSZXF1ZXN0Gh4uYmVydGguaWRlbnRpdHkudjEuTWVtYmVyc1BhZ2UiLKK7GAIIA4LT5JMCIBIeL2FjY291bnRzL3thY2NvdW50X2lkfS9tZW1iZXJzEoMBCglHZXRNZW1iZXISIy5iZXJ0aC5pZGVudGl0eS52MS5HZXRNZW1iZXJSZXF1ZXN0GhkuYmVydGguaWRlbnRpdHkudjEuTWVtYmVyIjaiuxgCCAOC0+STAioSKC9hY2NvdW50cy97YWNjb3VudF9pZH0vbWVtYmVycy97dXNlcl9pZH0SnwEKDFVwZGF0ZU1lbWJlchImLmJlcnRoLmlkZW50aXR5LnYxLlVwZGF0ZU1lbWJlclJlcXVlc3QaGS5iZXJ0aC5pZGVudGl0eS52MS5NZW1iZXIiTKK7GBUIBRABOg8ImQMSCmxhc3Rfb3duZXKC0+STAi06ASoyKC9hY2NvdW50cy97YWNjb3VudF9pZH0vbWVtYmVycy97dXNlcl9pZH0SmQEKDFJlbW92ZU1lbWJlchImLmJlcnRoLmlkZW50aXR5LnYxLlJlbW92ZU1lbWJlclJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiSaK7GBUIAxABOg8ImQMSCmxhc3Rfb3duZXKC0+STAioqKC9hY2NvdW50cy97YWNjb3VudF9pZH0vbWVtYmVycy97dXNlcl9pZH0SoQEKD0xpc3RBdWRpdEV2ZW50cxIpLmJlcnRoLmlkZW50aXR5LnYxLkxpc3RBdWRpdEV2ZW50c1JlcXVlc3QaIi5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdEV2ZW50c1BhZ2UiP6K7GBAIBUIMb3V0X29mX3JhbmdlgtPkkwIlEiMvYWNjb3VudHMve2FjY291bnRfaWR9L2F1ZGl0LWV2ZW50czKdCgoOU2Vzc2lvblNlcnZpY2USewoGU2lnbkluEiAuYmVydGguaWRlbnRpdHkudjEuU2lnbkluUmVxdWVzdBoaLmJlcnRoLmlkZW50aXR5LnYxLlNlc3Npb24iM6K7GBsIARjJAToUCJEDEg91bmF1dGhlbnRpY2F0ZWSC0+STAg46ASoiCS9zZXNzaW9ucxJuCgdTaWduT3V0EiEuYmVydGguaWRlbnRpdHkudjEuU2lnbk91dFJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiKKK7GBMIAhABOg0ImQMSCGNvbmZsaWN0gtPkkwILKgkvc2Vzc2lvbnMSVAoFR2V0TWUSHy5iZXJ0aC5pZGVudGl0eS52MS5HZXRNZVJlcXVlc3QaFS5iZXJ0aC5pZGVudGl0eS52MS5NZSITorsYBAgCEAGC0+STAgUSAy9tZRJ6CghVcGRhdGVNZRIiLmJlcnRoLmlkZW50aXR5LnYxLlVwZGF0ZU1lUmVxdWVzdBoVLmJlcnRoLmlkZW50aXR5LnYxLk1lIjOiuxghCAIQAToOCJMDEglmb3JiaWRkZW5CC2VtcHR5X3BhdGNogtPkkwIIOgEqMgMvbWUSsAEKCERlbGV0ZU1lEiIuYmVydGguaWRlbnRpdHkudjEuRGVsZXRlTWVSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5ImiiuxhWCAIQAToOCJMDEglmb3JiaWRkZW46DwiZAxIKbGFzdF9vd25lcjoQCJkDEgtmaXJzdF9vd25lcjoNCJkDEghjb25mbGljdEIOd3JvbmdfcGFzc3dvcmSC0+STAgg6ASoqAy9tZRJ1CgxMaXN0U2Vzc2lvbnMSJi5iZXJ0aC5pZGVudGl0eS52MS5MaXN0U2Vzc2lvbnNSZXF1ZXN0Gh8uYmVydGguaWRlbnRpdHkudjEuU2Vzc2lvbnNQYWdlIhyiuxgECAIQAYLT5JMCDhIML21lL3Nlc3Npb25zEoUBCgpFbmRTZXNzaW9uEiQuYmVydGguaWRlbnRpdHkudjEuRW5kU2Vzc2lvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiOaK7GBQIAhABOg4IkwMSCWZvcmJpZGRlboLT5JMCGyoZL21lL3Nlc3Npb25zL3tzZXNzaW9uX2lkfRKkAQoLQ3JlYXRlVG9rZW4SJS5iZXJ0aC5pZGVudGl0eS52MS5DcmVhdGVUb2tlblJlcXVlc3QaHy5iZXJ0aC5pZGVudGl0eS52MS5DcmVhdGVkVG9rZW4iTaK7GDQIAhABGMkBOg4IkwMSCWZvcmJpZGRlbkIbb3V0X29mX3JhbmdlLGludmFsaWRfY2hvaWNlgtPkkwIPOgEqIgovbWUvdG9rZW5zEm0KCkxpc3RUb2tlbnMSJC5iZXJ0aC5pZGVudGl0eS52MS5MaXN0VG9rZW5zUmVxdWVzdBodLmJlcnRoLmlkZW50aXR5LnYxLlRva2Vuc1BhZ2UiGqK7GAQIAhABgtPkkwIMEgovbWUvdG9rZW5zEoMBCgtSZXZva2VUb2tlbhIlLmJlcnRoLmlkZW50aXR5LnYxLlJldm9rZVRva2VuUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSI1orsYFAgCEAE6DgiTAxIJZm9yYmlkZGVugtPkkwIXKhUvbWUvdG9rZW5zL3t0b2tlbl9pZH1iBnByb3RvMw", [file_berth_options_v1_options, file_berth_options_v1_page, file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_empty, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message berth.identity.v1.Account
@@ -51,6 +51,18 @@ export type Account = Message<"berth.identity.v1.Account"> & {
    * @generated from field: google.protobuf.Timestamp created_at = 5;
    */
   createdAt?: Timestamp | undefined;
+
+  /**
+   * Only where one account is returned, as are the limits.
+   *
+   * @generated from field: optional berth.identity.v1.AccountPlan plan = 6;
+   */
+  plan?: AccountPlan | undefined;
+
+  /**
+   * @generated from field: optional berth.identity.v1.AccountLimits limits = 7;
+   */
+  limits?: AccountLimits | undefined;
 };
 
 /**
@@ -59,6 +71,99 @@ export type Account = Message<"berth.identity.v1.Account"> & {
  */
 export const AccountSchema: GenMessage<Account> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_identity, 0);
+
+/**
+ * @generated from message berth.identity.v1.AccountPlan
+ */
+export type AccountPlan = Message<"berth.identity.v1.AccountPlan"> & {
+  /**
+   * @generated from field: string tier = 1;
+   */
+  tier: string;
+};
+
+/**
+ * Describes the message berth.identity.v1.AccountPlan.
+ * Use `create(AccountPlanSchema)` to create a new message.
+ */
+export const AccountPlanSchema: GenMessage<AccountPlan> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_identity, 1);
+
+/**
+ * What the plan allows (docs/plans.md#plans). What has no member is not limited.
+ *
+ * @generated from message berth.identity.v1.AccountLimits
+ */
+export type AccountLimits = Message<"berth.identity.v1.AccountLimits"> & {
+  /**
+   * Of an upload, gzipped.
+   *
+   * @generated from field: int32 upload_bytes = 1;
+   */
+  uploadBytes: number;
+
+  /**
+   * @generated from field: int32 build_minutes = 2;
+   */
+  buildMinutes: number;
+
+  /**
+   * How many versions that were live are retained for a rollback.
+   *
+   * @generated from field: int32 history_depth = 3;
+   */
+  historyDepth: number;
+
+  /**
+   * @generated from field: optional int32 builds_at_once = 4;
+   */
+  buildsAtOnce?: number | undefined;
+
+  /**
+   * Addons, of all environments together.
+   *
+   * @generated from field: optional int32 addons = 5;
+   */
+  addons?: number | undefined;
+
+  /**
+   * @generated from field: optional int32 projects = 6;
+   */
+  projects?: number | undefined;
+
+  /**
+   * Services of each type.
+   *
+   * @generated from field: optional int32 services_per_type = 7;
+   */
+  servicesPerType?: number | undefined;
+
+  /**
+   * Replicas of each service.
+   *
+   * @generated from field: optional int32 replicas = 8;
+   */
+  replicas?: number | undefined;
+
+  /**
+   * The largest size of a service.
+   *
+   * @generated from field: optional string size = 9;
+   */
+  size?: string | undefined;
+
+  /**
+   * @generated from field: optional int32 members = 10;
+   */
+  members?: number | undefined;
+};
+
+/**
+ * Describes the message berth.identity.v1.AccountLimits.
+ * Use `create(AccountLimitsSchema)` to create a new message.
+ */
+export const AccountLimitsSchema: GenMessage<AccountLimits> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_identity, 2);
 
 /**
  * @generated from message berth.identity.v1.AccountsPage
@@ -80,7 +185,7 @@ export type AccountsPage = Message<"berth.identity.v1.AccountsPage"> & {
  * Use `create(AccountsPageSchema)` to create a new message.
  */
 export const AccountsPageSchema: GenMessage<AccountsPage> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 1);
+  messageDesc(file_berth_identity_v1_identity, 3);
 
 /**
  * @generated from message berth.identity.v1.CreateAccountRequest
@@ -102,7 +207,7 @@ export type CreateAccountRequest = Message<"berth.identity.v1.CreateAccountReque
  * Use `create(CreateAccountRequestSchema)` to create a new message.
  */
 export const CreateAccountRequestSchema: GenMessage<CreateAccountRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 2);
+  messageDesc(file_berth_identity_v1_identity, 4);
 
 /**
  * @generated from message berth.identity.v1.ListAccountsRequest
@@ -124,7 +229,7 @@ export type ListAccountsRequest = Message<"berth.identity.v1.ListAccountsRequest
  * Use `create(ListAccountsRequestSchema)` to create a new message.
  */
 export const ListAccountsRequestSchema: GenMessage<ListAccountsRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 3);
+  messageDesc(file_berth_identity_v1_identity, 5);
 
 /**
  * @generated from message berth.identity.v1.GetAccountRequest
@@ -141,7 +246,7 @@ export type GetAccountRequest = Message<"berth.identity.v1.GetAccountRequest"> &
  * Use `create(GetAccountRequestSchema)` to create a new message.
  */
 export const GetAccountRequestSchema: GenMessage<GetAccountRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 4);
+  messageDesc(file_berth_identity_v1_identity, 6);
 
 /**
  * @generated from message berth.identity.v1.UpdateAccountRequest
@@ -168,7 +273,7 @@ export type UpdateAccountRequest = Message<"berth.identity.v1.UpdateAccountReque
  * Use `create(UpdateAccountRequestSchema)` to create a new message.
  */
 export const UpdateAccountRequestSchema: GenMessage<UpdateAccountRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 5);
+  messageDesc(file_berth_identity_v1_identity, 7);
 
 /**
  * @generated from message berth.identity.v1.Member
@@ -207,7 +312,7 @@ export type Member = Message<"berth.identity.v1.Member"> & {
  * Use `create(MemberSchema)` to create a new message.
  */
 export const MemberSchema: GenMessage<Member> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 6);
+  messageDesc(file_berth_identity_v1_identity, 8);
 
 /**
  * @generated from message berth.identity.v1.MembersPage
@@ -229,7 +334,7 @@ export type MembersPage = Message<"berth.identity.v1.MembersPage"> & {
  * Use `create(MembersPageSchema)` to create a new message.
  */
 export const MembersPageSchema: GenMessage<MembersPage> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 7);
+  messageDesc(file_berth_identity_v1_identity, 9);
 
 /**
  * @generated from message berth.identity.v1.ListMembersRequest
@@ -256,7 +361,7 @@ export type ListMembersRequest = Message<"berth.identity.v1.ListMembersRequest">
  * Use `create(ListMembersRequestSchema)` to create a new message.
  */
 export const ListMembersRequestSchema: GenMessage<ListMembersRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 8);
+  messageDesc(file_berth_identity_v1_identity, 10);
 
 /**
  * @generated from message berth.identity.v1.GetMemberRequest
@@ -278,7 +383,7 @@ export type GetMemberRequest = Message<"berth.identity.v1.GetMemberRequest"> & {
  * Use `create(GetMemberRequestSchema)` to create a new message.
  */
 export const GetMemberRequestSchema: GenMessage<GetMemberRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 9);
+  messageDesc(file_berth_identity_v1_identity, 11);
 
 /**
  * @generated from message berth.identity.v1.UpdateMemberRequest
@@ -305,7 +410,7 @@ export type UpdateMemberRequest = Message<"berth.identity.v1.UpdateMemberRequest
  * Use `create(UpdateMemberRequestSchema)` to create a new message.
  */
 export const UpdateMemberRequestSchema: GenMessage<UpdateMemberRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 10);
+  messageDesc(file_berth_identity_v1_identity, 12);
 
 /**
  * @generated from message berth.identity.v1.RemoveMemberRequest
@@ -327,7 +432,7 @@ export type RemoveMemberRequest = Message<"berth.identity.v1.RemoveMemberRequest
  * Use `create(RemoveMemberRequestSchema)` to create a new message.
  */
 export const RemoveMemberRequestSchema: GenMessage<RemoveMemberRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 11);
+  messageDesc(file_berth_identity_v1_identity, 13);
 
 /**
  * @generated from message berth.identity.v1.AuditActor
@@ -354,7 +459,7 @@ export type AuditActor = Message<"berth.identity.v1.AuditActor"> & {
  * Use `create(AuditActorSchema)` to create a new message.
  */
 export const AuditActorSchema: GenMessage<AuditActor> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 12);
+  messageDesc(file_berth_identity_v1_identity, 14);
 
 /**
  * @generated from message berth.identity.v1.AuditEvent
@@ -410,7 +515,7 @@ export type AuditEvent = Message<"berth.identity.v1.AuditEvent"> & {
  * Use `create(AuditEventSchema)` to create a new message.
  */
 export const AuditEventSchema: GenMessage<AuditEvent> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 13);
+  messageDesc(file_berth_identity_v1_identity, 15);
 
 /**
  * @generated from message berth.identity.v1.AuditEventsPage
@@ -432,7 +537,7 @@ export type AuditEventsPage = Message<"berth.identity.v1.AuditEventsPage"> & {
  * Use `create(AuditEventsPageSchema)` to create a new message.
  */
 export const AuditEventsPageSchema: GenMessage<AuditEventsPage> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 14);
+  messageDesc(file_berth_identity_v1_identity, 16);
 
 /**
  * @generated from message berth.identity.v1.ListAuditEventsRequest
@@ -480,7 +585,7 @@ export type ListAuditEventsRequest = Message<"berth.identity.v1.ListAuditEventsR
  * Use `create(ListAuditEventsRequestSchema)` to create a new message.
  */
 export const ListAuditEventsRequestSchema: GenMessage<ListAuditEventsRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 15);
+  messageDesc(file_berth_identity_v1_identity, 17);
 
 /**
  * @generated from message berth.identity.v1.User
@@ -512,7 +617,7 @@ export type User = Message<"berth.identity.v1.User"> & {
  * Use `create(UserSchema)` to create a new message.
  */
 export const UserSchema: GenMessage<User> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 16);
+  messageDesc(file_berth_identity_v1_identity, 18);
 
 /**
  * @generated from message berth.identity.v1.Me
@@ -556,7 +661,7 @@ export type Me = Message<"berth.identity.v1.Me"> & {
  * Use `create(MeSchema)` to create a new message.
  */
 export const MeSchema: GenMessage<Me> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 17);
+  messageDesc(file_berth_identity_v1_identity, 19);
 
 /**
  * @generated from message berth.identity.v1.GetMeRequest
@@ -569,7 +674,26 @@ export type GetMeRequest = Message<"berth.identity.v1.GetMeRequest"> & {
  * Use `create(GetMeRequestSchema)` to create a new message.
  */
 export const GetMeRequestSchema: GenMessage<GetMeRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 18);
+  messageDesc(file_berth_identity_v1_identity, 20);
+
+/**
+ * @generated from message berth.identity.v1.DeleteMeRequest
+ */
+export type DeleteMeRequest = Message<"berth.identity.v1.DeleteMeRequest"> & {
+  /**
+   * The caller's password, as a confirmation.
+   *
+   * @generated from field: string password = 1;
+   */
+  password: string;
+};
+
+/**
+ * Describes the message berth.identity.v1.DeleteMeRequest.
+ * Use `create(DeleteMeRequestSchema)` to create a new message.
+ */
+export const DeleteMeRequestSchema: GenMessage<DeleteMeRequest> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_identity, 21);
 
 /**
  * @generated from message berth.identity.v1.UpdateMeRequest
@@ -586,7 +710,7 @@ export type UpdateMeRequest = Message<"berth.identity.v1.UpdateMeRequest"> & {
  * Use `create(UpdateMeRequestSchema)` to create a new message.
  */
 export const UpdateMeRequestSchema: GenMessage<UpdateMeRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 19);
+  messageDesc(file_berth_identity_v1_identity, 22);
 
 /**
  * @generated from message berth.identity.v1.SignInRequest
@@ -608,7 +732,7 @@ export type SignInRequest = Message<"berth.identity.v1.SignInRequest"> & {
  * Use `create(SignInRequestSchema)` to create a new message.
  */
 export const SignInRequestSchema: GenMessage<SignInRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 20);
+  messageDesc(file_berth_identity_v1_identity, 23);
 
 /**
  * @generated from message berth.identity.v1.Session
@@ -635,7 +759,7 @@ export type Session = Message<"berth.identity.v1.Session"> & {
  * Use `create(SessionSchema)` to create a new message.
  */
 export const SessionSchema: GenMessage<Session> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 21);
+  messageDesc(file_berth_identity_v1_identity, 24);
 
 /**
  * @generated from message berth.identity.v1.SignOutRequest
@@ -648,7 +772,7 @@ export type SignOutRequest = Message<"berth.identity.v1.SignOutRequest"> & {
  * Use `create(SignOutRequestSchema)` to create a new message.
  */
 export const SignOutRequestSchema: GenMessage<SignOutRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 22);
+  messageDesc(file_berth_identity_v1_identity, 25);
 
 /**
  * @generated from message berth.identity.v1.ActiveSession
@@ -696,7 +820,7 @@ export type ActiveSession = Message<"berth.identity.v1.ActiveSession"> & {
  * Use `create(ActiveSessionSchema)` to create a new message.
  */
 export const ActiveSessionSchema: GenMessage<ActiveSession> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 23);
+  messageDesc(file_berth_identity_v1_identity, 26);
 
 /**
  * @generated from message berth.identity.v1.SessionsPage
@@ -718,7 +842,7 @@ export type SessionsPage = Message<"berth.identity.v1.SessionsPage"> & {
  * Use `create(SessionsPageSchema)` to create a new message.
  */
 export const SessionsPageSchema: GenMessage<SessionsPage> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 24);
+  messageDesc(file_berth_identity_v1_identity, 27);
 
 /**
  * @generated from message berth.identity.v1.ListSessionsRequest
@@ -740,7 +864,7 @@ export type ListSessionsRequest = Message<"berth.identity.v1.ListSessionsRequest
  * Use `create(ListSessionsRequestSchema)` to create a new message.
  */
 export const ListSessionsRequestSchema: GenMessage<ListSessionsRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 25);
+  messageDesc(file_berth_identity_v1_identity, 28);
 
 /**
  * @generated from message berth.identity.v1.EndSessionRequest
@@ -757,7 +881,7 @@ export type EndSessionRequest = Message<"berth.identity.v1.EndSessionRequest"> &
  * Use `create(EndSessionRequestSchema)` to create a new message.
  */
 export const EndSessionRequestSchema: GenMessage<EndSessionRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 26);
+  messageDesc(file_berth_identity_v1_identity, 29);
 
 /**
  * @generated from message berth.identity.v1.Token
@@ -809,7 +933,7 @@ export type Token = Message<"berth.identity.v1.Token"> & {
  * Use `create(TokenSchema)` to create a new message.
  */
 export const TokenSchema: GenMessage<Token> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 27);
+  messageDesc(file_berth_identity_v1_identity, 30);
 
 /**
  * @generated from message berth.identity.v1.CreatedToken
@@ -863,7 +987,7 @@ export type CreatedToken = Message<"berth.identity.v1.CreatedToken"> & {
  * Use `create(CreatedTokenSchema)` to create a new message.
  */
 export const CreatedTokenSchema: GenMessage<CreatedToken> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 28);
+  messageDesc(file_berth_identity_v1_identity, 31);
 
 /**
  * @generated from message berth.identity.v1.TokensPage
@@ -885,7 +1009,7 @@ export type TokensPage = Message<"berth.identity.v1.TokensPage"> & {
  * Use `create(TokensPageSchema)` to create a new message.
  */
 export const TokensPageSchema: GenMessage<TokensPage> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 29);
+  messageDesc(file_berth_identity_v1_identity, 32);
 
 /**
  * @generated from message berth.identity.v1.CreateTokenRequest
@@ -921,7 +1045,7 @@ export type CreateTokenRequest = Message<"berth.identity.v1.CreateTokenRequest">
  * Use `create(CreateTokenRequestSchema)` to create a new message.
  */
 export const CreateTokenRequestSchema: GenMessage<CreateTokenRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 30);
+  messageDesc(file_berth_identity_v1_identity, 33);
 
 /**
  * @generated from message berth.identity.v1.ListTokensRequest
@@ -943,7 +1067,7 @@ export type ListTokensRequest = Message<"berth.identity.v1.ListTokensRequest"> &
  * Use `create(ListTokensRequestSchema)` to create a new message.
  */
 export const ListTokensRequestSchema: GenMessage<ListTokensRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 31);
+  messageDesc(file_berth_identity_v1_identity, 34);
 
 /**
  * @generated from message berth.identity.v1.RevokeTokenRequest
@@ -960,7 +1084,7 @@ export type RevokeTokenRequest = Message<"berth.identity.v1.RevokeTokenRequest">
  * Use `create(RevokeTokenRequestSchema)` to create a new message.
  */
 export const RevokeTokenRequestSchema: GenMessage<RevokeTokenRequest> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_identity, 32);
+  messageDesc(file_berth_identity_v1_identity, 35);
 
 /**
  * Accounts and their members (docs/identity.md#accounts).
@@ -989,7 +1113,7 @@ export const AccountService: GenService<{
     output: typeof AccountsPageSchema;
   },
   /**
-   * Returns an account, with the caller's role in it.
+   * Returns an account, with the caller's role in it, its plan and what that allows.
    *
    * @generated from rpc berth.identity.v1.AccountService.GetAccount
    */
@@ -1108,6 +1232,18 @@ export const SessionService: GenService<{
     methodKind: "unary";
     input: typeof UpdateMeRequestSchema;
     output: typeof MeSchema;
+  },
+  /**
+   * Deletes the caller, for good: sessions, tokens, memberships and what applications were granted end at once. The
+   * only owner of an account makes somebody else an owner first, or deletes the account: 409 last_owner, with the
+   * accounts. The audit log keeps the user's id alone.
+   *
+   * @generated from rpc berth.identity.v1.SessionService.DeleteMe
+   */
+  deleteMe: {
+    methodKind: "unary";
+    input: typeof DeleteMeRequestSchema;
+    output: typeof EmptySchema;
   },
   /**
    * Lists the caller's sessions that are still valid, newest first.

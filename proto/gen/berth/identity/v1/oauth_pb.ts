@@ -5,6 +5,8 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_berth_options_v1_options } from "../../options/v1/options_pb.ts";
+import type { Page } from "../../options/v1/page_pb.ts";
+import { file_berth_options_v1_page } from "../../options/v1/page_pb.ts";
 import { file_buf_validate_validate } from "../../../buf/validate/validate_pb.ts";
 import { file_google_api_annotations } from "../../../google/api/annotations_pb.ts";
 import type { EmptySchema, Timestamp } from "@bufbuild/protobuf/wkt";
@@ -15,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/identity/v1/oauth.proto.
  */
 export const file_berth_identity_v1_oauth: GenFile = /*@__PURE__*/
-  fileDesc("Ch1iZXJ0aC9pZGVudGl0eS92MS9vYXV0aC5wcm90bxIRYmVydGguaWRlbnRpdHkudjEioAEKC09hdXRoQ2xpZW50EhEKCWNsaWVudF9pZBgBIAEoCRITCgtjbGllbnRfbmFtZRgCIAEoCRISCgpjbGllbnRfdXJpGAMgASgJEhAKCGxvZ29fdXJpGAQgASgJEhUKDXJlZGlyZWN0X2hvc3QYBSABKAkSGgoNZG9jdW1lbnRfaG9zdBgGIAEoCUgAiAEBQhAKDl9kb2N1bWVudF9ob3N0IjcKFkdldExvZ2luUmVxdWVzdFJlcXVlc3QSHQoJY2hhbGxlbmdlGAEgASgJQgq6SAdyBRABGIBAImAKFU9hdXRoTG9naW5SZXF1ZXN0VmlldxIuCgZjbGllbnQYASABKAsyHi5iZXJ0aC5pZGVudGl0eS52MS5PYXV0aENsaWVudBIXCg9yZXF1ZXN0ZWRfc2NvcGUYAiADKAkiOwoUQ29tcGxldGVMb2dpblJlcXVlc3QSIwoPbG9naW5fY2hhbGxlbmdlGAEgASgJQgq6SAdyBRABGIBAIjkKElJlamVjdExvZ2luUmVxdWVzdBIjCg9sb2dpbl9jaGFsbGVuZ2UYASABKAlCCrpIB3IFEAEYgEAiOQoYR2V0Q29uc2VudFJlcXVlc3RSZXF1ZXN0Eh0KCWNoYWxsZW5nZRgBIAEoCUIKukgHcgUQARiAQCK1AQoXT2F1dGhDb25zZW50UmVxdWVzdFZpZXcSLgoGY2xpZW50GAEgASgLMh4uYmVydGguaWRlbnRpdHkudjEuT2F1dGhDbGllbnQSFwoPcmVxdWVzdGVkX3Njb3BlGAIgAygJEhoKEnJlcXVlc3RlZF9hdWRpZW5jZRgDIAMoCRI1CghhY2NvdW50cxgEIAMoCzIjLmJlcnRoLmlkZW50aXR5LnYxLkdyYW50YWJsZUFjY291bnQijAEKEEdyYW50YWJsZUFjY291bnQSCgoCaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhQKDGRpc3BsYXlfbmFtZRgDIAEoCRItCgdteV9yb2xlGAQgASgJQhy6SBlyF1IGcmVhZGVyUgZlZGl0b3JSBW93bmVyEhcKD2dyYW50YWJsZV9yb2xlcxgFIAMoCSKDAQoWQ29tcGxldGVDb25zZW50UmVxdWVzdBIlChFjb25zZW50X2NoYWxsZW5nZRgBIAEoCUIKukgHcgUQARiAQBIdCgphY2NvdW50X2lkGAIgASgJQgm6SAZyBBABGEASIwoEcm9sZRgDIAEoCUIVukgSchBSBnJlYWRlclIGZWRpdG9yIj0KFFJlamVjdENvbnNlbnRSZXF1ZXN0EiUKEWNvbnNlbnRfY2hhbGxlbmdlGAEgASgJQgq6SAdyBRABGIBAIiQKDU9hdXRoUmVkaXJlY3QSEwoLcmVkaXJlY3RfdG8YASABKAkiFgoUTGlzdE1jcEdyYW50c1JlcXVlc3QiQgoVTGlzdE1jcEdyYW50c1Jlc3BvbnNlEikKBGRhdGEYASADKAsyGy5iZXJ0aC5pZGVudGl0eS52MS5NY3BHcmFudCKzAQoITWNwR3JhbnQSEQoJY2xpZW50X2lkGAEgASgJEhMKC2NsaWVudF9uYW1lGAIgASgJEhIKCmFjY291bnRfaWQYAyABKAkSFgoOYWNjb3VudF9oYW5kbGUYBCABKAkSIwoEcm9sZRgFIAEoCUIVukgSchBSBnJlYWRlclIGZWRpdG9yEi4KCmdyYW50ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIjcKFlJldm9rZU1jcEdyYW50c1JlcXVlc3QSHQoJY2xpZW50X2lkGAEgASgJQgq6SAdyBRABGIAEMskLCgxPYXV0aFNlcnZpY2USsAEKD0dldExvZ2luUmVxdWVzdBIpLmJlcnRoLmlkZW50aXR5LnYxLkdldExvZ2luUmVxdWVzdFJlcXVlc3QaKC5iZXJ0aC5pZGVudGl0eS52MS5PYXV0aExvZ2luUmVxdWVzdFZpZXciSKK7GCgIAUIRY2hhbGxlbmdlX2V4cGlyZWRKEWlkZW50aXR5X3Byb3ZpZGVygtPkkwIWEhQvb2F1dGgvbG9naW4tcmVxdWVzdBLDAQoNQ29tcGxldGVMb2dpbhInLmJlcnRoLmlkZW50aXR5LnYxLkNvbXBsZXRlTG9naW5SZXF1ZXN0GiAuYmVydGguaWRlbnRpdHkudjEuT2F1dGhSZWRpcmVjdCJnorsYQwgCEAEgAzoVCJMDEhBzdWJqZWN0X21pc21hdGNoQhFjaGFsbGVuZ2VfZXhwaXJlZEoRaWRlbnRpdHlfcHJvdmlkZXKC0+STAho6ASoiFS9vYXV0aC9sb2dpbi9jb21wbGV0ZRKkAQoLUmVqZWN0TG9naW4SJS5iZXJ0aC5pZGVudGl0eS52MS5SZWplY3RMb2dpblJlcXVlc3QaIC5iZXJ0aC5pZGVudGl0eS52MS5PYXV0aFJlZGlyZWN0IkyiuxgqCAEgA0IRY2hhbGxlbmdlX2V4cGlyZWRKEWlkZW50aXR5X3Byb3ZpZGVygtPkkwIYOgEqIhMvb2F1dGgvbG9naW4vcmVqZWN0EtEBChFHZXRDb25zZW50UmVxdWVzdBIrLmJlcnRoLmlkZW50aXR5LnYxLkdldENvbnNlbnRSZXF1ZXN0UmVxdWVzdBoqLmJlcnRoLmlkZW50aXR5LnYxLk9hdXRoQ29uc2VudFJlcXVlc3RWaWV3ImOiuxhBCAIQAToVCJMDEhBzdWJqZWN0X21pc21hdGNoQhFjaGFsbGVuZ2VfZXhwaXJlZEoRaWRlbnRpdHlfcHJvdmlkZXKC0+STAhgSFi9vYXV0aC9jb25zZW50LXJlcXVlc3QS9gEKD0NvbXBsZXRlQ29uc2VudBIpLmJlcnRoLmlkZW50aXR5LnYxLkNvbXBsZXRlQ29uc2VudFJlcXVlc3QaIC5iZXJ0aC5pZGVudGl0eS52MS5PYXV0aFJlZGlyZWN0IpUBorsYbwgCEAEgAzoVCJMDEhBzdWJqZWN0X21pc21hdGNoOhEIkwMSDG5vdF9hX21lbWJlcjoXCJMDEhJyb2xlX25vdF9ncmFudGFibGVCEWNoYWxsZW5nZV9leHBpcmVkShFpZGVudGl0eV9wcm92aWRlcoLT5JMCHDoBKiIXL29hdXRoL2NvbnNlbnQvY29tcGxldGUSqgEKDVJlamVjdENvbnNlbnQSJy5iZXJ0aC5pZGVudGl0eS52MS5SZWplY3RDb25zZW50UmVxdWVzdBogLmJlcnRoLmlkZW50aXR5LnYxLk9hdXRoUmVkaXJlY3QiTqK7GCoIASADQhFjaGFsbGVuZ2VfZXhwaXJlZEoRaWRlbnRpdHlfcHJvdmlkZXKC0+STAho6ASoiFS9vYXV0aC9jb25zZW50L3JlamVjdBKIAQoNTGlzdE1jcEdyYW50cxInLmJlcnRoLmlkZW50aXR5LnYxLkxpc3RNY3BHcmFudHNSZXF1ZXN0GiguYmVydGguaWRlbnRpdHkudjEuTGlzdE1jcEdyYW50c1Jlc3BvbnNlIiSiuxgECAIQAYLT5JMCFmIEZGF0YRIOL21lL21jcC1ncmFudHMSkwEKD1Jldm9rZU1jcEdyYW50cxIpLmJlcnRoLmlkZW50aXR5LnYxLlJldm9rZU1jcEdyYW50c1JlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiPaK7GBcIAhABShFpZGVudGl0eV9wcm92aWRlcoLT5JMCHCoaL21lL21jcC1ncmFudHMve2NsaWVudF9pZH1iBnByb3RvMw", [file_berth_options_v1_options, file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_empty, file_google_protobuf_timestamp]);
+  fileDesc("Ch1iZXJ0aC9pZGVudGl0eS92MS9vYXV0aC5wcm90bxIRYmVydGguaWRlbnRpdHkudjEioAEKC09hdXRoQ2xpZW50EhEKCWNsaWVudF9pZBgBIAEoCRITCgtjbGllbnRfbmFtZRgCIAEoCRISCgpjbGllbnRfdXJpGAMgASgJEhAKCGxvZ29fdXJpGAQgASgJEhUKDXJlZGlyZWN0X2hvc3QYBSABKAkSGgoNZG9jdW1lbnRfaG9zdBgGIAEoCUgAiAEBQhAKDl9kb2N1bWVudF9ob3N0IjcKFkdldExvZ2luUmVxdWVzdFJlcXVlc3QSHQoJY2hhbGxlbmdlGAEgASgJQgq6SAdyBRABGIBAImAKFU9hdXRoTG9naW5SZXF1ZXN0VmlldxIuCgZjbGllbnQYASABKAsyHi5iZXJ0aC5pZGVudGl0eS52MS5PYXV0aENsaWVudBIXCg9yZXF1ZXN0ZWRfc2NvcGUYAiADKAkiOwoUQ29tcGxldGVMb2dpblJlcXVlc3QSIwoPbG9naW5fY2hhbGxlbmdlGAEgASgJQgq6SAdyBRABGIBAIjkKElJlamVjdExvZ2luUmVxdWVzdBIjCg9sb2dpbl9jaGFsbGVuZ2UYASABKAlCCrpIB3IFEAEYgEAiOQoYR2V0Q29uc2VudFJlcXVlc3RSZXF1ZXN0Eh0KCWNoYWxsZW5nZRgBIAEoCUIKukgHcgUQARiAQCK1AQoXT2F1dGhDb25zZW50UmVxdWVzdFZpZXcSLgoGY2xpZW50GAEgASgLMh4uYmVydGguaWRlbnRpdHkudjEuT2F1dGhDbGllbnQSFwoPcmVxdWVzdGVkX3Njb3BlGAIgAygJEhoKEnJlcXVlc3RlZF9hdWRpZW5jZRgDIAMoCRI1CghhY2NvdW50cxgEIAMoCzIjLmJlcnRoLmlkZW50aXR5LnYxLkdyYW50YWJsZUFjY291bnQijAEKEEdyYW50YWJsZUFjY291bnQSCgoCaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhQKDGRpc3BsYXlfbmFtZRgDIAEoCRItCgdteV9yb2xlGAQgASgJQhy6SBlyF1IGcmVhZGVyUgZlZGl0b3JSBW93bmVyEhcKD2dyYW50YWJsZV9yb2xlcxgFIAMoCSKDAQoWQ29tcGxldGVDb25zZW50UmVxdWVzdBIlChFjb25zZW50X2NoYWxsZW5nZRgBIAEoCUIKukgHcgUQARiAQBIdCgphY2NvdW50X2lkGAIgASgJQgm6SAZyBBABGEASIwoEcm9sZRgDIAEoCUIVukgSchBSBnJlYWRlclIGZWRpdG9yIj0KFFJlamVjdENvbnNlbnRSZXF1ZXN0EiUKEWNvbnNlbnRfY2hhbGxlbmdlGAEgASgJQgq6SAdyBRABGIBAIiQKDU9hdXRoUmVkaXJlY3QSEwoLcmVkaXJlY3RfdG8YASABKAkiFgoUTGlzdE1jcEdyYW50c1JlcXVlc3QiQgoVTGlzdE1jcEdyYW50c1Jlc3BvbnNlEikKBGRhdGEYASADKAsyGy5iZXJ0aC5pZGVudGl0eS52MS5NY3BHcmFudCKzAQoITWNwR3JhbnQSEQoJY2xpZW50X2lkGAEgASgJEhMKC2NsaWVudF9uYW1lGAIgASgJEhIKCmFjY291bnRfaWQYAyABKAkSFgoOYWNjb3VudF9oYW5kbGUYBCABKAkSIwoEcm9sZRgFIAEoCUIVukgSchBSBnJlYWRlclIGZWRpdG9yEi4KCmdyYW50ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIjcKFlJldm9rZU1jcEdyYW50c1JlcXVlc3QSHQoJY2xpZW50X2lkGAEgASgJQgq6SAdyBRABGIAEIncKGExpc3RBY2NvdW50R3JhbnRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEh0KBWxpbWl0GAIgASgFQgm6SAYaBBhkKAFIAIgBARITCgZjdXJzb3IYAyABKAlIAYgBAUIICgZfbGltaXRCCQoHX2N1cnNvciJoChFBY2NvdW50R3JhbnRzUGFnZRItCgRkYXRhGAEgAygLMh8uYmVydGguaWRlbnRpdHkudjEuQWNjb3VudEdyYW50EiQKBHBhZ2UYAiABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLlBhZ2Ui8AEKDEFjY291bnRHcmFudBIKCgJpZBgBIAEoCRIRCgljbGllbnRfaWQYAiABKAkSEwoLY2xpZW50X25hbWUYAyABKAkSDwoHdXNlcl9pZBgEIAEoCRIUCgxkaXNwbGF5X25hbWUYBSABKAkSIwoEcm9sZRgGIAEoCUIVukgSchBSBnJlYWRlclIGZWRpdG9yEi4KCmdyYW50ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3RfdXNlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiQQoZUmV2b2tlQWNjb3VudEdyYW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhAKCGdyYW50X2lkGAIgASgJMvYNCgxPYXV0aFNlcnZpY2USsAEKD0dldExvZ2luUmVxdWVzdBIpLmJlcnRoLmlkZW50aXR5LnYxLkdldExvZ2luUmVxdWVzdFJlcXVlc3QaKC5iZXJ0aC5pZGVudGl0eS52MS5PYXV0aExvZ2luUmVxdWVzdFZpZXciSKK7GCgIAUIRY2hhbGxlbmdlX2V4cGlyZWRKEWlkZW50aXR5X3Byb3ZpZGVygtPkkwIWEhQvb2F1dGgvbG9naW4tcmVxdWVzdBLDAQoNQ29tcGxldGVMb2dpbhInLmJlcnRoLmlkZW50aXR5LnYxLkNvbXBsZXRlTG9naW5SZXF1ZXN0GiAuYmVydGguaWRlbnRpdHkudjEuT2F1dGhSZWRpcmVjdCJnorsYQwgCEAEgAzoVCJMDEhBzdWJqZWN0X21pc21hdGNoQhFjaGFsbGVuZ2VfZXhwaXJlZEoRaWRlbnRpdHlfcHJvdmlkZXKC0+STAho6ASoiFS9vYXV0aC9sb2dpbi9jb21wbGV0ZRKkAQoLUmVqZWN0TG9naW4SJS5iZXJ0aC5pZGVudGl0eS52MS5SZWplY3RMb2dpblJlcXVlc3QaIC5iZXJ0aC5pZGVudGl0eS52MS5PYXV0aFJlZGlyZWN0IkyiuxgqCAEgA0IRY2hhbGxlbmdlX2V4cGlyZWRKEWlkZW50aXR5X3Byb3ZpZGVygtPkkwIYOgEqIhMvb2F1dGgvbG9naW4vcmVqZWN0EtEBChFHZXRDb25zZW50UmVxdWVzdBIrLmJlcnRoLmlkZW50aXR5LnYxLkdldENvbnNlbnRSZXF1ZXN0UmVxdWVzdBoqLmJlcnRoLmlkZW50aXR5LnYxLk9hdXRoQ29uc2VudFJlcXVlc3RWaWV3ImOiuxhBCAIQAToVCJMDEhBzdWJqZWN0X21pc21hdGNoQhFjaGFsbGVuZ2VfZXhwaXJlZEoRaWRlbnRpdHlfcHJvdmlkZXKC0+STAhgSFi9vYXV0aC9jb25zZW50LXJlcXVlc3QS9gEKD0NvbXBsZXRlQ29uc2VudBIpLmJlcnRoLmlkZW50aXR5LnYxLkNvbXBsZXRlQ29uc2VudFJlcXVlc3QaIC5iZXJ0aC5pZGVudGl0eS52MS5PYXV0aFJlZGlyZWN0IpUBorsYbwgCEAEgAzoVCJMDEhBzdWJqZWN0X21pc21hdGNoOhEIkwMSDG5vdF9hX21lbWJlcjoXCJMDEhJyb2xlX25vdF9ncmFudGFibGVCEWNoYWxsZW5nZV9leHBpcmVkShFpZGVudGl0eV9wcm92aWRlcoLT5JMCHDoBKiIXL29hdXRoL2NvbnNlbnQvY29tcGxldGUSqgEKDVJlamVjdENvbnNlbnQSJy5iZXJ0aC5pZGVudGl0eS52MS5SZWplY3RDb25zZW50UmVxdWVzdBogLmJlcnRoLmlkZW50aXR5LnYxLk9hdXRoUmVkaXJlY3QiTqK7GCoIASADQhFjaGFsbGVuZ2VfZXhwaXJlZEoRaWRlbnRpdHlfcHJvdmlkZXKC0+STAho6ASoiFS9vYXV0aC9jb25zZW50L3JlamVjdBKIAQoNTGlzdE1jcEdyYW50cxInLmJlcnRoLmlkZW50aXR5LnYxLkxpc3RNY3BHcmFudHNSZXF1ZXN0GiguYmVydGguaWRlbnRpdHkudjEuTGlzdE1jcEdyYW50c1Jlc3BvbnNlIiSiuxgECAIQAYLT5JMCFmIEZGF0YRIOL21lL21jcC1ncmFudHMSkwEKD1Jldm9rZU1jcEdyYW50cxIpLmJlcnRoLmlkZW50aXR5LnYxLlJldm9rZU1jcEdyYW50c1JlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiPaK7GBcIAhABShFpZGVudGl0eV9wcm92aWRlcoLT5JMCHCoaL21lL21jcC1ncmFudHMve2NsaWVudF9pZH0SkwEKEUxpc3RBY2NvdW50R3JhbnRzEisuYmVydGguaWRlbnRpdHkudjEuTGlzdEFjY291bnRHcmFudHNSZXF1ZXN0GiQuYmVydGguaWRlbnRpdHkudjEuQWNjb3VudEdyYW50c1BhZ2UiK6K7GAIIBYLT5JMCHxIdL2FjY291bnRzL3thY2NvdW50X2lkfS9ncmFudHMSlAEKElJldm9rZUFjY291bnRHcmFudBIsLmJlcnRoLmlkZW50aXR5LnYxLlJldm9rZUFjY291bnRHcmFudFJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiOKK7GAQIBRABgtPkkwIqKigvYWNjb3VudHMve2FjY291bnRfaWR9L2dyYW50cy97Z3JhbnRfaWR9YgZwcm90bzM", [file_berth_options_v1_options, file_berth_options_v1_page, file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_empty, file_google_protobuf_timestamp]);
 
 /**
  * A client as it describes itself: nobody vouches for it.
@@ -395,6 +397,135 @@ export const RevokeMcpGrantsRequestSchema: GenMessage<RevokeMcpGrantsRequest> = 
   messageDesc(file_berth_identity_v1_oauth, 14);
 
 /**
+ * @generated from message berth.identity.v1.ListAccountGrantsRequest
+ */
+export type ListAccountGrantsRequest = Message<"berth.identity.v1.ListAccountGrantsRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: optional int32 limit = 2;
+   */
+  limit?: number | undefined;
+
+  /**
+   * @generated from field: optional string cursor = 3;
+   */
+  cursor?: string | undefined;
+};
+
+/**
+ * Describes the message berth.identity.v1.ListAccountGrantsRequest.
+ * Use `create(ListAccountGrantsRequestSchema)` to create a new message.
+ */
+export const ListAccountGrantsRequestSchema: GenMessage<ListAccountGrantsRequest> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_oauth, 15);
+
+/**
+ * @generated from message berth.identity.v1.AccountGrantsPage
+ */
+export type AccountGrantsPage = Message<"berth.identity.v1.AccountGrantsPage"> & {
+  /**
+   * @generated from field: repeated berth.identity.v1.AccountGrant data = 1;
+   */
+  data: AccountGrant[];
+
+  /**
+   * @generated from field: berth.options.v1.Page page = 2;
+   */
+  page?: Page | undefined;
+};
+
+/**
+ * Describes the message berth.identity.v1.AccountGrantsPage.
+ * Use `create(AccountGrantsPageSchema)` to create a new message.
+ */
+export const AccountGrantsPageSchema: GenMessage<AccountGrantsPage> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_oauth, 16);
+
+/**
+ * What an application may do in an account for one of its members.
+ *
+ * @generated from message berth.identity.v1.AccountGrant
+ */
+export type AccountGrant = Message<"berth.identity.v1.AccountGrant"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: string client_id = 2;
+   */
+  clientId: string;
+
+  /**
+   * @generated from field: string client_name = 3;
+   */
+  clientName: string;
+
+  /**
+   * Who connected it.
+   *
+   * @generated from field: string user_id = 4;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string display_name = 5;
+   */
+  displayName: string;
+
+  /**
+   * reader or editor: never above the member's own role.
+   *
+   * @generated from field: string role = 6;
+   */
+  role: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp granted_at = 7;
+   */
+  grantedAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp last_used_at = 8;
+   */
+  lastUsedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.identity.v1.AccountGrant.
+ * Use `create(AccountGrantSchema)` to create a new message.
+ */
+export const AccountGrantSchema: GenMessage<AccountGrant> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_oauth, 17);
+
+/**
+ * @generated from message berth.identity.v1.RevokeAccountGrantRequest
+ */
+export type RevokeAccountGrantRequest = Message<"berth.identity.v1.RevokeAccountGrantRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string grant_id = 2;
+   */
+  grantId: string;
+};
+
+/**
+ * Describes the message berth.identity.v1.RevokeAccountGrantRequest.
+ * Use `create(RevokeAccountGrantRequestSchema)` to create a new message.
+ */
+export const RevokeAccountGrantRequestSchema: GenMessage<RevokeAccountGrantRequest> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_oauth, 18);
+
+/**
  * Login and consent of OAuth clients, and the grants that users gave them (docs/oauth.md#consent).
  *
  * @generated from service berth.identity.v1.OauthService
@@ -478,6 +609,26 @@ export const OauthService: GenService<{
   revokeMcpGrants: {
     methodKind: "unary";
     input: typeof RevokeMcpGrantsRequestSchema;
+    output: typeof EmptySchema;
+  },
+  /**
+   * Lists the applications that members connected to an account, newest first.
+   *
+   * @generated from rpc berth.identity.v1.OauthService.ListAccountGrants
+   */
+  listAccountGrants: {
+    methodKind: "unary";
+    input: typeof ListAccountGrantsRequestSchema;
+    output: typeof AccountGrantsPageSchema;
+  },
+  /**
+   * Ends the access of an application that a member connected to the account. Its tokens are refused at once.
+   *
+   * @generated from rpc berth.identity.v1.OauthService.RevokeAccountGrant
+   */
+  revokeAccountGrant: {
+    methodKind: "unary";
+    input: typeof RevokeAccountGrantRequestSchema;
     output: typeof EmptySchema;
   },
 }> = /*@__PURE__*/
