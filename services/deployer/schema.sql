@@ -52,6 +52,7 @@ table deployments
   awaits text[]
   awaits_until timestamp with time zone
   archive_digest text
+  built_version integer
   constraint deployments_pkey PRIMARY KEY (id)
   constraint deployments_service_id_fkey FOREIGN KEY (service_id) REFERENCES services(id)
   constraint deployments_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'building'::text, 'built'::text, 'applied'::text, 'failed'::text, 'superseded'::text])))

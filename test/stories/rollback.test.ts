@@ -76,11 +76,21 @@ test("a user tries a rollback out, rolls back, and opens the version of before w
   const headers = { "idempotency-key": randomBytes(8).toString("hex") };
   const accepted = await world.call<Deployment>("POST", `${S}/rollback`, { version: 1 }, { headers });
   expect([accepted.status, accepted.body.version, accepted.body.status]).toEqual([202, next, "queued"]);
+  expect(accepted.body).toMatchObject({ builtVersion: 1 });
+  expect(accepted.body).not.toHaveProperty("archiveRef");
+  expect(accepted.body).not.toHaveProperty("buildId");
   const again = await world.call<Deployment>("POST", `${S}/rollback`, { version: 1 }, { headers });
   expect([again.status, again.body.version]).toEqual([202, next]);
   expect(await settled(world, S, next)).toMatchObject({ status: "applied", errors: [] });
   expect((await open(url)).body).toContain("not there at first");
-  expect(await world.must("GET", S)).toMatchObject({ status: "running", liveVersion: next });
+  const log = await world.call("GET", `${S}/deployments/${next}/build-logs`);
+  expect([log.status, log.body]).toMatchObject([404, { error: { code: "not_found", builtVersion: 1 } }]);
+  // A deploy of what is live runs the same build.
+  const redeployed = await world.call<Deployment>("POST", `${S}/deploy`, {});
+  expect(redeployed.body).toMatchObject({ version: next + 1, builtVersion: 1 });
+  expect(redeployed.body).not.toHaveProperty("archiveRef");
+  await settled(world, S, next + 1);
+  expect(await world.must("GET", S)).toMatchObject({ status: "running", liveVersion: next + 1 });
 
   const audited = await eventually("it is audited", async () => {
     type Audit = { data: { metadata: Record<string, string> }[] };

@@ -30,6 +30,7 @@ import { keepNewest } from "../shared/clip-log.ts";
 import type { ObjectStore } from "../store/port.ts";
 import {
   refuseAddon,
+  requireBuild,
   requireDeployment,
   requireLocked,
   requireService,
@@ -144,8 +145,7 @@ export function deploymentService(deps: DeploymentDeps): ServiceImpl<typeof Depl
     },
 
     async getBuildLogs(request) {
-      const deployment = await requireDeployment(pool, request);
-      if (!deployment.buildId) throw notFound("build: the version was deployed from an image");
+      const deployment = await requireBuild(pool, request);
       const { version } = deployment;
       const text = await readLog(pool, deployment.id);
       const live = deployment.status === "building";

@@ -102,12 +102,16 @@ export type LockedService = ServiceDefinition & {
   /** The newest revision of its variables, and when they may have changed since they were last compared. */
   revision: number;
   dirtyAt?: string | null;
+  /** Replicas and size of what is live. */
+  liveScale?: Pick<StoredConfig, "replicas" | "size"> | null;
 };
 
 const LOCKED = `
   select s.id, s.account_id as "accountId", s.environment_id as "environmentId", s.name, s.type, s.source,
     s.config, s.staged, s.deleting_at is not null as deleting, s.next_version as "nextVersion",
     s.variables_revision as revision, s.dirty_at::text as "dirtyAt",
+    (select jsonb_build_object('replicas', d.config -> 'replicas', 'size', d.config -> 'size') from deployments d
+      where d.service_id = s.id and d.version = s.live_version) as "liveScale",
     jsonb_strip_nulls(jsonb_build_object('archiveRef', s.staged_archive, 'archiveDigest', s.staged_digest,
       'image', s.staged_image)) as "toDeploy"
   from services s join environments e on e.id = s.environment_id and e.deleting_at is null`;

@@ -14,11 +14,12 @@ import { enqueue } from "../reconcile/queue/sql.ts";
 import type { EarlyVariables } from "../releases/early-variables.ts";
 import { imageArtifact } from "../runtime/port.ts";
 import { insertRestored, type RetainedVersion } from "./retention-sql.ts";
+import { scalingWarnings } from "./scaling-warnings.ts";
 import { type DeploymentRow, insertDeployment, supersede } from "./sql.ts";
 
 /** What a deployment runs: an artifact of the runtime, source to build, or what an earlier version ran. */
 export type DeploymentInput =
-  | { artifact: string; image?: string }
+  | { artifact: string; image?: string; builtVersion?: number }
   | { archiveRef: string; archiveDigest?: string }
   | { branch: string }
   | { restores: RetainedVersion };
@@ -38,6 +39,8 @@ export async function accept(
   const { accountId, id: serviceId, nextVersion: version } = service;
   const id = newId("dep");
   const restored = "restores" in input ? input.restores : undefined;
+  const config = restored?.config ?? service.config;
+  const warnings = scalingWarnings(service.liveScale, config);
   const rollbackOf = restored?.version;
   const event = { accountId, serviceId, deploymentId: id, version, rollbackOf };
   const metadata = {
@@ -49,11 +52,12 @@ export async function accept(
     isProvisioned(tx, accountId),
     supersede(tx, serviceId),
     restored
-      ? insertRestored(tx, { id, serviceId, from: restored.deploymentId })
+      ? insertRestored(tx, { id, serviceId, from: restored.deploymentId, warnings })
       : insertDeployment(tx, {
           id,
           serviceId,
-          config: service.config,
+          config,
+          warnings,
           source: service.source,
           ...input,
           ...(!("artifact" in input) && { buildId: newId("bld") }),

@@ -17,6 +17,8 @@ import { type Runtime, RuntimeRefusal } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";
 import type { DeploymentInput } from "./accept.ts";
 import { findLiveVersion, type LiveVersion } from "./retention-sql.ts";
+import { scalingWarnings } from "./scaling-warnings.ts";
+import { toNotices } from "./sql.ts";
 import { compareDigests } from "./variable-digests.ts";
 
 export type DryRunDeps = {
@@ -62,6 +64,7 @@ export async function dryRun(
       variables: compareDigests(secrets, service.id, live?.variables, resolved?.values ?? {}),
     },
     dangling: resolved?.dangling,
+    warnings: input ? toNotices(scalingWarnings(service.liveScale, configOf(service, input))) : [],
   };
 }
 

@@ -4,7 +4,15 @@ import { planAmount, toPlanAmounts } from "../accounts/plan-amounts.ts";
 import type { StoredConfig } from "../catalog/service-config.ts";
 import { digestOf } from "../images/sql.ts";
 import { enqueue } from "../reconcile/queue/sql.ts";
-import { DEPLOYMENT, type DeploymentRow, type StoredDeployment, takeVersion, toMessage } from "./sql.ts";
+import {
+  builtVersion,
+  DEPLOYMENT,
+  type DeploymentRow,
+  type StoredDeployment,
+  type StoredNotice,
+  takeVersion,
+  toMessage,
+} from "./sql.ts";
 
 // Versions that can be rolled back to, and the expiry of their artifacts.
 
@@ -40,18 +48,19 @@ export function findRetainedVersion(db: Db, serviceId: string, version: number) 
 /** Inserts a deployment of what another one ran, as the next version of its service. Nothing is built, so it has no build id. */
 export async function insertRestored(
   db: Db,
-  restored: { id: string; serviceId: string; from: string },
+  restored: { id: string; serviceId: string; from: string; warnings: StoredNotice[] },
 ): Promise<DeploymentRow> {
   const row = await one<StoredDeployment>(
     db,
     "deployment_restore",
     `with taken as (${takeVersion("$2")})
      insert into deployments as d
-       (id, service_id, version, status, config, source, image, artifact, archive_ref, branch, "commit")
+       (id, service_id, version, status, config, source, image, artifact, archive_ref, branch, "commit", built_version,
+        warnings)
      select $1, o.service_id, t.version, 'queued', o.config, o.source, o.image, o.artifact, o.archive_ref, o.branch,
-       o."commit"
+       o."commit", ${builtVersion("o")}, $4
      from deployments o, taken t where o.id = $3 returning ${DEPLOYMENT}`,
-    [restored.id, restored.serviceId, restored.from],
+    [restored.id, restored.serviceId, restored.from, JSON.stringify(restored.warnings)],
   );
   return toMessage(row!);
 }
@@ -111,8 +120,10 @@ export function findLiveVersion(db: Db, serviceId: string) {
   return one<LiveVersion>(
     db,
     "history_live",
-    `select d.config, d.artifact, d.image, d.archive_ref as "archiveRef", s.applied_variables as variables
-     from services s join deployments d on d.service_id = s.id and d.version = s.live_version where s.id = $1`,
+    `select d.config, d.artifact, d.image, s.applied_variables as variables,
+       coalesce(d.archive_ref, b.archive_ref) as "archiveRef"
+     from services s join deployments d on d.service_id = s.id and d.version = s.live_version
+     left join deployments b on b.service_id = s.id and b.version = d.built_version where s.id = $1`,
     [serviceId],
   );
 }

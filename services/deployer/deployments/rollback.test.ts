@@ -73,13 +73,16 @@ test("a rollback runs what the version ran, with its configuration and the curre
   const before = (await web.deployments.listDeployments(web.path)).data;
 
   const accepted = await web.deployments.rollback({ ...web.path, version: 1 });
-  expect(accepted).toMatchObject({ version: 3, status: "queued", archiveRef: before[1]!.archiveRef });
-  expect([accepted.buildId, accepted.buildStartedAt]).toEqual([undefined, undefined]);
+  expect(accepted).toMatchObject({ version: 3, status: "queued", builtVersion: 1, warnings: [] });
+  for (const member of ["archiveRef", "buildId", "buildStartedAt", "builtAt", "branch", "commit"] as const)
+    expect([member, accepted[member]]).toEqual([member, undefined]);
   await healthy(web, 3);
   expect(await shown(web)).toMatchObject({ edition: "one", MODE: "old", GREETING: "second" });
   const after = (await web.deployments.listDeployments(web.path)).data;
   expect(after.slice(1)).toEqual(before); // history is what it was
-  expect(await refused(web.deployments.getBuildLogs({ ...web.path, version: 3 }))).toBe("404 not_found");
+  const log = await refusal(web.deployments.getBuildLogs({ ...web.path, version: 3 }));
+  expect(log).toMatchObject({ status: 404, code: "not_found", context: { builtVersion: 1 } });
+  expect(log.message).toContain("what version 1 built");
   const service = await web.catalog.getService(web.path);
   expect(service).toMatchObject({ liveVersion: 3, config: { env: { MODE: "new" } }, pendingChanges: true });
   expect(await web.deployments.rollback({ ...web.path, version: 2 })).toMatchObject({ version: 4 });
@@ -122,6 +125,29 @@ test("each impossible rollback is refused with its reason, in order, and takes n
   expect(await refused(web.deployments.rollback({ ...web.environment.at("none"), version: 1 }))).toBe(
     "404 not_found",
   );
+});
+
+test("a rollback that scales down what is live says so, when it is tried out and when it is accepted", async () => {
+  const web = await webService({ config: { minReadySeconds: 0 } });
+  await deployEdition(web, "one");
+  await web.catalog.updateService({ ...web.path, config: { replicas: 2, size: "small" } });
+  await deployEdition(web, "two");
+  await berth.pool.query(
+    `update deployments set config = config || '{"replicas": 1, "size": "nano"}' where service_id = $1 and version = 1`,
+    [web.id],
+  );
+  const told = [
+    { stage: "apply", code: "scales_down", message: expect.stringContaining("1 replica instead of 2") },
+  ];
+  const tried = await web.tryOut.rollback({ ...web.path, version: 1 });
+  expect(tried).toMatchObject({ eligible: true, warnings: told, diff: { config: ["replicas", "size"] } });
+  expect(tried.warnings[0]!.message).toContain("the size nano instead of small");
+  const accepted = await web.deployments.rollback({ ...web.path, version: 1 });
+  expect(accepted.warnings).toMatchObject(told);
+  expect((await healthy(web, accepted.version)).warnings).toMatchObject(told);
+  // Back to what is configured: that is more.
+  expect((await web.tryOut.rollback({ ...web.path, version: 2 })).warnings).toEqual([]);
+  expect((await web.deployments.rollback({ ...web.path, version: 2 })).warnings).toEqual([]);
 });
 
 test("a rollback supersedes what is under way", async () => {

@@ -27,10 +27,15 @@ export type DeploymentRow = {
   appliedAt?: Timestamp;
   healthyAt?: Timestamp;
   finishedAt?: Timestamp;
+  builtVersion?: number;
 };
 
-export const DEPLOYMENT = `d.id, d.service_id as "serviceId", d.version, d.image, d.build_id as "buildId", d.branch,
-  d.commit, d.archive_ref as "archiveRef", d.status, d.build_stage as "buildStage", d.errors, d.warnings,
+// A rollback has the source of what it runs too, for later ones, but was not built from it.
+const ofBuild = (column: string) => `case when d.build_id is not null then ${column} end`;
+
+export const DEPLOYMENT = `d.id, d.service_id as "serviceId", d.version, d.image, d.build_id as "buildId",
+  ${ofBuild("d.branch")} as branch, ${ofBuild("d.commit")} as commit, ${ofBuild("d.archive_ref")} as "archiveRef",
+  d.built_version as "builtVersion", d.status, d.build_stage as "buildStage", d.errors, d.warnings,
   d.created_at as "createdAt", d.build_started_at as "buildStartedAt", d.built_at as "builtAt",
   d.applied_at as "appliedAt", d.healthy_at as "healthyAt", d.finished_at as "finishedAt"`;
 
@@ -43,9 +48,11 @@ export type StoredDeployment = Omit<DeploymentRow, "errors" | "warnings"> & {
 const UNDER_WAY = "('queued', 'building', 'built')";
 
 export function toMessage(row: StoredDeployment): DeploymentRow {
-  const times = (notices: StoredNotice[]) =>
-    notices.map((notice) => ({ ...notice, at: timestampFromMs(Date.parse(notice.at)) }));
-  return { ...row, errors: times(row.errors), warnings: times(row.warnings) };
+  return { ...row, errors: toNotices(row.errors), warnings: toNotices(row.warnings) };
+}
+
+export function toNotices(notices: StoredNotice[]): Notice[] {
+  return notices.map((notice) => ({ ...notice, at: timestampFromMs(Date.parse(notice.at)) }));
 }
 
 /**
@@ -77,7 +84,13 @@ export type NewDeployment = {
   archiveRef?: string;
   archiveDigest?: string;
   branch?: string;
+  builtVersion?: number;
+  warnings: StoredNotice[];
 };
+
+/** SQL for the version whose build a deployment runs. */
+export const builtVersion = (deployment: string) =>
+  `coalesce(${deployment}.built_version, case when ${deployment}.build_id is not null then ${deployment}.version end)`;
 
 /** Inserts a deployment as the next version of its service. */
 export async function insertDeployment(db: Db, deployment: NewDeployment): Promise<DeploymentRow> {
@@ -86,8 +99,9 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
     "deployment_insert",
     `with taken as (${takeVersion("$2")})
      insert into deployments as d
-       (id, service_id, version, status, config, source, image, artifact, build_id, archive_ref, branch, archive_digest)
-     select $1, $2, version, 'queued', $3, $4, $5, $6, $7, $8, $9, $10 from taken returning ${DEPLOYMENT}`,
+       (id, service_id, version, status, config, source, image, artifact, build_id, archive_ref, branch, archive_digest,
+        built_version, warnings)
+     select $1, $2, version, 'queued', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12 from taken returning ${DEPLOYMENT}`,
     [
       deployment.id,
       deployment.serviceId,
@@ -99,6 +113,8 @@ export async function insertDeployment(db: Db, deployment: NewDeployment): Promi
       deployment.archiveRef,
       deployment.branch,
       deployment.archiveDigest,
+      deployment.builtVersion,
+      JSON.stringify(deployment.warnings),
     ],
   );
   return toMessage(row!);
@@ -125,12 +141,12 @@ export async function oldestWaitingBuild(db: Db): Promise<number> {
   return row!.seconds;
 }
 
-/** Returns what the live release runs. */
+/** Returns what the live release runs, and which version built it. */
 export function findLiveArtifact(db: Db, serviceId: string) {
-  return one<{ artifact: string; image?: string }>(
+  return one<{ artifact: string; image?: string; builtVersion?: number }>(
     db,
     "deployment_live_artifact",
-    `select d.artifact, d.image from deployments d join services s on s.id = d.service_id
+    `select d.artifact, d.image, ${builtVersion("d")} as "builtVersion" from deployments d join services s on s.id = d.service_id
      where s.id = $1 and d.version = s.live_version`,
     [serviceId],
   );

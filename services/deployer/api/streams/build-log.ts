@@ -4,10 +4,9 @@ import type {
   FollowBuildLogsRequest,
 } from "../../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import type { Pool } from "../../../kit/postgres/db.ts";
-import { notFound } from "../../../kit/rpc/errors.ts";
 import { parseEventId } from "../../../kit/rpc/event-id.ts";
 import { listLogPieces } from "../../builds/log-sql.ts";
-import { requireDeployment } from "../require.ts";
+import { requireBuild } from "../require.ts";
 import type { StreamDeps } from "./deployment-streams.ts";
 import { observeOutcome } from "./observe-outcome.ts";
 
@@ -21,8 +20,7 @@ export async function* streamBuildLog(
   request: FollowBuildLogsRequest,
   signal: AbortSignal,
 ): AsyncGenerator<Event> {
-  const { id, buildId } = await requireDeployment(pool, request);
-  if (!buildId) throw notFound("build: the version was deployed from an image");
+  const { id } = await requireBuild(pool, request);
   const [at, seq] = parseEventId(request.lastEventId, /^(\d{1,15})-(\d{1,9})$/);
   const read: Position = { at: at ?? 0, seq: seq ?? -1 };
   yield {};

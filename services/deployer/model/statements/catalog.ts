@@ -1,5 +1,8 @@
 import type { Row } from "../world/database.ts";
-import { isActive, least, type Statements } from "./rows.ts";
+import { isActive, least, orNull, type Statements } from "./rows.ts";
+
+const scaleOf = ([live]: Row[]) =>
+  live ? { replicas: orNull(live.config.replicas), size: orNull(live.config.size) } : null;
 
 /** The statements of catalog/services-sql.ts and deletion-sql.ts, and of releases/dirty-sql.ts. */
 export function catalog(): Statements {
@@ -28,6 +31,9 @@ export function catalog(): Statements {
           nextVersion: s.next_version,
           revision: s.variables_revision,
           dirtyAt: s.dirty_at === null ? null : new Date(s.dirty_at).toISOString(),
+          liveScale: scaleOf(
+            q.rows("deployments", (d) => d.service_id === s.id && d.version === s.live_version),
+          ),
           toDeploy: {},
         }));
     },

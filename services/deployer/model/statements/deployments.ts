@@ -31,6 +31,7 @@ export function insertDeployment(q: Query, row: Row, without: Without): Row[] {
     leftover: false,
     awaits: null,
     awaits_until: null,
+    built_version: null,
   };
   const others = q.rows("deployments", (d) => d.service_id === row.service_id);
   if (
@@ -71,6 +72,8 @@ export function deployments(without: Without): Statements {
       archive_ref?: string,
       branch?: string,
       archive_digest?: string,
+      built_version?: number,
+      warnings = "[]",
     ) {
       const given = { id, service_id, status: "queued", config, source };
       const run = {
@@ -80,6 +83,8 @@ export function deployments(without: Without): Statements {
         archive_ref: orNull(archive_ref),
         branch: orNull(branch),
         archive_digest: orNull(archive_digest),
+        built_version: orNull(built_version),
+        warnings: JSON.parse(warnings),
       };
       return insertDeployment(q, { ...given, ...run }, without);
     },

@@ -51,12 +51,14 @@ export function retention(without: Without): Statements {
           newer: own.filter((n) => n.healthy_at !== null && n.version > version).length,
         }));
     },
-    deployment_restore(q, id: string, _serviceId: string, from: string) {
+    deployment_restore(q, id: string, _serviceId: string, from: string, warnings: string) {
       const o = q.get("deployments", from);
       if (!o) return [];
       const { service_id, config, source, image, artifact, archive_ref, branch, commit } = o;
       const same = { service_id, config, source, image, artifact, archive_ref, branch, commit };
-      return insertDeployment(q, { id, status: "queued", ...same }, without);
+      const built_version = o.built_version ?? (o.build_id === null ? null : o.version);
+      const own = { id, status: "queued", built_version, warnings: JSON.parse(warnings) };
+      return insertDeployment(q, { ...same, ...own }, without);
     },
     history_expire(q, depths: string, id: string) {
       const services = q.rows("services", (s) => s.id === id && s.deleting_at === null);

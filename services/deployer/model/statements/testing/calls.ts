@@ -37,7 +37,7 @@ const accept: Call = async (db, { service: serviceId, id, choices, ids }) => {
   const built = choices.chance(0.5);
   const image = `image-${choices.below(2)}`;
   const run = built ? { buildId: `bld_${id}`, archiveRef: "arc" } : { image, artifact: `image:${image}` };
-  const given = { id, serviceId, config: CONFIG, source: {}, ...run };
+  const given = { id, serviceId, config: CONFIG, source: {}, warnings: [], ...run };
   const made = await deployments.insertDeployment(db, given).catch(() => undefined);
   if (made === undefined) return undefined;
   ids.push(id);
@@ -50,7 +50,7 @@ const restore: Call = async (db, { service, id, version, ids }) => {
   const from = (await find(version)) ?? (await find(1));
   if (!from) return from;
   await deployments.supersede(db, service);
-  await retention.insertRestored(db, { id, serviceId: service, from: from.deploymentId });
+  await retention.insertRestored(db, { id, serviceId: service, from: from.deploymentId, warnings: [] });
   ids.push(id);
   return from;
 };
