@@ -78,12 +78,15 @@ export const fields = {
   clientIdMetadata,
   /** `off` lifts all limits, for benches and tests. */
   rateLimits: choice("RATE_LIMITS", ["on", "off"] as const, "on"),
-  /** Requests a minute per token, and per address on public routes; 0 is no limit. */
+  /** Requests a minute per user, and per network on the public routes of one purpose; 0 is no limit. */
   rateReads: integer("RATE_LIMIT_READS", { fallback: 600 }),
   rateWrites: integer("RATE_LIMIT_WRITES", { fallback: 120 }),
   rateReveals: integer("RATE_LIMIT_REVEALS", { fallback: 30 }),
   rateBatches: integer("RATE_LIMIT_BATCHES", { fallback: 30 }),
   ratePublic: integer("RATE_LIMIT_PUBLIC", { fallback: 60 }),
+  rateNewTokens: integer("RATE_LIMIT_NEW_TOKENS", { fallback: 30 }),
+  /** How many users' limits, of requests and of streams, the members of an account have together. */
+  accountTimes: integer("RATE_LIMIT_ACCOUNT_TIMES", { fallback: 10 }),
   /** Of OAuth: what a user answers to applications, token requests, those that fail, and registrations a minute and a day. */
   rateDecisions: integer("RATE_LIMIT_DECISIONS", { fallback: 30 }),
   rateTokens: integer("RATE_LIMIT_TOKENS", { fallback: 120 }),
@@ -92,7 +95,7 @@ export const fields = {
   rateRegistrationsDaily: integer("RATE_LIMIT_REGISTRATIONS_DAILY", { fallback: 200 }),
   /** How long the body of a request may take to arrive. An upload may take longer. */
   bodySeconds: integer("REQUEST_BODY_SECONDS", { fallback: 30, min: 1, max: 300 }),
-  /** How many streams a token may have open; 0 is no limit. */
+  /** How many streams a user may have open; 0 is no limit. */
   streamsPerCaller: integer("STREAMS_PER_CALLER", { fallback: 5 }),
   /** How often an open stream sends a comment and its caller is revalidated. */
   heartbeatSeconds: integer("STREAM_HEARTBEAT_SECONDS", { fallback: 15, min: 1, max: 120 }),

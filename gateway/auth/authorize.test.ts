@@ -110,6 +110,7 @@ test("a machine is refused where users are asked for", async () => {
     asOf: 0,
     roles: new Map(),
     boundTo: undefined,
+    roleCap: undefined,
     signedHeaders: new Map(),
   };
   expect(auth.authorize(route, { caller, token: "", cacheKey: "" }, undefined, 0)).toMatchObject({

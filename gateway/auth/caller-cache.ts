@@ -13,6 +13,8 @@ export type CachedCaller = {
   roles: Map<string, RoleName>;
   /** The account that the token is bound to. */
   boundTo: string | undefined;
+  /** The highest role that the token has anywhere. */
+  roleCap: RoleName | undefined;
   /** When identity was asked, in milliseconds since 1970. */
   asOf: number;
   /** Signed caller headers by account and address. */
@@ -129,10 +131,11 @@ export function createCallerCache(options: Options) {
 
 function toCaller(record: CallerRecord, asOf: number): CachedCaller {
   const { userId, tokenId, accountId: boundTo } = record;
+  const roleCap = record.roleCap as RoleName | undefined;
   const roles = new Map<string, RoleName>();
   for (const { accountId, role } of record.memberships)
     if (boundTo === undefined || boundTo === accountId)
-      roles.set(accountId, capped(role as RoleName, record.roleCap as RoleName | undefined));
+      roles.set(accountId, capped(role as RoleName, roleCap));
   const kind = record.kind === "machine" ? "machine" : "user";
-  return { kind, userId, tokenId, roles, boundTo, asOf, signedHeaders: new Map() };
+  return { kind, userId, tokenId, roles, boundTo, roleCap, asOf, signedHeaders: new Map() };
 }

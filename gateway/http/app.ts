@@ -11,7 +11,7 @@ import { closeConnectionsOnShutdown } from "../../services/kit/process/graceful-
 import { sendResponse } from "../routing/exchange.ts";
 import { limitBodyTime } from "./body-deadline.ts";
 import { answerPreflight, preflightOf } from "./cors.ts";
-import { errorEnvelope, internal, type Problem, problem } from "./problem.ts";
+import { errorEnvelope, internal, type Problem, problem, unreadable } from "./problem.ts";
 import { requestId } from "./request-id.ts";
 import { errorResponse, writeResponse } from "./response.ts";
 
@@ -88,7 +88,7 @@ export function createApp(options: {
     else refuse(request, reply, problem(404, "not_found", "There is no such endpoint."));
   });
   app.setErrorHandler((error: FastifyError, request, reply) => {
-    const refusal = toProblem(error, request.id);
+    const refusal = unreadable(error) ?? internal(request.id);
     if (refusal.status >= 500) log.error({ err: error, requestId: request.id }, "request failed");
     refuse(request, reply, refusal);
   });
@@ -114,18 +114,6 @@ function refuse(request: FastifyRequest, reply: FastifyReply, refusal: Problem):
 function methodNotAllowed(request: FastifyRequest, reply: FastifyReply, allow: string): void {
   const refusal = problem(405, "method_not_allowed", `This path takes ${allow}.`);
   sendResponse(request, reply, { ...errorResponse(refusal, request.id), allow });
-}
-
-function toProblem(error: FastifyError, id: string): Problem {
-  if (error.statusCode === 408)
-    return problem(408, "request_timeout", "The request took too long to arrive.");
-  if (error.statusCode === 413)
-    return problem(413, "payload_too_large", "The body is larger than this endpoint takes.");
-  if (error.statusCode === 415)
-    return problem(415, "unsupported_media_type", "The body must be application/json, not compressed.");
-  if (error.statusCode !== undefined && error.statusCode < 500)
-    return problem(400, "malformed_request", "The request could not be read.");
-  return internal(id);
 }
 
 /** Answers a request whose Expect header is not 100-continue: no route meets it. */

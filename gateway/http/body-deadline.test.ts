@@ -45,10 +45,13 @@ test.each([
   ["a route of the API", "/v1/accounts"],
   ["one that needs no token", "/v1/sessions"],
   ["the registration of clients", "/v1/oauth/register"],
-  ["the OAuth provider", "/oauth2/token"],
   ["no route at all", "/nowhere"],
 ])("a body that trickles to %s is 408, and the connection is closed", async (_, path) => {
   expect(await trickle(path)).toMatch(LATE);
+});
+
+test("a form that trickles to the OAuth provider is 408 as OAuth shapes errors", async () => {
+  expect(await trickle("/oauth2/token")).toMatch(/^HTTP\/1\.1 408 [\s\S]*"error":"invalid_request"/);
 });
 
 test("a form that trickles to a page is 408 as a page", async () => {

@@ -39,6 +39,17 @@ export function validationFailed(found: Detail[]): Problem {
   return { status: 422, code: "validation_failed", message: details[0]!.message, details };
 }
 
+/** Returns the refusal of a request that could not be read; undefined when that was not the client's fault. */
+export function unreadable({ statusCode = 500 }: { statusCode?: number | undefined }): Problem | undefined {
+  if (statusCode >= 500) return undefined;
+  if (statusCode === 408) return problem(408, "request_timeout", "The request took too long to arrive.");
+  if (statusCode === 413)
+    return problem(413, "payload_too_large", "The body is larger than this endpoint takes.");
+  if (statusCode === 415)
+    return problem(415, "unsupported_media_type", "The body must be application/json, not compressed.");
+  return problem(400, "malformed_request", "The request could not be read.");
+}
+
 export function unavailable(): Problem {
   const message = "The service is not available right now. Try again.";
   return { status: 503, code: "unavailable", message, retryAfter: 1 };

@@ -116,12 +116,18 @@ describe("the same key", () => {
     expect(theirs.body.id).not.toBe(mine.body.id);
   });
 
-  test("by another token of the same user is refused, not run again", async () => {
+  test("by another token of the same user is replayed, and refused by one that may less", async () => {
     const key = anyName("k");
-    const token = String((await call("POST", "/me/tokens", { name: "t" })).body.token);
-    await post(key, { name: "one" });
+    const newToken = async (more = {}) =>
+      String((await call("POST", "/me/tokens", { name: "t", ...more })).body.token);
+    const [token, limited] = [await newToken(), await newToken({ roleCap: "editor" })];
+    const first = await post(key, { name: "one" });
     const before = made;
-    expect(refusalOf(await post(key, { name: "one" }, { token }))).toBe("409 idempotency_key_reused");
+    const again = await post(key, { name: "one" }, { token });
+    expect([again.text, again.headers.get("idempotent-replayed")]).toEqual([first.text, "true"]);
+    expect(refusalOf(await post(key, { name: "one" }, { token: limited }))).toBe(
+      "409 idempotency_key_reused",
+    );
     expect(made).toBe(before);
   });
 
@@ -209,7 +215,7 @@ test("a request without the right to make it takes no key", async () => {
   expect((await post(key, { name: "x" })).status).toBe(201);
 });
 
-test("what is stored shows neither answers nor bodies, and opens with the caller's token alone", async () => {
+test("what is stored shows neither answers nor bodies", async () => {
   await post(anyName("k"), { name: "marker-of-a-body" });
   await post(anyName("k"), undefined, { path: `${A}/projects/p/variables/X/reveal` });
   const token = await post(anyName("k"), { name: "t" }, { path: "/me/tokens" });
@@ -283,11 +289,35 @@ test("an answer that an earlier version kept is given again", async () => {
     keys: [Buffer.alloc(32, 7)],
     log: createLog("test", "silent"),
   });
-  const caller = { owner: "usr_1\n", secret: "berth_pat_sample" };
+  const caller = { owner: "usr_1\n", secret: "user usr_1 - -", formerSecret: "berth_pat_sample" };
   const body = Buffer.from('{"name":"one"}');
-  const request = { ...caller, key: "k", method: "POST", url: "/v1/x", body };
-  const answer = await idempotency.run(request, () => Promise.reject(new Error("made again")));
-  await pool.end();
+  const request = { key: "k", method: "POST", url: "/v1/x", body };
+  const answer = await idempotency.run({ ...request, ...caller }, () =>
+    Promise.reject(new Error("made again")),
+  );
   expect(answer).toMatchObject({ status: 201, etag: '"1"', replayed: true });
   expect(String((answer as GatewayResponse).body)).toBe('{"id":"prj_1"}');
+
+  // Beside a gateway that knows keys by the token alone: one of the two performs a request, and both answer it.
+  const { formerSecret, ...now } = caller;
+  const former = { owner: caller.owner, secret: formerSecret };
+  const done = { status: 201, body: Buffer.from("{}") };
+  const lost = async () => ({ status: 503, body: undefined, retryAfter: 1 });
+  const run = async (by: Omit<typeof caller, "formerSecret">, key: string, work = async () => done) =>
+    (await idempotency.run(
+      { ...request, ...by, key },
+      work as () => Promise<GatewayResponse>,
+    )) as GatewayResponse;
+  const never = () => Promise.reject(new Error("made again"));
+  const [ours, theirs, half] = [anyName("k"), anyName("k"), anyName("k")];
+  await run(caller, ours);
+  expect(await run(former, ours, never)).toMatchObject({ status: 409, code: "idempotency_key_reused" });
+  await run(former, theirs);
+  expect(await run(caller, theirs, never)).toMatchObject({ status: 201, replayed: true });
+  expect(await run(now, theirs, never)).toMatchObject({ status: 409 });
+  await idempotency.run({ ...request, ...former, key: half }, lost);
+  expect(await run(caller, half)).toMatchObject({ status: 201 });
+  for (const by of [former, caller])
+    expect(await run(by, half, never)).toMatchObject({ status: 201, replayed: true });
+  await pool.end();
 });

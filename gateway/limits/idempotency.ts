@@ -28,6 +28,8 @@ export type KeyedRequest = {
   owner: string;
   /** What responses are sealed with, beside the installation's key. */
   secret: string;
+  /** What an older gateway sealed them with. */
+  formerSecret?: string;
   key: string;
   method: string;
   url: string;
@@ -41,7 +43,7 @@ export type Idempotency = ReturnType<typeof createIdempotency>;
  * service that owns the route stores the key with what it changes. So while the outcome is unknown, the same
  * request is forwarded again and the service decides, and another request is refused. A refusal releases the key.
  * Responses are sealed under a key derived from the installation's key and the caller's secret; requests are MACs under
- * another. The database alone reveals neither responses nor bodies.
+ * another. The database alone reveals neither responses nor bodies, and no caller's secret opens another's.
  */
 export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Logger; leaseMs?: number }) {
   const { pool, keys, log, leaseMs = LEASE_MS } = options;
@@ -79,18 +81,23 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
     ): Promise<GatewayResponse | Problem> {
       if (!KEY.test(request.key)) return invalidKey();
       const id = idOf(request);
-      const secrets = keys.map((key) => secretOf(key, request.secret));
-      const [current] = secrets as [Secret];
+      const { secret, formerSecret = secret } = request;
+      // The first takes keys; those before it in time still open what they took.
+      const secrets = [...new Set([secret, formerSecret])].flatMap((text) =>
+        keys.map((key) => secretOf(key, text)),
+      );
       const prints = secrets.map((secret) => fingerprintsOf(secret, request));
       const header = idempotencyHeader(
         id,
         secrets.map(({ effect }, at) => ({ request: prints[at]!.json, seal: effect })),
       );
       const holder = newId("run");
-      const attempt = (first: boolean) => perform({ id, holder, first }, current, () => work(header));
+      // Sealed with what the request is known by, so that it opens again.
+      const attempt = (first: boolean, by: number) =>
+        perform({ id, holder, first }, secrets[by]!, () => work(header));
       try {
         const { bytes, json } = prints[0]!;
-        if (await beginIdempotent(pool, { id, bytes, json, holder, leaseMs })) return await attempt(true);
+        if (await beginIdempotent(pool, { id, bytes, json, holder, leaseMs })) return await attempt(true, 0);
         const stored = await findIdempotent(pool, id);
         if (!stored) return inProgress();
         const match = prints.findIndex(
@@ -99,7 +106,7 @@ export function createIdempotency(options: { pool: Pool; keys: Buffer[]; log: Lo
         if (match < 0) return reused();
         if (stored.status !== null) return openResponse(secrets[match]!, id, stored.status, stored.answer!);
         if (await resumeIdempotent(pool, { id, request: stored.request, holder, leaseMs }))
-          return await attempt(false);
+          return await attempt(false, match);
         return inProgress();
       } catch (error) {
         if (!isTransient(error)) log.error({ err: error }, "an Idempotency-Key failed");
@@ -120,7 +127,7 @@ const reused = () =>
   problem(
     409,
     "idempotency_key_reused",
-    "This Idempotency-Key was used for another request or by another token.",
+    "This Idempotency-Key was used for another request, or by a token that may do more or less than this one.",
   );
 
 const inProgress = () =>

@@ -76,12 +76,12 @@ export function createRateLimiter(options: {
   const subjectOf = (bucket: BucketName, who: string) => `${bucket} ${who}`;
   const isFull = (meter: Meter) => meter.used + meter.unreported >= meter.limit;
 
-  function meterOf(bucket: BucketName, who: string): Meter {
+  function meterOf(bucket: BucketName, who: string, times: number): Meter {
     const subject = subjectOf(bucket, who);
     const found = meters.get(subject);
     const at = now();
     if (found && found.endsAt > at) return found;
-    const [limit, windowMs] = [limits[bucket], windowOf(bucket)];
+    const [limit, windowMs] = [limits[bucket] * times, windowOf(bucket)];
     const counts = { used: 0, unreported: 0, endsAt: at + windowMs, report: undefined };
     const fresh = { subject, limit, windowMs, ...counts };
     if (!found && meters.size >= MAX_METERS) dropOldest();
@@ -163,9 +163,9 @@ export function createRateLimiter(options: {
     return stateOf(meter, true);
   }
 
-  async function admitLater(bucket: BucketName, who: string): Promise<RateLimitState> {
+  async function admitLater(bucket: BucketName, who: string, times: number): Promise<RateLimitState> {
     for (;;) {
-      const meter = meterOf(bucket, who);
+      const meter = meterOf(bucket, who, times);
       if (isFull(meter)) return stateOf(meter, false);
       if (meter.unreported < slack(meter.limit)) return admit(meter);
       await (meter.report ?? reportNow());
@@ -181,12 +181,19 @@ export function createRateLimiter(options: {
       const meter = meters.get(subjectOf(bucket, who));
       return meter && meter.endsAt > now() && isFull(meter) ? stateOf(meter, false) : undefined;
     },
-    /** Counts one request of a subject unless it is over its limit. Returns undefined for a bucket without a limit. */
-    consume(bucket: BucketName, who: string): RateLimitState | undefined | Promise<RateLimitState> {
-      if (limits[bucket] === 0) return undefined;
-      const meter = meterOf(bucket, who);
+    /**
+     * Counts one request of a subject unless it is over its limit: `times` the bucket's. Returns undefined for a bucket
+     * without a limit.
+     */
+    consume(
+      bucket: BucketName,
+      who: string,
+      times = 1,
+    ): RateLimitState | undefined | Promise<RateLimitState> {
+      if (limits[bucket] * times === 0) return undefined;
+      const meter = meterOf(bucket, who, times);
       if (isFull(meter)) return stateOf(meter, false);
-      return meter.unreported < slack(meter.limit) ? admit(meter) : admitLater(bucket, who);
+      return meter.unreported < slack(meter.limit) ? admit(meter) : admitLater(bucket, who, times);
     },
     /** Reports all unreported counts. */
     stop: () => reportNow(),

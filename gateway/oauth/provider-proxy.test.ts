@@ -2,7 +2,6 @@ import { createServer, request as httpRequest, type IncomingMessage, type Server
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { freePort } from "../../services/kit/process/free-port.ts";
 import { listen } from "../../services/kit/process/server.ts";
-import { refusalOf } from "../testing/api-client.ts";
 import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
 
 const ORIGIN = "https://berth.example.com";
@@ -52,6 +51,15 @@ async function refusal(response: Response) {
   const body = (await response.json()) as { error: { code: string; requestId: string } };
   expect(body.error.requestId).toBe(response.headers.get("x-request-id"));
   return `${response.status} ${body.error.code}`;
+}
+
+/** Returns an error as RFC 6749, section 5.2, shapes it. */
+async function oauthError(response: Response) {
+  const body = (await response.json()) as { error: string; error_description: string };
+  expect(Object.keys(body).sort()).toEqual(["error", "error_description"]);
+  expect(body.error_description).toMatch(/^[\x20-\x21\x23-\x5b\x5d-\x7e]+\.$/);
+  expect(response.headers.get("cache-control")).toBe("no-store");
+  return `${response.status} ${body.error}`;
 }
 
 test("what a client says of host, scheme and address does not reach the provider, nor do the pages' cookies", async () => {
@@ -124,9 +132,11 @@ test("forms pass as they are, with the client's authentication, and tokens are n
 
 test("a form that is too large, compressed, or sent where only browsers go is refused before the provider", async () => {
   const large = await send("/oauth2/token", form({ x: "x".repeat(65_536) }));
-  expect(await refusal(large)).toBe("413 payload_too_large");
-  const zipped = { ...form({ x: "x" }), headers: { "content-encoding": "gzip" } };
-  expect(await refusal(await send("/oauth2/token", zipped))).toBe("415 unsupported_media_type");
+  expect(await oauthError(large)).toBe("413 invalid_request");
+  for (const headers of [{ "content-encoding": "gzip" }, { "content-type": "no type" }])
+    expect(await oauthError(await send("/oauth2/token", { ...form({ x: "x" }), headers }))).toBe(
+      "415 invalid_request",
+    );
   const posted = await send("/oauth2/auth", form({ client_id: "c" }));
   expect(await refusal(posted)).toBe("405 method_not_allowed");
   expect(posted.headers.get("allow")).toBe("GET");
@@ -144,12 +154,13 @@ test.each([
   ["never answers", () => {}, "timeout"],
   ["never ends its answer", (res: ServerResponse) => void res.writeHead(200).write("x"), "timeout"],
   ["answers without end", (res: ServerResponse) => void res.end("x".repeat(300_000)), "larger than"],
-])("a provider that %s is 502, with the cause in the log alone", async (_, respond, cause) => {
+])("a provider that %s is an error of OAuth, with the cause in the log alone", async (_, respond, cause) => {
   answer = (_req, res) => respond(res);
   const id = `r-${Math.random()}`;
   const response = await send("/oauth2/token", { ...form({}), headers: { "x-request-id": id } });
   const text = await response.clone().text();
-  expect(await refusal(response)).toBe("502 identity_provider_unavailable");
+  expect(await oauthError(response)).toBe("503 temporarily_unavailable");
+  expect(response.headers.get("retry-after")).toBe("1");
   expect(text).not.toMatch(/secret|larger|timeout|closed/);
   const lines = log.filter((line) => line.includes(id)).map((line) => JSON.parse(line));
   expect(lines).toMatchObject([
@@ -157,20 +168,23 @@ test.each([
       level: "warn",
       method: "POST",
       route: "/oauth2/token",
-      status: 502,
+      status: 503,
       cause: expect.stringContaining(cause),
     },
   ]);
 });
 
-test("a provider that is away is 502 at once, for people a page, and registration is 503 without identity", async () => {
+test("a provider that is away is an error of OAuth for applications, and a page for people, at once", async () => {
   const nowhere = `http://127.0.0.1:${await freePort()}`;
   const lonely = await platform.gateway({ OAUTH_URL: nowhere }, log);
   const id = `r-${Math.random()}`;
   const headers = { "x-request-id": id };
   const { method, body } = form({});
-  const response = await fetch(`${lonely.origin}/oauth2/token`, { method, body, headers });
-  expect(await refusal(response)).toBe("502 identity_provider_unavailable");
+  for (const path of ["/oauth2/token", "/oauth2/revoke"]) {
+    const response = await fetch(lonely.origin + path, { method, body, headers });
+    expect(await oauthError(response)).toBe("503 temporarily_unavailable");
+    expect(response.headers.get("retry-after")).toBe("1");
+  }
   expect(log.find((line) => line.includes(id))).toMatch(/"identity provider: [^"]*ECONNREFUSED/);
   const shown = await fetch(`${lonely.origin}/oauth2/auth?client_id=c`, {
     headers: { accept: "text/html,application/xhtml+xml" },
@@ -179,8 +193,15 @@ test("a provider that is away is 502 at once, for people a page, and registratio
   expect(shown.headers.get("content-security-policy")).toContain("default-src 'none'");
   expect(await shown.text()).toContain("The identity provider does not answer. Try again.");
   const without = await platform.gateway({ IDENTITY_URL: nowhere });
-  const registering = await without.call("POST", "/oauth/register", {}, { token: "" });
-  expect(refusalOf(registering)).toBe("503 unavailable");
+  for (const [path, sent, type] of [
+    ["/v1/oauth/register", "{}", "application/json"],
+    ["/oauth2/token", body, "application/x-www-form-urlencoded"],
+  ] as const) {
+    const init = { method, body: sent, headers: { "content-type": type } };
+    const response = await fetch(without.origin + path, init);
+    expect(await oauthError(response)).toBe("503 temporarily_unavailable");
+    expect(response.headers.get("retry-after")).toBe("1");
+  }
 });
 
 test("metrics count by route; no log line holds a query, a form, a cookie or what came back", async () => {

@@ -1,9 +1,9 @@
 import { hash } from "node:crypto";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Dispatcher, Pool } from "undici";
 import { clientNetwork } from "../../services/kit/network/client-network.ts";
 import { clientAddress } from "../http/client-address.ts";
-import { type Problem, problem, unavailable, unreachable } from "../http/problem.ts";
+import { type Problem, problem, unavailable, unreachable, unreadable } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import { tooManyRequests } from "../limits/rate-limiter.ts";
 import { CLIENT_LEFT, observer } from "../metrics/request-metrics.ts";
@@ -12,7 +12,7 @@ import { errorPage } from "../pages/kit/error-page.ts";
 import { beginMeasured, sendResponse } from "../routing/exchange.ts";
 import type { BucketName } from "../routing/routes.ts";
 import { readBounded } from "../upstream/read-bounded.ts";
-import { oauthError } from "./oauth-error.ts";
+import { oauthRefusal } from "./oauth-error.ts";
 import type { OauthDeps } from "./oauth-routes.ts";
 
 const MAX_FORM = 64 * 1024;
@@ -27,8 +27,8 @@ type Endpoint = { method: "GET" | "POST"; path: string; bucket?: BucketName; cor
 
 /** What is the provider's on the origin. Pages are the only callers of the first two: no script reads them. */
 const ENDPOINTS: Endpoint[] = [
-  { method: "GET", path: "/oauth2/auth", bucket: "public" },
-  { method: "GET", path: "/oauth2/auth/:uid", bucket: "public" },
+  { method: "GET", path: "/oauth2/auth", bucket: "authorizations" },
+  { method: "GET", path: "/oauth2/auth/:uid", bucket: "authorizations" },
   { method: "POST", path: TOKEN, bucket: "tokens", cors: true },
   { method: "POST", path: "/oauth2/revoke", bucket: "tokens", cors: true },
   { method: "GET", path: "/.well-known/jwks.json", cors: true },
@@ -49,6 +49,11 @@ export function registerProviderProxy(app: FastifyInstance, deps: OauthDeps): { 
     scope.removeAllContentTypeParsers();
     const form = { parseAs: "buffer", bodyLimit: MAX_FORM } as const;
     scope.addContentTypeParser("*", form, (_request, body, done) => done(null, body));
+    scope.setErrorHandler((error: FastifyError, request, reply) => {
+      const refusal = error.statusCode === 415 ? notAForm : unreadable(error);
+      if (!refusal) throw error;
+      sendResponse(request, reply, refused(request, refusal));
+    });
     for (const { method, path, bucket, cors = false } of ENDPOINTS) {
       const measure = observer(method, path, deps);
       scope.route({
@@ -142,13 +147,12 @@ function failingSubject(request: FastifyRequest): string {
 }
 
 /**
- * Returns a refusal: a page for a browser that shows it to a person, an error of OAuth for an application that is to wait,
- * the error envelope for all others.
+ * Returns a refusal: a page for a browser that shows it to a person, an error of OAuth for what applications send, the
+ * error envelope for all others.
  */
 function refused(request: FastifyRequest, refusal: Problem): GatewayResponse {
+  if (request.method === "POST") return oauthRefusal(refusal, request.id);
   const response = errorResponse(refusal, request.id);
-  if (request.method === "POST" && refusal.status === 429)
-    return { ...response, ...oauthError(429, "temporarily_unavailable", refusal.message) };
   const toPerson = request.method === "GET" && /\btext\/html\b/.test(request.headers.accept ?? "");
   return toPerson ? { ...response, ...errorPage(refusal.message) } : response;
 }
@@ -187,9 +191,9 @@ function toResponse(
 }
 
 const compressed = ({ headers }: FastifyRequest): Problem | undefined =>
-  (headers["content-encoding"] ?? "identity") === "identity"
-    ? undefined
-    : problem(415, "unsupported_media_type", "The body must be a form that is not compressed.");
+  (headers["content-encoding"] ?? "identity") === "identity" ? undefined : notAForm;
+
+const notAForm = problem(415, "unsupported_media_type", "The body must be a form that is not compressed.");
 
 /** A replica of identity that an upgrade has not reached yet does not know these paths. */
 const outdated = (): Problem => ({ ...unavailable(), cause: "identity: it does not answer OAuth yet" });

@@ -34,6 +34,7 @@ test.each([
   ["no body", "", {}],
   ["a form", "redirect_uris=x", { "content-type": "application/x-www-form-urlencoded" }],
   ["JSON that is said to be text", JSON.stringify(app), { "content-type": "text/plain" }],
+  ["what is of no type", JSON.stringify(app), { "content-type": "no type" }],
   ["a compressed body", JSON.stringify(app), { "content-encoding": "gzip" }],
   ["more than 16 KiB", JSON.stringify({ ...app, x: "x".repeat(16 * 1024) }), {}],
 ])("%s is 400 as RFC 7591 shapes it", async (_, body, headers) => {

@@ -6,7 +6,7 @@ import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import { tooManyRequests } from "../limits/rate-limiter.ts";
 import { observer } from "../metrics/request-metrics.ts";
 import { beginMeasured, sendResponse } from "../routing/exchange.ts";
-import { oauthError } from "./oauth-error.ts";
+import { oauthError, oauthRefusal } from "./oauth-error.ts";
 import type { OauthDeps } from "./oauth-routes.ts";
 
 const MAX_METADATA = 16 * 1024;
@@ -44,7 +44,7 @@ export function registerRegistration(app: FastifyInstance, deps: OauthDeps): voi
       const { error, errorDescription } = result.value!;
       return oauthError(400, error, errorDescription);
     } catch (error) {
-      return errorResponse(fromClientError("identity", error, request.id), request.id);
+      return oauthRefusal(fromClientError("identity", error, request.id), request.id);
     }
   }
 
@@ -54,8 +54,9 @@ export function registerRegistration(app: FastifyInstance, deps: OauthDeps): voi
     const bytes = { parseAs: "buffer", bodyLimit: MAX_METADATA } as const;
     scope.addContentTypeParser("*", bytes, (_request, body, done) => done(null, body));
     scope.setErrorHandler((error: FastifyError, request, reply) => {
-      if (error.statusCode !== 413) throw error;
-      sendResponse(request, reply, invalidMetadata(TOO_LARGE));
+      const { statusCode = 500 } = error;
+      if (statusCode >= 500 || statusCode === 408) throw error;
+      sendResponse(request, reply, invalidMetadata(statusCode === 413 ? TOO_LARGE : NO_JSON));
     });
     scope.post(url, {
       config: { cors: true },

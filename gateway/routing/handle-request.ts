@@ -3,7 +3,7 @@ import type { Logger } from "../../services/kit/log.ts";
 import { clientNetwork } from "../../services/kit/network/client-network.ts";
 import { signCaller } from "../../services/kit/rpc/caller-token.ts";
 import type { Auth } from "../auth/authorize.ts";
-import type { CallerCache } from "../auth/caller-cache.ts";
+import type { CachedCaller, CallerCache } from "../auth/caller-cache.ts";
 import { clientAddress } from "../http/client-address.ts";
 import { isProblem, type Problem } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
@@ -21,6 +21,8 @@ type RequestDeps = {
   auth: Auth;
   callers: CallerCache;
   limiter: RateLimiter;
+  /** How many users' limits the members of an account have together; 0 for any number. */
+  accountTimes: number;
   idempotency: Idempotency;
   forward: ReturnType<typeof createForward>;
   streams: Streams;
@@ -68,7 +70,7 @@ export function registerRoutes(
 
 /**
  * Makes the checks that come before the body is read, in the order of docs/conventions.md#order-of-checks: 401,
- * then 429, then 403. Returns the refusal, or undefined once the exchange has its caller.
+ * then 429, then 403, then the 429 of the account. Returns the refusal, or undefined once the exchange has its caller.
  */
 async function admit(
   request: FastifyRequest,
@@ -85,12 +87,14 @@ async function admit(
   const credentials = await deps.auth.identify(request.headers.authorization);
   if (isProblem(credentials)) return credentials;
   exchange.credentials = credentials;
-  const { userId, tokenId } = credentials.caller;
-  const refusal = await limit(exchange, route.bucket === "decisions" ? userId : tokenId, deps);
+  const refusal = await limit(exchange, credentials.caller.userId, deps);
   if (refusal) return refusal;
   const accountId = route.needs && (request.params as Params).accountId;
   const caller = await deps.auth.authorize(route, credentials, accountId, exchange.arrivedAt);
   if (isProblem(caller)) return caller;
+  // Only now: strangers must not use up what an account may do.
+  const ofAccount = accountId && (await limitAccount(exchange, accountId, deps));
+  if (ofAccount) return ofAccount;
   exchange.callerHeader = deps.callers.signedHeader(caller, accountId, ip);
   return undefined;
 }
@@ -98,6 +102,17 @@ async function admit(
 async function limit(exchange: Exchange, subject: string, deps: RequestDeps): Promise<Problem | undefined> {
   exchange.rate = await deps.limiter.consume(exchange.route.bucket, subject);
   return tooManyRequests(exchange.rate);
+}
+
+/** As `limit`, for all members of an account together. The response tells of the limit of which less is left. */
+async function limitAccount(
+  exchange: Exchange,
+  accountId: string,
+  { limiter, accountTimes }: RequestDeps,
+): Promise<Problem | undefined> {
+  const rate = await limiter.consume(exchange.route.bucket, accountId, accountTimes);
+  if (rate && rate.remaining < (exchange.rate?.remaining ?? Number.POSITIVE_INFINITY)) exchange.rate = rate;
+  return tooManyRequests(rate, "requests in this account");
 }
 
 /** Returns the response to an admitted request; undefined when a stream was the response. */
@@ -167,8 +182,7 @@ async function callOnce(
   const { caller, token } = credentials!;
   const keyed = {
     owner: `${caller.userId}\n${caller.boundTo ?? ""}`,
-    // A machine repeats its request with another access token when the first expired: its grant stays the same.
-    secret: caller.kind === "machine" ? `grant ${caller.tokenId}` : token,
+    ...secretsOf(caller, token),
     key: String(request.headers["idempotency-key"]),
     method: "POST",
     url: request.raw.url!,
@@ -178,6 +192,16 @@ async function callOnce(
     deps.forward(route, message, { ...out, idempotency }),
   );
   return isProblem(result) ? errorResponse(result, request.id) : result;
+}
+
+/**
+ * What a caller's stored answers are sealed with. Tokens of a user share them if they reach equally far: a limited one
+ * must not read what another was answered. A machine has those of its grant, whichever access token it sends.
+ */
+function secretsOf({ kind, userId, tokenId, boundTo, roleCap }: CachedCaller, token: string) {
+  if (kind === "machine") return { secret: `grant ${tokenId}` };
+  // Until 24 hours after an upgrade there are keys that were taken by the token alone.
+  return { secret: `user ${userId} ${boundTo ?? "-"} ${roleCap ?? "-"}`, formerSecret: token };
 }
 
 function isRefused(message: Buffer | string | Problem): message is Problem {

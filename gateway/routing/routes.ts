@@ -15,7 +15,8 @@ import { type Members, membersOf } from "./json-shape.ts";
 
 /** What is limited apart (docs/conventions.md#rate-limits): a route's own, and those of the OAuth protocol. */
 export const buckets = [
-  ...(["reads", "writes", "reveals", "batches", "decisions", "public"] as const),
+  ...(["reads", "writes", "reveals", "batches", "decisions", "newTokens"] as const),
+  ...(["loginRequests", "signIns", "passwordResets", "links", "unsubscriptions", "authorizations"] as const),
   ...(["tokens", "tokenFailures", "registrations", "registrationsDaily"] as const),
 ];
 
@@ -130,7 +131,7 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
     isPublic: rules.role === Role.PUBLIC,
     usersOnly: rules.actor === Actor.USER,
     needs,
-    bucket: bucketOf(rules, method),
+    bucket: bucketOf(rpc, rules, method),
     success: rules.success || (rpc.output.typeName === "google.protobuf.Empty" ? 204 : 200),
     unwrap: isOneof(rpc.output) || getOption(rpc, http).responseBody !== "",
     successOf: successOf(rpc),
@@ -177,12 +178,22 @@ function queryMembersOf(method: string, members: DescField[]): Map<string, DescF
   return new Map(inQuery.map((field) => [field.jsonName, field]));
 }
 
-function bucketOf(rules: MethodRules, method: string): BucketName {
-  if (rules.bucket === Bucket.DECISION) return "decisions";
-  if (rules.role === Role.PUBLIC) return "public";
-  if (rules.bucket === Bucket.REVEAL) return "reveals";
-  if (rules.bucket === Bucket.BATCH) return "batches";
-  return method === "GET" ? "reads" : "writes";
+const OWN_BUCKETS: Partial<Record<Bucket, BucketName>> = {
+  [Bucket.REVEAL]: "reveals",
+  [Bucket.BATCH]: "batches",
+  [Bucket.DECISION]: "decisions",
+  [Bucket.NEW_TOKEN]: "newTokens",
+  [Bucket.LOGIN_REQUEST]: "loginRequests",
+  [Bucket.SIGN_IN]: "signIns",
+  [Bucket.PASSWORD_RESET]: "passwordResets",
+  [Bucket.LINK]: "links",
+  [Bucket.UNSUBSCRIPTION]: "unsubscriptions",
+};
+
+function bucketOf(rpc: DescMethod, { bucket, role }: MethodRules, method: string): BucketName {
+  const own = OWN_BUCKETS[bucket];
+  if (role === Role.PUBLIC && !own) throw new Error(`${nameOf(rpc)} is public and names no bucket`);
+  return own ?? (method === "GET" ? "reads" : "writes");
 }
 
 function successOf(rpc: DescMethod): Map<string, number> {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool } from "../../services/kit/postgres/db.ts";
 import { notFound, unavailable } from "../../services/kit/rpc/errors.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
+import { bringIn } from "../../test/support/door.ts";
 import { openEvents } from "../../test/support/events.ts";
 import { refusalOf } from "../testing/api-client.ts";
 import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
@@ -113,10 +114,14 @@ describe("how many", () => {
     return gateway.call("GET", `${S}/${name}/logs`, undefined, { headers });
   };
 
-  test("a token has at most five streams at a time, over all gateways; each that ends makes room", async () => {
+  test("a user has at most five streams at a time, over all tokens and gateways; each that ends makes room", async () => {
     const [one, other] = [await platform.gateway(limits), await platform.gateway(limits)];
+    const { body } = await one.call("POST", "/me/tokens", { name: "second" });
+    const tokens = [platform.ownerToken, String(body.token)];
     const streams = await Promise.all(
-      ["a", "b", "c", "d", "e"].map((name, n) => open([one, other][n % 2]!.baseUrl, name)),
+      ["a", "b", "c", "d", "e"].map((name, n) =>
+        open([one, other][n % 2]!.baseUrl, name, { token: tokens[n % 2]! }),
+      ),
     );
     expect(streams.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
     expect(Number(streams[0]!.headers["ratelimit-remaining"])).toBeLessThan(600);
@@ -135,6 +140,30 @@ describe("how many", () => {
     await eventually("all are over", async () => calls.size === 0);
   });
 
+  test("an account has so many users' streams, and one that its limit refuses takes no place of the user", async () => {
+    const gateway = await platform.gateway({
+      ...limits,
+      STREAMS_PER_CALLER: "2",
+      RATE_LIMIT_ACCOUNT_TIMES: "1",
+    });
+    const { token } = await bringIn(gateway.call, S.split("/projects")[0]!, "reader");
+    const streams = await Promise.all(["g", "h"].map((name) => open(gateway.baseUrl, name, { token })));
+    expect(streams.map(({ status }) => status)).toEqual([200, 200]);
+    for (let n = 0; n < 3; n++) {
+      const { body } = await refused(gateway, "i");
+      expect((body.error as { message: string }).message).toBe(
+        "At most 2 streams can be open at a time in this account. Close one first.",
+      );
+    }
+    for (const stream of streams) stream.close();
+    const again = await eventually("there is room", async () => {
+      const stream = await open(gateway.baseUrl, "i");
+      return stream.status === 200 && stream;
+    });
+    again.close();
+    await eventually("all are over", async () => calls.size === 0);
+  });
+
   test("a refused stream takes no place", async () => {
     const gateway = await platform.gateway(limits);
     for (let n = 0; n < 7; n++) expect(refusalOf(await refused(gateway, "missing"))).toBe("404 not_found");
@@ -142,15 +171,14 @@ describe("how many", () => {
 
   test("the places of a gateway that was killed are free after a while", async () => {
     const gateway = await platform.gateway(limits);
-    const me = await gateway.call("GET", "/me/tokens");
-    const [token] = me.body.data as { id: string }[];
+    const me = await gateway.call("GET", "/me");
     const pool = createPool(platform.database.url("gateway"));
     const hold = (seconds: number) =>
       pool.query(
         `insert into streams (who, place, holder, held_until)
          select $1, n, 'killed', now() + make_interval(secs => $2) from generate_series(0, 4) n
          on conflict (who, place) do update set holder = 'killed', held_until = excluded.held_until`,
-        [token!.id, seconds],
+        [me.body.id, seconds],
       );
     await hold(60);
     expect(refusalOf(await refused(gateway, "later"))).toBe("429 rate_limited");

@@ -16,6 +16,8 @@ export type StreamDeps = {
   auth: Auth;
   callers: CallerCache;
   slots: StreamSlots;
+  /** How many users' limits the members of an account have together; 0 for any number. */
+  accountTimes: number;
   heartbeatMs: number;
   log: Logger;
 };
@@ -29,7 +31,7 @@ export type Streams = ReturnType<typeof createStreams>;
  * when it has lost access, the last event is `problem`.
  */
 export function createStreams(deps: StreamDeps) {
-  const { clients, auth, callers, slots, heartbeatMs, log } = deps;
+  const { clients, auth, callers, slots, accountTimes, heartbeatMs, log } = deps;
   const streams = new Set<EventStream>();
   let shuttingDown = false;
   callers.onInvalidate((userId) => {
@@ -48,9 +50,18 @@ export function createStreams(deps: StreamDeps) {
     ): Promise<GatewayResponse | undefined> {
       const { route, credentials } = exchange;
       if (shuttingDown) return errorResponse(unavailable(), request.id);
-      const slot = await slots.acquire(credentials?.caller.tokenId ?? request.ip);
-      if (!slot) return errorResponse(tooManyStreams(slots.limit), request.id);
       const { accountId } = request.params as Record<string, string>;
+      const slot = await slots.acquire(credentials?.caller.userId ?? request.ip);
+      if (!slot) return errorResponse(tooManyStreams(slots.limit), request.id);
+      const ofAccount = accountId === undefined ? undefined : await slots.acquire(accountId, accountTimes);
+      const release = () => {
+        slot.release();
+        ofAccount?.release();
+      };
+      if (accountId !== undefined && !ofAccount) {
+        release();
+        return errorResponse(tooManyStreams(slots.limit * accountTimes, " in this account"), request.id);
+      }
       const stream = new EventStream({
         request,
         reply,
@@ -59,7 +70,7 @@ export function createStreams(deps: StreamDeps) {
         revalidate: async () => credentials && auth.revalidate(route, credentials, accountId),
         heartbeatMs,
         released: () => {
-          slot.release();
+          release();
           streams.delete(stream);
         },
         log,
@@ -75,7 +86,7 @@ export function createStreams(deps: StreamDeps) {
   };
 }
 
-function tooManyStreams(limit: number): Problem {
-  const message = `At most ${limit} streams can be open at a time. Close one first.`;
+function tooManyStreams(limit: number, where = ""): Problem {
+  const message = `At most ${limit} streams can be open at a time${where}. Close one first.`;
   return problem(429, "rate_limited", message, { retryAfter: 5 });
 }

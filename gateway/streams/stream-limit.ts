@@ -13,7 +13,7 @@ type HeldSlot = { release: () => void };
 export type StreamSlots = ReturnType<typeof createStreamSlots>;
 
 /**
- * Limits how many streams each caller has open on all gateways together; a limit of 0 is none. The slots of a killed
+ * Limits how many streams each user, and each account, has open on all gateways together; a limit of 0 is none. The slots of a killed
  * gateway are free after 30 s. While the store is unreachable each gateway counts alone.
  */
 export function createStreamSlots(options: { limit: number; pool: Pool; log: Logger }) {
@@ -29,11 +29,11 @@ export function createStreamSlots(options: { limit: number; pool: Pool; log: Log
     storeUnreachable = true;
   }
 
-  async function claim(slot: Slot): Promise<boolean> {
+  async function claim(slot: Slot, most: number): Promise<boolean> {
     // A stream that loses a slot to another tries the next one; in each round one of them wins.
-    for (let round = 0; round < limit; round++) {
-      if (await claimSlot(pool, slot, limit, LEASE_MS)) return true;
-      if ((await countSlots(pool, slot.who)) >= limit) return false;
+    for (let round = 0; round < most; round++) {
+      if (await claimSlot(pool, slot, most, LEASE_MS)) return true;
+      if ((await countSlots(pool, slot.who)) >= most) return false;
     }
     return false;
   }
@@ -56,15 +56,16 @@ export function createStreamSlots(options: { limit: number; pool: Pool; log: Log
 
   return {
     limit,
-    /** Resolves to a slot, or to undefined when the caller has all it may have. */
-    async acquire(who: string): Promise<HeldSlot | undefined> {
-      if (limit === 0) return { release: () => {} };
+    /** Resolves to a slot, or to undefined when the subject has all it may have: `times` the limit. */
+    async acquire(who: string, times = 1): Promise<HeldSlot | undefined> {
+      const most = limit * times;
+      if (most === 0) return { release: () => {} };
       const slot = { who, holder: newId("req") };
       const own = countOwn(who);
       held.add(slot);
-      const claimed = await claim(slot).catch((error: unknown) => {
+      const claimed = await claim(slot, most).catch((error: unknown) => {
         countAlone(error);
-        return own < limit;
+        return own < most;
       });
       if (claimed) return { release: () => release(slot) };
       held.delete(slot);

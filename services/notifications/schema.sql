@@ -36,6 +36,12 @@ table kept_answers
   at timestamp with time zone not null default now()
   constraint kept_answers_pkey PRIMARY KEY (id)
   CREATE INDEX kept_answers_at ON kept_answers USING btree (at)
+table mail_bundles
+  user_id text not null
+  kind text not null
+  due_at timestamp with time zone not null
+  sealed boolean not null default false
+  constraint mail_bundles_pkey PRIMARY KEY (user_id, kind)
 table mail_bursts
   user_id text not null
   sent_at timestamp with time zone[] not null

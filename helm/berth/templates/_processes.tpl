@@ -33,6 +33,8 @@ Every process of the platform. A new service is one more entry:
     RATE_LIMIT_REVEALS: {{ $v.rateLimits.reveals | quote }}
     RATE_LIMIT_BATCHES: {{ $v.rateLimits.batches | quote }}
     RATE_LIMIT_PUBLIC: {{ $v.rateLimits.public | quote }}
+    RATE_LIMIT_NEW_TOKENS: {{ $v.rateLimits.newTokens | quote }}
+    RATE_LIMIT_ACCOUNT_TIMES: {{ $v.rateLimits.accountTimes | quote }}
     RATE_LIMIT_DECISIONS: {{ $v.rateLimits.decisions | quote }}
     RATE_LIMIT_TOKENS: {{ $v.rateLimits.tokens | quote }}
     RATE_LIMIT_TOKEN_FAILURES: {{ $v.rateLimits.tokenFailures | quote }}

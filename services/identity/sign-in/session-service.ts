@@ -35,6 +35,7 @@ import { clearAttempts } from "./sql.ts";
 type SessionDeps = { pool: Pool; cursors: Cursors; now: () => number; passwords: PasswordCheck };
 
 const DEFAULT_TOKEN_DAYS = 90;
+const MAX_TOKENS = 100;
 
 /** Sign-in, the caller's own identity and personal tokens (docs/identity.md#sessions). */
 export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionService> {
@@ -133,7 +134,10 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
       const createdAt = new Date(now());
       const expiresAt = new Date(now() + expiresInDays * DAY_MS);
       const more = { name, roleCap, accountId, createdAt, expiresAt };
-      return effect(pool, ctx, (tx) => issueToken(tx, who(ctx), userId, makeToken("pat"), more));
+      return effect(pool, ctx, async (tx) => {
+        if ((await sql.countTokens(tx, userId, createdAt)) >= MAX_TOKENS) throw tooManyTokens();
+        return issueToken(tx, who(ctx), userId, makeToken("pat"), more);
+      });
     },
 
     async listTokens(req, ctx) {
@@ -156,6 +160,11 @@ export function sessionService(deps: SessionDeps): ServiceImpl<typeof SessionSer
       });
     },
   };
+}
+
+function tooManyTokens() {
+  const message = `A user has at most ${MAX_TOKENS} tokens. Delete one at /me/tokens that is no longer used.`;
+  return refuse(403, "quota_exceeded", message, { context: { limit: MAX_TOKENS } });
 }
 
 async function openSession({ pool, now }: SessionDeps, by: Who, user: UserRow, attempt: Attempt) {

@@ -173,3 +173,20 @@ test("the list of tokens pages newest first without gaps or repeats, and takes n
   expect(await refused(owner.listTokens({ limit: 0 }))).toBe("422 validation_failed out_of_range");
   expect(await refused(owner.listTokens({ limit: 101 }))).toBe("422 validation_failed out_of_range");
 });
+
+test("a user has at most 100 tokens, however many are made at once; each that ends makes room", async () => {
+  const { token } = await it.member("reader");
+  const sessions = await sessionsOf(token);
+  const make = () => sessions.createToken({ name: "one of many" });
+  const made = await Promise.all(Array.from({ length: 99 }, make));
+  const results = await Promise.all(Array.from({ length: 12 }, () => make().catch((error) => error)));
+  const failures = results.filter((result) => result instanceof Error);
+  expect(failures).toHaveLength(11);
+  for (const failure of failures) {
+    expect(await refused(Promise.reject(failure))).toBe("403 quota_exceeded");
+    expect(String(failure.message)).toContain("Delete one at /me/tokens");
+  }
+  await sessions.revokeToken({ tokenId: made[0]!.id });
+  await make();
+  expect(await refused(make())).toBe("403 quota_exceeded");
+});

@@ -1,6 +1,6 @@
 // Statements on sessions and personal tokens.
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
+import { type Db, execute, many, one, type Tx } from "../../kit/postgres/db.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
 
 /** Absent members arrive as null, which a message treats as absent. */
@@ -55,6 +55,22 @@ export function insertToken(db: Db, token: NewToken) {
       token.ip,
     ],
   );
+}
+
+/**
+ * Returns how many valid personal tokens a user has. The user's row is locked until the transaction ends, so that of
+ * requests at the same time each counts those before it.
+ */
+export async function countTokens(tx: Tx, userId: string, now: Date): Promise<number> {
+  await one(tx, "user_lock", "select from users where id = $1 for no key update", [userId]);
+  const row = await one<{ held: number }>(
+    tx,
+    "tokens_count",
+    `select count(*)::int as held from tokens
+     where user_id = $1 and kind = 'token' and revoked_at is null and expires_at > $2`,
+    [userId, now],
+  );
+  return row!.held;
 }
 
 /** Lists the valid personal tokens of a user, newest first. */

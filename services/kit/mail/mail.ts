@@ -57,7 +57,11 @@ export type MailContent = {
   headers?: Record<string, string> | undefined;
 };
 
-type NewMail = Pick<Mail, "kind" | "address" | "data"> & { queue?: string };
+type NewMail = Pick<Mail, "kind" | "address" | "data"> & {
+  queue?: string;
+  /** How long it waits before it is due. */
+  waitMs?: number;
+};
 
 /** Queues a mail in the caller's transaction. A replica sends it after the commit; mails of one queue do not wait for another's. */
 export function queueMail(db: Db, mail: NewMail): Promise<number> {
@@ -70,14 +74,17 @@ export async function queueMails(db: Db, mails: NewMail[]): Promise<number> {
   return execute(
     db,
     "mails_queue",
-    `insert into mails (id, kind, address, data, queue)
-     select * from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::text[])`,
+    `insert into mails (id, kind, address, data, queue, due_at)
+     select id, kind, address, data, queue, now() + make_interval(secs => wait_ms / 1000)
+     from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::text[], $6::float8[])
+       m (id, kind, address, data, queue, wait_ms)`,
     [
       mails.map(() => newId("mail")),
       mails.map(({ kind }) => kind),
       mails.map(({ address }) => address),
       mails.map(({ data }) => data),
       mails.map(({ queue = "" }) => queue),
+      mails.map(({ waitMs = 0 }) => waitMs),
     ],
   );
 }

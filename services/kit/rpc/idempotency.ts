@@ -21,7 +21,7 @@ import { who } from "./interceptor.ts";
 
 /**
  * Header in which the gateway passes a client's Idempotency-Key on: an id made of user, bound account and key, then, for
- * each key of the installation, a MAC of the request and a key that seals its answer.
+ * each key of the installation and each secret of the caller, a MAC of the request and a key that seals its answer.
  */
 export const IDEMPOTENCY_HEADER = "berth-idempotency";
 /** Header of an answer that is a replay. */
@@ -188,7 +188,8 @@ function underWay() {
 }
 
 function reused() {
-  const message = "This Idempotency-Key was used for another request or by another token.";
+  const message =
+    "This Idempotency-Key was used for another request, or by a token that may do more or less than this one.";
   return conflict("idempotency_key_reused", message);
 }
 

@@ -15,6 +15,8 @@ export type Kind = {
   frequency: Frequency;
   /** Mailed at once, whatever the user chose. */
   forced: boolean;
+  /** Forced and frequent: after one mail at once, what follows within the hour is one mail. */
+  bundled?: true;
   audience: Audience;
 };
 
@@ -59,13 +61,19 @@ export const catalogue = {
   "security.token_revoked": security("API token revoked"),
   "security.oauth_granted": security("App access granted"),
   "security.oauth_revoked": security("App access revoked"),
-  "security.variable_revealed": member("Sensitive variable revealed", "off"),
+  "security.variable_revealed": {
+    ...security("Sensitive variable revealed"),
+    audience: "other_owners",
+    bundled: true,
+  },
   "social.mention": social("Mentioned", "both", "immediate"),
   "social.comment": social("New comment", "in_app", "daily"),
   "social.announcement": social("Product news", "email", "weekly"),
 } satisfies Record<string, Kind>;
 
 export const kindKeys = Object.keys(catalogue) as KindKey[];
+
+export const FORCED = kindKeys.filter((kind) => catalogue[kind].forced);
 
 export function isKind(key: string): key is KindKey {
   return Object.hasOwn(catalogue, key);

@@ -7,11 +7,23 @@ export function toDigestLetter(
   contents: DigestContents,
   digest: Digest | undefined,
 ): Pick<Letter, "subject" | "sections"> {
-  const { items, more, accounts } = contents;
+  const { items } = contents;
   const what = items === 1 ? "1 notification" : `${items} notifications`;
   const subject = digest ? `Your ${digest} digest: ${what}` : `What was waiting: ${what}`;
+  return { subject, sections: sectionsOf(contents) };
+}
+
+/** Returns what the mail of a bundle says, which holds one kind of what is always mailed. */
+export function toBundleLetter(contents: DigestContents): Pick<Letter, "subject" | "sections"> {
+  const { label, items } = contents.accounts[0]!.projects[0]!.kinds[0]!;
+  const { items: total } = contents;
+  const subject = total === 1 ? items[0]!.title : `${label}: ${total} times within an hour`;
+  return { subject, sections: sectionsOf(contents) };
+}
+
+function sectionsOf({ more, accounts }: DigestContents): Letter["sections"] {
   const left = more > 0 ? [{ items: [{ text: `And ${more} more.` }] }] : [];
-  return { subject, sections: [...accounts.flatMap(accountSections), ...left] };
+  return [...accounts.flatMap(accountSections), ...left];
 }
 
 function accountSections({ handle, projects }: DigestContents["accounts"][number]): Letter["sections"] {

@@ -1,7 +1,7 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { newId } from "../../kit/ids.ts";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
-import type { KindKey } from "../catalog/kinds.ts";
+import { FORCED, type KindKey } from "../catalog/kinds.ts";
 
 // Statements that change what waits skip rows that another one changes at this moment: whoever came first has sent,
 // dropped or read them, and nobody waits for another, in whatever order they meet.
@@ -35,6 +35,70 @@ export function holdMails(db: Db, ids: string[], until: Date): Promise<number> {
     "notifications_hold",
     "update notifications set mail_state = 'digest', mail_reason = 'burst', digest_at = $2 where id = any($1)",
     [ids, until],
+  );
+}
+
+/**
+ * Returns for each of these users whether a bundled mail goes at once, or when the bundle is due that takes it: an hour
+ * after the last mail. A bundle that was sealed takes no more.
+ */
+export async function takeBundlePlaces(db: Db, kind: KindKey, userIds: string[], now: Date) {
+  const rows = await many<{ userId: string; dueMs: number; held: boolean }>(
+    db,
+    "mail_bundles_take",
+    `insert into mail_bundles as b (user_id, kind, due_at)
+     select user_id, $3, $2::timestamptz from unnest($1::text[]) user_id order by user_id
+     on conflict (user_id, kind) do update set sealed = false, due_at =
+       case when b.due_at <= $2::timestamptz - interval '1 hour' then $2::timestamptz
+         when b.due_at <= $2::timestamptz or b.sealed then b.due_at + interval '1 hour'
+         else b.due_at end
+     returning user_id as "userId", extract(epoch from due_at)::float8 * 1000 as "dueMs",
+       due_at > $2::timestamptz as held`,
+    [userIds, now, kind],
+  );
+  return new Map(rows.map(({ userId, dueMs, held }) => [userId, { dueAt: new Date(dueMs), held }]));
+}
+
+/** Puts notifications into their users' bundles. Returns the digests of bundles that begin with them, by user. */
+export async function fillBundles(
+  db: Db,
+  kind: KindKey,
+  held: { id: string; userId: string; dueAt: Date }[],
+) {
+  const rows = await many<{ id: string; userId: string }>(
+    db,
+    "mail_bundles_fill",
+    `with held as (
+       select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[], $5::text[])
+         h (id, user_id, due_at, digest_id, time_window)
+     ), opened as (
+       insert into digests (id, user_id, time_window) select digest_id, user_id, time_window from held order by user_id
+       on conflict (user_id, time_window) do nothing returning id, user_id
+     ), filled as (
+       update notifications n set mail_state = 'digest', mail_reason = 'bundle', digest_at = h.due_at,
+         digest_id = coalesce((select id from opened o where o.user_id = h.user_id),
+           (select id from digests d where d.user_id = h.user_id and d.time_window = h.time_window))
+       from held h where n.id = h.id
+     )
+     select id, user_id as "userId" from opened`,
+    [
+      held.map(({ id }) => id),
+      held.map(({ userId }) => userId),
+      held.map(({ dueAt }) => dueAt),
+      held.map(() => newId("dig")),
+      held.map(({ dueAt }) => `bundle:${kind}:${dueAt.toISOString()}`),
+    ],
+  );
+  return new Map(rows.map(({ id, userId }) => [userId, id]));
+}
+
+/** Seals a user's bundle, once nobody is about to put something into it: what comes later waits for the next. */
+export function sealBundle(db: Db, bundle: { userId: string; kind: KindKey; dueAt: Date }): Promise<number> {
+  return execute(
+    db,
+    "mail_bundles_seal",
+    "update mail_bundles set sealed = true where user_id = $1 and kind = $2 and due_at = $3",
+    [bundle.userId, bundle.kind, bundle.dueAt],
   );
 }
 
@@ -145,7 +209,7 @@ export function dropMails(db: Db, userId: string, kind: KindKey): Promise<number
   );
 }
 
-/** Drops from a digest what was read, what its user wants no mail of, and services that are healthy again. */
+/** Drops from a digest what was read, what its user wants no mail of, and services that are healthy again; nothing forced. */
 export function dropUseless(db: Db, digestId: string): Promise<number> {
   return execute(
     db,
@@ -157,9 +221,10 @@ export function dropUseless(db: Db, digestId: string): Promise<number> {
            and p.channel in ('in_app', 'off')) then 'switched_off'
          when kind = 'deploy.unhealthy' and exists (select from incidents i
            where i.service_id = w.metadata->>'serviceId' and i.closed_at is not null) then 'healed' end as reason
-       from notifications w where digest_id = $1 and mail_state = 'digest' for update skip locked) useless
+       from notifications w where digest_id = $1 and mail_state = 'digest' and kind <> all($2)
+       for update skip locked) useless
      where n.id = useless.id and reason is not null`,
-    [digestId],
+    [digestId, FORCED],
   );
 }
 

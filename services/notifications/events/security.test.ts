@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { ProjectDeletedSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import * as identity from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { newId } from "../../kit/ids.ts";
+import { eventually } from "../../kit/testing/testing.ts";
 import { at, inShort, startTelling } from "./testing.ts";
 
 type Telling = Awaited<ReturnType<typeof startTelling>>;
@@ -89,7 +90,7 @@ test("nobody is told who does not exist or is disabled", async () => {
   expect(await tell("identity", identity.MemberRoleChangedSchema, role)).toEqual([]);
 });
 
-test("owners who want it learn what was revealed, but for who revealed it", async () => {
+test("owners are mailed what was revealed whatever they chose, but for who revealed it: once an hour", async () => {
   const { owner, actor } = people;
   const revealed = (id: string, more = {}) => ({
     id,
@@ -101,21 +102,51 @@ test("owners who want it learn what was revealed, but for who revealed it", asyn
     ...more,
   });
   const record = identity.AuditRecordedSchema;
-  expect(await tell("variables", record, revealed("aud_1"))).toEqual([]);
-  for (const user of [owner, actor])
-    await service
-      .as(user.userId)
-      .setNotificationPref({ kind: "security.variable_revealed", channel: "in_app", frequency: "daily" });
-  const told = await tell("variables", record, revealed("aud_2"));
+  const kind = "security.variable_revealed";
+  const choice = { kind, channel: "off", frequency: "weekly" };
+  const as = service.as(owner.userId);
+  expect(await as.setNotificationPref(choice)).toMatchObject({ forceEmail: true, channel: "off" });
+  const told = await tell("variables", record, revealed("aud_1"));
   expect(inShort(told)).toEqual(["owner security.variable_revealed"]);
   expect(told[0].title).toBe("Ada revealed DATABASE_URL");
-  const [byMachine] = await tell(
-    "variables",
-    record,
-    revealed("aud_3", { actor: { kind: "machine", id: actor.userId } }),
-  );
-  expect(byMachine.title).toBe("An application of Ada revealed DATABASE_URL");
+  const subjects = () =>
+    service.box
+      .for(owner.email)
+      .map(({ headers }) => headers.get("subject")!)
+      .filter((subject) => /reveal/.test(subject));
+  await eventually("the first is mailed at once", async () => subjects().length > 0);
+
+  await as.setNotificationPref({ ...choice, channel: "both" });
+  const machine = { kind: "machine", id: actor.userId };
+  const [byMachine] = await tell("variables", record, revealed("aud_2", { actor: machine }));
+  expect(byMachine).toMatchObject({
+    title: "An application of Ada revealed DATABASE_URL",
+    mailState: "digest",
+  });
+  const [third] = await tell("variables", record, revealed("aud_3", { target: "THIRD" }));
+  await as.markAllRead({});
+  await as.setNotificationPref(choice);
   expect(await tell("variables", record, revealed("aud_4", { action: "variable.update" }))).toEqual([]);
+  const { rows } = await service.pool.query(
+    "select extract(epoch from due_at - now())::float8 as seconds from mails where address = $1",
+    [owner.email],
+  );
+  expect(rows).toHaveLength(1);
+  expect(rows[0].seconds).toBeGreaterThan(3_000);
+  expect(rows[0].seconds).toBeLessThanOrEqual(3_600);
+
+  service.clock.ms += 3_600_000;
+  await service.pool.query("update mails set due_at = now()");
+  await eventually("the others are one mail", async () => subjects().length > 1);
+  expect(subjects()).toEqual([
+    "Ada revealed DATABASE_URL",
+    "Sensitive variable revealed: 2 times within an hour",
+  ]);
+  const { text } = service.box.for(owner.email).at(-1)!;
+  for (const title of [byMachine.title, third.title]) expect(text).toContain(title);
+  expect(text).not.toContain("No more of these mails");
+  // It is of that hour: the next one waits for the hour after.
+  expect((await tell("variables", record, revealed("aud_5")))[0].mailState).toBe("digest");
 });
 
 test("a thousand owners are told at once", async () => {

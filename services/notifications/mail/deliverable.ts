@@ -28,18 +28,22 @@ async function hasAccess(directory: Directory, { userId, accountId, kind }: Addr
   return audienceOf(kind, members).some((one) => one.userId === userId);
 }
 
-/** As `whyNotSent`, for a digest. Drops from it what is about accounts to which its user lost access. */
+/**
+ * As `whyNotSent`, for a digest; of a bundle with its kind. Drops from it what is about accounts to which its user lost
+ * access.
+ */
 export async function whyNoDigest(
   { pool, directory }: Deps,
   digestId: string,
-  { userId, accountIds }: { userId: string; accountIds: string[] },
+  { userId, accountIds, kind }: { userId: string; accountIds: string[]; kind?: KindKey },
   address: string,
 ): Promise<string | undefined> {
   const [user] = await directory.users(userId);
   if (!user) return "user_gone";
   for (const accountId of accountIds) {
     const { members } = await directory.account(accountId);
-    if (!members.some((one) => one.userId === userId)) await dropOfAccount(pool, digestId, accountId);
+    const told = kind ? audienceOf(kind, members) : members;
+    if (!told.some((one) => one.userId === userId)) await dropOfAccount(pool, digestId, accountId);
   }
   return (await isSuppressed(pool, address)) ? "suppressed" : undefined;
 }

@@ -1,9 +1,10 @@
 import type { Mail, MailContent } from "../../kit/mail/mail.ts";
 import type { MailOutcome } from "../../kit/mail/outcome.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { catalogue, type Kind } from "../catalog/kinds.ts";
+import { catalogue, type Kind, type KindKey } from "../catalog/kinds.ts";
 import { createDigestContents } from "../digests/digest-contents.ts";
-import { toDigestLetter } from "../digests/digest-letter.ts";
+import { toBundleLetter, toDigestLetter } from "../digests/digest-letter.ts";
+import { sealBundle } from "../digests/sql.ts";
 import { isDigest } from "../digests/windows.ts";
 import { type Directory, describeAudience } from "../notices/recipients.ts";
 import { whyNoDigest, whyNotSent } from "./deliverable.ts";
@@ -14,6 +15,7 @@ import { type Subscription, type UnsubscribeLinks, unsubscribeHeaders } from "./
 
 type Deps = { pool: Pool; origins: Origins; directory: Directory; unsubscribeLinks: UnsubscribeLinks };
 
+type About = Pick<Mail, "address" | "data">;
 type Composed = MailContent | Pick<MailOutcome, "reason"> | undefined;
 
 /** Returns the function that composes mails when they are sent. */
@@ -39,7 +41,8 @@ export function createMailContents(deps: Deps) {
       : finish(deps, { ...letter, footer: [why] }, { userId, of: kind });
   }
 
-  async function digest({ address, data }: Mail): Promise<Composed> {
+  async function digest({ address, data }: About): Promise<Composed> {
+    if (data.bundle !== undefined) return bundle({ address, data });
     const digestId = data.digestId!;
     const found = await sql.findDigestForMail(deps.pool, digestId);
     if (!found) return undefined;
@@ -52,6 +55,24 @@ export function createMailContents(deps: Deps) {
     const of = rhythm ?? contents.accounts[0]!.projects[0]!.kinds[0]!.kind;
     const footer = ["It holds what you chose to be told of by mail, but not at once."];
     return finish(deps, { ...toDigestLetter(contents, rhythm), footer }, { userId: found.userId, of });
+  }
+
+  /** A digest of kinds that are forced: what came within the hour after a mail of them. */
+  async function bundle({ address, data }: About): Promise<Composed> {
+    const digestId = data.digestId!;
+    const found = await sql.findDigestForMail(deps.pool, digestId);
+    if (!found) return undefined;
+    const kind = data.bundle as KindKey;
+    await sealBundle(deps.pool, { userId: found.userId, kind, dueAt: new Date(data.dueAt!) });
+    const reason = await whyNoDigest(deps, digestId, { ...found, kind }, address);
+    if (reason) return { reason };
+    const contents = await readDigest(digestId);
+    if (!contents) return { reason: "empty" };
+    const why = `It was sent to ${describeAudience(kind)}, and holds what came within an hour after the last one.`;
+    return finish(deps, {
+      ...toBundleLetter(contents),
+      footer: [why, "Mails of this kind are always sent."],
+    });
   }
 
   const kinds: Record<string, (mail: Mail) => Promise<Composed>> = { notification, digest };

@@ -1,11 +1,9 @@
 import type { Mail } from "../../kit/mail/mail.ts";
 import type { MailOutcome } from "../../kit/mail/outcome.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
-import { catalogue, type Kind, kindKeys } from "../catalog/kinds.ts";
+import { FORCED } from "../catalog/kinds.ts";
 import { recordDigest } from "../digests/sql.ts";
 import * as sql from "./sql.ts";
-
-const FORCED = kindKeys.filter((kind) => (catalogue[kind] as Kind).forced);
 
 /**
  * Records on a notification or a digest what became of its mail. An address that the server refused for good is not
@@ -18,8 +16,12 @@ export async function recordMail(
 ): Promise<void> {
   const outcome = { state, attempts: tries, reason };
   if (refused) await sql.suppress(tx, address);
-  if (data.digestId) await recordDigest(tx, { id: data.digestId, ...outcome });
+  const undelivered = state === "failed" || reason === "suppressed";
+  if (data.digestId) {
+    await recordDigest(tx, { id: data.digestId, ...outcome });
+    if (undelivered) await sql.showForcedOf(tx, data.digestId, FORCED);
+  }
   if (!data.notificationId) return;
   await sql.recordMail(tx, { id: data.notificationId, ...outcome });
-  if (state === "failed" || reason === "suppressed") await sql.showIfForced(tx, data.notificationId, FORCED);
+  if (undelivered) await sql.showIfForced(tx, data.notificationId, FORCED);
 }

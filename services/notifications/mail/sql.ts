@@ -68,6 +68,17 @@ export function showIfForced(db: Db, id: string, kinds: KindKey[]): Promise<numb
   );
 }
 
+/** As `showIfForced`, for all that a digest holds. */
+export function showForcedOf(db: Db, digestId: string, kinds: KindKey[]): Promise<number> {
+  return execute(
+    db,
+    "notifications_show_of_digest",
+    `update notifications set visible = true, created_at = clock_timestamp()
+     where digest_id = $1 and not visible and kind = any($2)`,
+    [digestId, kinds],
+  );
+}
+
 /** No mail is sent to an address for 7 days, and nothing is kept of earlier ones. */
 export async function suppress(db: Db, address: string): Promise<void> {
   await execute(db, "suppressions_expire", "delete from suppressions where until < now()", []);

@@ -3,6 +3,7 @@ import { queueMails } from "../../kit/mail/mail.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import { catalogue, type Kind, type KindKey } from "../catalog/kinds.ts";
 import { toPreference, toRoute } from "../catalog/preference.ts";
+import { holdBundles } from "../digests/bundles.ts";
 import { holdBursts } from "../digests/bursts.ts";
 import { windowAt } from "../digests/windows.ts";
 import type { Recipient } from "./recipients.ts";
@@ -66,8 +67,12 @@ export async function notify(tx: Tx, notice: Notice, { mails, now }: DeliveryOpt
   const common = { kind, accountId, title, body, metadata, dedupeKey: `${kind}:${dedupe}` };
   const written = new Set(await sql.insertNotifications(tx, common, rows));
   const due = rows.filter(({ id, mail }) => written.has(id) && mail === "now");
-  const { forced }: Kind = catalogue[kind];
-  const sent = forced ? due : await holdBursts(tx, due, now());
+  const { forced, bundled }: Kind = catalogue[kind];
+  const sent = bundled
+    ? await holdBundles(tx, kind, due, now())
+    : forced
+      ? due
+      : await holdBursts(tx, due, now());
   await queueMails(
     tx,
     sent.map(({ id, email }) => ({

@@ -26,6 +26,7 @@ export async function sweep(pool: Pool, now: number, stopped: () => boolean = ()
   await batches(() => sql.deleteOld(pool, before, BATCH));
   await batches(() => sql.deleteDigests(pool, before, BATCH));
   await sql.deleteBursts(pool, new Date(now));
+  await sql.deleteBundles(pool, new Date(now));
   for (const userId of stopped() ? [] : await sql.listFullFeeds(pool, MAX_UNREAD))
     await batches(() => sql.readOldest(pool, { userId, most: MAX_UNREAD, limit: BATCH, now: new Date(now) }));
 }

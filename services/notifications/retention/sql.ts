@@ -43,6 +43,17 @@ export function deleteBursts(db: Db, now: Date): Promise<number> {
   );
 }
 
+/** As `deleteBursts`, of bundles. */
+export function deleteBundles(db: Db, now: Date): Promise<number> {
+  return execute(
+    db,
+    "mail_bundles_delete",
+    `delete from mail_bundles where (user_id, kind) in (select user_id, kind from mail_bundles
+       where due_at < $1::timestamptz - interval '1 hour' for update skip locked)`,
+    [now],
+  );
+}
+
 /** Lists users who have more than this many unread. */
 export async function listFullFeeds(db: Db, most: number): Promise<string[]> {
   const rows = await many<{ userId: string }>(

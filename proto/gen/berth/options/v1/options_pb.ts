@@ -12,7 +12,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file berth/options/v1/options.proto.
  */
 export const file_berth_options_v1_options: GenFile = /*@__PURE__*/
-  fileDesc("Ch5iZXJ0aC9vcHRpb25zL3YxL29wdGlvbnMucHJvdG8SEGJlcnRoLm9wdGlvbnMudjEiJwoHUmVmdXNhbBIOCgZzdGF0dXMYASABKAUSDAoEY29kZRgCIAEoCSKGAgoLTWV0aG9kUnVsZXMSJAoEcm9sZRgBIAEoDjIWLmJlcnRoLm9wdGlvbnMudjEuUm9sZRImCgVhY3RvchgCIAEoDjIXLmJlcnRoLm9wdGlvbnMudjEuQWN0b3ISDwoHc3VjY2VzcxgDIAEoBRIoCgZidWNrZXQYBCABKA4yGC5iZXJ0aC5vcHRpb25zLnYxLkJ1Y2tldBIMCgRldGFnGAUgASgIEhAKCG1heF9ib2R5GAYgASgFEisKCHJlZnVzYWxzGAcgAygLMhkuYmVydGgub3B0aW9ucy52MS5SZWZ1c2FsEg8KB3JlYXNvbnMYCCABKAkSEAoIcHJvdmlkZXIYCSABKAkilAEKB1Byb2JsZW0SDgoGc3RhdHVzGAEgASgFEgwKBGNvZGUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIwCgdkZXRhaWxzGAQgAygLMh8uYmVydGgub3B0aW9ucy52MS5Qcm9ibGVtRGV0YWlsEigKB2NvbnRleHQYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ij4KDVByb2JsZW1EZXRhaWwSDAoEcGF0aBgBIAEoCRIOCgZyZWFzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCSqFAQoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9QVUJMSUMQARISCg5ST0xFX1NJR05FRF9JThACEg8KC1JPTEVfUkVBREVSEAMSDwoLUk9MRV9FRElUT1IQBBIOCgpST0xFX09XTkVSEAUSEAoMUk9MRV9TRVJWSUNFEAYqLgoFQWN0b3ISFQoRQUNUT1JfVU5TUEVDSUZJRUQQABIOCgpBQ1RPUl9VU0VSEAEqWgoGQnVja2V0EhYKEkJVQ0tFVF9VTlNQRUNJRklFRBAAEhEKDUJVQ0tFVF9SRVZFQUwQARIQCgxCVUNLRVRfQkFUQ0gQAhITCg9CVUNLRVRfREVDSVNJT04QAzpXCgZtZXRob2QSHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxi0hwMgASgLMh0uYmVydGgub3B0aW9ucy52MS5NZXRob2RSdWxlc1IGbWV0aG9kOj0KCGZvcm1lcmx5Eh8uZ29vZ2xlLnByb3RvYnVmLlNlcnZpY2VPcHRpb25zGMiHAyABKAlSCGZvcm1lcmx5OjkKB3N1Y2Nlc3MSHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGL6HAyABKAVSB3N1Y2Nlc3M6PAoJdG9vX2xhcmdlEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxi/hwMgASgJUgh0b29MYXJnZTo7CghudWxsYWJsZRIdLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE9wdGlvbnMYwIcDIAEoCVIIbnVsbGFibGViBnByb3RvMw", [file_google_protobuf_descriptor, file_google_protobuf_struct]);
+  fileDesc("Ch5iZXJ0aC9vcHRpb25zL3YxL29wdGlvbnMucHJvdG8SEGJlcnRoLm9wdGlvbnMudjEiJwoHUmVmdXNhbBIOCgZzdGF0dXMYASABKAUSDAoEY29kZRgCIAEoCSKGAgoLTWV0aG9kUnVsZXMSJAoEcm9sZRgBIAEoDjIWLmJlcnRoLm9wdGlvbnMudjEuUm9sZRImCgVhY3RvchgCIAEoDjIXLmJlcnRoLm9wdGlvbnMudjEuQWN0b3ISDwoHc3VjY2VzcxgDIAEoBRIoCgZidWNrZXQYBCABKA4yGC5iZXJ0aC5vcHRpb25zLnYxLkJ1Y2tldBIMCgRldGFnGAUgASgIEhAKCG1heF9ib2R5GAYgASgFEisKCHJlZnVzYWxzGAcgAygLMhkuYmVydGgub3B0aW9ucy52MS5SZWZ1c2FsEg8KB3JlYXNvbnMYCCABKAkSEAoIcHJvdmlkZXIYCSABKAkilAEKB1Byb2JsZW0SDgoGc3RhdHVzGAEgASgFEgwKBGNvZGUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIwCgdkZXRhaWxzGAQgAygLMh8uYmVydGgub3B0aW9ucy52MS5Qcm9ibGVtRGV0YWlsEigKB2NvbnRleHQYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ij4KDVByb2JsZW1EZXRhaWwSDAoEcGF0aBgBIAEoCRIOCgZyZWFzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCSqFAQoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9QVUJMSUMQARISCg5ST0xFX1NJR05FRF9JThACEg8KC1JPTEVfUkVBREVSEAMSDwoLUk9MRV9FRElUT1IQBBIOCgpST0xFX09XTkVSEAUSEAoMUk9MRV9TRVJWSUNFEAYqLgoFQWN0b3ISFQoRQUNUT1JfVU5TUEVDSUZJRUQQABIOCgpBQ1RPUl9VU0VSEAEq5QEKBkJ1Y2tldBIWChJCVUNLRVRfVU5TUEVDSUZJRUQQABIRCg1CVUNLRVRfUkVWRUFMEAESEAoMQlVDS0VUX0JBVENIEAISEwoPQlVDS0VUX0RFQ0lTSU9OEAMSFAoQQlVDS0VUX05FV19UT0tFThAEEhgKFEJVQ0tFVF9MT0dJTl9SRVFVRVNUEAUSEgoOQlVDS0VUX1NJR05fSU4QBhIZChVCVUNLRVRfUEFTU1dPUkRfUkVTRVQQBxIPCgtCVUNLRVRfTElOSxAIEhkKFUJVQ0tFVF9VTlNVQlNDUklQVElPThAJOlcKBm1ldGhvZBIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGLSHAyABKAsyHS5iZXJ0aC5vcHRpb25zLnYxLk1ldGhvZFJ1bGVzUgZtZXRob2Q6PQoIZm9ybWVybHkSHy5nb29nbGUucHJvdG9idWYuU2VydmljZU9wdGlvbnMYyIcDIAEoCVIIZm9ybWVybHk6OQoHc3VjY2VzcxIdLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE9wdGlvbnMYvocDIAEoBVIHc3VjY2Vzczo8Cgl0b29fbGFyZ2USHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGL+HAyABKAlSCHRvb0xhcmdlOjsKCG51bGxhYmxlEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxjAhwMgASgJUghudWxsYWJsZWIGcHJvdG8z", [file_google_protobuf_descriptor, file_google_protobuf_struct]);
 
 /**
  * A documented refusal beyond those that follow from the role, the binding and the members of a method.
@@ -284,7 +284,7 @@ export const ActorSchema: GenEnum<Actor> = /*@__PURE__*/
  */
 export const Bucket = {
   /**
-   * GET counts as a read, everything else as a write. Public methods are counted by address.
+   * GET counts as a read, everything else as a write. A public method has to name another one, which counts by network.
    *
    * @generated from enum value: BUCKET_UNSPECIFIED = 0;
    */
@@ -306,6 +306,40 @@ export const Bucket = {
    * @generated from enum value: BUCKET_DECISION = 3;
    */
   DECISION: 3,
+
+  /**
+   * Making a personal token.
+   *
+   * @generated from enum value: BUCKET_NEW_TOKEN = 4;
+   */
+  NEW_TOKEN: 4,
+
+  /**
+   * The purposes of public methods: who uses up one locks nobody out of another.
+   *
+   * @generated from enum value: BUCKET_LOGIN_REQUEST = 5;
+   */
+  LOGIN_REQUEST: 5,
+
+  /**
+   * @generated from enum value: BUCKET_SIGN_IN = 6;
+   */
+  SIGN_IN: 6,
+
+  /**
+   * @generated from enum value: BUCKET_PASSWORD_RESET = 7;
+   */
+  PASSWORD_RESET: 7,
+
+  /**
+   * @generated from enum value: BUCKET_LINK = 8;
+   */
+  LINK: 8,
+
+  /**
+   * @generated from enum value: BUCKET_UNSUBSCRIPTION = 9;
+   */
+  UNSUBSCRIPTION: 9,
 } as const;
 
 /**
