@@ -3,6 +3,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { InternalService as BillingInternal } from "../proto/gen/berth/billing/v1/internal_pb.ts";
 import { InternalService } from "../proto/gen/berth/identity/v1/internal_pb.ts";
 import { hashToken } from "../services/kit/bearer-token.ts";
+import { watchEvents } from "../services/kit/events/metrics.ts";
 import { every } from "../services/kit/every.ts";
 import type { Logger } from "../services/kit/log.ts";
 import type { Pool } from "../services/kit/postgres/db.ts";
@@ -70,7 +71,7 @@ export async function start(config: GatewayConfig, log: Logger) {
   const app = createApp({
     log,
     trustProxy: config.trustProxy,
-    ready: async () => true,
+    eventsFlow: watchEvents({ bus }),
     bodyMs: config.bodySeconds * 1_000,
     resourceMetadata: () => resourceMetadataUrl(place()),
   });

@@ -97,7 +97,8 @@ export function createPlatform(options: Options, folder: DataFolder, display: Di
     const nats = parts.start("nats", "nats", async () => {
       const note = (text: string) => display.note("nats", text);
       const binary = await findNatsServer(programsDir, note, parts.stopping);
-      const server = await startNats({ binary, dir: folder.nats, port: ports.nats, log: folder.log("nats") });
+      const at = { dir: folder.nats, port: ports.nats, log: folder.log("nats") };
+      const server = await startNats({ binary, ...at, report: display.line });
       void stopOnStorageFailure(server, folder.nats).catch(() => {});
       return server;
     });

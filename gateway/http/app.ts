@@ -8,6 +8,7 @@ import fastify, {
 } from "fastify";
 import type { Logger } from "../../services/kit/log.ts";
 import { closeConnectionsOnShutdown } from "../../services/kit/process/graceful-close.ts";
+import { readiness } from "../../services/kit/process/server.ts";
 import { sendResponse } from "../routing/exchange.ts";
 import { limitBodyTime } from "./body-deadline.ts";
 import { answerPreflight, preflightOf } from "./cors.ts";
@@ -32,7 +33,8 @@ export type App = FastifyInstance;
 export function createApp(options: {
   log: Logger;
   trustProxy: string[] | undefined;
-  ready: () => Promise<boolean>;
+  /** Whether events reach this gateway, for /readyz. */
+  eventsFlow: () => Promise<boolean>;
   /** How long the body of a request may take to arrive. */
   bodyMs: number;
   /** Where the metadata of the API as a protected resource is. */
@@ -144,13 +146,13 @@ function answerUnparsable(error: NodeJS.ErrnoException, socket: Socket): void {
   socket.end(`${head.join("\r\n")}\r\n\r\n${body.toString()}`);
 }
 
-function registerOperations(app: App, options: { ready: () => Promise<boolean> }): void {
+function registerOperations(app: App, { eventsFlow }: { eventsFlow: () => Promise<boolean> }): void {
   const text = (request: FastifyRequest, reply: FastifyReply, status: number, body: string) =>
     void reply.code(status).header("x-request-id", request.id).type("text/plain").send(body);
   app.get("/healthz", (request, reply) => text(request, reply, 200, "ok\n"));
   app.get("/readyz", async (request, reply) => {
-    const ok = await options.ready().catch(() => false);
-    text(request, reply, ok ? 200 : 503, ok ? "ready\n" : "not ready\n");
+    const answer = await readiness({ ready: async () => true, eventsFlow }, request.url);
+    text(request, reply, answer.status, answer.text);
     return reply;
   });
 }

@@ -50,7 +50,7 @@ const env = (port: number, more: Record<string, string> = {}) =>
 
 const ready = (port: number) =>
   eventually("identity is ready", () =>
-    fetch(`http://127.0.0.1:${port}/readyz`).then(
+    fetch(`http://127.0.0.1:${port}/readyz?exclude=events`).then(
       (answer) => answer.ok,
       () => false,
     ),

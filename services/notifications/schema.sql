@@ -101,6 +101,15 @@ table outbox
   headers jsonb not null default '{}'::jsonb
   constraint outbox_id_key UNIQUE (id)
   constraint outbox_pkey PRIMARY KEY (seq)
+table outbox_sent
+  seq bigint not null
+  id text not null
+  subject text not null
+  payload bytea not null
+  headers jsonb not null
+  stream_seq bigint not null
+  at timestamp with time zone not null default now()
+  constraint outbox_sent_pkey PRIMARY KEY (seq)
 table preferences
   user_id text not null
   kind text not null

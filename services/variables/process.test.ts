@@ -32,7 +32,7 @@ async function run(port: number, more: Record<string, string> = {}) {
       out.text += part;
     });
   await eventually("variables is ready", () =>
-    fetch(`http://127.0.0.1:${port}/readyz`).then(
+    fetch(`http://127.0.0.1:${port}/readyz?exclude=events`).then(
       (answer) => answer.ok,
       () => false,
     ),

@@ -62,6 +62,16 @@ describe.skipIf(!promtool)("an operator is alerted", () => {
     await expectAlert("BerthDeadLetters", { before, during, after });
   });
 
+  test("that events do not flow, while NATS is away", async () => {
+    watchEvents({ pool, bus });
+    const before = await scrape.untilZero("berth_events_stopped");
+    await nats.stop();
+    const during = await scrape.until("berth_events_stopped", (stopped) => stopped === 1);
+    nats = await nats.restart();
+    const after = await scrape.untilZero("berth_events_stopped");
+    await expectAlert("BerthEventsStopped", { before, during, after });
+  });
+
   test("that the API server refuses a watch", async () => {
     const api = await startKubeApi();
     const before = await metricsText();

@@ -67,7 +67,7 @@ async function run(program: Program): Promise<void> {
   // Without a deadline: several processes start at once, and the test has a time limit.
   for (;;) {
     if (child.exitCode !== null) throw new Error(`${program} exited with ${child.exitCode} while starting`);
-    const ready = await fetch(`http://127.0.0.1:${env.PORT}/readyz`).then(
+    const ready = await fetch(`http://127.0.0.1:${env.PORT}/readyz?exclude=events`).then(
       (answer) => answer.ok,
       () => false,
     );

@@ -35,7 +35,7 @@ async function identityProcess() {
     for (const stream of [child.stdout!, child.stderr!])
       stream.on("data", (part: Buffer) => output.push(part.toString()));
     await eventually("identity is ready", () =>
-      fetch(`http://127.0.0.1:${port}/readyz`).then(
+      fetch(`http://127.0.0.1:${port}/readyz?exclude=events`).then(
         ({ ok }) => ok,
         () => false,
       ),

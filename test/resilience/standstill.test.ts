@@ -1,3 +1,5 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../services/kit/testing/testing.ts";
@@ -44,5 +46,36 @@ test("after NATS was suspended for half a second while an addon was created, eve
   await eventually("variables hears of another project's change", async () => {
     const { status } = await world.call("GET", `${other.S("web")}/resolved-variables`);
     return status === 404;
+  });
+});
+
+test("NATS that loses its store is noticed, and what changes after that takes effect everywhere", async () => {
+  const { E, S } = await world.environment();
+  const processes = ["gateway", "identity", "variables", "deployer", "notifications", "billing"];
+  const readiness = (query = "") =>
+    Promise.all(
+      processes.map(async (name) => {
+        const answer = await fetch(`http://127.0.0.1:${world.ports[name]}/readyz${query}`);
+        return `${name} ${answer.status} ${(await answer.text()).trim()}`;
+      }),
+    );
+  const all = (answer: string) => processes.map((name) => `${name} ${answer}`).join();
+  await eventually("all are ready", async () => (await readiness()).join() === all("200 ready"));
+  process.kill(world.nats.pid, "SIGKILL");
+  await world.nats.stop();
+  await rm(join(world.nats.dir, "data"), { recursive: true });
+  await eventually(
+    "all say that events do not flow",
+    async () => (await readiness()).join() === all("503 events do not flow"),
+  );
+  expect((await readiness("?exclude=events")).join()).toBe(all("200 ready"));
+  await world.must("POST", `${E}/services`, { name: "db", type: "postgres" });
+  await world.nats.restart();
+  await eventually("all are ready", async () => (await readiness()).join() === all("200 ready"));
+  await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+  await world.must("POST", `${E}/variables`, { name: "URL", connection: { service: "db", key: "URL" } });
+  await eventually("variables hears of both services and of the addon's keys", async () => {
+    const set = await world.must<Resolved>("GET", `${S("web")}/resolved-variables`);
+    return set.dangling.length === 0 && set.data.length === 1;
   });
 });

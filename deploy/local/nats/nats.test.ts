@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
@@ -19,7 +19,7 @@ beforeEach(async () => {
   binary = await findNatsServer(programsDir, console.log);
 });
 
-const start = async (options: { dir?: string; port?: number } = {}) => {
+const start = async (options: Partial<Parameters<typeof startNats>[0]> = {}) => {
   const server = await startNats({ binary, dir: join(dir, "nats"), ...options });
   onTestFinished(() => server.stop());
   return server;
@@ -77,6 +77,25 @@ test("acknowledged messages survive a kill", async () => {
   await first.exited;
   expect(await count((await start()).url)).toBe(1);
 });
+
+test.each(["data/jetstream", "data/jetstream/$G/streams/BERTH"])(
+  "a store whose %s cannot be read is set aside, with a line in the log",
+  async (path) => {
+    const lines: string[] = [];
+    await (await start()).stop();
+    await rm(join(dir, "nats", path), { recursive: true });
+    await writeFile(join(dir, "nats", path), "not a folder");
+    const server = await start({ report: (line) => lines.push(line) });
+    await publish(server.url);
+    expect(lines).toEqual([
+      expect.stringMatching(/could not read its store, which is now .*unreadable-\d+;/),
+    ]);
+    expect(await readFile(join(dir, "nats/nats.log"), "utf8")).toContain(lines[0]);
+    expect((await readdir(join(dir, "nats"))).filter((name) => name.startsWith("unreadable-"))).toHaveLength(
+      1,
+    );
+  },
+);
 
 test("nobody gets in without the password, which only its owner can read", async () => {
   const server = await start();

@@ -1,17 +1,24 @@
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { appendFile, mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { JetStreamApiError, jetstreamManager } from "@nats-io/jetstream";
+import { connect as connectNats } from "@nats-io/transport-node";
+import { ensureStreams } from "../../../services/kit/events/bus.ts";
+import { createLog } from "../../../services/kit/log.ts";
 import { freePort } from "../../../services/kit/process/free-port.ts";
 import { readOrCreatePassword, writeSafely } from "../data/secrets.ts";
 import { type Child, lastLines } from "../processes/child.ts";
 import { endOrphan } from "../processes/process-table.ts";
 import { type Running, type ServerOptions, startRunning, withLockedFolder } from "../processes/running.ts";
 import { StartFailure } from "../terminal/failure.ts";
+import { hasRoom } from "./storage-check.ts";
 
 export type NatsOptions = ServerOptions & {
   /** The nats-server program, as `findNatsServer` returns it. */
   binary: string;
+  /** Called with a sentence when the store could not be read and is set aside. */
+  report?: (line: string) => void;
 };
 
 /** A nats-server; it stops within 5 s. */
@@ -26,17 +33,46 @@ export type NatsServer = Running & {
 /**
  * Starts a nats-server with JetStream on a folder, listening on 127.0.0.1 only, and waits until a client can sign
  * in. The password is generated once and kept in `<dir>/password`; the server reads it from its configuration file
- * (both mode 0600). A server that a killed process left running is stopped first.
+ * (both mode 0600). A server that a killed process left running is stopped first. A store that cannot be read is set
+ * aside: what the outboxes keep is published again (docs/events.md#a-lost-stream).
  *
  * @throws StartFailure `folderTaken`, `portInUse`, `folderDamaged`.
  */
 export async function startNats(options: NatsOptions): Promise<NatsServer> {
-  return withLockedFolder(options.dir, (dir) => start({ ...options, dir }));
+  return withLockedFolder(options.dir, async (dir) => {
+    const log = options.log ?? join(dir, "nats.log");
+    const start = () => startOn({ ...options, dir, log });
+    try {
+      return await start();
+    } catch (error) {
+      const unreadable = error instanceof StartFailure && error.kind === "folderDamaged";
+      if (!unreadable || !(await hasRoom(dir))) throw error;
+      return startAnew({ dir, log, report: options.report }, error, start);
+    }
+  });
 }
 
-async function start(options: NatsOptions): Promise<NatsServer> {
-  const { dir, binary } = options;
-  const log = options.log ?? join(dir, "nats.log");
+type Aside = { dir: string; log: string; report: NatsOptions["report"] };
+
+/** Starts on an empty store. Where that does not help either, the store stays what it was. */
+async function startAnew({ dir, log, report }: Aside, cause: Error, start: () => Promise<NatsServer>) {
+  const [store, aside] = [join(dir, "data"), join(dir, `unreadable-${Date.now()}`)];
+  await rename(store, aside);
+  try {
+    const server = await start();
+    const line = `NATS could not read its store, which is now ${aside}; events are published again.`;
+    await appendFile(log, `${line} ${cause.message}\n`);
+    report?.(line);
+    return server;
+  } catch (error) {
+    await rm(store, { recursive: true, force: true });
+    await rename(aside, store);
+    throw error;
+  }
+}
+
+async function startOn(options: NatsOptions & { log: string }): Promise<NatsServer> {
+  const { dir, binary, log } = options;
   const config = join(dir, "nats.conf");
   await endLeftover(join(dir, "nats.pid"), config);
   await removePortsFiles(dir);
@@ -50,9 +86,26 @@ async function start(options: NatsOptions): Promise<NatsServer> {
   let monitorUrl = "";
   const running = await startRunning(command, log, ENDING, async (child) => {
     monitorUrl = await untilReady(child, { port, password, log, dir });
+    await requireStreams(port, password, dir);
   });
   return { ...running, url: `nats://${USER}:${password}@127.0.0.1:${port}`, port, monitorUrl };
 }
+
+/** Fails when the store is such that the streams cannot be made there; services see to everything else. */
+async function requireStreams(port: number, password: string, dir: string): Promise<void> {
+  const nc = await connectNats({ servers: `127.0.0.1:${port}`, user: USER, pass: password });
+  try {
+    await ensureStreams(await jetstreamManager(nc), createLog("nats", "silent"));
+  } catch (error) {
+    if (!(error instanceof JetStreamApiError) || error.code !== NO_STORE) return;
+    throw new StartFailure("folderDamaged", `nats-server cannot serve the folder ${dir}: ${error.message}`);
+  } finally {
+    await nc.close();
+  }
+}
+
+/** NATS's code for a stream whose store cannot be created. */
+const NO_STORE = 10_049;
 
 const USER = "berth";
 const ENDING = { stop: "SIGTERM", graceMs: 4_000, kill: "SIGKILL" } as const;

@@ -30,7 +30,8 @@ async function isHealthy({ monitorUrl }: NatsServer): Promise<boolean> {
   return answer?.status !== 503;
 }
 
-async function hasRoom(dir: string): Promise<boolean> {
+/** Whether a server on this folder fails for another reason than a full disk. */
+export async function hasRoom(dir: string): Promise<boolean> {
   const { bavail, bsize } = await statfs(dir);
   return bavail * bsize >= ROOM_BYTES;
 }

@@ -25,7 +25,7 @@ const READY_MS = 60_000;
 
 /**
  * Starts a program and waits until it has said on its own pipe that it listens, and answers /readyz with 200: before,
- * another process may answer on its port.
+ * another process may answer on its port. Events may wait: NATS may be away when a service is restarted.
  *
  * @throws StartFailure `portInUse` when another process took its port, `serviceFailed` with the last lines of its log
  * when it exits for another reason or does not become ready.
@@ -41,7 +41,7 @@ export async function startProgram(options: ProgramOptions, signal: AbortSignal)
     announces: true,
   };
   const ending = { stop: "SIGTERM", graceMs, kill: "SIGKILL" } as const;
-  const url = `http://127.0.0.1:${options.port}/readyz`;
+  const url = `http://127.0.0.1:${options.port}/readyz?exclude=events`;
   try {
     return await startRunning(command, log, ending, (child) => untilReady(child, url, signal));
   } catch (error) {

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { AckPolicy, DeliverPolicy, type JsMsg } from "@nats-io/jetstream";
+import { AckPolicy, type ConsumerInfo, DeliverPolicy, type JsMsg } from "@nats-io/jetstream";
 import { SpanKind } from "@opentelemetry/api";
 import { every } from "../every.ts";
 import type { Logger } from "../log.ts";
 import { type Pool, type Tx, transaction } from "../postgres/db.ts";
 import { isTransient, isTransientMessage, isUnreachable } from "../rpc/errors.ts";
 import { traced } from "../telemetry.ts";
-import { type Bus, type Connected, STREAM } from "./bus.ts";
+import { type Bus, CHECK_MS, type Connected, isMissing, STREAM, type StreamState } from "./bus.ts";
 import { ONLY_FOR, publishDeadLetter, resendDeadLetters } from "./dead-letters.ts";
 import type { Effect, Handler } from "./handler.ts";
 import * as sql from "./inbox-sql.ts";
@@ -58,9 +58,13 @@ export function startConsumer(options: ConsumerOptions) {
   let wake = () => {};
   let consuming = Promise.resolve();
   let outageFailures = 0;
+  /** Up to which sequence all is handled, as far as this process knows; a consumer that is lost goes on there. */
+  let handled = 0;
+  /** Whether the consumer was there when it was looked for last. */
+  let flows = false;
 
   async function consume(connected: Connected): Promise<void> {
-    await ensureConsumer(connected, options);
+    const { created } = await ensureConsumer(connected, options, await bus.check(), handled);
     const consumer = await connected.js.consumers.get(STREAM, name);
     const waiting: JsMsg[] = [];
     let underWay: JsMsg[] = [];
@@ -69,11 +73,23 @@ export function startConsumer(options: ConsumerOptions) {
       waiting.push(message);
       wake();
     };
-    const messages = await consumer.consume({ max_messages: 100, callback });
-    void messages.closed().finally(() => {
-      open = false;
+    const messages = await consumer.consume({ max_messages: 100, callback, abort_on_missing_resource: true });
+    const closed = () => {
+      open = flows = false;
       wake();
-    });
+    };
+    void messages.closed().then(closed, closed);
+    const look = async () => {
+      const info = await connected.manager.consumers.info(STREAM, name);
+      if (info.created !== created) return messages.stop();
+      handled = info.ack_floor.stream_seq;
+      flows = open;
+    };
+    const lost = (error: unknown) => {
+      flows = false;
+      if (isMissing(error)) messages.stop();
+    };
+    const looks = every(CHECK_MS, look, { failed: lost, atOnce: true });
     try {
       while (open && !stopping.signal.aborted) {
         if (waiting.length === 0) await new Promise<void>((resolve) => (wake = resolve));
@@ -85,6 +101,7 @@ export function startConsumer(options: ConsumerOptions) {
         );
       }
     } finally {
+      void looks.stop();
       messages.stop();
       // Has no effect on messages that were acknowledged or returned already.
       for (const message of [...underWay, ...waiting]) message.nak();
@@ -130,6 +147,8 @@ export function startConsumer(options: ConsumerOptions) {
   const sweep = async () => sql.deleteOldEntries(pool, INBOX_DAYS).finally(resendAfterOutage);
   const sweeps = every(SWEEP_MS, sweep, { failed: () => {} });
   return {
+    /** Whether events reach this process. */
+    flows: () => flows,
     /** Finishes the events that are under way and returns all others to the stream. */
     stop: async () => {
       stopping.abort();
@@ -139,29 +158,40 @@ export function startConsumer(options: ConsumerOptions) {
   };
 }
 
+/** Returns the durable consumer, which is made where it is missing: to go on after `handled`, or as a new one. */
 async function ensureConsumer(
   { manager }: Connected,
   { name, from, firstSeconds }: ConsumerDefinition,
-): Promise<void> {
-  const exists = await manager.consumers.info(STREAM, name).then(
-    () => true,
-    () => false,
-  );
-  if (exists) return;
-  await manager.consumers.add(STREAM, {
-    durable_name: name,
-    filter_subject: `berth.${from}.v1.>`,
-    ack_policy: AckPolicy.Explicit,
-    ...(firstSeconds === undefined
+  stream: StreamState,
+  handled: number,
+): Promise<ConsumerInfo> {
+  const find = () => manager.consumers.info(STREAM, name);
+  try {
+    return await find();
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+  }
+  // Of a stream that was made anew all is later than what was handled of the one before.
+  const goesOn = handled > 0 && handled <= stream.last;
+  const start = goesOn
+    ? { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: handled + 1 }
+    : firstSeconds === undefined
       ? { deliver_policy: DeliverPolicy.All }
       : {
           deliver_policy: DeliverPolicy.StartTime,
           opt_start_time: new Date(Date.now() - firstSeconds * 1_000).toISOString(),
-        }),
+        };
+  const made = {
+    durable_name: name,
+    filter_subject: `berth.${from}.v1.>`,
+    ack_policy: AckPolicy.Explicit,
+    ...start,
     // Longer than any handler takes, and the wait for what a killed process had under way.
     ack_wait: 20e9,
     max_ack_pending: 100,
-  });
+  };
+  // Another process may have made it meanwhile, from another position.
+  return manager.consumers.add(STREAM, made).catch(() => find());
 }
 
 type Begun = { message: JsMsg; effect: Effect };

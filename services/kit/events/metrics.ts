@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { Counter } from "prom-client";
 import { madeAt } from "../ids.ts";
 import { type Db, one, type Pool } from "../postgres/db.ts";
@@ -21,10 +22,33 @@ const watchDeadStream = createReadGauge({
   help: "Dead letters of all consumers that have not been sent again; the same from all processes",
 });
 
-/** Reports on the unsent events of this process's service, and on dead letters. */
-export function watchEvents({ pool, bus }: { pool: Pool; bus: Bus }): void {
-  watchOldest(() => oldestSeconds(pool));
+const watchStopped = createReadGauge({
+  name: "berth_events_stopped",
+  help: "Whether events do not flow between this process and the others",
+});
+
+/** How long an event may wait to be sent before events count as stopped. */
+const WAIT_SECONDS = 30;
+/** Readers of metrics and of readiness wait for little more. */
+const ANSWER_MS = 1_500;
+
+type Flow = { bus: Bus; pool?: Pool; consumers?: { flows: () => boolean }[] };
+
+/**
+ * Reports on events: those of this process's service that were not sent, dead letters, and whether events flow. Returns
+ * what tells the latter: NATS has its streams, this process's consumers get their events, and none waits to be sent.
+ */
+export function watchEvents({ pool, bus, consumers = [] }: Flow): () => Promise<boolean> {
+  const asked = async () => {
+    await bus.check();
+    if (!consumers.every((consumer) => consumer.flows())) return false;
+    return pool === undefined || (await oldestSeconds(pool)) < WAIT_SECONDS;
+  };
+  const flows = () => Promise.race([asked(), delay(ANSWER_MS, false, { ref: false })]).catch(() => false);
+  if (pool) watchOldest(() => oldestSeconds(pool));
   watchDeadStream(() => countDeadLetters(bus));
+  watchStopped(async () => ((await flows()) ? 0 : 1));
+  return flows;
 }
 
 /** One row of the primary key's index. */

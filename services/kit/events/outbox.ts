@@ -7,7 +7,7 @@ import type { Logger } from "../log.ts";
 import { type Db, execute, many } from "../postgres/db.ts";
 import { keepSession } from "../postgres/session.ts";
 import { retry } from "../retry.ts";
-import type { Bus } from "./bus.ts";
+import { type Bus, CHECK_MS, type StreamState } from "./bus.ts";
 
 /** Header with the id by which consumers recognise an event that they have handled. */
 export const EVENT_ID = "Berth-Event-Id";
@@ -74,11 +74,15 @@ function traceHeaders(): Record<string, string> {
 
 const LEADER_RETRY_MS = 1_000;
 const BATCH = 500;
+const SWEEP_MS = 60_000;
+/** How long, and how many, published events are kept for a stream that is lost: a minute more than these at most. */
+const KEEP_SECONDS = 3_600;
+const KEEP_EVENTS = 100_000;
 
 /**
- * Publishes the rows of the outbox in order, then deletes them. One replica leads, by an advisory lock on a session of
- * its own that also listens for new rows; the others wait. The outbox id is the message id, so a row that was published
- * but not deleted yet is not stored twice.
+ * Publishes the rows of the outbox in order, then moves them to those that were sent, of which the stream may lose some.
+ * One replica leads, by an advisory lock on a session of its own that also listens for new rows; the others wait. The
+ * outbox id is the message id, so a row that was published but not moved yet is not stored twice.
  */
 export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
   const { url, bus, log } = options;
@@ -86,7 +90,10 @@ export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
   const { signal } = stopping;
   let wake = () => {};
   let kept: Awaited<ReturnType<typeof keepSession>> | undefined;
-  const failed = (error: unknown) => log.warn({ err: error }, "events wait in the outbox");
+  let failures = 0;
+  const failed = (error: unknown) => {
+    if (failures++ === 0) log.warn({ err: error }, "events wait in the outbox");
+  };
 
   const sleep = () =>
     new Promise<void>((resolve) => {
@@ -112,10 +119,16 @@ export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
       wake();
     });
     let leads = false;
+    const followStream = createStreamFollower(session, bus, log);
     while (!ended && !signal.aborted) {
       leads ||= await tryToLead(session);
       notified = false;
-      if (leads && (await publishBatch(session, bus)) > 0) continue;
+      if (leads) {
+        await followStream();
+        const published = await publishBatch(session, bus);
+        failures = 0;
+        if (published > 0) continue;
+      }
       if (!notified) await sleep();
     }
   }
@@ -165,7 +178,7 @@ async function publishBatch(db: Db, bus: Bus): Promise<number> {
   );
   if (batch.length === 0) return 0;
   const { js } = await bus.connected;
-  await Promise.all(
+  const acks = await Promise.all(
     batch.map((row) => {
       const headers = natsHeaders();
       headers.set(EVENT_ID, row.id);
@@ -173,7 +186,70 @@ async function publishBatch(db: Db, bus: Bus): Promise<number> {
       return js.publish(row.subject, row.payload, { msgID: row.id, headers });
     }),
   );
-  const ids = batch.map((row) => row.id);
-  await execute(db, "outbox_delete", "delete from outbox where id = any($1)", [ids]);
+  await moveToSent(
+    db,
+    batch.map(({ id }) => id),
+    acks.map(({ seq }) => seq),
+  );
   return batch.length;
+}
+
+function moveToSent(db: Db, ids: string[], streamSeqs: number[]): Promise<number> {
+  return execute(
+    db,
+    "outbox_move_to_sent",
+    `with published as (select * from unnest($1::text[], $2::bigint[]) as p (id, stream_seq)),
+       sent as (delete from outbox o using published p where o.id = p.id
+                returning o.seq, o.id, o.subject, o.payload, o.headers, p.stream_seq)
+     insert into outbox_sent (seq, id, subject, payload, headers, stream_seq) select * from sent on conflict do nothing`,
+    [ids, streamSeqs],
+  );
+}
+
+/**
+ * Returns a function, to be called often, that every 2 s looks what the stream has: of the events that were sent of late,
+ * those that it has lost go back to the outbox. Consumers recognise what they have handled.
+ */
+function createStreamFollower(db: Db, bus: Bus, log: Logger) {
+  let known: StreamState | undefined;
+  let [lookAt, sweepAt] = [0, Date.now() + SWEEP_MS];
+  return async (): Promise<void> => {
+    if (Date.now() < lookAt) return;
+    const found = await bus.check();
+    lookAt = Date.now() + CHECK_MS;
+    // Sequences that begin again: a cluster of NATS has made the stream anew by itself.
+    const again = known !== undefined && found.last < known.last;
+    const others = known !== undefined && found.first > known.last + 1;
+    // Events that become too old are no loss: what else may be gone is seen at each connection.
+    if (again || others || found.connection !== known?.connection) {
+      const count = await takeBack(db, again ? { first: 0, last: 0 } : found);
+      if (count > 0) log.warn({ count }, "NATS has lost events that were sent of late; they are sent again");
+    }
+    known = found;
+    if (Date.now() < sweepAt) return;
+    sweepAt = Date.now() + SWEEP_MS;
+    await deleteOldSent(db);
+  };
+}
+
+/** Returns events that were sent, but of which the stream has none of these sequences, to the outbox. */
+function takeBack(db: Db, { first, last }: Pick<StreamState, "first" | "last">): Promise<number> {
+  return execute(
+    db,
+    "outbox_take_back",
+    `with lost as (delete from outbox_sent where stream_seq not between $1 and $2 returning *)
+     insert into outbox (id, subject, payload, headers)
+     select id, subject, payload, headers from lost order by seq on conflict (id) do nothing`,
+    [first, last],
+  );
+}
+
+function deleteOldSent(db: Db): Promise<number> {
+  return execute(
+    db,
+    "outbox_sent_sweep",
+    `delete from outbox_sent where at < now() - make_interval(secs => $1)
+       or seq <= (select max(seq) from outbox_sent) - $2::bigint`,
+    [KEEP_SECONDS, KEEP_EVENTS],
+  );
 }

@@ -14,6 +14,16 @@ create table if not exists outbox (
   payload bytea not null,
   headers jsonb not null default '{}'
 );
+-- What was published of late, for a stream that is lost (docs/events.md#a-lost-stream).
+create table if not exists outbox_sent (
+  seq bigint primary key,
+  id text not null,
+  subject text not null,
+  payload bytea not null,
+  headers jsonb not null,
+  stream_seq bigint not null,
+  at timestamptz not null default now()
+);
 create table if not exists inbox (
   consumer text not null,
   event_id text not null,

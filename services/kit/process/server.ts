@@ -23,8 +23,10 @@ export type ServerOptions = {
   routes: (router: ConnectRouter) => void;
   /** The database in which answers to POSTs are stored under their Idempotency-Key. Without it, keys are ignored. */
   answers?: Pool;
-  /** Whether the process can do its work now, for /readyz and gRPC health checking. */
+  /** Whether the process can answer now, for /readyz and gRPC health checking. */
   ready: () => Promise<boolean>;
+  /** Whether what is done here takes effect elsewhere, for /readyz. */
+  eventsFlow?: () => Promise<boolean>;
   /** Handles requests that are not RPCs. When it returns false, the answer is 404. */
   other?: (req: http.IncomingMessage, res: http.ServerResponse) => boolean;
 };
@@ -109,6 +111,20 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
   };
 }
 
+/** What balancers ask: without events a process answers as before, and they wait in the outbox. */
+export const READY_TO_ANSWER = "/readyz?exclude=events";
+
+/** Returns what /readyz answers. */
+export async function readiness(
+  { ready, eventsFlow = async () => true }: Pick<ServerOptions, "ready" | "eventsFlow">,
+  url: string | undefined,
+) {
+  const without = url === READY_TO_ANSWER;
+  const [answers, flows] = await Promise.all([ready().catch(() => false), without || eventsFlow()]);
+  if (!answers) return { status: 503, text: "not ready\n" };
+  return flows ? { status: 200, text: "ready\n" } : { status: 503, text: "events do not flow\n" };
+}
+
 /** Answers /healthz, /readyz and /metrics. Returns false for other paths. */
 function answerOperational(
   options: ServerOptions,
@@ -121,11 +137,8 @@ function answerOperational(
   };
   if (req.method !== "GET") return false;
   if (req.url === "/healthz") say(200, "text/plain", "ok\n");
-  else if (req.url === "/readyz")
-    options.ready().then(
-      (ok) => say(ok ? 200 : 503, "text/plain", ok ? "ready\n" : "not ready\n"),
-      () => say(503, "text/plain", "not ready\n"),
-    );
+  else if (req.url === "/readyz" || req.url === READY_TO_ANSWER)
+    void readiness(options, req.url).then(({ status, text }) => say(status, "text/plain", text));
   else if (req.url === "/metrics")
     metricsText().then(
       (body) => say(200, "text/plain; version=0.0.4", body),

@@ -78,6 +78,8 @@ export async function startService(
 ) {
   const { config, log } = options;
   const { pool, bus, client, close } = await connectBackends(options);
+  const consumers: ReturnType<typeof startConsumer>[] = [];
+  const eventsFlow = watchEvents({ pool, bus, consumers });
   const parts = await create({ pool, cursors: createCursors(config.internalKeys), client });
   const server = await serve({
     host: config.host,
@@ -88,12 +90,12 @@ export async function startService(
     routes: parts.routes,
     answers: pool,
     ready: async () => (await pool.query("select 1")).rowCount === 1,
+    eventsFlow,
     other: parts.other,
   });
   const background = await parts.background?.();
   const relay = startRelay({ url: config.databaseUrl, bus, log });
-  const consumers = (parts.consumers ?? []).map((each) => startConsumer({ bus, pool, log, ...each }));
-  watchEvents({ pool, bus });
+  for (const each of parts.consumers ?? []) consumers.push(startConsumer({ bus, pool, log, ...each }));
   return {
     port: server.port,
     grpcPort: server.grpcPort,

@@ -35,7 +35,7 @@ export function serviceProcess({
       for (const stream of [started.stdout, started.stderr]) stream.on("data", (part) => (output += part));
       await eventually("the service is ready", () => {
         if (hasEnded(started)) throw new Error(`the service ended at its start: ${output.slice(-2_000)}`);
-        return fetch(`http://127.0.0.1:${more.PORT ?? port}/readyz`).then(
+        return fetch(`http://127.0.0.1:${more.PORT ?? port}/readyz?exclude=events`).then(
           (answer) => answer.ok,
           () => false,
         );

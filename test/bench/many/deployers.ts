@@ -98,7 +98,7 @@ async function startProcess(service: string, env: Record<string, string>, port: 
     stdio: ["ignore", "inherit", "inherit"],
   });
   const isReady = () =>
-    fetch(`http://127.0.0.1:${port}/readyz`).then(
+    fetch(`http://127.0.0.1:${port}/readyz?exclude=events`).then(
       ({ ok }) => ok,
       () => false,
     );

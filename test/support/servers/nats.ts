@@ -13,6 +13,7 @@ export async function testNats(kept?: { dir: string; port: number }): Promise<Te
   const server = await startNats({ binary, dir, port: kept?.port ?? (await freePort()) });
   return {
     url: server.url,
+    dir,
     pid: server.pid,
     stop: () => server.stop(),
     restart: () => testNats({ dir, port: server.port }),
@@ -25,6 +26,8 @@ export async function testNats(kept?: { dir: string; port: number }): Promise<Te
 
 export type TestNats = {
   url: string;
+  /** Its folder, with the store in `data`. */
+  dir: string;
   pid: number;
   stop: () => Promise<void>;
   restart: () => Promise<TestNats>;
