@@ -27,7 +27,7 @@ describe.skipIf(!promtool)("an operator is alerted that mails do not go out", ()
   const mailer = (url: string) =>
     startMailer({
       ...{ pool, log: createLog("alerts", "silent"), settings: { url, from: "berth@example.com" } },
-      compose: async () => ({ subject: "Hello", text: "The text of a letter" }),
+      compose: async () => ({ subject: "Hello", text: "The text of a letter", html: "" }),
     });
   const queue = (count: number) =>
     Promise.all(

@@ -24,6 +24,7 @@ describe("an invitation", () => {
     expect(mail.headers.get("subject")).toBe("Invitation to the account owner");
     expect(mail.text).toContain("owner@example.com invites you to the account owner");
     expect(mail.text).toContain("as editor");
+    expect(mail.html).toContain(`<a href="${await mailed.linkTo(email)}">Accept the invitation</a>`);
     expect(await mailed.linkTo(email)).toMatch(
       /^https:\/\/berth\.example\.com\/invitation#berth_inv_[\w-]{43}$/,
     );

@@ -1,4 +1,5 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { toContent } from "../../kit/mail/layout.ts";
 import { type Mail, type MailContent, oneLine } from "../../kit/mail/mail.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { findInvitationForMail } from "../invitations/sql.ts";
@@ -29,17 +30,20 @@ async function invitation({ pool, links, now }: Deps, mail: Mail): Promise<MailC
   const link = found && links.find("inv", invitationSeed(id, found.nonce), found.hash);
   if (!link) return undefined;
   const { handle, role, invitedBy, expiresAt } = found;
-  return {
-    subject: `Invitation to the account ${handle}`,
-    text: `${oneLine(invitedBy)} invites you to the account ${handle} at ${links.origin}, as ${role}.
-
-To accept, open this link. It works once, until ${minute(timestampDate(expiresAt))}:
-
-${link}
-
-If you did not expect this invitation, ignore this mail: nothing will happen.
-`,
-  };
+  const inviter = oneLine(invitedBy);
+  const invites = `${inviter} invites you to the account ${handle} at ${links.origin}, as ${role}.`;
+  const until = minute(timestampDate(expiresAt));
+  return toContent(
+    {
+      subject: `Invitation to the account ${handle}`,
+      sections: [
+        { items: [{ text: invites }, { text: `To accept, open this link. It works once, until ${until}.` }] },
+      ],
+      link: { label: "Accept the invitation", url: link },
+      footer: ["If you did not expect this invitation, ignore this mail: nothing will happen."],
+    },
+    links.origin,
+  );
 }
 
 // Nothing is sent to an e-mail without a user: who requested the reset cannot tell the difference.
@@ -50,17 +54,18 @@ async function passwordReset({ pool, links, now }: Deps, mail: Mail): Promise<Ma
   const { url, hash } = links.make("rst", mail.id);
   const expiresAt = new Date(now() + RESET_SECONDS * 1000);
   if ((await upsertReset(pool, { id: mail.id, userId: user.id, hash, expiresAt })) === 0) return undefined;
-  return {
-    subject: "Set a new password",
-    text: `Someone asked to set a new password for ${mail.address} at ${links.origin}.
-
-To set one, open this link. It works once, until ${minute(expiresAt)}, and ends all your sessions:
-
-${url}
-
-If this was not you, ignore this mail: your password stays as it is.
-`,
-  };
+  const asked = `Someone asked to set a new password for ${mail.address} at ${links.origin}.`;
+  const until = minute(expiresAt);
+  const how = `To set one, open this link. It works once, until ${until}, and ends all your sessions.`;
+  return toContent(
+    {
+      subject: "Set a new password",
+      sections: [{ items: [{ text: asked }, { text: how }] }],
+      link: { label: "Set a new password", url },
+      footer: ["If this was not you, ignore this mail: your password stays as it is."],
+    },
+    links.origin,
+  );
 }
 
 const minute = (time: Date) => `${time.toISOString().slice(0, 16).replace("T", " ")} UTC`;

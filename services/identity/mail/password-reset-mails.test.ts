@@ -28,6 +28,7 @@ describe("a password reset", () => {
     const pat = await (await it.as(token)).sessions.createToken({ name: "ci" });
     await mailed.askReset(email.toUpperCase());
     const link = await mailed.linkTo(email, 2);
+    expect((await mailed.mailTo(email, 2)).html).toContain(`<a href="${link}">Set a new password</a>`);
     expect(link).toMatch(/^https:\/\/berth\.example\.com\/password-reset#berth_rst_[\w-]{43}$/);
     expect(await refused(reset(link, "eleven-char"))).toBe("422 validation_failed weak_password");
     await reset(link);

@@ -25,7 +25,7 @@ export async function startMailedIdentity() {
 
   /** The link in a mail to an e-mail. */
   async function linkTo(email: string, count = 1): Promise<string> {
-    const link = /^https:\S+$/m.exec((await mailTo(email, count)).text);
+    const link = /https:\S+#\S+$/m.exec((await mailTo(email, count)).text);
     expect(link).not.toBeNull();
     return link![0];
   }

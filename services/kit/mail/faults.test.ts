@@ -37,7 +37,7 @@ async function mailbox(options: Parameters<typeof startMailbox>[0] = {}) {
   return box;
 }
 
-const letter: MailContent = { subject: "Hello", text: "The text of a letter" };
+const letter: MailContent = { subject: "Hello", text: "The text of a letter", html: "<p>The text</p>" };
 
 async function record(tx: Tx, { id, tries }: Mail & { tries: number }, outcome: MailOutcome) {
   const { state, reason, refused } = outcome;
@@ -80,17 +80,19 @@ describe("a queue", () => {
     await eventually("as many hang as are tried at once", async () => box.tries("bulk@example.com") >= 10);
     for (let n = 1; n <= 30; n++) await queue(`n${n}@example.com`, "critical");
     await eventually("the others are sent", async () => box.received.length === 30);
-    expect(box.tries("bulk@example.com")).toBe(10);
   });
 
-  test("goes on while one of its deliveries hangs", async () => {
+  test("goes on while many of its deliveries hang", async () => {
     const box = await mailbox({ refuse: (to) => (to === "slow@example.com" ? "hang" : undefined) });
-    await queue("slow@example.com");
+    const others = Array.from({ length: 30 }, (_, n) => `n${n}@example.com`);
+    for (let n = 0; n < 30; n++) await queue("slow@example.com");
     mailer(box.url);
-    await eventually("it hangs", async () => box.tries("slow@example.com") === 1);
-    for (let n = 1; n <= 30; n++) await queue(`n${n}@example.com`);
-    await eventually("the others are sent", async () => box.received.length === 30);
-    expect(box.tries("slow@example.com")).toBe(1);
+    await eventually("they hang", async () => box.tries("slow@example.com") >= 10);
+    for (const address of others) await queue(address);
+    await eventually("the others are sent", async () => box.received.length === 30, 20_000);
+    // Each is tried once: those that hang are not given up to make room.
+    expect(box.tries("slow@example.com")).toBe(30);
+    expect((await mails()).map(({ tries }) => tries)).toEqual(Array.from({ length: 30 }, () => 1));
   });
 
   test("of 10 000 mails does not delay another, and is sent by and by", async () => {

@@ -23,7 +23,7 @@ afterAll(async () => {
 });
 
 const from = "Berth <berth@mail.example.com>";
-const letter: MailContent = { subject: "Hello", text: "A text with ünïcode.\n" };
+const letter: MailContent = { subject: "Hello", text: "A text with ünïcode.\n", html: "<p>A text</p>" };
 
 function mailer(url: string, compose: () => Promise<MailContent | undefined> = async () => letter) {
   const lines: string[] = [];
@@ -173,6 +173,7 @@ test("neither a subject nor an address can add headers or receivers", async () =
   const { stop } = mailer(box.url, async () => ({
     subject: hostile,
     text: "text\n.\nMAIL FROM:<x@example.com>\n",
+    html: "",
   }));
   await queue("ada@example.com, eve@example.com");
   await queue("bob@example.com");

@@ -50,10 +50,11 @@ export type Mail = {
   ageSeconds: number;
 };
 
+/** Every mail has both forms; `toContent` makes them. */
 export type MailContent = {
   subject: string;
   text: string;
-  html?: string | undefined;
+  html: string;
   headers?: Record<string, string> | undefined;
 };
 

@@ -15,11 +15,14 @@ import { deleteMail, retryMail, type TakenMail, takeMails } from "./sql.ts";
 
 const POLL_MS = 1_000;
 const STOP_MS = 5_000;
-/** How many mails of a queue are being sent at once. */
+/** How many mails of a queue are being sent at once, besides those that are slow. */
 const AT_ONCE = 10;
+/** A delivery that takes longer than this holds up no other. */
+const SLOW_MS = 2_000;
+const MOST_AT_ONCE = 100;
 /** How long no other replica takes a mail that one took; longer than a delivery may last. */
 const LEASE_SECONDS = 180;
-const DELIVERY_MS = 120_000;
+const DELIVERY_MS = 60_000;
 
 type MailerOptions = {
   pool: Pool;
@@ -112,16 +115,24 @@ function startSender(options: MailerOptions, transport: Transport, queue: string
   }
 
   const underWay = new Set<Promise<void>>();
+  let slow = 0;
   const warn = (error: unknown) => log.warn({ err: error }, "mails could not be sent");
 
   /** Takes as many mails as may be under way besides those that are. Returns whether more may be due. */
   async function takeSome(): Promise<boolean> {
-    const limit = AT_ONCE - underWay.size;
+    const limit = Math.min(AT_ONCE + slow, MOST_AT_ONCE) - underWay.size;
     const taken = limit > 0 ? await takeMails(pool, queue, { limit, leaseSeconds: LEASE_SECONDS }) : [];
     for (const mail of taken) {
+      let isSlow = 0;
+      const timer = setTimeout(() => {
+        slow += isSlow = 1;
+        wake();
+      }, SLOW_MS);
       const work: Promise<void> = deliver(mail)
         .catch(warn)
         .finally(() => {
+          clearTimeout(timer);
+          slow -= isSlow;
           underWay.delete(work);
           wake();
         });
@@ -163,7 +174,7 @@ function messageOf({ from }: MailSettings, mail: Mail, content: MailContent) {
     to: { name: "", address: mail.address },
     subject: oneLine(content.subject),
     text: content.text,
-    ...(content.html && { html: content.html }),
+    html: content.html,
     headers: { "Auto-Submitted": "auto-generated", ...content.headers },
   };
 }

@@ -1,4 +1,4 @@
-import type { Letter } from "../mail/layout.ts";
+import type { Letter } from "../../kit/mail/layout.ts";
 import type { DigestContents, DigestItem } from "./digest-contents.ts";
 import type { Digest } from "./windows.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { toContent } from "../../kit/mail/layout.ts";
 import { kindKeys } from "../catalog/kinds.ts";
-import { toContent } from "./layout.ts";
 import { linkOf } from "./links.ts";
 
 const origins = { origin: "https://berth.example.com", baseUrl: "https://berth.example.com/v1" };

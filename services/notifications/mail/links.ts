@@ -1,5 +1,5 @@
+import type { Link } from "../../kit/mail/layout.ts";
 import type { KindKey } from "../catalog/kinds.ts";
-import type { Link } from "./layout.ts";
 
 /** The origin of the pages, and the base URL of the API. */
 export type Origins = { origin: string; baseUrl: string };

@@ -1,3 +1,4 @@
+import { type Letter, toContent } from "../../kit/mail/layout.ts";
 import type { Mail, MailContent } from "../../kit/mail/mail.ts";
 import type { MailOutcome } from "../../kit/mail/outcome.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
@@ -8,7 +9,6 @@ import { sealBundle } from "../digests/sql.ts";
 import { isDigest } from "../digests/windows.ts";
 import { type Directory, describeAudience } from "../notices/recipients.ts";
 import { whyNoDigest, whyNotSent } from "./deliverable.ts";
-import { type Letter, toContent } from "./layout.ts";
 import { linkOf, type Origins } from "./links.ts";
 import * as sql from "./sql.ts";
 import { type Subscription, type UnsubscribeLinks, unsubscribeHeaders } from "./unsubscribe-links.ts";

@@ -1,6 +1,5 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { freePort } from "../../../services/kit/process/free-port.ts";
 import { eventually } from "../../../services/kit/testing/testing.ts";
 import { findGoProgram } from "./go-program.ts";
 
@@ -9,8 +8,8 @@ export const findStripeMock = () => findGoProgram("stripe-mock", "requests to St
 
 /** Starts stripe-mock, which checks requests against Stripe's OpenAPI and answers with fixtures. */
 export async function startStripeMock(program: string) {
-  const port = await freePort();
-  const server = spawn(program, ["-http-addr", `127.0.0.1:${port}`], { stdio: ["ignore", "pipe", "pipe"] });
+  // It takes a free port itself, and says which: one that was looked for before may be another's by then.
+  const server = spawn(program, ["-http-addr", "127.0.0.1:0"], { stdio: ["ignore", "pipe", "pipe"] });
   let output = "";
   for (const stream of [server.stdout, server.stderr])
     stream.on("data", (part) => (output = (output + part).slice(-4_000)));
@@ -20,16 +19,14 @@ export async function startStripeMock(program: string) {
     await ended;
   };
   try {
-    await eventually("stripe-mock listens", async () => {
+    const port = await eventually("stripe-mock listens", async () => {
       if (server.exitCode !== null) throw new Error(`stripe-mock ended:\n${output}`);
-      return fetch(`http://127.0.0.1:${port}/`).then(
-        () => true,
-        () => false,
-      );
+      const listening = /^Listening for HTTP at address: 127\.0\.0\.1:(\d+)$/m.exec(output);
+      return listening && Number(listening[1]);
     });
+    return { host: "127.0.0.1", port, stop };
   } catch (error) {
     await stop();
     throw error;
   }
-  return { host: "127.0.0.1", port, stop };
 }

@@ -1,5 +1,5 @@
-import { type Html, html } from "../../kit/html.ts";
-import type { MailContent } from "../../kit/mail/mail.ts";
+import { type Html, html } from "../html.ts";
+import type { MailContent } from "./mail.ts";
 
 export type Link = { label: string; url: string };
 
@@ -14,7 +14,7 @@ export type Letter = {
 };
 
 /** Returns a letter as text and as HTML that loads nothing, and is dark where the reader's program is. */
-export function toContent(letter: Letter, origin: string): Required<Omit<MailContent, "headers">> {
+export function toContent(letter: Letter, origin: string): MailContent {
   return { subject: letter.subject, text: toText(letter, origin), html: toHtml(letter, origin).text };
 }
 
