@@ -51,6 +51,18 @@ export type AddonKeyRow = {
   sealed: Buffer | null;
 };
 
+/** Lists the newest environments of a project. */
+export async function listEnvironments(db: Db, projectId: string, limit: number): Promise<string[]> {
+  const found = await many<{ id: string }>(
+    db,
+    "environments_newest",
+    `select id from scopes where parent_id = $1 and kind = 'environment' and deleted_at is null
+     order by id desc limit $2`,
+    [projectId, limit],
+  );
+  return found.map(({ id }) => id);
+}
+
 /** Lists the named services of environments, with their keys. */
 export function listAddonKeys(db: Db, environmentIds: string[], names: string[]) {
   return many<AddonKeyRow>(

@@ -85,6 +85,37 @@ test("pages lead from the newest to the oldest without losing or repeating one",
   );
 });
 
+test("a connection to what is not there warns, wherever it is written, and one to an addon that is made does not", async () => {
+  const { accountId, projectId, ids, P, E, S } = world.scene({ web: "web", db: "postgres", cache: "redis" });
+  world.tree.publish(ids.db!, { HOST: "h", URL: "u" });
+  world.tree.publish(ids.cache!, {}, 1n, false);
+  const editor = world.as(accountId);
+  const create = async (at: object, name: string, service: string, key: string) => {
+    const made = await editor.createVariable({ ...P, ...at, name, connection: { service, key } });
+    return made.warnings.map(({ reason, environmentId, variable }) => [reason, environmentId, variable]);
+  };
+  const { environmentId } = E;
+  expect(await create(S, "A", "ghost", "URL")).toEqual([["service_not_found", environmentId, "A"]]);
+  expect(await create(S, "B", "web", "URL")).toEqual([["service_not_addon", environmentId, "B"]]);
+  expect(await create(E, "C", "db", "DATABASE")).toEqual([["key_not_found", environmentId, "C"]]);
+  expect(await create(E, "D", "db", "URL")).toEqual([]);
+  expect(await create(E, "E", "cache", "URL")).toEqual([]);
+  const other = { ...P, environmentId: world.tree.environment(projectId) };
+  await editor.listVariables(other);
+  expect(await create({}, "F", "db", "URL")).toEqual([["service_not_found", other.environmentId, "F"]]);
+  const patch = (service: string) =>
+    editor.updateVariable({ ...E, variableName: "D", connection: { service, key: "URL" } });
+  expect((await patch("ghost")).warnings).toMatchObject([
+    { reason: "service_not_found", variable: "D", connection: { service: "ghost", key: "URL" }, cycle: [] },
+  ]);
+  expect((await patch("db")).warnings).toEqual([]);
+  const set = Array.from({ length: 30 }, (_, n) => ({
+    name: `G${n}`,
+    connection: { service: "ghost", key: "URL" },
+  }));
+  expect((await editor.batchVariables({ ...E, set })).warnings).toHaveLength(20);
+});
+
 describe("a create is refused", () => {
   const db = { service: "db", key: "URL" };
   const cases: [string, object, string][] = [
@@ -110,6 +141,16 @@ describe("a create is refused", () => {
       "reserved_name",
     ],
     ["for a connection to no service", { name: "A", connection: { service: "", key: "URL" } }, "required"],
+    [
+      "for a connection to a name that no service can have",
+      { name: "A", connection: { service: "My_DB", key: "URL" } },
+      "invalid_name",
+    ],
+    [
+      "for a connection to a key that no addon can publish",
+      { name: "A", connection: { service: "db", key: "a key" } },
+      "invalid_key",
+    ],
   ];
   test.each(cases)("%s", async (_what, given, reason) => {
     const { P, editor, reader } = scene();

@@ -6,6 +6,7 @@ import type { Pool, Tx } from "../../kit/postgres/db.ts";
 import { invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
+import { connectionWarnings } from "../addons/connection-warnings.ts";
 import { listAddonKeys } from "../addons/sql.ts";
 import { aliasCycle } from "../aliases/alias-cycle.ts";
 import { type AliasWarning, aliasWarnings } from "../aliases/alias-warnings.ts";
@@ -77,7 +78,11 @@ async function store(tx: Tx, scope: Scope, { set, unset }: Write): Promise<Writt
   const given = new Map(set.map((row) => [row.name, row]));
   const rows = stored.map((row) => ({ ...given.get(row.name)!, ...row }));
   const aliases = set.filter((row) => row.aliasTarget !== null).map((row) => row.name);
-  return { rows, removed, warnings: await aliasWarnings(tx, scope, aliases) };
+  const warnings = [
+    ...(await aliasWarnings(tx, scope, aliases)),
+    ...(await connectionWarnings(tx, scope, set)),
+  ];
+  return { rows, removed, warnings };
 }
 
 async function refuseCycle(tx: Tx, scope: Scope, { set, unset, action }: Decision): Promise<void> {

@@ -31,6 +31,8 @@ describe("every refusal names its code and reason", () => {
       { name: "A", connection: { service: "db", key: "URL" }, sensitive: true },
       "422 sensitive_requires_literal",
     ],
+    ["an impossible service", { name: "A", connection: { service: "DB!", key: "URL" } }, "422 invalid_name"],
+    ["an impossible key", { name: "A", connection: { service: "db", key: "url" } }, "422 invalid_key"],
     ["a value over 64 KiB", { name: "A", value: long }, "422 value_too_large"],
     ["a value with a NUL", { name: "A", value: "a\u0000b" }, "422 value_invalid"],
     ["an alias to itself", { name: "A", aliasTarget: "A" }, "422 alias_self_reference"],

@@ -50,7 +50,11 @@ describe("resolution", () => {
       ...Array.from({ length: 12 }, (_, i) => ({ name: `DEEP_${i}`, aliasTarget: `DEEP_${i + 1}` })),
       { name: "DEEP_12", value: "end" },
     ];
-    await world.must("POST", `${E}/variables/batch`, { set });
+    type Warned = { warnings: { reason: string; variable: string }[] };
+    const { warnings } = await world.must<Warned>("POST", `${E}/variables/batch`, { set });
+    expect(warnings).toContainEqual(
+      expect.objectContaining({ reason: "service_not_found", variable: "NO_SERVICE" }),
+    );
     const reasons = await eventually("the addon is provisioned", async () => {
       const { dangling } = await world.must<Resolved>("GET", `${web}/resolved-variables`);
       const found = Object.fromEntries(dangling.map((d) => [d.name, d.reason]));
