@@ -25,7 +25,7 @@ export function start(config: Config, log: Logger) {
     const handlers = deployerHandlers({ scopes, addons });
     return {
       routes(router) {
-        router.service(VariablesService, variableService({ pool, cursors, scopes, keys, sets }));
+        router.service(VariablesService, variableService({ pool, deployer, cursors, scopes, keys, sets }));
         router.service(InternalService, internalService({ pool, scopes, keys, addons, sets }));
       },
       consumers: [{ name: "variables-deployer", from: "deployer", handlers }],

@@ -31,6 +31,7 @@ type Published = {
 export async function startTree() {
   const nodes = new Map<string, Node>();
   const keys = new Map<string, Published>();
+  const envs = new Map<string, Record<string, string>>();
   const asked = { scopes: 0, keys: 0 };
   const chain = (node: Node): Node[] =>
     node.parentId ? [...chain(nodes.get(node.parentId)!), node] : [node];
@@ -65,6 +66,10 @@ export async function startTree() {
       );
       return { services: services.filter(({ type }) => type === "web" || type === "worker") };
     },
+    getServiceEnv({ serviceId }) {
+      if (!nodes.has(serviceId)) throw notFound("service");
+      return { env: envs.get(serviceId) ?? {} };
+    },
     getAddonKeys({ serviceId }) {
       asked.keys++;
       if (!nodes.has(serviceId)) throw notFound("addon");
@@ -85,6 +90,7 @@ export async function startTree() {
       add("env", { accountId: nodes.get(projectId)!.accountId, parentId: projectId }),
     service: (environmentId: string, name: string, type = "web") =>
       add("svc", { accountId: nodes.get(environmentId)!.accountId, parentId: environmentId, name, type }),
+    configure: (serviceId: string, env: Record<string, string>) => void envs.set(serviceId, env),
     publish: (serviceId: string, values: Record<string, string>, revision = 1n, ready = true) =>
       keys.set(serviceId, {
         ready,

@@ -44,6 +44,12 @@ export function internalService(deps: InternalDeps): ServiceImpl<typeof Internal
       return { ...service, deployment: { version, ...why, wasHealthy } };
     },
 
+    async getServiceEnv({ serviceId }) {
+      const found = await sql.findServiceEnv(pool, serviceId);
+      if (!found) throw notFound("service");
+      return found;
+    },
+
     async getAddonKeys({ serviceId }) {
       const addon = await sql.findAddon(pool, serviceId);
       if (!addon || isDeployable(addon.type)) throw notFound("addon");

@@ -162,6 +162,16 @@ export function findScopeByService(db: Db, serviceId: string) {
   );
 }
 
+/** Returns `config.env` of a service. */
+export function findServiceEnv(db: Db, serviceId: string) {
+  return one<{ env: Record<string, string> }>(
+    db,
+    "service_env",
+    `select coalesce(config -> 'env', '{}') as env from services where id = $1 and deleting_at is null`,
+    [serviceId],
+  );
+}
+
 type ServiceDescriptionRow = {
   accountId: string;
   projectId: string;

@@ -8,12 +8,15 @@ import type { ResolvedVariables } from "./variables-client.ts";
  */
 export function toRelease(
   row: ReleaseRow,
-  { values, sensitive }: ResolvedVariables,
+  { values, sensitive, dangling }: ResolvedVariables,
   revision: number,
   minReadySeconds: number,
 ): Release {
   const { config } = row;
   const port = config.port ?? 8080;
+  // A variable that dangles is left out, and nothing stands in for it.
+  const env = { ...config.env };
+  for (const { name } of dangling) delete env[name];
   return {
     serviceId: row.serviceId,
     accountId: row.accountId,
@@ -32,7 +35,7 @@ export function toRelease(
     healthCheckPath: config.healthCheckPath,
     minReadySeconds: config.minReadySeconds ?? minReadySeconds,
     env: {
-      ...config.env,
+      ...env,
       ...values,
       PORT: String(port),
       PLATFORM_VARIABLES_REVISION: String(revision),

@@ -86,14 +86,22 @@ test("with autoApply off a change waits for the next deploy, and is shown as pen
 });
 
 test("a variable wins over config.env, and what the platform sets wins over both", async () => {
-  const config = { env: { A: "config", B: "config" } };
-  const { url } = await echoService(berth, { config }, [
+  const config = { env: { A: "config", B: "config", C: "config" } };
+  const { url, id, accountId } = await echoService(berth, { config }, [
     { name: "A", value: "variable" },
     { name: "PLATFORM_VARIABLES_REVISION", value: "99" },
   ]);
   const seen = await environmentAt(url);
   expect(seen).toMatchObject({ A: "variable", B: "config", PLATFORM_VARIABLES_REVISION: "1" });
   expect(seen.DATABASE_URL).toBeUndefined();
+  // One that dangles is left out all the same.
+  berth.variables.set(id, [{ name: "A", value: "newer" }], [{ name: "C", reason: "service_not_found" }]);
+  await berth.variables.changed(accountId, "service", id);
+  const later = await eventually("it is applied", async () => {
+    const found = await environmentAt(url);
+    return found.A === "newer" && found;
+  });
+  expect([later.B, later.C]).toEqual(["config", undefined]);
 });
 
 test("a variable that dangles is left out, with a warning", async () => {

@@ -8,10 +8,11 @@ import { conflict, refuse } from "../../kit/rpc/errors.ts";
 import { isNotModified, setTag } from "../../kit/rpc/etag.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
+import { readConfigEnv } from "../resolve/config-env.ts";
 import type { ResolvedSets } from "../resolve/resolved-sets.ts";
 import { reveal } from "../resolve/reveal.ts";
 import { isAddon } from "../scopes/scope.ts";
-import type { Scopes } from "../scopes/scopes.ts";
+import type { Deployer, Scopes } from "../scopes/scopes.ts";
 import type { DataKeys } from "../seal/data-keys.ts";
 import * as sql from "../writes/sql.ts";
 import { applyPatch, isLiteral, tagOf, toRow } from "../writes/variable-row.ts";
@@ -23,6 +24,7 @@ import { toMessages, toMessagesWithValues } from "./variable-message.ts";
 
 type VariableDeps = {
   pool: Pool;
+  deployer: Pick<Deployer, "getServiceEnv">;
   cursors: Cursors;
   scopes: Scopes;
   keys: DataKeys;
@@ -31,7 +33,7 @@ type VariableDeps = {
 
 /** Variables at their three scopes, and what services resolve from them (docs/variables.md#scopes). */
 export function variableService(deps: VariableDeps): ServiceImpl<typeof VariablesService> {
-  const { pool, cursors, scopes, keys, sets } = deps;
+  const { pool, deployer, cursors, scopes, keys, sets } = deps;
   return {
     async listVariables(req) {
       const scope = await scopes.find(req);
@@ -169,8 +171,9 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       const scope = await scopes.find(req);
       if (isAddon(scope.serviceType))
         throw refuse(404, "not_found", "A managed addon resolves no variables.");
-      if (isNotModified(ctx, scope.tag)) return {};
-      return sets.read(scope);
+      const config = await readConfigEnv(deployer, scope);
+      if (isNotModified(ctx, scope.tag + config.tag)) return {};
+      return sets.read(scope, config);
     },
   };
 }

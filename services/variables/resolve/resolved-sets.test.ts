@@ -44,6 +44,36 @@ async function provision(
 }
 
 describe("what a service resolves", () => {
+  test("config.env where no variable has the name, marked as the service's configuration, and at once when it changes", async () => {
+    const made = scene();
+    const { E, S, editor, ids } = made;
+    world.tree.configure(ids.web!, { MODE: "config", LEVEL: "config", BROKEN: "config" });
+    await editor.createVariable({ ...E, name: "LEVEL", value: "variable" });
+    await editor.createVariable({ ...S, name: "BROKEN", aliasTarget: "NOTHING" });
+    const { data, reasons } = await made.resolved();
+    expect(data.map(({ name, value, source, fromConfig }) => [name, value, source, fromConfig])).toEqual([
+      ["LEVEL", "variable", "environment", undefined],
+      ["MODE", "config", "service", true],
+    ]);
+    expect(data[1]).toMatchObject({
+      sourceId: ids.web,
+      sourceScopeId: ids.web,
+      shadows: [],
+      sensitive: false,
+    });
+    expect(reasons).toEqual({ BROKEN: "alias_target_not_found" });
+    const tagOf = async () => {
+      const { got, options } = headers();
+      await editor.getResolvedVariables(S, options);
+      return got.etag;
+    };
+    const before = await tagOf();
+    expect(await tagOf()).toBe(before);
+    world.tree.configure(ids.web!, { MODE: "another" });
+    expect((await made.resolved()).values).toMatchObject({ MODE: "another" });
+    expect(await tagOf()).not.toBe(before);
+  });
+
   test("is the union of its scopes, the nearest winning, with what it overrides and without secrets", async () => {
     const made = scene();
     const { P, E, S, editor } = made;

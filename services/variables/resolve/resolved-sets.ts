@@ -9,6 +9,7 @@ import { keepText } from "../../kit/rpc/unary-json.ts";
 import { chainOf, type Scope } from "../scopes/scope.ts";
 import type { DataKeys, Vault } from "../seal/data-keys.ts";
 import { addonsByName, readAddonKeys, type SealedValue, sealedKey, toVariableRows } from "./chain.ts";
+import { type ConfigEnv, withConfigEnv } from "./config-env.ts";
 import { type Resolved, type ResolvedEntry, resolve } from "./resolve.ts";
 import { listSealedChainRows } from "./sql.ts";
 
@@ -44,11 +45,13 @@ export function createResolvedSets({ pool, keys }: { pool: Pool; keys: DataKeys 
 
   return {
     /** Returns the set that a read answers: sensitive values withheld. The scope was read before: its tag may be older. */
-    async read(scope: Scope): Promise<ResolvedVariables> {
+    async read(scope: Scope, config: ConfigEnv): Promise<ResolvedVariables> {
       const kept = cache.get(scope.id);
-      if (kept?.tag === scope.tag) return kept.message;
-      const message = keepText(create(ResolvedVariablesSchema, await readSet(pool, keys, scope, false)));
-      cache.set(scope.id, { tag: scope.tag, message }, { size: bytesOf(message) });
+      const tag = scope.tag + config.tag;
+      if (kept?.tag === tag) return kept.message;
+      const set = create(ResolvedVariablesSchema, await readSet(pool, keys, scope, false));
+      const message = keepText({ ...set, data: withConfigEnv(set, scope, config) });
+      cache.set(scope.id, { tag, message }, { size: bytesOf(message) });
       return message;
     },
 

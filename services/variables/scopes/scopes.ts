@@ -10,7 +10,7 @@ import { insertChain } from "./tree.ts";
 
 export type Deployer = Pick<
   Client<typeof InternalService>,
-  "resolveScope" | "getAddonKeys" | "listScopeServices"
+  "resolveScope" | "getAddonKeys" | "listScopeServices" | "getServiceEnv"
 >;
 export type Scopes = ReturnType<typeof createScopes>;
 

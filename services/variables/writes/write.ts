@@ -6,7 +6,6 @@ import type { Pool, Tx } from "../../kit/postgres/db.ts";
 import { invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
-import { connectionWarnings } from "../addons/connection-warnings.ts";
 import { listAddonKeys } from "../addons/sql.ts";
 import { aliasCycle } from "../aliases/alias-cycle.ts";
 import { type AliasWarning, aliasWarnings } from "../aliases/alias-warnings.ts";
@@ -15,6 +14,7 @@ import { listChainRows } from "../resolve/sql.ts";
 import { chainOf, kindInChain, type Scope, type ScopePath } from "../scopes/scope.ts";
 import { findKnownScope } from "../scopes/scopes.ts";
 import { lockProject } from "../scopes/sql.ts";
+import { connectionWarnings } from "./connection-warnings.ts";
 import { growthOf, MAX_SET_BYTES, refuseLarger, type SizedRow, type Write } from "./set-size.ts";
 import * as sql from "./sql.ts";
 

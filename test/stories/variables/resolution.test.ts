@@ -35,6 +35,18 @@ describe("resolution", () => {
     expect(data[2]!.shadows.map((s) => s.scope)).toEqual(["environment", "project"]);
   });
 
+  test("what a service has in its configuration is in its set, and says so", async () => {
+    const { P, web } = await freshProject(world, [{ name: "web", type: "web" }]);
+    await world.must("PATCH", web, { config: { env: { MODE: "config", LEVEL: "config" } } });
+    await world.must("POST", `${P}/variables`, { name: "LEVEL", value: "variable" });
+    const { data } = await world.must<Resolved>("GET", `${web}/resolved-variables`);
+    expect(data).toMatchObject([
+      { name: "LEVEL", value: "variable", source: "project" },
+      { name: "MODE", value: "config", source: "service", fromConfig: true },
+    ]);
+    expect(data[0]).not.toHaveProperty("fromConfig");
+  });
+
   test("every dangling reason that a user can cause is told", async () => {
     const { E, web } = await freshProject(world, [
       { name: "web", type: "web" },

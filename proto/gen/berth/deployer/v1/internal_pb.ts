@@ -11,7 +11,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/deployer/v1/internal.proto.
  */
 export const file_berth_deployer_v1_internal: GenFile = /*@__PURE__*/
-  fileDesc("CiBiZXJ0aC9kZXBsb3llci92MS9pbnRlcm5hbC5wcm90bxIRYmVydGguZGVwbG95ZXIudjEi3wEKE1Jlc29sdmVTY29wZVJlcXVlc3QSFwoKYWNjb3VudF9pZBgBIAEoCUgAiAEBEhcKCnByb2plY3RfaWQYAiABKAlIAYgBARIbCg5lbnZpcm9ubWVudF9pZBgDIAEoCUgCiAEBEhQKB3NlcnZpY2UYBCABKAlIA4gBARIXCgpzZXJ2aWNlX2lkGAUgASgJSASIAQFCDQoLX2FjY291bnRfaWRCDQoLX3Byb2plY3RfaWRCEQoPX2Vudmlyb25tZW50X2lkQgoKCF9zZXJ2aWNlQg0KC19zZXJ2aWNlX2lkIuQBCgpTY29wZUNoYWluEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIbCg5lbnZpcm9ubWVudF9pZBgDIAEoCUgAiAEBEhcKCnNlcnZpY2VfaWQYBCABKAlIAYgBARIZCgxzZXJ2aWNlX25hbWUYBSABKAlIAogBARIZCgxzZXJ2aWNlX3R5cGUYBiABKAlIA4gBAUIRCg9fZW52aXJvbm1lbnRfaWRCDQoLX3NlcnZpY2VfaWRCDwoNX3NlcnZpY2VfbmFtZUIPCg1fc2VydmljZV90eXBlIl4KGExpc3RTY29wZVNlcnZpY2VzUmVxdWVzdBISCgpwcm9qZWN0X2lkGAEgASgJEhsKDmVudmlyb25tZW50X2lkGAIgASgJSACIAQFCEQoPX2Vudmlyb25tZW50X2lkIkIKDVNjb3BlU2VydmljZXMSMQoIc2VydmljZXMYASADKAsyHy5iZXJ0aC5kZXBsb3llci52MS5TY29wZVNlcnZpY2UiQAoMU2NvcGVTZXJ2aWNlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkiKQoTR2V0QWRkb25LZXlzUmVxdWVzdBISCgpzZXJ2aWNlX2lkGAEgASgJIlcKCUFkZG9uS2V5cxINCgVyZWFkeRgBIAEoCBIpCgRrZXlzGAIgAygLMhsuYmVydGguZGVwbG95ZXIudjEuQWRkb25LZXkSEAoIcmV2aXNpb24YAyABKAMiOQoIQWRkb25LZXkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJEhEKCXNlbnNpdGl2ZRgDIAEoCCJOChZEZXNjcmliZVNlcnZpY2VSZXF1ZXN0EhIKCnNlcnZpY2VfaWQYASABKAkSFAoHdmVyc2lvbhgCIAEoBUgAiAEBQgoKCF92ZXJzaW9uIv4BChJTZXJ2aWNlRGVzY3JpcHRpb24SEgoKYWNjb3VudF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhQKDHByb2plY3RfbmFtZRgDIAEoCRIWCg5lbnZpcm9ubWVudF9pZBgEIAEoCRIYChBlbnZpcm9ubWVudF9uYW1lGAUgASgJEhQKDHNlcnZpY2VfbmFtZRgGIAEoCRILCgN1cmwYByABKAkSPAoKZGVwbG95bWVudBgIIAEoCzIoLmJlcnRoLmRlcGxveWVyLnYxLkRlcGxveW1lbnREZXNjcmlwdGlvbhIXCg9zZXJ2aW5nX3ZlcnNpb24YCSABKAUilgEKFURlcGxveW1lbnREZXNjcmlwdGlvbhIPCgd2ZXJzaW9uGAEgASgFEhUKDWVycm9yX21lc3NhZ2UYAiABKAkSEgoKZXJyb3JfY29kZRgDIAEoCRITCgtlcnJvcl9zdGFnZRgEIAEoCRIXCg9yb2xsb3V0X21lc3NhZ2UYBSABKAkSEwoLd2FzX2hlYWx0aHkYBiABKAgyzQMKD0ludGVybmFsU2VydmljZRJdCgxSZXNvbHZlU2NvcGUSJi5iZXJ0aC5kZXBsb3llci52MS5SZXNvbHZlU2NvcGVSZXF1ZXN0Gh0uYmVydGguZGVwbG95ZXIudjEuU2NvcGVDaGFpbiIGorsYAggGEmoKEUxpc3RTY29wZVNlcnZpY2VzEisuYmVydGguZGVwbG95ZXIudjEuTGlzdFNjb3BlU2VydmljZXNSZXF1ZXN0GiAuYmVydGguZGVwbG95ZXIudjEuU2NvcGVTZXJ2aWNlcyIGorsYAggGEmsKD0Rlc2NyaWJlU2VydmljZRIpLmJlcnRoLmRlcGxveWVyLnYxLkRlc2NyaWJlU2VydmljZVJlcXVlc3QaJS5iZXJ0aC5kZXBsb3llci52MS5TZXJ2aWNlRGVzY3JpcHRpb24iBqK7GAIIBhJcCgxHZXRBZGRvbktleXMSJi5iZXJ0aC5kZXBsb3llci52MS5HZXRBZGRvbktleXNSZXF1ZXN0GhwuYmVydGguZGVwbG95ZXIudjEuQWRkb25LZXlzIgaiuxgCCAYaJMK8GCBiZXJ0aC5kZXBsb3llci52MS5DYXRhbG9nU2VydmljZWIGcHJvdG8z", [file_berth_options_v1_options]);
+  fileDesc("CiBiZXJ0aC9kZXBsb3llci92MS9pbnRlcm5hbC5wcm90bxIRYmVydGguZGVwbG95ZXIudjEi3wEKE1Jlc29sdmVTY29wZVJlcXVlc3QSFwoKYWNjb3VudF9pZBgBIAEoCUgAiAEBEhcKCnByb2plY3RfaWQYAiABKAlIAYgBARIbCg5lbnZpcm9ubWVudF9pZBgDIAEoCUgCiAEBEhQKB3NlcnZpY2UYBCABKAlIA4gBARIXCgpzZXJ2aWNlX2lkGAUgASgJSASIAQFCDQoLX2FjY291bnRfaWRCDQoLX3Byb2plY3RfaWRCEQoPX2Vudmlyb25tZW50X2lkQgoKCF9zZXJ2aWNlQg0KC19zZXJ2aWNlX2lkIuQBCgpTY29wZUNoYWluEhIKCmFjY291bnRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIbCg5lbnZpcm9ubWVudF9pZBgDIAEoCUgAiAEBEhcKCnNlcnZpY2VfaWQYBCABKAlIAYgBARIZCgxzZXJ2aWNlX25hbWUYBSABKAlIAogBARIZCgxzZXJ2aWNlX3R5cGUYBiABKAlIA4gBAUIRCg9fZW52aXJvbm1lbnRfaWRCDQoLX3NlcnZpY2VfaWRCDwoNX3NlcnZpY2VfbmFtZUIPCg1fc2VydmljZV90eXBlIl4KGExpc3RTY29wZVNlcnZpY2VzUmVxdWVzdBISCgpwcm9qZWN0X2lkGAEgASgJEhsKDmVudmlyb25tZW50X2lkGAIgASgJSACIAQFCEQoPX2Vudmlyb25tZW50X2lkIkIKDVNjb3BlU2VydmljZXMSMQoIc2VydmljZXMYASADKAsyHy5iZXJ0aC5kZXBsb3llci52MS5TY29wZVNlcnZpY2UiQAoMU2NvcGVTZXJ2aWNlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSFgoOZW52aXJvbm1lbnRfaWQYAyABKAkiKQoTR2V0QWRkb25LZXlzUmVxdWVzdBISCgpzZXJ2aWNlX2lkGAEgASgJIioKFEdldFNlcnZpY2VFbnZSZXF1ZXN0EhIKCnNlcnZpY2VfaWQYASABKAkibQoKU2VydmljZUVudhIzCgNlbnYYASADKAsyJi5iZXJ0aC5kZXBsb3llci52MS5TZXJ2aWNlRW52LkVudkVudHJ5GioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiVwoJQWRkb25LZXlzEg0KBXJlYWR5GAEgASgIEikKBGtleXMYAiADKAsyGy5iZXJ0aC5kZXBsb3llci52MS5BZGRvbktleRIQCghyZXZpc2lvbhgDIAEoAyI5CghBZGRvbktleRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAkSEQoJc2Vuc2l0aXZlGAMgASgIIk4KFkRlc2NyaWJlU2VydmljZVJlcXVlc3QSEgoKc2VydmljZV9pZBgBIAEoCRIUCgd2ZXJzaW9uGAIgASgFSACIAQFCCgoIX3ZlcnNpb24i/gEKElNlcnZpY2VEZXNjcmlwdGlvbhISCgphY2NvdW50X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFAoMcHJvamVjdF9uYW1lGAMgASgJEhYKDmVudmlyb25tZW50X2lkGAQgASgJEhgKEGVudmlyb25tZW50X25hbWUYBSABKAkSFAoMc2VydmljZV9uYW1lGAYgASgJEgsKA3VybBgHIAEoCRI8CgpkZXBsb3ltZW50GAggASgLMiguYmVydGguZGVwbG95ZXIudjEuRGVwbG95bWVudERlc2NyaXB0aW9uEhcKD3NlcnZpbmdfdmVyc2lvbhgJIAEoBSKWAQoVRGVwbG95bWVudERlc2NyaXB0aW9uEg8KB3ZlcnNpb24YASABKAUSFQoNZXJyb3JfbWVzc2FnZRgCIAEoCRISCgplcnJvcl9jb2RlGAMgASgJEhMKC2Vycm9yX3N0YWdlGAQgASgJEhcKD3JvbGxvdXRfbWVzc2FnZRgFIAEoCRITCgt3YXNfaGVhbHRoeRgGIAEoCDKuBAoPSW50ZXJuYWxTZXJ2aWNlEl0KDFJlc29sdmVTY29wZRImLmJlcnRoLmRlcGxveWVyLnYxLlJlc29sdmVTY29wZVJlcXVlc3QaHS5iZXJ0aC5kZXBsb3llci52MS5TY29wZUNoYWluIgaiuxgCCAYSagoRTGlzdFNjb3BlU2VydmljZXMSKy5iZXJ0aC5kZXBsb3llci52MS5MaXN0U2NvcGVTZXJ2aWNlc1JlcXVlc3QaIC5iZXJ0aC5kZXBsb3llci52MS5TY29wZVNlcnZpY2VzIgaiuxgCCAYSawoPRGVzY3JpYmVTZXJ2aWNlEikuYmVydGguZGVwbG95ZXIudjEuRGVzY3JpYmVTZXJ2aWNlUmVxdWVzdBolLmJlcnRoLmRlcGxveWVyLnYxLlNlcnZpY2VEZXNjcmlwdGlvbiIGorsYAggGEl8KDUdldFNlcnZpY2VFbnYSJy5iZXJ0aC5kZXBsb3llci52MS5HZXRTZXJ2aWNlRW52UmVxdWVzdBodLmJlcnRoLmRlcGxveWVyLnYxLlNlcnZpY2VFbnYiBqK7GAIIBhJcCgxHZXRBZGRvbktleXMSJi5iZXJ0aC5kZXBsb3llci52MS5HZXRBZGRvbktleXNSZXF1ZXN0GhwuYmVydGguZGVwbG95ZXIudjEuQWRkb25LZXlzIgaiuxgCCAYaJMK8GCBiZXJ0aC5kZXBsb3llci52MS5DYXRhbG9nU2VydmljZWIGcHJvdG8z", [file_berth_options_v1_options]);
 
 /**
  * @generated from message berth.deployer.v1.ResolveScopeRequest
@@ -180,6 +180,40 @@ export const GetAddonKeysRequestSchema: GenMessage<GetAddonKeysRequest> = /*@__P
   messageDesc(file_berth_deployer_v1_internal, 5);
 
 /**
+ * @generated from message berth.deployer.v1.GetServiceEnvRequest
+ */
+export type GetServiceEnvRequest = Message<"berth.deployer.v1.GetServiceEnvRequest"> & {
+  /**
+   * @generated from field: string service_id = 1;
+   */
+  serviceId: string;
+};
+
+/**
+ * Describes the message berth.deployer.v1.GetServiceEnvRequest.
+ * Use `create(GetServiceEnvRequestSchema)` to create a new message.
+ */
+export const GetServiceEnvRequestSchema: GenMessage<GetServiceEnvRequest> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_internal, 6);
+
+/**
+ * @generated from message berth.deployer.v1.ServiceEnv
+ */
+export type ServiceEnv = Message<"berth.deployer.v1.ServiceEnv"> & {
+  /**
+   * @generated from field: map<string, string> env = 1;
+   */
+  env: { [key: string]: string };
+};
+
+/**
+ * Describes the message berth.deployer.v1.ServiceEnv.
+ * Use `create(ServiceEnvSchema)` to create a new message.
+ */
+export const ServiceEnvSchema: GenMessage<ServiceEnv> = /*@__PURE__*/
+  messageDesc(file_berth_deployer_v1_internal, 7);
+
+/**
  * @generated from message berth.deployer.v1.AddonKeys
  */
 export type AddonKeys = Message<"berth.deployer.v1.AddonKeys"> & {
@@ -206,7 +240,7 @@ export type AddonKeys = Message<"berth.deployer.v1.AddonKeys"> & {
  * Use `create(AddonKeysSchema)` to create a new message.
  */
 export const AddonKeysSchema: GenMessage<AddonKeys> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_internal, 6);
+  messageDesc(file_berth_deployer_v1_internal, 8);
 
 /**
  * @generated from message berth.deployer.v1.AddonKey
@@ -233,7 +267,7 @@ export type AddonKey = Message<"berth.deployer.v1.AddonKey"> & {
  * Use `create(AddonKeySchema)` to create a new message.
  */
 export const AddonKeySchema: GenMessage<AddonKey> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_internal, 7);
+  messageDesc(file_berth_deployer_v1_internal, 9);
 
 /**
  * @generated from message berth.deployer.v1.DescribeServiceRequest
@@ -257,7 +291,7 @@ export type DescribeServiceRequest = Message<"berth.deployer.v1.DescribeServiceR
  * Use `create(DescribeServiceRequestSchema)` to create a new message.
  */
 export const DescribeServiceRequestSchema: GenMessage<DescribeServiceRequest> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_internal, 8);
+  messageDesc(file_berth_deployer_v1_internal, 10);
 
 /**
  * @generated from message berth.deployer.v1.ServiceDescription
@@ -316,7 +350,7 @@ export type ServiceDescription = Message<"berth.deployer.v1.ServiceDescription">
  * Use `create(ServiceDescriptionSchema)` to create a new message.
  */
 export const ServiceDescriptionSchema: GenMessage<ServiceDescription> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_internal, 9);
+  messageDesc(file_berth_deployer_v1_internal, 11);
 
 /**
  * @generated from message berth.deployer.v1.DeploymentDescription
@@ -364,7 +398,7 @@ export type DeploymentDescription = Message<"berth.deployer.v1.DeploymentDescrip
  * Use `create(DeploymentDescriptionSchema)` to create a new message.
  */
 export const DeploymentDescriptionSchema: GenMessage<DeploymentDescription> = /*@__PURE__*/
-  messageDesc(file_berth_deployer_v1_internal, 10);
+  messageDesc(file_berth_deployer_v1_internal, 12);
 
 /**
  * RPCs that variables and notifications call.
@@ -401,6 +435,16 @@ export const InternalService: GenService<{
     methodKind: "unary";
     input: typeof DescribeServiceRequestSchema;
     output: typeof ServiceDescriptionSchema;
+  },
+  /**
+   * Returns `config.env` of a service, which its variables come before.
+   *
+   * @generated from rpc berth.deployer.v1.InternalService.GetServiceEnv
+   */
+  getServiceEnv: {
+    methodKind: "unary";
+    input: typeof GetServiceEnvRequestSchema;
+    output: typeof ServiceEnvSchema;
   },
   /**
    * Returns the keys that a managed addon publishes, secrets included.

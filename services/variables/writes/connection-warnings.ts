@@ -1,10 +1,10 @@
 import type { Db } from "../../kit/postgres/db.ts";
+import * as sql from "../addons/sql.ts";
 import type { AliasWarning } from "../aliases/alias-warnings.ts";
 import { addonsByName, connectedServices } from "../resolve/chain.ts";
 import { resolve } from "../resolve/resolve.ts";
 import type { Scope } from "../scopes/scope.ts";
-import type { NewVariable } from "../writes/sql.ts";
-import * as sql from "./sql.ts";
+import type { NewVariable } from "./sql.ts";
 
 const MAX_WARNINGS = 20;
 
