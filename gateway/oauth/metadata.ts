@@ -58,7 +58,7 @@ export function serverMetadata({ origin, prefix, embedded, documents }: Place) {
 
 /**
  * Returns the same as `serverMetadata`, and what OpenID Connect Discovery requires besides, for clients that look for
- * it there. No client has the scope `openid`: Berth tells applications nothing about people.
+ * it there. The scope `openid` is not listed: its ID tokens hold the id of a user, and nothing else about people.
  */
 export function openidConfiguration(place: Place) {
   return {

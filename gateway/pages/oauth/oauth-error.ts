@@ -10,13 +10,11 @@ const SENTENCES: Record<string, string> = {
   invalid_target: "The application asked for access to something that is not this Berth.",
   server_error: "Something went wrong on our side.",
   temporarily_unavailable: "Berth cannot do this right now.",
+  unsupported_response_mode: "The application asks for an answer in a form that Berth does not support.",
   unsupported_response_type: "The application asks in a way that Berth does not support.",
 };
 
-const CODE = /^[a-z_]{1,40}$/;
-const MAX_TEXT = 300;
-
-/** The provider's errors that an application cannot be told. Anybody can make a link to this page: it repeats little. */
+/** The provider's errors that an application cannot be told. Anybody can make a link to this page: it repeats nothing. */
 export const oauthErrorPages: PageRoute[] = [
   {
     method: "GET",
@@ -24,11 +22,10 @@ export const oauthErrorPages: PageRoute[] = [
     needsSession: false,
     async handle({ query }) {
       const error = query.get("error") ?? "";
-      const code = CODE.test(error) ? error : "unknown";
-      const said = (query.get("error_description") ?? "").slice(0, MAX_TEXT);
-      const content = html`<p>${SENTENCES[code] ?? "The application cannot be connected like this."}</p>
+      const sentence = Object.hasOwn(SENTENCES, error) ? SENTENCES[error] : undefined;
+      const content = html`<p>${sentence ?? "The application cannot be connected like this."}</p>
 <p>Go back to the application. If it is not connected, begin again there; if this happens again, tell those who make it.</p>
-<details><summary>For those who make it</summary><dl><dt>Error</dt><dd><code>${code}</code></dd>${said !== "" && html`<dt>Description</dt><dd><code>${said}</code></dd>`}</dl></details>`;
+${sentence !== undefined && html`<details><summary>For those who make it</summary><dl><dt>Error</dt><dd><code>${error}</code></dd></dl></details>`}`;
       return { page: { title: "This did not work", content }, status: 400 };
     },
   },

@@ -145,7 +145,9 @@ export function accountService(deps: AccountDeps): ServiceImpl<typeof AccountSer
         from: since && lowestAuditId(since.getTime() - ID_SLACK_MS),
         since,
       };
-      return cursors.page(`audit:${accountId}`, req, (page) => listAuditEvents(pool, { ...filter, ...page }));
+      // A cursor is of one account and filter: with another, pages would leave out what neither shows.
+      const list = JSON.stringify(["audit", accountId, filter.action, filter.actor, since?.getTime()]);
+      return cursors.page(list, req, (page) => listAuditEvents(pool, { ...filter, ...page }));
     },
   };
 }

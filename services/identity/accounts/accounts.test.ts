@@ -150,3 +150,37 @@ test("a role in one account is none in another, and machines change nothing", as
   ])
     expect(await refused(call)).toBe("403 machine_actor_forbidden");
 });
+
+test("names that others see hold nothing that hides or turns text, wherever they are set", async () => {
+  const { accounts, sessions } = await it.as(it.ownerToken);
+  const inside = await it.as(it.ownerToken, it.accountId);
+  const setting: Record<string, (text: string) => Promise<unknown>> = {
+    createAccount: (displayName) => accounts.createAccount({ handle: "never-made", displayName }),
+    updateAccount: (displayName) => inside.accounts.updateAccount({ accountId: it.accountId, displayName }),
+    updateMe: (displayName) => sessions.updateMe({ displayName }),
+    createToken: (name) => sessions.createToken({ name }),
+    joinByInvitation: (displayName) =>
+      it
+        .visitor("198.51.100.60")
+        .invitations.joinByInvitation({ token: "t", password: "x".repeat(12), displayName }),
+  };
+  const hidden = [
+    "a\u0007b",
+    "a\nb",
+    "a\u2028b",
+    "moc.\u202egnp",
+    "\u2066a",
+    "a\u200bb",
+    "\ufeffa",
+    "\u{e0041}a",
+  ];
+  for (const [name, set] of Object.entries(setting))
+    for (const text of [...hidden, " ", "\u3164", "\u200d"])
+      expect([name, text, await refused(set(text))]).toEqual([
+        name,
+        text,
+        "422 validation_failed invalid_text",
+      ]);
+  for (const text of ["Ada Lovelace", "Zoë 👩‍👩‍👧", "نام‌ها", "שלום", "O’Brien – R&D"])
+    expect(await setting.updateAccount!(text)).toMatchObject({ displayName: text });
+});

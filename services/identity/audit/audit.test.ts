@@ -194,7 +194,25 @@ test("another account's log and limits out of range are refused", async () => {
   await log(it.accountId, 1);
   await send("variables", record(it.accountId, START));
   await log(it.accountId, 2);
-  const { page } = await other.listAuditEvents({ accountId: it.accountId, limit: 1 });
+  const first = { accountId: it.accountId, limit: 1 };
+  const { page } = await other.listAuditEvents(first);
+  const cursor = page!.nextCursor;
+  const twisted = [
+    `${cursor}=`,
+    `${cursor} `,
+    `.${cursor}`,
+    `${cursor}A`,
+    cursor.slice(0, -1),
+    cursor.toLowerCase(),
+  ];
+  for (const changed of [
+    ...twisted.map((text) => ({ cursor: text })),
+    { cursor, action: "variable.reveal" },
+    { cursor, actor: it.ownerId },
+    { cursor, since: timestampFromMs(START) },
+  ])
+    expect(await refused(other.listAuditEvents({ ...first, ...changed }))).toBe("400 malformed_request");
+  expect((await other.listAuditEvents({ ...first, cursor })).data).toHaveLength(1);
   expect(await refused(accounts.listAuditEvents({ accountId, cursor: page!.nextCursor }))).toBe(
     "400 malformed_request",
   );

@@ -53,18 +53,18 @@ export type GrantRow = {
   grantedAt: Timestamp;
 };
 
-/** Lists what clients may do for a user now, by client and account, newest first, each at its highest role. */
+/** Lists what clients may do for a user now, by client and account, newest first, each at its highest effective role. */
 export function listGrants(db: Db, userId: string, now: Date) {
   return many<GrantRow>(
     db,
     "oauth_grants_list",
     `select g.client_id as "clientId", (array_agg(g.client_name order by g.granted_at desc))[1] as "clientName",
        g.account_id as "accountId", a.handle as "accountHandle",
-       case when bool_or(g.role = 'editor') then 'editor' else 'reader' end as role, max(g.granted_at) as "grantedAt"
+       case when bool_or(g.role = 'editor') and m.role <> 'reader' then 'editor' else 'reader' end as role, max(g.granted_at) as "grantedAt"
      from oauth_grants g join accounts a on a.id = g.account_id
      join memberships m on m.user_id = g.user_id and m.account_id = g.account_id and m.id = g.membership_id
      where g.user_id = $1 and g.revoked_at is null and g.expires_at > $2
-     group by g.client_id, g.account_id, a.handle order by max(g.granted_at) desc, g.client_id`,
+     group by g.client_id, g.account_id, a.handle, m.role order by max(g.granted_at) desc, g.client_id`,
     [userId, now],
   );
 }

@@ -1,6 +1,7 @@
 import { type DescField, type DescMethod, getOption, type Message } from "@bufbuild/protobuf";
 import { createValidator, type Violation } from "@bufbuild/protovalidate";
 import type { ConnectError } from "@connectrpc/connect";
+import { shown } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { type FieldRules, field as fieldRules } from "../../../proto/gen/buf/validate/validate_pb.ts";
 import { type Detail, refuse, sentence } from "./errors.ts";
 
@@ -22,13 +23,31 @@ export function findViolations(method: DescMethod, message: Message): ConnectErr
   const known = kept.get(message);
   if (known === "valid") return undefined;
   const result = validator.validate(method.input, message);
-  if (result.kind === "valid") {
+  if (result.kind === "error") throw result.error;
+  const broken = result.kind === "valid" ? [] : result.violations.map(detailOf);
+  const details = [...broken, ...findHidden(method, message)];
+  if (details.length === 0) {
     if (known) kept.set(message, "valid");
     return undefined;
   }
-  if (result.kind === "error") throw result.error;
-  const details = result.violations.map(detailOf);
   return refuse(422, "validation_failed", details[0]!.message, { details });
+}
+
+/**
+ * Control, private and surrogate characters, line ends, what turns text around or takes no space, and blanks that are not
+ * spaces. The two joiners stay: some scripts, and emoji, need them.
+ */
+const HIDDEN = /[\p{Cc}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u2800\u3164\uffa0]|(?![\u200c\u200d])\p{Cf}/u;
+const VISIBLE = /[^\s\p{Cf}]/u;
+
+/** Returns what is wrong with the members that others see (berth.options.v1.shown). */
+function findHidden({ input }: DescMethod, message: Message): Detail[] {
+  return input.fields.flatMap((field) => {
+    const text = getOption(field, shown) && (message as unknown as Record<string, unknown>)[field.localName];
+    if (typeof text !== "string" || text === "" || (VISIBLE.test(text) && !HIDDEN.test(text))) return [];
+    const said = "must be visible text on one line, without characters that control how it is shown";
+    return [{ path: field.jsonName, reason: "invalid_text", message: sentence(field.jsonName, said) }];
+  });
 }
 
 /** Returns the reason of a violated rule: `too_long` for `string.max_len`, the id for a `cel` rule. */

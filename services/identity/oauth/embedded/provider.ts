@@ -1,5 +1,6 @@
 import Provider, { type Configuration, errors } from "oidc-provider";
 import type { Logger } from "../../../kit/log.ts";
+import { capped } from "../../../kit/rpc/caller-token.ts";
 import { GRANT_SECONDS, REFRESH_SECONDS } from "../grants.ts";
 import { countTokenRequests } from "../metrics.ts";
 import { OFFLINE, READ, sameResource, WRITE } from "../scopes.ts";
@@ -116,7 +117,9 @@ export function createProvider(options: EmbeddedOptions, keys: SigningKey[]): Pr
         const grant = id === undefined ? undefined : await findLiveGrant(pool, id, new Date(now()));
         if (!grant?.membership) throw new errors.InvalidGrant("the grant was revoked");
         await noteUse(pool, grant.id, new Date(now()));
-        return { account_id: grant.accountId, role: grant.role, grant_id: grant.id };
+        // As now: the user's role may be lower than when the grant was given.
+        const role = capped(grant.role, grant.membership);
+        return { account_id: grant.accountId, role, grant_id: grant.id };
       },
     };
   }

@@ -75,9 +75,19 @@ test.each([
   [["https://app.example.com/"], "native", "native"],
   [["http://localhost/"], "web", "web"],
   [["cursor://callback/"], "web", "native"],
-  [["https://app.example.com/"], "spa", "web"],
+  [["https://app.example.com/"], "", "web"],
 ])("a client with %j that calls itself %s is %s", (uris, asked, type) => {
   expect(stored({ redirect_uris: uris, application_type: asked }).application_type).toBe(type);
+});
+
+test.each(["spa", "Native", 7, ["web"]])("an application type %j is refused", (asked) => {
+  const bytes = Buffer.from(
+    JSON.stringify({ redirect_uris: ["http://localhost/"], application_type: asked }),
+  );
+  expect(readMetadata(bytes, rules)).toEqual({
+    error: "invalid_client_metadata",
+    errorDescription: "application_type has to be native or web, or absent",
+  });
 });
 
 test("redirect URIs are stored as they were sent, each once", () => {

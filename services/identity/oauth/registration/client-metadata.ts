@@ -89,6 +89,8 @@ function readRedirectUris(sent: unknown, rules: RedirectRules) {
 
 /** Native clients may redirect to any port of loopback; web clients only to what they registered. */
 function typeOf(sent: unknown, kinds: string[]): "native" | "web" {
+  if (![undefined, null, "", "native", "web"].includes(sent as string))
+    throw metadataMistake("application_type has to be native or web, or absent");
   if (kinds.includes("custom") || sent === "native") return "native";
   return kinds.includes("loopback") && sent !== "web" ? "native" : "web";
 }

@@ -14,14 +14,37 @@ export type RedirectUri = { kind: "loopback" | "web" | "custom" } | { mistake: s
 const MAX_LENGTH = 1024;
 const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
 
-/** Schemes that run code, show or fetch something, or open what is no application of OAuth. */
+/** Schemes that run code, show or fetch something, or that another program has: a store, a browser, mail, a telephone. */
 const DENIED = new Set([
   ...["about", "blob", "content", "data", "file", "filesystem", "jar", "javascript", "livescript", "mocha"],
-  ...["resource", "shell", "vbscript", "view-source", "wyciwyg"],
-  ...["ftp", "ftps", "gopher", "imap", "ldap", "ldaps", "nfs", "pop", "rtsp", "sftp", "smb", "ssh", "telnet"],
-  ...["ws", "wss", "mailto", "sms", "smsto", "tel", "tag", "urn", "intent", "android-app", "search-ms"],
+  ...["resource", "shell", "vbscript", "view", "view-source", "wyciwyg", "help", "hcp", "res", "cid", "mid"],
+  ...["ftp", "ftps", "gopher", "httpu", "imap", "ldap", "ldaps", "nfs", "afp", "cifs", "smb", "dav", "davs"],
+  ...[
+    "pop",
+    "rtsp",
+    "rtmp",
+    "sftp",
+    "ssh",
+    "telnet",
+    "tn3270",
+    "vnc",
+    "rdp",
+    "git",
+    "svn",
+    "rsync",
+    "finger",
+  ],
+  ...["news", "nntp", "snews", "irc", "ircs", "xmpp", "jabber", "magnet", "ed2k", "bitcoin", "ethereum"],
+  ...["ws", "wss", "mailto", "sms", "smsto", "mms", "mmsto", "tel", "callto", "facetime", "facetime-audio"],
+  ...["sip", "sips", "skype", "whatsapp", "tg", "tag", "urn", "intent", "feed", "feeds", "podcast", "pcast"],
+  ...["market", "amzn", "samsungapps", "appmarket", "mimarket", "macappstore", "macappstores", "steam"],
+  ...["geo", "maps", "calshow", "webcal", "webcals", "music", "videos", "photos", "prefs", "app-prefs"],
+  ...["app-settings", "search-ms", "shortcuts", "read", "opera", "brave", "vivaldi", "safari", "firefox"],
 ]);
-const DENIED_BEGINNINGS = ["chrome", "moz-", "ms-"];
+const DENIED_BEGINNINGS = [
+  ...["android", "apple-", "x-apple", "chrome", "edge", "googlechrome", "itms", "microsoft-", "moz-", "ms-"],
+  ...["http+", "https+", "git+", "svn+", "web+", "ext+", "safari-", "view-", "x-web-search", "x-man-page"],
+];
 
 /**
  * Tells loopback, web and custom redirect URIs apart, and why one cannot be registered (docs/oauth.md#redirect-uris).

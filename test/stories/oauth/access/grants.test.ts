@@ -58,10 +58,20 @@ test("a machine does what the lower of its grant and its user's present role per
   expect(await write(owner.token)).toBe(403);
   expect([await it.use(editor.token), await it.use(reader.token)]).toEqual([200, 200]);
   expect(await makes(reader.token)).toBe(true);
+  const listed = async () =>
+    (
+      await it.must<{ clientId: string; role: string }[]>("GET", "/me/mcp-grants", undefined, user.token)
+    ).find(({ clientId }) => clientId === editor.clientId)?.role;
+  const roleIn = (token: string) => JSON.parse(atob(token.split(".")[1]!)).role as string;
+  expect([await listed(), roleIn(editor.token)]).toEqual(["editor", "editor"]);
   await it.must("PATCH", member, { role: "reader" });
   await eventually("the editor's machine only reads", () => makes(editor.token));
   expect(await it.use(editor.token)).toBe(200);
+  const lowered = await it.refresh(editor.clientId, editor.refreshToken);
+  expect([await listed(), roleIn(String(lowered.body.access_token))]).toEqual(["reader", "reader"]);
   await it.must("PATCH", member, { role: "owner" });
+  const raised = await it.refresh(editor.clientId, String(lowered.body.refresh_token));
+  expect([await listed(), roleIn(String(raised.body.access_token))]).toEqual(["editor", "editor"]);
   await eventually("it may again what it was granted", async () => !(await makes(editor.token)));
   expect(await makes(reader.token)).toBe(true);
   expect(await write(editor.token)).toBe(403);
