@@ -22,8 +22,10 @@ import { createCoupons } from "./coupons/coupons.ts";
 import { startMetering } from "./metering/report-periods.ts";
 import { createAdjustSeats } from "./seats/adjust-seats.ts";
 import { memberHandlers } from "./seats/handlers.ts";
+import { findSubscribedCustomer } from "./seats/sql.ts";
 import { createProvider } from "./stripe/provider.ts";
 import { createCheckout } from "./subscription/checkout.ts";
+import { LIVE } from "./subscription/sql.ts";
 import { createSync } from "./subscription/sync.ts";
 import { usageHandlers } from "./usage/ledger/handlers.ts";
 import { createNames } from "./usage/ledger/names.ts";
@@ -79,6 +81,13 @@ export async function start(config: Config, log: Logger, now: () => number = Dat
           async receiveWebhook({ payload, signature }) {
             await receive(payload, signature);
             return {};
+          },
+          async findSubscription({ accountId }) {
+            const { directAgreement } = await findAccount(pool, accountId);
+            return {
+              subscribed:
+                directAgreement || (await findSubscribedCustomer(pool, accountId, LIVE)) !== undefined,
+            };
           },
         });
       },

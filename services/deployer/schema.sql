@@ -3,6 +3,7 @@ table accounts
   tier text
   provisioned_at timestamp with time zone
   tier_revision bigint not null default 0
+  deleted_at timestamp with time zone
   constraint accounts_pkey PRIMARY KEY (id)
 table build_logs
   deployment_id text not null

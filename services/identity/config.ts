@@ -51,6 +51,9 @@ export const fields = {
     "must be a whole berth_pat_ token",
   ),
   ...mailFields,
+  /** Where identity asks what is in an account that is to be deleted; without them none is. */
+  deployerUrl: optionalUrl("DEPLOYER_URL", ["http", "https"]),
+  billingUrl: optionalUrl("BILLING_URL", ["http", "https"]),
   apiPrefix,
   identityProvider: choice("IDENTITY_PROVIDER", ["embedded", "hydra"] as const, "embedded"),
   /** The admin API of Ory Hydra, which is never reachable from outside. */

@@ -1,3 +1,5 @@
+import { InternalService as Billing } from "../../proto/gen/berth/billing/v1/internal_pb.ts";
+import { InternalService as Deployer } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { AccountService, SessionService } from "../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
 import { InvitationService } from "../../proto/gen/berth/identity/v1/invitations_pb.ts";
@@ -51,8 +53,11 @@ export async function start(
   const { mail, origin } = linkSettings(config);
   const { adminUrl, ...settings } = oauthSettings(config);
   const options = { name: "identity", folder: import.meta.dirname, config, log };
-  return startService(options, async ({ pool, cursors }) => {
+  return startService(options, async ({ pool, cursors, client }) => {
     if (owner) await bootstrap(pool, owner, log, now());
+    const { deployerUrl, billingUrl } = config;
+    const deployer = deployerUrl === undefined ? undefined : client(Deployer, deployerUrl);
+    const billing = billingUrl === undefined ? undefined : client(Billing, billingUrl);
     const passwords = await createPasswordCheck();
     const links = createLinks(config.internalKeys, origin);
     const mails = mail !== undefined;
@@ -71,7 +76,10 @@ export async function start(
     const register = clientRegistration({ pool, provider, rules, now });
     return {
       routes(router) {
-        router.service(AccountService, accountService({ pool, cursors, now, describePlan }));
+        router.service(
+          AccountService,
+          accountService({ pool, cursors, now, describePlan, deployer, billing }),
+        );
         router.service(SessionService, sessionService({ pool, cursors, now, passwords }));
         router.service(
           InvitationService,

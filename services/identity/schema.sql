@@ -5,6 +5,8 @@ table accounts
   created_at timestamp with time zone not null default now()
   tier text
   tier_revision bigint not null default 0
+  deleted_at timestamp with time zone
+  former_handle text
   constraint accounts_handle_key UNIQUE (handle)
   constraint accounts_pkey PRIMARY KEY (id)
 table audit_events
@@ -221,6 +223,7 @@ table tokens
   constraint tokens_role_cap_check CHECK ((role_cap = ANY (ARRAY['reader'::text, 'editor'::text, 'owner'::text])))
   constraint tokens_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id)
   CREATE INDEX tokens_newest ON tokens USING btree (user_id, id DESC) WHERE ((kind = 'token'::text) AND (revoked_at IS NULL))
+  CREATE INDEX tokens_of_account ON tokens USING btree (account_id) WHERE ((account_id IS NOT NULL) AND (revoked_at IS NULL))
   CREATE INDEX tokens_sessions_end ON tokens USING btree (expires_at) WHERE (kind = 'session'::text)
   CREATE INDEX tokens_sessions_newest ON tokens USING btree (user_id, id DESC) WHERE ((kind = 'session'::text) AND (revoked_at IS NULL))
 table users

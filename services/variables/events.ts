@@ -7,10 +7,13 @@ import {
   ServiceCreatedSchema,
   ServiceDeletedSchema,
 } from "../../proto/gen/berth/deployer/v1/events_pb.ts";
+import { AccountDeletedSchema } from "../../proto/gen/berth/identity/v1/events_pb.ts";
 import { type Handler, on } from "../kit/events/handler.ts";
 import { type Addons, storePublication } from "./addons/addon-keys.ts";
 import { ignoreNotFound, type Scopes } from "./scopes/scopes.ts";
+import { listProjects } from "./scopes/sql.ts";
 import { deleteScope, insertChain } from "./scopes/tree.ts";
+import { deleteDataKey } from "./seal/sql.ts";
 
 /** Handlers of the deployer's events: the scope tree follows them, in whatever order they arrive. */
 export function deployerHandlers({ scopes, addons }: { scopes: Scopes; addons: Addons }): Handler[] {
@@ -41,3 +44,12 @@ export function deployerHandlers({ scopes, addons }: { scopes: Scopes; addons: A
     }),
   ];
 }
+
+/** Handlers of identity's events: of a deleted account not even the key is left that opens its values in a backup. */
+export const identityHandlers: Handler[] = [
+  on(AccountDeletedSchema, async (tx, { accountId }) => {
+    for (const projectId of await listProjects(tx, accountId))
+      await deleteScope(tx, { accountId, projectId });
+    await deleteDataKey(tx, accountId);
+  }),
+];

@@ -8,7 +8,7 @@ import { createAddons } from "./addons/addon-keys.ts";
 import { internalService } from "./api/internal-service.ts";
 import { variableService } from "./api/variable-service.ts";
 import { type Config, fields } from "./config.ts";
-import { deployerHandlers } from "./events.ts";
+import { deployerHandlers, identityHandlers } from "./events.ts";
 import { createResolvedSets } from "./resolve/resolved-sets.ts";
 import { createScopes } from "./scopes/scopes.ts";
 import { createDataKeys } from "./seal/data-keys.ts";
@@ -28,7 +28,10 @@ export function start(config: Config, log: Logger) {
         router.service(VariablesService, variableService({ pool, deployer, cursors, scopes, keys, sets }));
         router.service(InternalService, internalService({ pool, scopes, keys, addons, sets }));
       },
-      consumers: [{ name: "variables-deployer", from: "deployer", handlers }],
+      consumers: [
+        { name: "variables-deployer", from: "deployer", handlers },
+        { name: "variables-identity", from: "identity", handlers: identityHandlers },
+      ],
     };
   });
 }

@@ -266,6 +266,115 @@ describe("a user who deletes himself", () => {
   });
 });
 
+describe("an account that its owner deletes", () => {
+  const remove = (A: string, token: string, body?: object) => world.call("DELETE", A, body, { token });
+
+  /** An account with a member of another one, a project with a running app, variables, a token and an application. */
+  async function furnished() {
+    const made = await account();
+    const { A, id, join } = made;
+    const [owner, reader] = [await join("owner"), await join("reader")];
+    const project = await world.must<{ id: string }>("POST", `${A}/projects`, { name: "shop" });
+    const P = `${A}/projects/${project.id}`;
+    const { id: environmentId } = await world.must<{ id: string }>("POST", `${P}/environments`, {
+      name: "live",
+    });
+    const E = `${P}/environments/${environmentId}`;
+    await world.must("POST", `${E}/services`, { name: "web", type: "web" });
+    await world.must("POST", `${P}/variables`, { name: "KEY", value: "marker", sensitive: true });
+    await deployArchive(world, `${E}/services/web`, await archiveOf("node"));
+    await settled(world, `${E}/services/web`, 1);
+    const { url } = await world.must<{ url: string }>("GET", `${E}/services/web`);
+    const pat = await world.must<{ token: string }>(
+      "POST",
+      "/me/tokens",
+      { name: "ci", accountId: id },
+      reader.token,
+    );
+    const app = await connectApp(world, { token: reader.token, accountId: id, role: "reader" });
+    return { ...made, owner, reader, P, url, pat, app };
+  }
+
+  test("says what goes, and then stops and removes it, for everybody", async () => {
+    const { A, id, owner, reader, P, url, pat, app } = await furnished();
+    const { handle: freed } = await world.must<{ handle: string }>("GET", A);
+    const asked = await remove(A, owner.token);
+    expect(refusal(asked)).toBe("409 impact_confirmation_required");
+    expect(asked.body.error!.impact).toEqual({ projects: 1, environments: 1, services: 1, members: 3 });
+    expect(refusal(await remove(A, reader.token, { confirmImpact: true }))).toBe("403 forbidden");
+    const stranger = await world.member("owner");
+    expect(refusal(await remove(A, stranger.token, { confirmImpact: true }))).toBe("403 forbidden");
+    expect((await open(url)).status).toBe(200);
+
+    expect((await remove(A, owner.token, { confirmImpact: true })).status).toBe(204);
+    for (const token of [owner.token, reader.token, world.ownerToken])
+      for (const path of [A, P, `${P}/variables`])
+        expect(refusal(await world.call("GET", path, undefined, { token }))).toBe("403 forbidden");
+    for (const token of [pat.token, app.accessToken])
+      expect(refusal(await world.call("GET", P, undefined, { token }))).toBe("401 unauthenticated");
+    expect(
+      (await world.must<{ accounts: object[] }>("GET", "/me", undefined, reader.token)).accounts,
+    ).toEqual([]);
+    expect(refusal(await remove(A, owner.token, { confirmImpact: true }))).toBe("403 forbidden");
+    const again = await world.must<{ id: string }>("POST", "/accounts", { handle: freed }, owner.token);
+    expect(again.id).not.toBe(id);
+
+    await eventually("the app is gone", async () => (await open(url)).status === 404);
+    const left: [string, string][] = [
+      ["deployer", "select from projects where account_id = $1"],
+      ["variables", "select from data_keys where account_id = $1"],
+      ["variables", "select from variables v join scopes s on s.id = v.scope_id where s.account_id = $1"],
+      ["notifications", "select from notifications where account_id = $1 and kind = 'deploy.ready'"],
+    ];
+    for (const [service, query] of left) {
+      const pool = createPool(world.database.url(service), { max: 1 });
+      await eventually(`${service}: ${query}`, async () => (await pool.query(query, [id])).rowCount === 0);
+      await pool.end();
+    }
+    await eventually("a member is told", async () => {
+      const { data } = await world.must<Listed<{ kind: string; title: string }>>(
+        "GET",
+        "/notifications?limit=100",
+        undefined,
+        reader.token,
+      );
+      return data.some(({ kind, title }) => kind === "member.removed" && title.includes(freed));
+    });
+  });
+
+  test("is neither the installation's first one, nor one whose subscription runs", async () => {
+    const first = await remove(world.A, world.ownerToken, { confirmImpact: true });
+    expect(refusal(first)).toBe("409 first_account");
+    const { id, A } = await account();
+    const pool = createPool(world.database.url("billing"), { max: 1 });
+    await pool.query(
+      "insert into accounts (id, tier, tier_revision, direct_agreement) values ($1, 'team', 1, true)",
+      [id],
+    );
+    await pool.end();
+    const refused = await remove(A, world.ownerToken, { confirmImpact: true });
+    expect(refusal(refused)).toBe("409 subscription_active");
+    expect((await world.call("GET", A)).status).toBe(200);
+  });
+
+  test("has nothing in it that was created while it was deleted", async () => {
+    const { id, A } = await account();
+    const token = world.ownerToken;
+    const names = Array.from({ length: 8 }, (_, n) => `p${n}`);
+    const [answer] = await Promise.all([
+      remove(A, token, { confirmImpact: true }),
+      ...names.map((name) => world.call("POST", `${A}/projects`, { name }, { token })),
+    ]);
+    expect(answer.status).toBe(204);
+    const pool = createPool(world.database.url("deployer"), { max: 1 });
+    const deleted = "select from accounts where id = $1 and deleted_at is not null";
+    await eventually("the deployer knows", async () => (await pool.query(deleted, [id])).rowCount === 1);
+    const query = "select from projects where account_id = $1 and deleting_at is null";
+    expect((await pool.query(query, [id])).rowCount).toBe(0);
+    await pool.end();
+  });
+});
+
 describe("renaming", () => {
   type Service = { id: string; name: string; url: string; status: string; pendingChanges: boolean };
 

@@ -41,7 +41,7 @@ Every process of the platform. A new service is one more entry:
     RATE_LIMIT_REGISTRATIONS: {{ $v.rateLimits.registrations | quote }}
     RATE_LIMIT_REGISTRATIONS_DAILY: {{ $v.rateLimits.registrationsDaily | quote }}
 - name: identity
-  calls: []
+  calls: [deployer, billing]
   connections: 11
   uses:
     - database

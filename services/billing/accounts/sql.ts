@@ -76,3 +76,9 @@ export function addCustomer(db: Db, accountId: string, customerId: string): Prom
 export function removeCustomer(db: Db, customerId: string): Promise<number> {
   return execute(db, "customer_remove", "delete from customers where customer_id = $1", [customerId]);
 }
+
+/** Deletes what a later subscription of an account would need. */
+export async function forgetAccount(db: Db, accountId: string): Promise<void> {
+  for (const table of ["pending_coupons", "seat_checks"])
+    await execute(db, `account_forget_${table}`, `delete from ${table} where account_id = $1`, [accountId]);
+}

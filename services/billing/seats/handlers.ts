@@ -1,6 +1,11 @@
-import { MemberAddedSchema, MemberRemovedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import {
+  AccountDeletedSchema,
+  MemberAddedSchema,
+  MemberRemovedSchema,
+} from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { type Handler, on } from "../../kit/events/handler.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
+import { forgetAccount } from "../accounts/sql.ts";
 import { LIVE } from "../subscription/sql.ts";
 import { markCustomer } from "../webhook/sql.ts";
 import { findSubscribedCustomer, putSeatCheck } from "./sql.ts";
@@ -9,6 +14,8 @@ import { findSubscribedCustomer, putSeatCheck } from "./sql.ts";
 export const memberHandlers: Handler[] = [
   on(MemberAddedSchema, membersChanged),
   on(MemberRemovedSchema, membersChanged),
+  // Invoices and statements stay, as records of what was paid.
+  on(AccountDeletedSchema, async (tx, { accountId }) => forgetAccount(tx, accountId)),
 ];
 
 async function membersChanged(tx: Tx, { accountId }: { accountId: string }): Promise<void> {

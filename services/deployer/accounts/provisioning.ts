@@ -1,12 +1,23 @@
 import { TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { AccountProvisionedSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
-import { AccountCreatedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import {
+  AccountCreatedSchema,
+  AccountDeletedSchema,
+} from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { type Handler, on } from "../../kit/events/handler.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import { type Entitlements, type EntitlementsOf, requireTier } from "../../kit/plans.ts";
 import type { Db, Tx } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/errors.ts";
-import { findTier, isProvisioned, markProvisioned, setTier } from "./sql.ts";
+import { deleteProject } from "../catalog/delete-project.ts";
+import {
+  findTier,
+  isProvisioned,
+  listAccountProjects,
+  markDeleted,
+  markProvisioned,
+  setTier,
+} from "./sql.ts";
 
 /** How long a deployment waits for another process that is provisioning its account. */
 const LOCK_TIMEOUT = "3s";
@@ -61,7 +72,15 @@ export async function findEntitlements(
 
 /** Handlers of the identity service's events. */
 export function identityHandlers(): Handler[] {
-  return [on(AccountCreatedSchema, (tx, { accountId }) => provision(tx, accountId))];
+  return [
+    on(AccountCreatedSchema, (tx, { accountId }) => provision(tx, accountId)),
+    on(AccountDeletedSchema, async (tx, { accountId, byUserId }) => {
+      // First: a project that is being created is seen below, and none is created afterwards.
+      await markDeleted(tx, accountId);
+      for (const project of await listAccountProjects(tx, accountId))
+        await deleteProject(tx, { accountId, ...project }, { confirmed: true, byUserId });
+    }),
+  ];
 }
 
 /** Handlers of the billing service's events. */

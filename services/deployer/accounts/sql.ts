@@ -96,3 +96,50 @@ export function listEnvironmentUse(db: Db, environmentIds: string[]): Promise<En
     [environmentIds, JSON.stringify(cpu), ADDON_TYPES],
   );
 }
+
+// The account's row may not be there yet.
+const DELETION_LOCK = "hashtextextended('berth-account-deletion:' || $1, 0)";
+
+/** Keeps an account from being deleted until the transaction ends. Returns false when it is. */
+export async function holdAccount(db: Db, accountId: string): Promise<boolean> {
+  await execute(db, "account_hold", `select pg_advisory_xact_lock_shared(${DELETION_LOCK})`, [accountId]);
+  const text = "select from accounts where id = $1 and deleted_at is not null";
+  return (await one(db, "account_is_deleted", text, [accountId])) === undefined;
+}
+
+/** Marks an account as deleted, once nobody holds it. */
+export async function markDeleted(db: Db, accountId: string): Promise<void> {
+  await execute(db, "account_await", `select pg_advisory_xact_lock(${DELETION_LOCK})`, [accountId]);
+  await execute(
+    db,
+    "account_delete",
+    `insert into accounts (id, deleted_at) values ($1, now())
+     on conflict (id) do update set deleted_at = coalesce(accounts.deleted_at, now())`,
+    [accountId],
+  );
+}
+
+/** Lists the projects of an account that are not being deleted. */
+export function listAccountProjects(db: Db, accountId: string) {
+  return many<{ id: string; name: string }>(
+    db,
+    "account_project_list",
+    "select id, name from projects where account_id = $1 and deleting_at is null order by id",
+    [accountId],
+  );
+}
+
+/** Counts what there is in an account that is not being deleted. */
+export async function countResources(db: Db, accountId: string) {
+  const row = await one<{ projects: number; environments: number; services: number }>(
+    db,
+    "account_resources",
+    `select count(distinct p.id)::int as projects, count(distinct e.id)::int as environments,
+       count(distinct s.id)::int as services
+     from projects p left join environments e on e.project_id = p.id and e.deleting_at is null
+     left join services s on s.environment_id = e.id and s.deleting_at is null
+     where p.account_id = $1 and p.deleting_at is null`,
+    [accountId],
+  );
+  return row!;
+}

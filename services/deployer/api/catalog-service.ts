@@ -4,7 +4,6 @@ import {
   EnvironmentCreatedSchema,
   EnvironmentDeletedSchema,
   ProjectCreatedSchema,
-  ProjectDeletedSchema,
   ProjectRenamedSchema,
   ServiceCreatedSchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
@@ -14,15 +13,17 @@ import { newId } from "../../kit/ids.ts";
 import type { EntitlementsOf } from "../../kit/plans.ts";
 import { isDuplicate, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
-import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
+import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import * as quotas from "../accounts/quotas.ts";
+import { holdAccount } from "../accounts/sql.ts";
 import { newPassword } from "../addons/lifecycle.ts";
 import { beginRotation } from "../addons/sql.ts";
 import type { AnnounceDeletion } from "../catalog/announce-deletion.ts";
+import { deleteProject } from "../catalog/delete-project.ts";
 import { deleteServices } from "../catalog/delete-services.ts";
-import { markEnvironments, markProject, pruneProject } from "../catalog/deletion-sql.ts";
+import { markEnvironments, pruneProject } from "../catalog/deletion-sql.ts";
 import { checkSource, isDeployable, mergeConfig } from "../catalog/service-config.ts";
 import { serviceStatus } from "../catalog/service-status.ts";
 import * as services from "../catalog/services-sql.ts";
@@ -60,6 +61,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
   return {
     async createProject({ accountId, name }, ctx) {
       return effect(pool, ctx, async (tx) => {
+        if (!(await holdAccount(tx, accountId))) throw accountDeleted();
         await quotas.requireProject(tx, entitlementsOf, accountId);
         const project = await sql.insertProject(tx, newId("prj"), accountId, name);
         if (!project) throw nameTaken("project");
@@ -98,18 +100,9 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const project = await requireProject(pool, accountId, projectId);
       const announcement = await announceDeletion(projectId);
       return transaction(pool, async (tx) => {
-        if ((await markProject(tx, projectId)) === 0) throw notFound("project");
-        const environments = await markEnvironments(tx, "project_id", projectId);
-        const path = { accountId, projectId };
-        const services = await deleteServices(tx, "project_id", projectId, confirmImpact, path);
-        for (const { id: environmentId, name } of environments) {
-          const event = { ...path, environmentId, name, withProject: true };
-          await emit(tx, EnvironmentDeletedSchema, accountId, event);
-        }
-        const byUserId = who(ctx).caller.id;
-        await emit(tx, ProjectDeletedSchema, accountId, { ...path, name: project.name, byUserId, services });
+        const deletion = { confirmed: confirmImpact, byUserId: who(ctx).caller.id };
+        if (!(await deleteProject(tx, { accountId, ...project }, deletion))) throw notFound("project");
         await auditWrite(tx, ctx, accountId, "project.delete", project);
-        await pruneProject(tx, projectId);
         announcement.requireValid();
         return {};
       });
@@ -296,6 +289,11 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       });
     },
   };
+}
+
+/** Returns what who is no member gets: nobody is one, but a request may have been let in before. */
+function accountDeleted() {
+  return refuse(403, "forbidden", "The account was deleted.");
 }
 
 function toService(row: services.ServiceRow) {

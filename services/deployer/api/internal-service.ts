@@ -2,6 +2,7 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import type { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { notFound } from "../../kit/rpc/errors.ts";
+import { countResources } from "../accounts/sql.ts";
 import { addonKeys } from "../addons/keys.ts";
 import type { AddonServers } from "../addons/port.ts";
 import { isDeployable } from "../catalog/service-config.ts";
@@ -48,6 +49,10 @@ export function internalService(deps: InternalDeps): ServiceImpl<typeof Internal
       const found = await sql.findServiceEnv(pool, serviceId);
       if (!found) throw notFound("service");
       return found;
+    },
+
+    async countResources({ accountId }) {
+      return countResources(pool, accountId);
     },
 
     async getAddonKeys({ serviceId }) {

@@ -18,10 +18,16 @@ import { effect } from "../../kit/rpc/idempotency.ts";
 import { type Who, who } from "../../kit/rpc/interceptor.ts";
 import { listAuditEvents } from "../audit/sql.ts";
 import { authenticate, authenticateUnlimited, ended } from "../tokens/authenticate.ts";
+import { deleteAccount, type Neighbours, requireDeletable } from "./delete-account.ts";
 import type { DescribePlan } from "./plan.ts";
 import * as sql from "./sql.ts";
 
-type AccountDeps = { pool: Pool; cursors: Cursors; now: () => number; describePlan: DescribePlan };
+type AccountDeps = {
+  pool: Pool;
+  cursors: Cursors;
+  now: () => number;
+  describePlan: DescribePlan;
+} & Neighbours;
 
 // The time of a record is taken just after its id; this covers any pause in between.
 const ID_SLACK_MS = 60_000;
@@ -76,6 +82,15 @@ export function accountService(deps: AccountDeps): ServiceImpl<typeof AccountSer
           metadata,
         });
         return { ...account, ...describePlan(account.tier), myRole: who(ctx).caller.role };
+      });
+    },
+
+    async deleteAccount({ accountId, confirmImpact }, ctx) {
+      await authenticateUnlimited(pool, ctx, now(), "delete an account");
+      await requireDeletable(deps, accountId, confirmImpact);
+      return transaction(pool, async (tx) => {
+        await deleteAccount(tx, who(ctx), accountId, new Date(now()));
+        return {};
       });
     },
 

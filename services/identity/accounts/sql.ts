@@ -37,7 +37,12 @@ export function insertAccount(db: Db, account: { id: string; handle: string; dis
 }
 
 export function findAccount(db: Db, id: string) {
-  return one<AccountRow>(db, "account_find", `select ${ACCOUNT} from accounts where id = $1`, [id]);
+  return one<AccountRow>(
+    db,
+    "account_find",
+    `select ${ACCOUNT} from accounts where id = $1 and deleted_at is null`,
+    [id],
+  );
 }
 
 /** Throws the violation of `accounts_handle_key` when the handle is taken. */
@@ -99,7 +104,7 @@ export async function countMembers(db: Db, accountId: string): Promise<number> {
   return (await one<{ n: number }>(db, "members_count", text, [accountId]))!.n;
 }
 
-/** Returns 0 when the user is already a member, or was deleted. */
+/** Returns 0 when the user is already a member, or user or account was deleted. The caller holds the account's lock. */
 export function insertMembership(
   db: Db,
   member: { id: string; accountId: string; userId: string; role: string },
@@ -108,7 +113,8 @@ export function insertMembership(
     db,
     "membership_insert",
     `insert into memberships (id, account_id, user_id, role)
-     select $1, $2, id, $4 from users where id = $3 and deleted_at is null for key share
+     select $1, $2, id, $4 from users where id = $3 and deleted_at is null
+       and exists (select from accounts where id = $2 and deleted_at is null) for key share
      on conflict (account_id, user_id) do nothing`,
     [member.id, member.accountId, member.userId, member.role],
   );
@@ -236,4 +242,33 @@ export function deleteMembershipsOf(db: Db, userId: string) {
     `delete from memberships where user_id = $1 returning account_id as "accountId", role`,
     [userId],
   );
+}
+
+/** Returns the handle of an account, also of one that was deleted, which somebody else may have by now. */
+export async function findHandle(db: Db, id: string): Promise<string | undefined> {
+  const text = "select coalesce(former_handle, handle) as handle from accounts where id = $1";
+  return (await one<{ handle: string }>(db, "account_handle", text, [id]))?.handle;
+}
+
+/** Deletes an account: its row stays, under its id alone. Returns undefined when it is deleted already. */
+export function deleteAccount(db: Db, id: string, now: Date) {
+  return one<{ handle: string }>(
+    db,
+    "account_delete",
+    `update accounts set former_handle = handle, handle = id, deleted_at = $2
+     where id = $1 and deleted_at is null returning former_handle as handle`,
+    [id, now],
+  );
+}
+
+/** Deletes the memberships and invitations of an account. Returns who was a member. */
+export async function deleteMembershipsIn(db: Db, accountId: string): Promise<string[]> {
+  const gone = await many<{ userId: string }>(
+    db,
+    "account_delete_members",
+    `with invited as (delete from invitations where account_id = $1)
+     delete from memberships where account_id = $1 returning user_id as "userId"`,
+    [accountId],
+  );
+  return gone.map(({ userId }) => userId);
 }

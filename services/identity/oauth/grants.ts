@@ -41,7 +41,10 @@ export async function recordRevoked(
   tx: Tx,
   by: Who,
   { id: grantId, userId, clientId, clientName, accountId }: RevokedGrant,
-  { reason, at }: { reason: "user" | "newer" | "claimed" | "unused" | "owner" | GrantEnd["by"]; at: Date },
+  {
+    reason,
+    at,
+  }: { reason: "user" | "newer" | "claimed" | "unused" | "owner" | "account" | GrantEnd["by"]; at: Date },
 ): Promise<void> {
   const about = { userId, clientId, clientName, grantId, accountId, reason };
   await emit(tx, GrantRevokedSchema, accountId, { ...about, at: timestampFromDate(at) });

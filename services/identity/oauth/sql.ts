@@ -155,6 +155,13 @@ export function revokeGrantsOf(db: Db, userId: string, now: Date) {
   return many<RevokedGrant>(db, "oauth_grants_revoke_of_user", text, [userId, now]);
 }
 
+/** Revokes all grants in an account, and returns them. */
+export function revokeGrantsIn(db: Db, accountId: string, now: Date) {
+  const text = `update oauth_grants set revoked_at = $2, expires_at = least(expires_at, $2)
+    where account_id = $1 and revoked_at is null ${REVOKED}`;
+  return many<RevokedGrant>(db, "oauth_grants_revoke_all_in_account", text, [accountId, now]);
+}
+
 /** Notes that a token of the grant was issued or used, for the grant and its client; once a minute at most. */
 export function noteUse(db: Db, id: string, now: Date) {
   const text = `with used as (

@@ -4,7 +4,7 @@ import type { InternalService } from "../../../proto/gen/berth/identity/v1/inter
 import type { Pool } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/errors.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
-import { findAccount, listMemberRecipients, listUserRecipients } from "../accounts/sql.ts";
+import { findHandle, listMemberRecipients, listUserRecipients } from "../accounts/sql.ts";
 import { registrations } from "../oauth/metrics.ts";
 import type { IdentityProvider } from "../oauth/port.ts";
 import type { clientRegistration } from "../oauth/registration/register.ts";
@@ -49,11 +49,11 @@ export function internalService(deps: {
 
     async listRecipients({ accountId, userIds }) {
       if (accountId === undefined) return { users: await listUserRecipients(pool, userIds) };
-      const [account, users] = await Promise.all([
-        findAccount(pool, accountId),
+      const [accountHandle = "", users] = await Promise.all([
+        findHandle(pool, accountId),
         listMemberRecipients(pool, accountId),
       ]);
-      return { accountHandle: account?.handle ?? "", users };
+      return { accountHandle, users };
     },
 
     async registerClient({ metadata, ip }, ctx) {

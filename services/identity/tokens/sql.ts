@@ -149,6 +149,19 @@ export async function revokeTokens(
   return row!;
 }
 
+/** Revokes the tokens that are bound to an account. Returns whose they were, and how many. */
+export function revokeTokensOfAccount(db: Db, accountId: string, now: Date) {
+  return many<{ userId: string; personalTokens: number }>(
+    db,
+    "tokens_revoke_of_account",
+    `with ended as (
+       update tokens set revoked_at = $2
+       where account_id = $1 and revoked_at is null and expires_at > $2 returning user_id)
+     select user_id as "userId", count(*)::int as "personalTokens" from ended group by user_id`,
+    [accountId, now],
+  );
+}
+
 // $1 now, $2 seconds of idleness that end a session.
 const LIVE = `t.revoked_at is null and t.expires_at > $1::timestamptz
   and (t.kind = 'token' or t.last_used_at > $1::timestamptz - make_interval(secs => $2))

@@ -4,6 +4,7 @@ import type { ConsumerDefinition } from "../../kit/events/consumer.ts";
 import type { Notify } from "../notices/notify.ts";
 import type { Directory } from "../notices/recipients.ts";
 import { createServiceNotice } from "../notices/service-notice.ts";
+import { accountDeletedHandler } from "./account-deleted-handler.ts";
 import { announcer } from "./announce.ts";
 import { billingHandlers } from "./billing-handlers.ts";
 import { deletionHandlers } from "./deletion-handlers.ts";
@@ -32,6 +33,7 @@ export function consumers({ notify, deployer, directory }: Deps): ConsumerDefini
         ...memberHandlers({ announce, directory }),
         ...securityHandlers({ announce, directory }),
         userDeletedHandler,
+        accountDeletedHandler,
       ],
     },
     {

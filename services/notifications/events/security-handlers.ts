@@ -114,6 +114,7 @@ const ENDS: Record<string, (client: string) => string> = {
   newer: (client) => `Access that you gave ${client} later has replaced it.`,
   claimed: (client) => `The access of ${client} ended when a link that was mailed to you set your password.`,
   owner: (client) => `An owner of the account ended the access that you gave ${client}.`,
+  account: (client) => `The account that you gave ${client} access to was deleted.`,
   client: (client) => `${client} gave up its access.`,
   reuse: (client) =>
     `A code or token of ${client} was used twice, as somebody who stole it would do. Look at what it did in the audit log; give access again if you need it.`,

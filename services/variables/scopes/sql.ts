@@ -223,3 +223,9 @@ export async function findServiceNames(db: Db, environmentId: string, names: str
 
 /** A web or worker service, as the deployer lists it. */
 export type ServiceRef = { id: string; name: string; environmentId: string };
+
+/** Lists the projects of an account that are not deleted. */
+export async function listProjects(db: Db, accountId: string): Promise<string[]> {
+  const text = `select id from scopes where account_id = $1 and kind = 'project' and deleted_at is null order by id`;
+  return (await many<{ id: string }>(db, "account_projects", text, [accountId])).map(({ id }) => id);
+}

@@ -44,3 +44,8 @@ export function rewrapDataKey(db: Db, accountId: string, from: WrappedKey, to: W
     [accountId, from.wrapped, to.kekId, to.wrapped],
   );
 }
+
+/** Deletes the data key of an account whose values are deleted: they stay sealed in whatever copy there is. */
+export function deleteDataKey(db: Db, accountId: string) {
+  return execute(db, "data_key_delete", "delete from data_keys where account_id = $1", [accountId]);
+}

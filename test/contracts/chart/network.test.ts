@@ -45,9 +45,9 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
       return [...new Set(JSON.stringify(from).match(known))].sort();
     };
     expect(peers("identity")).toEqual(["billing", "gateway", "notifications"]);
-    expect(peers("billing")).toEqual(["gateway"]);
+    expect(peers("billing")).toEqual(["gateway", "identity"]);
     expect(peers("notifications")).toEqual(["gateway"]);
-    expect(peers("deployer")).toEqual(["billing", "gateway", "notifications", "variables"]);
+    expect(peers("deployer")).toEqual(["billing", "gateway", "identity", "notifications", "variables"]);
     expect(peers("postgres")).toEqual([...processes, "prepare", "rotate"].sort());
     expect(peers("object-store")).toEqual(["berth-builds", "deployer"]);
     expect(peers("registry")).toEqual(["berth-builds", "deployer", "test-builds"]);

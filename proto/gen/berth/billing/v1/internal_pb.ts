@@ -11,7 +11,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/billing/v1/internal.proto.
  */
 export const file_berth_billing_v1_internal: GenFile = /*@__PURE__*/
-  fileDesc("Ch9iZXJ0aC9iaWxsaW5nL3YxL2ludGVybmFsLnByb3RvEhBiZXJ0aC5iaWxsaW5nLnYxIjsKFVJlY2VpdmVXZWJob29rUmVxdWVzdBIPCgdwYXlsb2FkGAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoCSIYChZSZWNlaXZlV2ViaG9va1Jlc3BvbnNlMn4KD0ludGVybmFsU2VydmljZRJrCg5SZWNlaXZlV2ViaG9vaxInLmJlcnRoLmJpbGxpbmcudjEuUmVjZWl2ZVdlYmhvb2tSZXF1ZXN0GiguYmVydGguYmlsbGluZy52MS5SZWNlaXZlV2ViaG9va1Jlc3BvbnNlIgaiuxgCCAZiBnByb3RvMw", [file_berth_options_v1_options]);
+  fileDesc("Ch9iZXJ0aC9iaWxsaW5nL3YxL2ludGVybmFsLnByb3RvEhBiZXJ0aC5iaWxsaW5nLnYxIjsKFVJlY2VpdmVXZWJob29rUmVxdWVzdBIPCgdwYXlsb2FkGAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoCSIYChZSZWNlaXZlV2ViaG9va1Jlc3BvbnNlIi0KF0ZpbmRTdWJzY3JpcHRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkiLgoYRmluZFN1YnNjcmlwdGlvblJlc3BvbnNlEhIKCnN1YnNjcmliZWQYASABKAgy8QEKD0ludGVybmFsU2VydmljZRJrCg5SZWNlaXZlV2ViaG9vaxInLmJlcnRoLmJpbGxpbmcudjEuUmVjZWl2ZVdlYmhvb2tSZXF1ZXN0GiguYmVydGguYmlsbGluZy52MS5SZWNlaXZlV2ViaG9va1Jlc3BvbnNlIgaiuxgCCAYScQoQRmluZFN1YnNjcmlwdGlvbhIpLmJlcnRoLmJpbGxpbmcudjEuRmluZFN1YnNjcmlwdGlvblJlcXVlc3QaKi5iZXJ0aC5iaWxsaW5nLnYxLkZpbmRTdWJzY3JpcHRpb25SZXNwb25zZSIGorsYAggGYgZwcm90bzM", [file_berth_options_v1_options]);
 
 /**
  * @generated from message berth.billing.v1.ReceiveWebhookRequest
@@ -53,7 +53,41 @@ export const ReceiveWebhookResponseSchema: GenMessage<ReceiveWebhookResponse> = 
   messageDesc(file_berth_billing_v1_internal, 1);
 
 /**
- * RPCs that gateways call.
+ * @generated from message berth.billing.v1.FindSubscriptionRequest
+ */
+export type FindSubscriptionRequest = Message<"berth.billing.v1.FindSubscriptionRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+};
+
+/**
+ * Describes the message berth.billing.v1.FindSubscriptionRequest.
+ * Use `create(FindSubscriptionRequestSchema)` to create a new message.
+ */
+export const FindSubscriptionRequestSchema: GenMessage<FindSubscriptionRequest> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_internal, 2);
+
+/**
+ * @generated from message berth.billing.v1.FindSubscriptionResponse
+ */
+export type FindSubscriptionResponse = Message<"berth.billing.v1.FindSubscriptionResponse"> & {
+  /**
+   * @generated from field: bool subscribed = 1;
+   */
+  subscribed: boolean;
+};
+
+/**
+ * Describes the message berth.billing.v1.FindSubscriptionResponse.
+ * Use `create(FindSubscriptionResponseSchema)` to create a new message.
+ */
+export const FindSubscriptionResponseSchema: GenMessage<FindSubscriptionResponse> = /*@__PURE__*/
+  messageDesc(file_berth_billing_v1_internal, 3);
+
+/**
+ * RPCs that gateways and identity call.
  *
  * @generated from service berth.billing.v1.InternalService
  */
@@ -68,6 +102,16 @@ export const InternalService: GenService<{
     methodKind: "unary";
     input: typeof ReceiveWebhookRequestSchema;
     output: typeof ReceiveWebhookResponseSchema;
+  },
+  /**
+   * Says whether an account has a subscription that has not ended, or is billed by agreement.
+   *
+   * @generated from rpc berth.billing.v1.InternalService.FindSubscription
+   */
+  findSubscription: {
+    methodKind: "unary";
+    input: typeof FindSubscriptionRequestSchema;
+    output: typeof FindSubscriptionResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_berth_billing_v1_internal, 0);

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/identity/v1/events.proto.
  */
 export const file_berth_identity_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch5iZXJ0aC9pZGVudGl0eS92MS9ldmVudHMucHJvdG8SEWJlcnRoLmlkZW50aXR5LnYxIrgCCg1BdWRpdFJlY29yZGVkEgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEiwKBWFjdG9yGAQgASgLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRBY3RvchIOCgZ0YXJnZXQYBSABKAkSQAoIbWV0YWRhdGEYBiADKAsyLi5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdFJlY29yZGVkLk1ldGFkYXRhRW50cnkSEgoKcmVxdWVzdF9pZBgHIAEoCRIKCgJpcBgIIAEoCRImCgJhdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIksKDkFjY291bnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhUKDW93bmVyX3VzZXJfaWQYAyABKAkieQoLTWVtYmVyQWRkZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkSDwoHZm91bmRlchgEIAEoCBImCgJhdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAihQEKEU1lbWJlclJvbGVDaGFuZ2VkEhIKCmFjY291bnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIMCgRyb2xlGAMgASgJEhUKDXByZXZpb3VzX3JvbGUYBCABKAkSJgoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInAKDU1lbWJlclJlbW92ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEhIKCmJ5X3VzZXJfaWQYAyABKAkSJgoCYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj8KDFRva2VuQ3JlYXRlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEgwKBG5hbWUYAyABKAkigAEKDFRva2VuUmV2b2tlZBIPCgd1c2VyX2lkGAEgASgJEhAKCHRva2VuX2lkGAIgASgJEgwKBG5hbWUYAyABKAkSFwoPcGVyc29uYWxfdG9rZW5zGAQgASgFEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ8CgxVc2VyU2lnbmVkSW4SDwoHdXNlcl9pZBgBIAEoCRIKCgJpcBgCIAEoCRITCgtuZXdfbmV0d29yaxgDIAEoCBISCgpzZXNzaW9uX2lkGAQgASgJEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJbCg9QYXNzd29yZENoYW5nZWQSDwoHdXNlcl9pZBgBIAEoCRIPCgdieV9saW5rGAIgASgIEiYKAmF0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJGCgtVc2VyRGVsZXRlZBIPCgd1c2VyX2lkGAEgASgJEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ5ChFJbnZpdGF0aW9uQ3JlYXRlZBISCgphY2NvdW50X2lkGAEgASgJEhUKDWludml0YXRpb25faWQYAiABKAkSDAoEcm9sZRgDIAEoCRIaChJpbnZpdGVkX2J5X3VzZXJfaWQYBCABKAkSDwoHdXNlcl9pZBgFIAEoCSI6ChBDbGllbnRSZWdpc3RlcmVkEhEKCWNsaWVudF9pZBgBIAEoCRITCgtjbGllbnRfbmFtZRgCIAEoCSJ7CgxHcmFudENyZWF0ZWQSEAoIZ3JhbnRfaWQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIRCgljbGllbnRfaWQYAyABKAkSEwoLY2xpZW50X25hbWUYBCABKAkSEgoKYWNjb3VudF9pZBgFIAEoCRIMCgRyb2xlGAYgASgJIqUBCgxHcmFudFJldm9rZWQSDwoHdXNlcl9pZBgBIAEoCRIRCgljbGllbnRfaWQYAiABKAkSEAoIZ3JhbnRfaWQYAyABKAkSEwoLY2xpZW50X25hbWUYBCABKAkSEgoKYWNjb3VudF9pZBgFIAEoCRIOCgZyZWFzb24YBiABKAkSJgoCYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_berth_identity_v1_identity, file_google_protobuf_timestamp]);
+  fileDesc("Ch5iZXJ0aC9pZGVudGl0eS92MS9ldmVudHMucHJvdG8SEWJlcnRoLmlkZW50aXR5LnYxIrgCCg1BdWRpdFJlY29yZGVkEgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEiwKBWFjdG9yGAQgASgLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRBY3RvchIOCgZ0YXJnZXQYBSABKAkSQAoIbWV0YWRhdGEYBiADKAsyLi5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdFJlY29yZGVkLk1ldGFkYXRhRW50cnkSEgoKcmVxdWVzdF9pZBgHIAEoCRIKCgJpcBgIIAEoCRImCgJhdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIksKDkFjY291bnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhUKDW93bmVyX3VzZXJfaWQYAyABKAkiYAoOQWNjb3VudERlbGV0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpieV91c2VyX2lkGAIgASgJEiYKAmF0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ5CgtNZW1iZXJBZGRlZBISCgphY2NvdW50X2lkGAEgASgJEg8KB3VzZXJfaWQYAiABKAkSDAoEcm9sZRgDIAEoCRIPCgdmb3VuZGVyGAQgASgIEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKFAQoRTWVtYmVyUm9sZUNoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkSFQoNcHJldmlvdXNfcm9sZRgEIAEoCRImCgJhdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAicAoNTWVtYmVyUmVtb3ZlZBISCgphY2NvdW50X2lkGAEgASgJEg8KB3VzZXJfaWQYAiABKAkSEgoKYnlfdXNlcl9pZBgDIAEoCRImCgJhdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiPwoMVG9rZW5DcmVhdGVkEg8KB3VzZXJfaWQYASABKAkSEAoIdG9rZW5faWQYAiABKAkSDAoEbmFtZRgDIAEoCSKAAQoMVG9rZW5SZXZva2VkEg8KB3VzZXJfaWQYASABKAkSEAoIdG9rZW5faWQYAiABKAkSDAoEbmFtZRgDIAEoCRIXCg9wZXJzb25hbF90b2tlbnMYBCABKAUSJgoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInwKDFVzZXJTaWduZWRJbhIPCgd1c2VyX2lkGAEgASgJEgoKAmlwGAIgASgJEhMKC25ld19uZXR3b3JrGAMgASgIEhIKCnNlc3Npb25faWQYBCABKAkSJgoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlsKD1Bhc3N3b3JkQ2hhbmdlZBIPCgd1c2VyX2lkGAEgASgJEg8KB2J5X2xpbmsYAiABKAgSJgoCYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkYKC1VzZXJEZWxldGVkEg8KB3VzZXJfaWQYASABKAkSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInkKEUludml0YXRpb25DcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSFQoNaW52aXRhdGlvbl9pZBgCIAEoCRIMCgRyb2xlGAMgASgJEhoKEmludml0ZWRfYnlfdXNlcl9pZBgEIAEoCRIPCgd1c2VyX2lkGAUgASgJIjoKEENsaWVudFJlZ2lzdGVyZWQSEQoJY2xpZW50X2lkGAEgASgJEhMKC2NsaWVudF9uYW1lGAIgASgJInsKDEdyYW50Q3JlYXRlZBIQCghncmFudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEhEKCWNsaWVudF9pZBgDIAEoCRITCgtjbGllbnRfbmFtZRgEIAEoCRISCgphY2NvdW50X2lkGAUgASgJEgwKBHJvbGUYBiABKAkipQEKDEdyYW50UmV2b2tlZBIPCgd1c2VyX2lkGAEgASgJEhEKCWNsaWVudF9pZBgCIAEoCRIQCghncmFudF9pZBgDIAEoCRITCgtjbGllbnRfbmFtZRgEIAEoCRISCgphY2NvdW50X2lkGAUgASgJEg4KBnJlYXNvbhgGIAEoCRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBiBnByb3RvMw", [file_berth_identity_v1_identity, file_google_protobuf_timestamp]);
 
 /**
  * A record for the audit log. Every service sends its own, in the transaction of the change.
@@ -103,6 +103,35 @@ export const AccountCreatedSchema: GenMessage<AccountCreated> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_events, 1);
 
 /**
+ * An account is deleted, for good: nobody is a member any more. What others store of it goes too.
+ *
+ * @generated from message berth.identity.v1.AccountDeleted
+ */
+export type AccountDeleted = Message<"berth.identity.v1.AccountDeleted"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string by_user_id = 2;
+   */
+  byUserId: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 3;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message berth.identity.v1.AccountDeleted.
+ * Use `create(AccountDeletedSchema)` to create a new message.
+ */
+export const AccountDeletedSchema: GenMessage<AccountDeleted> = /*@__PURE__*/
+  messageDesc(file_berth_identity_v1_events, 2);
+
+/**
  * @generated from message berth.identity.v1.MemberAdded
  */
 export type MemberAdded = Message<"berth.identity.v1.MemberAdded"> & {
@@ -139,7 +168,7 @@ export type MemberAdded = Message<"berth.identity.v1.MemberAdded"> & {
  * Use `create(MemberAddedSchema)` to create a new message.
  */
 export const MemberAddedSchema: GenMessage<MemberAdded> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 2);
+  messageDesc(file_berth_identity_v1_events, 3);
 
 /**
  * @generated from message berth.identity.v1.MemberRoleChanged
@@ -176,7 +205,7 @@ export type MemberRoleChanged = Message<"berth.identity.v1.MemberRoleChanged"> &
  * Use `create(MemberRoleChangedSchema)` to create a new message.
  */
 export const MemberRoleChangedSchema: GenMessage<MemberRoleChanged> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 3);
+  messageDesc(file_berth_identity_v1_events, 4);
 
 /**
  * @generated from message berth.identity.v1.MemberRemoved
@@ -210,7 +239,7 @@ export type MemberRemoved = Message<"berth.identity.v1.MemberRemoved"> & {
  * Use `create(MemberRemovedSchema)` to create a new message.
  */
 export const MemberRemovedSchema: GenMessage<MemberRemoved> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 4);
+  messageDesc(file_berth_identity_v1_events, 5);
 
 /**
  * @generated from message berth.identity.v1.TokenCreated
@@ -237,7 +266,7 @@ export type TokenCreated = Message<"berth.identity.v1.TokenCreated"> & {
  * Use `create(TokenCreatedSchema)` to create a new message.
  */
 export const TokenCreatedSchema: GenMessage<TokenCreated> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 5);
+  messageDesc(file_berth_identity_v1_events, 6);
 
 /**
  * A personal token was revoked or a session ended; gateways drop it from their caches.
@@ -282,7 +311,7 @@ export type TokenRevoked = Message<"berth.identity.v1.TokenRevoked"> & {
  * Use `create(TokenRevokedSchema)` to create a new message.
  */
 export const TokenRevokedSchema: GenMessage<TokenRevoked> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 6);
+  messageDesc(file_berth_identity_v1_events, 7);
 
 /**
  * @generated from message berth.identity.v1.UserSignedIn
@@ -321,7 +350,7 @@ export type UserSignedIn = Message<"berth.identity.v1.UserSignedIn"> & {
  * Use `create(UserSignedInSchema)` to create a new message.
  */
 export const UserSignedInSchema: GenMessage<UserSignedIn> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 7);
+  messageDesc(file_berth_identity_v1_events, 8);
 
 /**
  * A user has another password: changed with the current one, or set by a mailed link.
@@ -350,7 +379,7 @@ export type PasswordChanged = Message<"berth.identity.v1.PasswordChanged"> & {
  * Use `create(PasswordChangedSchema)` to create a new message.
  */
 export const PasswordChangedSchema: GenMessage<PasswordChanged> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 8);
+  messageDesc(file_berth_identity_v1_events, 9);
 
 /**
  * A user is deleted. What is stored about the user elsewhere goes too.
@@ -374,7 +403,7 @@ export type UserDeleted = Message<"berth.identity.v1.UserDeleted"> & {
  * Use `create(UserDeletedSchema)` to create a new message.
  */
 export const UserDeletedSchema: GenMessage<UserDeleted> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 9);
+  messageDesc(file_berth_identity_v1_events, 10);
 
 /**
  * Somebody is invited to an account.
@@ -415,7 +444,7 @@ export type InvitationCreated = Message<"berth.identity.v1.InvitationCreated"> &
  * Use `create(InvitationCreatedSchema)` to create a new message.
  */
 export const InvitationCreatedSchema: GenMessage<InvitationCreated> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 10);
+  messageDesc(file_berth_identity_v1_events, 11);
 
 /**
  * An OAuth client registered itself.
@@ -439,7 +468,7 @@ export type ClientRegistered = Message<"berth.identity.v1.ClientRegistered"> & {
  * Use `create(ClientRegisteredSchema)` to create a new message.
  */
 export const ClientRegisteredSchema: GenMessage<ClientRegistered> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 11);
+  messageDesc(file_berth_identity_v1_events, 12);
 
 /**
  * A user gave an OAuth client access to one account.
@@ -483,7 +512,7 @@ export type GrantCreated = Message<"berth.identity.v1.GrantCreated"> & {
  * Use `create(GrantCreatedSchema)` to create a new message.
  */
 export const GrantCreatedSchema: GenMessage<GrantCreated> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 12);
+  messageDesc(file_berth_identity_v1_events, 13);
 
 /**
  * The access of an OAuth client ended: gateways forget its tokens.
@@ -521,7 +550,7 @@ export type GrantRevoked = Message<"berth.identity.v1.GrantRevoked"> & {
   /**
    * user: ended by the user; newer: replaced by newer grants to the client; client: the client gave it up; reuse: a
    * code or token of it was used twice; claimed: the owner of the user's e-mail took the user over; owner: ended by an
-   * owner of the account.
+   * owner of the account; account: the account was deleted.
    *
    * @generated from field: string reason = 6;
    */
@@ -538,5 +567,5 @@ export type GrantRevoked = Message<"berth.identity.v1.GrantRevoked"> & {
  * Use `create(GrantRevokedSchema)` to create a new message.
  */
 export const GrantRevokedSchema: GenMessage<GrantRevoked> = /*@__PURE__*/
-  messageDesc(file_berth_identity_v1_events, 13);
+  messageDesc(file_berth_identity_v1_events, 14);
 
