@@ -1,13 +1,18 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
-import { AccountCreatedSchema } from "../../../proto/gen/berth/identity/v1/events_pb.ts";
+import {
+  AccountCreatedSchema,
+  AccountDeletedSchema,
+} from "../../../proto/gen/berth/identity/v1/events_pb.ts";
 import { newId } from "../../kit/ids.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import {
+  actAs,
   archiveOf,
   createWebService,
   FREE_PLAN,
@@ -145,4 +150,24 @@ test("a build takes 15 minutes at most on the free plan and 30 on a paid one", a
   await writeFile(go, "");
   expect((await paid.until(paid.path, 1, "applied", "failed")).status).toBe("applied");
   await rm(folder, { recursive: true });
+});
+
+test("in a deleted account nothing runs and nothing is made, in whatever order and however often it is told", async () => {
+  const { accountId, catalog } = await webService();
+  const told = { accountId, byUserId: newId("usr"), at: timestampFromMs(1_000) };
+  const projects = async () => (await catalog.listProjects({ accountId })).data.length;
+  expect(await projects()).toBe(1);
+  for (let time = 0; time < 2; time++) await berth.variables.publish(AccountDeletedSchema, accountId, told);
+  await berth.variables.publish(AccountCreatedSchema, accountId, { accountId, handle: "late" });
+  await eventually("the project is gone", async () => (await projects()) === 0);
+  expect(await refused(catalog.createProject({ accountId, name: "late" }))).toBe("403 forbidden");
+  const names = await berth.eventsOf(accountId);
+  expect(names.filter((name) => name === "ProjectDeleted")).toHaveLength(1);
+
+  const unheard = newId("acc");
+  await berth.variables.publish(AccountDeletedSchema, unheard, { ...told, accountId: unheard });
+  const deleted = "select from accounts where id = $1 and deleted_at is not null";
+  await eventually("it is known", async () => (await berth.pool.query(deleted, [unheard])).rowCount === 1);
+  const { catalog: stranger } = actAs(berth.port, unheard);
+  expect(await refused(stranger.createProject({ accountId: unheard, name: "p" }))).toBe("403 forbidden");
 });
