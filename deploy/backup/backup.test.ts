@@ -1,7 +1,10 @@
+import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { ProjectCreatedSchema } from "../../proto/gen/berth/deployer/v1/events_pb.ts";
@@ -236,6 +239,31 @@ describe.skipIf(program === undefined)("a backup", () => {
         "there is no backup 2026-01-01T03-00-00Z; there are: 2026-01-02T03-00-00Z, 2026-01-03T03-00-00Z\n",
       exitCode: 1,
     });
+  });
+
+  test("whose database server goes away in the midst of it ends with a sentence, and is not whole", async () => {
+    const bucket = "killed";
+    await bucketOf(bucket).make();
+    const own = await installation(bucket);
+    await own.ask(`insert into deployer.projects (id, account_id, name)
+      select 'prj_' || n, 'acc', repeat(md5(n::text), 20) from generate_series(1, 100000) n`);
+    const child = spawn(process.execPath, [join(import.meta.dirname, "backup.ts")], {
+      env: { PATH: process.env.PATH, ...own.env },
+    });
+    const said = text(child.stderr);
+    const ended = once(child, "exit");
+    await eventually("its sessions are ended while it reads rows", async () => {
+      const { rowCount } = await own.ask(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and query like 'fetch %' and pid <> pg_backend_pid()`,
+      );
+      return rowCount! > 0;
+    });
+    expect(await ended).toEqual([1, null]);
+    expect(await said).toBe("the database server ended the connection: the backup is not made\n");
+    expect(await listBackups(bucketOf(bucket, "berth"))).toEqual([]);
+    await own.ask("delete from deployer.projects");
+    expect(await backup(own.env)).toMatchObject({ exitCode: 0 });
   });
 
   test("is not restored with other keys, nor while the platform runs, and nothing changes then", async () => {

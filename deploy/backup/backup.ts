@@ -4,7 +4,7 @@ import { readConfig } from "../../services/kit/process/config.ts";
 import { type Backup, finish, nameAt, partOf, prune } from "./backups.ts";
 import type { Bucket } from "./bucket.ts";
 import { backupFields } from "./config.ts";
-import { beAlone, beginCut, connect, readContent, readRows } from "./database.ts";
+import { beAlone, beginCut, connect, readContent, readRows, whileConnected } from "./database.ts";
 import { handledByAll, type Range, readMessages, readRanges } from "./events.ts";
 import { backUpImages } from "./images.ts";
 import { open, withBus } from "./open.ts";
@@ -20,27 +20,29 @@ export async function backup(env: Record<string, string | undefined>, now = new 
   const name = nameAt(now);
   const reader = await connect(database);
   try {
-    await beAlone(reader);
-    const content = await withBus(config.natsUrl, async (connected) => {
-      const handled = await handledByAll(connected);
-      const ranges = await beginCut(database, reader, () => readRanges(connected, handled));
-      const lines = (range: Range) => readMessages(connected, range);
-      for (const range of ranges) await backups.putLines(partOf(name, range.stream), lines(range));
-      return readContent(reader);
+    await whileConnected(reader, "the backup is not made", async () => {
+      await beAlone(reader);
+      const content = await withBus(config.natsUrl, async (connected) => {
+        const handled = await handledByAll(connected);
+        const ranges = await beginCut(database, reader, () => readRanges(connected, handled));
+        const lines = (range: Range) => readMessages(connected, range);
+        for (const range of ranges) await backups.putLines(partOf(name, range.stream), lines(range));
+        return readContent(reader);
+      });
+      for (const table of content.tables)
+        await backups.putLines(partOf(name, `${table.schema}.${table.name}`), readRows(reader, table));
+      await reader.query("commit");
+      const put = (part: string, lines: AsyncIterable<string>, to: Bucket) =>
+        to.putLines(partOf(name, part), lines);
+      if (store) await put("uploads", backUpUploads(store, backups), backups);
+      if (registry) await put("images", backUpImages(registry, backups), backups);
+      const also = { uploads: store !== undefined, images: registry !== undefined };
+      const made: Backup = { at: now.toISOString(), version: await version(), ...also, ...content };
+      // Still alone: else another backup may have removed what this one counts on.
+      await reader.query("select 1");
+      await finish(backups, name, made);
+      await prune(backups, config.keep);
     });
-    for (const table of content.tables)
-      await backups.putLines(partOf(name, `${table.schema}.${table.name}`), readRows(reader, table));
-    await reader.query("commit");
-    const put = (part: string, lines: AsyncIterable<string>, to: Bucket) =>
-      to.putLines(partOf(name, part), lines);
-    if (store) await put("uploads", backUpUploads(store, backups), backups);
-    if (registry) await put("images", backUpImages(registry, backups), backups);
-    const also = { uploads: store !== undefined, images: registry !== undefined };
-    const made: Backup = { at: now.toISOString(), version: await version(), ...also, ...content };
-    // Still alone: else another backup may have removed what this one counts on.
-    await reader.query("select 1");
-    await finish(backups, name, made);
-    await prune(backups, config.keep);
   } finally {
     await reader.end();
   }

@@ -27,6 +27,21 @@ export async function connect(url: string): Promise<pg.Client> {
   return client;
 }
 
+/** Does work that needs the connection. When the server ends it, the failure says so, and `what` has become of it. */
+export async function whileConnected<T>(client: pg.Client, what: string, work: () => Promise<T>): Promise<T> {
+  let gone = false;
+  for (const event of ["error", "end"])
+    client.once(event, () => {
+      gone = true;
+    });
+  try {
+    return await work();
+  } catch (error) {
+    const ended = /^57P0/.test((error as { code?: string }).code ?? "");
+    throw gone || ended ? new Error(`the database server ended the connection: ${what}`) : error;
+  }
+}
+
 /** Throws while a backup or a restore of the installation runs. Held until the connection ends. */
 export async function beAlone(client: pg.Client): Promise<void> {
   const { rows } = await client.query("select pg_try_advisory_lock(hashtext('berth-backup')) as held");

@@ -10,7 +10,16 @@ import { fingerprints } from "../database/provision.ts";
 import { type Backup, describe, listBackups, partOf } from "./backups.ts";
 import type { Bucket } from "./bucket.ts";
 import { restoreFields } from "./config.ts";
-import { beAlone, clear, connect, listOthers, readContent, setSequences, writeRows } from "./database.ts";
+import {
+  beAlone,
+  clear,
+  connect,
+  listOthers,
+  readContent,
+  setSequences,
+  whileConnected,
+  writeRows,
+} from "./database.ts";
 import { removeStreams, writeMessages } from "./events.ts";
 import { restoreImages } from "./images.ts";
 import { open, withBus } from "./open.ts";
@@ -35,16 +44,18 @@ export async function restore(env: Record<string, string | undefined>): Promise<
   await prepare(env, createLog("restore", "error"));
   const writer = await connect(database);
   try {
-    await beAlone(writer);
-    await retry(() => requireStopped(writer), { everyMs: 1_000, forMs: config.patience * 1_000 });
-    await requireSameSchemas(writer, made);
-    const lines = (part: string) => backups.lines(partOf(name, part));
-    if (store && made.uploads) await restoreUploads(store, backups, lines("uploads"));
-    if (registry && made.images) await restoreImages(registry, backups, lines("images"));
-    await withBus(config.natsUrl, removeStreams);
-    await writeDatabase(writer, backups, name, made);
-    await withBus(config.natsUrl, async (connected) => {
-      for (const stream of [STREAM, DEAD_STREAM]) await writeMessages(connected, lines(stream));
+    await whileConnected(writer, "the backup is not restored; restore it again", async () => {
+      await beAlone(writer);
+      await retry(() => requireStopped(writer), { everyMs: 1_000, forMs: config.patience * 1_000 });
+      await requireSameSchemas(writer, made);
+      const lines = (part: string) => backups.lines(partOf(name, part));
+      if (store && made.uploads) await restoreUploads(store, backups, lines("uploads"));
+      if (registry && made.images) await restoreImages(registry, backups, lines("images"));
+      await withBus(config.natsUrl, removeStreams);
+      await writeDatabase(writer, backups, name, made);
+      await withBus(config.natsUrl, async (connected) => {
+        for (const stream of [STREAM, DEAD_STREAM]) await writeMessages(connected, lines(stream));
+      });
     });
   } finally {
     await writer.end();

@@ -52,15 +52,20 @@ if (wanted.length === 0) {
 }
 
 const earlier = values.compare ? (JSON.parse(await readFile(values.compare, "utf8")) as Row[]) : [];
+const width = Math.max(...wanted.flatMap(({ names }) => names).map((name) => name.length));
 const platform = await startPlatform();
-const results: Row[] = [];
+const rows: Row[] = [];
 try {
-  for (const bench of wanted) results.push(...(await bench.run(platform)).map(judge));
+  for (const bench of wanted) {
+    const begun = performance.now();
+    const measured = (await bench.run(platform)).map(judge);
+    const asked = measured.filter((row) => !values.only || row.name.includes(values.only));
+    print(asked, { earlier, width, seconds: (performance.now() - begun) / 1_000 });
+    rows.push(...asked);
+  }
 } finally {
   await platform.stop();
 }
 
-const rows = results.filter((row) => !values.only || row.name.includes(values.only));
-print(rows, earlier);
 if (values.json) await writeFile(values.json, `${JSON.stringify(rows, null, 2)}\n`);
 process.exit(rows.every((row) => row.ok) ? 0 : 1);

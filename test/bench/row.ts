@@ -13,14 +13,17 @@ export function judge(figure: Figure): Row {
   return { ...figure, value, ok: comparison === "<=" ? value <= Number(bound) : value >= Number(bound) };
 }
 
-/** Prints rows as a table, each beside that of an earlier run. */
-export function print(rows: Row[], earlier: Row[] = []): void {
-  const width = Math.max(...rows.map((row) => row.name.length));
-  for (const { name, value, unit, goal, ok, detail } of rows) {
+type Printed = { earlier?: Row[]; width?: number; seconds?: number };
+
+/** Prints rows as a table, each beside that of an earlier run, and the last with how long all of them took. */
+export function print(rows: Row[], { earlier = [], width = 0, seconds }: Printed = {}): void {
+  const padding = Math.max(width, ...rows.map((row) => row.name.length));
+  for (const [at, { name, value, unit, goal, ok, detail }] of rows.entries()) {
     const before = earlier.find((row) => row.name === name);
     const was = before ? `, was ${before.value}: ${changeOf(before.value, value)}` : "";
+    const took = seconds !== undefined && at === rows.length - 1 ? `; took ${seconds.toFixed(0)} s` : "";
     process.stdout.write(
-      `${ok ? "ok  " : "MISS"}  ${name.padEnd(width)}  ${value} ${unit}  (goal ${goal}${was})\n`,
+      `${ok ? "ok  " : "MISS"}  ${name.padEnd(padding)}  ${value} ${unit}  (goal ${goal}${was}${took})\n`,
     );
     if (detail) process.stdout.write(`      ${detail}\n`);
     if (detail && before?.detail) process.stdout.write(`      was ${before.detail}\n`);

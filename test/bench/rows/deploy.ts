@@ -7,7 +7,7 @@ import { freePort } from "../../../services/kit/process/free-port.ts";
 import { newEnvironment, type Platform } from "../platform.ts";
 import { type Bench, median } from "../row.ts";
 
-const ROUNDS = 15;
+const ROUNDS = 9;
 const MIN_READY_MS = 1_000;
 /** The folder of the example app. */
 export const app = join(import.meta.dirname, "../../apps/node");

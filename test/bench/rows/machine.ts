@@ -4,7 +4,7 @@ import { connectApp } from "../../support/oauth/application.ts";
 import { load } from "../load.ts";
 import { type Bench, median } from "../row.ts";
 
-const ROUNDS = 7;
+const ROUNDS = 5;
 const MS = 2_000;
 const CONNECTIONS = 16;
 const REVOCATIONS = 5;

@@ -11,7 +11,7 @@ import { superuser } from "../scratch.ts";
 const SERVICES = 20;
 const VERSIONS = 50;
 const EVENTS = SERVICES * VERSIONS;
-const ROUNDS = 6;
+const ROUNDS = 4;
 
 /**
  * Events per second from their commit to the row in a user's feed, with one process that asks the deployer and identity

@@ -11,8 +11,8 @@ import { type Bench, type Figure, median } from "../row.ts";
 import { scratchDatabase } from "../scratch.ts";
 
 const ROUNDS = 5;
-const MS = 2_000;
-const WARM_MS = 1_500;
+const MS = 1_500;
+const WARM_MS = 1_000;
 const CONNECTIONS = 16;
 
 /** A read, its path below that of the service, and the share of the floor's requests that it shall reach. */

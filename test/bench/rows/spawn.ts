@@ -11,8 +11,8 @@ import { type Bench, median } from "../row.ts";
 import { scratchDatabase } from "../scratch.ts";
 import { app, deployArchive } from "./deploy.ts";
 
-const WARM_UP = 5;
-const ROUNDS = 30;
+const WARM_UP = 3;
+const ROUNDS = 20;
 /** Prints when it began, in ns since 1970. */
 const COMMAND = "date +%s%N; exec sleep 86400";
 /** Nothing asks the platform before: that would slow down what is measured. */

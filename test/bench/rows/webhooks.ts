@@ -11,7 +11,7 @@ import { scratchDatabase } from "../scratch.ts";
 
 const EVENTS = 2_000;
 const AT_ONCE = 8;
-const ROUNDS = 6;
+const ROUNDS = 4;
 const SECRET = "whsec_bench";
 const MIGRATIONS = join(import.meta.dirname, "../../../services/billing/migrations");
 
