@@ -83,11 +83,18 @@ export function rateLimitHeaders({ limit, remaining, resetSeconds }: RateLimitSt
 
 /** How long a client may keep sending a body after its response. */
 const DRAIN_MS = 30_000;
+/** How much of it is read: the largest body of any route. Nothing is read of what a client sends beyond that. */
+const DRAIN_BYTES = 4 * 1024 * 1024;
 
 /** Lets a client that is answered early finish sending, so that it reads the response instead of a reset. */
 export function drainBody(request: IncomingMessage): void {
   if (request.complete || request.destroyed) return;
   const late = setTimeout(() => request.destroy(), DRAIN_MS).unref();
   request.once("close", () => clearTimeout(late));
+  let left = DRAIN_BYTES;
+  request.on("data", (chunk: Buffer) => {
+    left -= chunk.length;
+    if (left < 0) request.pause();
+  });
   request.resume();
 }

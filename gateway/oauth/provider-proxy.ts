@@ -15,7 +15,7 @@ import { readBounded } from "../upstream/read-bounded.ts";
 import { oauthRefusal } from "./oauth-error.ts";
 import type { OauthDeps } from "./oauth-routes.ts";
 
-const MAX_FORM = 64 * 1024;
+const MAX_FORM = 16 * 1024;
 const MAX_ANSWER = 256 * 1024;
 /** From the whole request to the whole answer; includes waiting for a connection. */
 const DEADLINE_MS = 10_000;

@@ -2,14 +2,13 @@ import { type DescField, type DescMessage, getOption, ScalarType } from "@bufbui
 import { distance } from "fastest-levenshtein";
 import { too_large } from "../../proto/gen/berth/options/v1/options_pb.ts";
 import type { Detail } from "../../services/kit/rpc/errors.ts";
+import { MAX_FOUND } from "../../services/kit/rpc/violations.ts";
 import { wrongTime } from "./timestamps.ts";
 
 /** Checks one JSON value and adds what is wrong with it to `found`. Never quotes a value. */
 export type Check = (value: unknown, path: string, found: Detail[]) => void;
 export type Members = Map<string, Check>;
 
-/** How many mistakes of one request are listed. */
-export const MAX_FOUND = 20;
 /** Longer than any member's name: a longer name is not compared with them. */
 const MAX_NAME = 40;
 const INT32 = 2 ** 31;

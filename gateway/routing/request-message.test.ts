@@ -177,7 +177,8 @@ describe("what is wrong with a request is said before anything runs", () => {
   });
 
   test("a batch may be 4 MiB", async () => {
-    const set = [{ name: "A", value: "x".repeat(3 * 1024 * 1024) }];
+    const value = "x".repeat(60 * 1024);
+    const set = Array.from({ length: 60 }, (_, n) => ({ name: `A${n}`, value }));
     expect((await recorded.call("POST", `${recorded.P}/variables/batch`, { set })).status).toBe(200);
   });
 

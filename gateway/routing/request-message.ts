@@ -2,8 +2,10 @@ import { isUtf8 } from "node:buffer";
 import { parse as parseQuery } from "node:querystring";
 import { type DescField, ScalarType } from "@bufbuild/protobuf";
 import type { Detail } from "../../services/kit/rpc/errors.ts";
+import { findExcess, MAX_DEPTH } from "../../services/kit/rpc/json-bounds.ts";
+import { MAX_FOUND } from "../../services/kit/rpc/violations.ts";
 import { type Problem, problem, validationFailed } from "../http/problem.ts";
-import { checkMembers, checkOf, isObject, MAX_FOUND, unknownField } from "./json-shape.ts";
+import { checkMembers, checkOf, isObject, unknownField } from "./json-shape.ts";
 import type { Route } from "./routes.ts";
 
 const WHOLE = /^-?\d{1,15}$/;
@@ -36,9 +38,13 @@ export function requestMessage(
 }
 
 function spliced(route: Route, head: string, body: Buffer): Buffer | Problem {
+  const excess = findExcess(route.rpc.input, body);
+  if (excess?.kind === "many") return validationFailed([excess.detail]);
+  if (excess?.kind === "deep")
+    return problem(400, "malformed_request", `The body is nested more than ${MAX_DEPTH} levels deep.`);
   let value: unknown;
   try {
-    if (!isUtf8(body)) throw new SyntaxError("not UTF-8");
+    if (excess || !isUtf8(body)) throw new SyntaxError("not UTF-8");
     value = JSON.parse(body.toString());
   } catch {
     return problem(400, "malformed_request", "The body is not valid JSON in UTF-8.");

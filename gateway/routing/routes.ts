@@ -8,7 +8,8 @@ import {
 } from "../../proto/gen/berth/options/v1/options_pb.ts";
 import { http } from "../../proto/gen/google/api/annotations_pb.ts";
 import { atLeast, type RoleName } from "../../services/kit/rpc/caller-token.ts";
-import { requiredRole, rulesOf } from "../../services/kit/rpc/interceptor.ts";
+import { maxBodyOf, requiredRole, rulesOf } from "../../services/kit/rpc/interceptor.ts";
+import { unboundedIn } from "../../services/kit/rpc/json-bounds.ts";
 import { type Follow, followOf, RESUME_MEMBER } from "../streams/sse-format.ts";
 import { published, type Upstream } from "../upstreams.ts";
 import { type Members, membersOf } from "./json-shape.ts";
@@ -58,8 +59,6 @@ export type Route = {
   /** The GET of the innermost resource that the path names below the account; its 404 comes before any 422. */
   named: Route | undefined;
 };
-
-const DEFAULT_MAX_BODY = 1024 * 1024;
 
 type Binding = { method: string; path: string; body: string };
 
@@ -118,6 +117,8 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
   const members = rpc.input.fields.filter(({ jsonName }) => !inPath.has(jsonName));
   const needs = requiredRole(rules);
   checkBindings(rpc, bindings, members);
+  const [unbounded] = unboundedIn(rpc.input);
+  if (unbounded) throw new Error(`${nameOf(rpc)}: ${unbounded} needs max_items or max_pairs`);
   return bindings.map(({ method, path }) => ({
     rpc,
     upstream,
@@ -136,7 +137,7 @@ function routesOf(upstream: Upstream, rpc: DescMethod): Route[] {
     unwrap: isOneof(rpc.output) || getOption(rpc, http).responseBody !== "",
     successOf: successOf(rpc),
     etag: rules.etag,
-    maxBody: rules.maxBody || DEFAULT_MAX_BODY,
+    maxBody: maxBodyOf(rules),
     revokes: upstream === "identity" && ["DELETE", "PATCH", "PUT"].includes(method),
     follow,
     named: undefined,

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { allRoutes, type Route } from "../../gateway/routing/routes.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
 import { refusal } from "../support/door.ts";
 import { startWorld, type World } from "../support/world.ts";
 
@@ -151,6 +152,73 @@ describe("Idempotency-Key", () => {
         const text = Buffer.isBuffer(cell) ? cell.toString("latin1") : JSON.stringify(cell);
         expect(text).not.toContain(first.body.token);
       }
+  });
+});
+
+describe("one request does not hurt others", () => {
+  test("reads, and writes of other projects, are answered while batches of one project wait for each other", async () => {
+    const [{ P }, other] = [await world.environment(), await world.environment()];
+    await world.must("POST", `${P}/variables`, { name: "FIRST", value: "1" });
+    const { default: pg } = await import("pg");
+    const client = new pg.Client({ connectionString: world.database.url("variables") });
+    await client.connect();
+    const waiting = async () => {
+      const text = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+        and query like '%where id = $1 for no key update'`;
+      // Within a transaction it would be what it was at first.
+      await client.query("select pg_stat_clear_snapshot()");
+      return (await client.query(text)).rowCount;
+    };
+    const set = Array.from({ length: 20 }, (_, n) => ({ name: `A${n}`, value: "v" }));
+    let batches: ReturnType<World["call"]>[] = [];
+    try {
+      await client.query("begin");
+      await client.query("select from scopes where id = $1 for update", [P.split("/").at(-1)]);
+      batches = Array.from({ length: 12 }, () => world.call("POST", `${P}/variables/batch`, { set }));
+      await eventually("one waits", async () => ((await waiting()) ?? 0) > 0);
+      for (const place of [P, other.P])
+        expect((await world.call("GET", `${place}/variables`)).status).toBe(200);
+      const written = await world.call("POST", `${other.P}/variables`, { name: "A", value: "1" });
+      expect(written.status).toBe(200);
+      expect(await waiting()).toBe(1);
+      await client.query("commit");
+    } finally {
+      await client.end();
+    }
+    const statuses = (await Promise.all(batches)).map(({ status }) => status);
+    expect(statuses).toEqual(Array(12).fill(200));
+  });
+
+  test("what a body holds is bounded before it is read, and said with its place", async () => {
+    const { P } = await world.environment();
+    const batch = async (body: string) => {
+      const answer = await world.call("POST", `${P}/variables/batch`, body);
+      return [refusal(answer), answer.body.error?.details.map(({ path }: { path: string }) => path).join()];
+    };
+    const list = (one: string, count: number) => `[${Array(count).fill(one).join()}]`;
+    expect(await batch(`{"set":${list("{}", 1_300_000)}}`)).toEqual(["422 batch_too_large", "set"]);
+    expect(await batch(`{"unset":${list('"A"', 400_000)}}`)).toEqual(["422 batch_too_large", "unset"]);
+    expect(await batch(`{"set":${list("{}", 501)}}`)).toEqual(["422 batch_too_large", "set"]);
+    expect(await batch("[".repeat(1_000_000))).toEqual(["400 malformed_request", ""]);
+    const large = JSON.stringify({ set: [{ name: "A", value: "x".repeat(400_000) }] });
+    expect(await batch(large)).toEqual(["422 value_too_large", "set[0].value"]);
+    const wrong = await world.call("POST", `${P}/variables/batch`, `{"set":${list('{"name":"-"}', 500)}}`);
+    expect(wrong.body.error!.details).toHaveLength(20);
+    const many = Array.from({ length: 75_000 }, (_, n) => `"k${n}":0`).join();
+    expect(refusal(await world.call("POST", `${P}/variables`, `{${many}}`))).toBe("422 too_long");
+  });
+
+  test("a body is not read before the token is known, and a public route takes 16 KiB", async () => {
+    const large = "[".repeat(500_000);
+    const { P } = await world.environment();
+    expect(refusal(await world.call("POST", `${P}/variables`, large, { token: "" }))).toBe(
+      "401 unauthenticated",
+    );
+    expect(refusal(await world.call("POST", "/sessions", large, { token: "" }))).toBe(
+      "413 payload_too_large",
+    );
+    const deep = "[".repeat(16_000);
+    expect(refusal(await world.call("POST", "/sessions", deep, { token: "" }))).toBe("400 malformed_request");
   });
 });
 

@@ -8,6 +8,7 @@ import { describe, runModel } from "../../services/deployer/model/run.ts";
 import { createRandom } from "../../services/kit/testing/random.ts";
 import { emptyDisk, fillDisk, onSmallDisk } from "../../services/kit/testing/small-disk.ts";
 import { judge, print } from "../bench/row.ts";
+import { sendWorstBodies } from "./bodies.ts";
 import { check } from "./checks.ts";
 import { createRecord } from "./clients.ts";
 import { inflictFaults } from "./faults.ts";
@@ -16,12 +17,15 @@ import { prepareShared, work } from "./work.ts";
 
 const help = `npm run chaos -- [--minutes 10] [--clients 20] [--seed N] [--disk-full SECONDS] [--json FILE]
 npm run chaos -- model [--schedules 1000000] [--seed N]
+npm run chaos -- bodies
 
 Runs the platform in a temporary folder, lets clients work on it while its processes are killed, stopped and suspended
 and their connections cut, and then checks what must hold whatever happened. --disk-full fills its disk for that long,
 halfway through (Linux). The exit code is 1 when a check fails.
 
-model: the deployer alone, on a simulated database, runtime and builder, under that many random schedules.`;
+model: the deployer alone, on a simulated database, runtime and builder, under that many random schedules.
+
+bodies: the worst requests that a generator finds for every route, and what each costs (Linux).`;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -102,6 +106,7 @@ async function model(): Promise<number> {
 
 async function main(): Promise<number> {
   if (positionals[0] === "model") return model();
+  if (positionals[0] === "bodies") return (await sendWorstBodies(console.log)) > 0 ? 1 : 0;
   if (values.dir !== undefined) return (await run(values.dir)) ? 0 : 1;
   const dir = await mkdtemp(join(tmpdir(), "berth-chaos-"));
   const own = [

@@ -11,7 +11,7 @@ import { returnPath, signInAt } from "./return-path.ts";
 import { createAnswerOnce, type SentPage } from "./sent-form.ts";
 import type { Answer, PageRoute } from "./visit.ts";
 
-const MAX_FORM = 64 * 1024;
+const MAX_FORM = 16 * 1024;
 
 /** Besides them a page is never stored, and never taken for another type. */
 export const PAGE_HEADERS = {

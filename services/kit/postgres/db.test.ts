@@ -133,6 +133,23 @@ test("while the database is away a connection is tried now and then, not for eac
   listener.close();
 });
 
+test("transactions leave connections for single statements, however many wait for a lock", async () => {
+  const [pool, other] = [open(4), open()];
+  await other.query("create table if not exists held ()");
+  let waiting: Promise<unknown>[] = [];
+  await transaction(other, async (tx) => {
+    await tx.query("lock table held");
+    waiting = Array.from({ length: 8 }, () => transaction(pool, (one) => one.query("lock table held")));
+    await eventually("as many wait as may", async () => {
+      const { rows } = await pool.query("select count(*)::int as n from pg_locks where not granted");
+      return rows[0].n >= 3;
+    });
+    expect((await pool.query("select 7 as n")).rows).toEqual([{ n: 7 }]);
+    expect(pool.waitingCount).toBe(0);
+  });
+  await Promise.all(waiting);
+});
+
 test("settings that the URL has win over those of the process", async () => {
   const url = new URL(database.url("one"));
   url.searchParams.set("options", "-c search_path=one -c lock_timeout=123");

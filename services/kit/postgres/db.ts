@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import pg from "pg";
+import { createLanes } from "../lanes.ts";
 import { isPoolBusy, isReadTimeout, isUnreachable } from "../rpc/errors.ts";
 import { DEFAULT_TIMEOUTS, POOL_SIZE, poolOptions, type Timeouts } from "./connection.ts";
 
@@ -27,6 +28,11 @@ const enclosing = new AsyncLocalStorage<Enclosing>();
 const FIRST_BACKOFF_MS = 50;
 const MAX_BACKOFF_MS = 1_000;
 
+/** How long a transaction waits for others to end. */
+const POOL_WAIT_MS = 5_000;
+
+const lanesOf = (max: number) => max - Math.floor(max / 4);
+
 /**
  * A pool that refuses code in one of its own transactions: such code would wait for a connection or a lock that the
  * transaction itself holds, a deadlock that PostgreSQL cannot detect.
@@ -35,6 +41,8 @@ const MAX_BACKOFF_MS = 1_000;
  * requests do not flood a database that is starting up.
  */
 class GuardedPool extends pg.Pool {
+  /** For transactions, which may wait for locks: a quarter of the connections is left for single statements. */
+  readonly lanes = createLanes(lanesOf(this.options.max), POOL_WAIT_MS);
   #failures = 0;
   #nextTry = 0;
   #reason: unknown;
@@ -153,8 +161,15 @@ export async function execute(db: Db, name: string, text: string, values: unknow
  * may use only `tx`: using the pool itself, or beginning a second transaction, throws.
  */
 export async function transaction<T>(pool: Pool, work: (tx: Tx) => Promise<T>): Promise<T> {
-  const tx = await pool.connect();
   const outer = enclosing.getStore();
+  const leave = await laneIn(pool, outer);
+  let tx: Tx;
+  try {
+    tx = await pool.connect();
+  } catch (error) {
+    leave();
+    throw error;
+  }
   const current: Enclosing = { pool, open: true, outer: outer?.open ? outer : undefined };
   let broken: Error | undefined;
   // Sent together with the first statement: it fails only when the connection does.
@@ -176,7 +191,14 @@ export async function transaction<T>(pool: Pool, work: (tx: Tx) => Promise<T>): 
   } finally {
     current.open = false;
     tx.release(broken);
+    leave();
   }
+}
+
+/** Waits for a lane of the pool, except for code that the pool will refuse: it would wait for itself. */
+async function laneIn(pool: Pool, outer: Enclosing | undefined): Promise<() => void> {
+  for (let at = outer; at; at = at.outer) if (at.open && at.pool === pool) return () => {};
+  return (pool as GuardedPool).lanes.enter();
 }
 
 /**

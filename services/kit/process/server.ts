@@ -37,7 +37,8 @@ export type RunningServer = { port: number; grpcPort: number; stop: () => Promis
 const REQUEST_MS = 1_200_000;
 /** How long requests under way may take once the process stops. */
 const STOP_MS = 4_000;
-const MAX_MESSAGE = 8 * 1024 * 1024;
+/** Of health checking and reflection; other methods have limits of their own (`rpc/unary-json`). */
+const MAX_MESSAGE = 64 * 1024;
 const JSON_OPTIONS = { ignoreUnknownFields: false, alwaysEmitImplicit: true };
 
 /**
@@ -52,7 +53,6 @@ export async function serve(options: ServerOptions): Promise<RunningServer> {
   const unaryJson = createUnaryJson({
     interceptors,
     jsonOptions: JSON_OPTIONS,
-    maxBytes: MAX_MESSAGE,
     shutdownSignal: stopping.signal,
   });
   const rpc = connectNodeAdapter({

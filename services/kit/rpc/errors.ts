@@ -1,6 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { ProblemSchema } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import { NoLane } from "../lanes.ts";
 
 export type Detail = { path: string; reason: string; message: string };
 
@@ -108,6 +109,7 @@ export function isReadTimeout(error: unknown): error is Error {
 
 /** Whether all connections of a pool were in use for too long. */
 export function isPoolBusy(error: unknown): boolean {
+  if (error instanceof NoLane) return true;
   return error instanceof Error && POOL_BUSY.test(error.message);
 }
 
@@ -115,6 +117,7 @@ export function isPoolBusy(error: unknown): boolean {
 export function isUnreachable(error: unknown): boolean {
   const { code, message, cause } = (error ?? {}) as { code?: unknown; message?: unknown; cause?: unknown };
   if (typeof code === "string" && (DATABASE_UNAVAILABLE.test(code) || SOCKET_FAILED.has(code))) return true;
+  if (error instanceof NoLane) return true;
   if (CONNECTION_BROKEN.some((broken) => broken.test(String(message)))) return true;
   return cause !== undefined && cause !== error && isUnreachable(cause);
 }

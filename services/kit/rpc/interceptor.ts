@@ -53,6 +53,14 @@ const ROLE_NAMES: Partial<Record<Role, RoleName>> = {
   [Role.OWNER]: "owner",
 };
 
+const MAX_BODY = 1024 * 1024;
+const MAX_PUBLIC_BODY = 16 * 1024;
+
+/** Returns how many bytes the JSON of a request may have (docs/conventions.md#size-limits). */
+export function maxBodyOf({ role, maxBody }: MethodRules): number {
+  return maxBody || (role === Role.PUBLIC ? MAX_PUBLIC_BODY : MAX_BODY);
+}
+
 /** Returns the role in the account that a method requires of its caller, if any. */
 export function requiredRole(rule: MethodRules): RoleName | undefined {
   return ROLE_NAMES[rule.role];

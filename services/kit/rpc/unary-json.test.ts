@@ -97,7 +97,7 @@ const CASES: [what: string, method: string, sent: Sent, status: number][] = [
   ["nothing", "GetAccount", { body: "" }, 400],
   ["what is not UTF-8", "GetAccount", { body: new Uint8Array([0x7b, 0xff, 0x7d]) }, 400],
   ["no deadline", "GetAccount", { headers: { "connect-timeout-ms": "soon" } }, 400],
-  ["a method that nobody wrote", "DeleteAccount", {}, 404],
+  ["a method that nobody wrote", "PaintAccount", {}, 404],
 ];
 
 test.each(CASES)(

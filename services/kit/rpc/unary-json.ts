@@ -23,16 +23,18 @@ import {
 import { mergeNonProtocolHeaders } from "@connectrpc/connect/protocol";
 import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-connect";
 import { LRUCache } from "lru-cache";
+import { Role } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { http } from "../../../proto/gen/google/api/annotations_pb.ts";
-import { requiredRole, rulesOf } from "./interceptor.ts";
+import { createLanes, NoLane } from "../lanes.ts";
+import { invalid, sentence, unavailable } from "./errors.ts";
+import { maxBodyOf, requiredRole, rulesOf } from "./interceptor.ts";
+import { findExcess } from "./json-bounds.ts";
 import { UnaryContext, unaryContextOf } from "./unary-context.ts";
 import { keepChecked } from "./violations.ts";
 
 type Options = {
   interceptors: Interceptor[];
   jsonOptions: Partial<JsonReadOptions & JsonWriteOptions>;
-  /** Larger bodies are refused. */
-  maxBytes: number;
   shutdownSignal: AbortSignal;
 };
 
@@ -40,12 +42,22 @@ type Call = (request: UnaryRequest) => Promise<Pick<UnaryResponse, "message" | "
 type Impl = (message: Message, context: HandlerContext) => unknown;
 
 /** What is known of a method; of a read also its last messages by their JSON, as clients ask the same again and again. */
-type Known = { method: DescMethodUnary; call: Call; asked: LRUCache<string, Message> | undefined };
+type Known = {
+  method: DescMethodUnary;
+  call: Call;
+  asked: LRUCache<string, Message> | undefined;
+  /** Larger bodies are refused. */
+  maxBytes: number;
+};
 
 const JSON_TYPE = "application/json";
 /** How many messages are kept of a read, and of how many bytes at most. */
 const KEPT = 500;
 const KEPT_BYTES = 512;
+/** Larger requests queue among themselves, as bytes: together they would take the memory and the time of all others. */
+const LARGE_BYTES = 256 * 1024;
+const LARGE_AT_ONCE = 2;
+const LARGE_WAIT_MS = 10_000;
 /** A deadline that the library need not refuse. */
 const TIMEOUT = /^\d{1,10}$/;
 
@@ -56,8 +68,9 @@ const TIMEOUT = /^\d{1,10}$/;
  * the library's.
  */
 export function createUnaryJson(options: Options) {
-  const { interceptors, jsonOptions, maxBytes } = options;
+  const { interceptors, jsonOptions } = options;
   const calls = new Map<string, Known>();
+  const lanes = createLanes(LARGE_AT_ONCE, LARGE_WAIT_MS);
 
   function add(any: DescMethod, impl: Impl): void {
     if (any.methodKind !== "unary") return;
@@ -73,7 +86,12 @@ export function createUnaryJson(options: Options) {
     // Of an account: the path of a public read may be a secret, which nobody sends again.
     const isRead = getOption(method, http).pattern.case === "get" && requiredRole(rulesOf(method));
     const asked = isRead ? new LRUCache<string, Message>({ max: KEPT }) : undefined;
-    calls.set(`/${method.parent.typeName}/${method.name}`, { method, call: call as unknown as Call, asked });
+    calls.set(`/${method.parent.typeName}/${method.name}`, {
+      method,
+      call: call as unknown as Call,
+      asked,
+      maxBytes: maxMessageOf(method),
+    });
   }
 
   async function answer(
@@ -87,13 +105,15 @@ export function createUnaryJson(options: Options) {
     let status = 200;
     let text: string;
     let headers: OutgoingHttpHeaders;
+    let leave: (() => void) | undefined;
     try {
+      if (body && body.length > LARGE_BYTES) leave = await lanes.enter();
       const { message, header, trailer } = await call(context.request(parse(known, body, jsonOptions)));
       text = textOf(method, message, jsonOptions);
       headers = toHeaders(header, trailer);
     } catch (thrown) {
-      const error =
-        thrown instanceof ConnectError ? thrown : new ConnectError("internal error", Code.Internal);
+      const known = thrown instanceof NoLane ? unavailable() : thrown;
+      const error = known instanceof ConnectError ? known : new ConnectError("internal error", Code.Internal);
       status = codeToHttpStatus(error.code);
       text = JSON.stringify(errorToJson(error, jsonOptions));
       // What another service's answer came with is not this one's.
@@ -101,6 +121,7 @@ export function createUnaryJson(options: Options) {
       headers = toHeaders(context.responseHeader, context.responseTrailer);
     } finally {
       context.end();
+      leave?.();
     }
     headers["content-type"] = JSON_TYPE;
     headers["content-length"] = Buffer.byteLength(text);
@@ -119,12 +140,13 @@ export function createUnaryJson(options: Options) {
             const impl = (implementation as Record<string, unknown>)[method.localName];
             if (typeof impl === "function") add(method, impl.bind(implementation) as Impl);
           }
-          router.service(service, implementation, routerOptions);
+          const readMaxBytes = Math.max(...service.methods.map(maxMessageOf));
+          router.service(service, implementation, { readMaxBytes, ...routerOptions });
           return both;
         },
         rpc(method, impl, routerOptions) {
           add(method, impl as Impl);
-          router.rpc(method, impl, routerOptions);
+          router.rpc(method, impl, { readMaxBytes: maxMessageOf(method), ...routerOptions });
           return both;
         },
       };
@@ -142,10 +164,10 @@ export function createUnaryJson(options: Options) {
       let size = 0;
       req.on("data", (chunk: Buffer) => {
         size += chunk.length;
-        if (size <= maxBytes) chunks.push(chunk);
+        if (size <= found.maxBytes) chunks.push(chunk);
       });
       req.on("end", () => {
-        const body = size > maxBytes ? undefined : Buffer.concat(chunks);
+        const body = size > found.maxBytes ? undefined : Buffer.concat(chunks);
         answer(found, req, res, body).catch((error: Error) => res.destroy(error));
       });
       // The client is gone.
@@ -155,8 +177,24 @@ export function createUnaryJson(options: Options) {
   };
 }
 
+/** Beside a body, a message has what the path names. Messages between Berth's own services have no body. */
+const BESIDE_BODY = 64 * 1024;
+const INTERNAL_BYTES = 2 * 1024 * 1024;
+
+/** Returns how many bytes a request message may have. */
+function maxMessageOf(method: DescMethod): number {
+  const rules = rulesOf(method);
+  return rules.role === Role.SERVICE ? INTERNAL_BYTES : maxBodyOf(rules) + BESIDE_BODY;
+}
+
 function parse({ method, asked }: Known, body: Buffer | undefined, options: Options["jsonOptions"]): Message {
   if (!body) throw new ConnectError("the message is too large", Code.ResourceExhausted);
+  const excess = findExcess(method.input, body);
+  if (excess?.kind === "many") {
+    const { path, reason, message } = excess.detail;
+    throw invalid(path, reason, sentence(path, message));
+  }
+  if (excess?.kind === "deep") throw new ConnectError("the message is nested too deep", Code.InvalidArgument);
   try {
     const text = body.toString();
     if (!asked || body.length > KEPT_BYTES) return fromJsonString(method.input, text, options);

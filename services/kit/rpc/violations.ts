@@ -1,9 +1,10 @@
 import { type DescField, type DescMethod, getOption, type Message } from "@bufbuild/protobuf";
 import { createValidator, type Violation } from "@bufbuild/protovalidate";
 import type { ConnectError } from "@connectrpc/connect";
-import { shown } from "../../../proto/gen/berth/options/v1/options_pb.ts";
+import { shown, too_long } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { type FieldRules, field as fieldRules } from "../../../proto/gen/buf/validate/validate_pb.ts";
-import { type Detail, refuse, sentence } from "./errors.ts";
+import { type Detail, invalid, refuse, sentence } from "./errors.ts";
+import { findTooMany } from "./json-bounds.ts";
 
 const validator = createValidator();
 
@@ -11,6 +12,9 @@ const validator = createValidator();
 const MAX_PATH = 200;
 
 const kept = new WeakMap<Message, "unchecked" | "valid">();
+
+/** How many mistakes of one request are listed. */
+export const MAX_FOUND = 20;
 
 /** Says that a message will be received again and is never changed: its rules are checked once. */
 export function keepChecked<M extends Message>(message: M): M {
@@ -22,10 +26,13 @@ export function keepChecked<M extends Message>(message: M): M {
 export function findViolations(method: DescMethod, message: Message): ConnectError | undefined {
   const known = kept.get(message);
   if (known === "valid") return undefined;
+  // First, as every entry is checked, whatever was found before.
+  const tooMany = findTooMany(method.input, message);
+  if (tooMany) return invalid(tooMany.path, tooMany.reason, sentence(tooMany.path, tooMany.message));
   const result = validator.validate(method.input, message);
   if (result.kind === "error") throw result.error;
-  const broken = result.kind === "valid" ? [] : result.violations.map(detailOf);
-  const details = [...broken, ...findHidden(method, message)];
+  const broken = result.kind === "valid" ? [] : result.violations.slice(0, MAX_FOUND).map(detailOf);
+  const details = [...broken, ...findHidden(method, message)].slice(0, MAX_FOUND);
   if (details.length === 0) {
     if (known) kept.set(message, "valid");
     return undefined;
@@ -60,7 +67,10 @@ function detailOf(violation: Violation): Detail {
   const field = violation.field.findLast((part): part is DescField => part.kind === "field");
   const words = TABLE.find(([rule]) => rule.test(violation.ruleId))?.[2];
   const said = words ? words(limitsOf(violation, field), field) : violation.message;
-  return { path, reason: reasonOf(violation.ruleId), message: sentence(path, said) };
+  const reason = reasonOf(violation.ruleId);
+  const ofWhole = violation.field.at(-1) === field;
+  const own = reason === "too_long" && field && ofWhole && getOption(field, too_long);
+  return { path, reason: own || reason, message: sentence(path, said) };
 }
 
 function pathOf({ field }: Violation): string {

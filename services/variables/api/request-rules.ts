@@ -1,4 +1,5 @@
 import { type Detail, invalid, refuse } from "../../kit/rpc/errors.ts";
+import { MAX_FOUND } from "../../kit/rpc/violations.ts";
 import type { Source } from "../writes/variable-row.ts";
 
 // What the proto's rules cannot say of a request body (docs/variables.md#kinds). Names are checked there.
@@ -30,7 +31,7 @@ export function parsePatch(name: string, given: Given): { source?: Source; sensi
   return { source: parseSource(name, given), sensitive };
 }
 
-/** Returns the sources of a batch, in its order. Throws 422 with every entry that is wrong. */
+/** Returns the sources of a batch, in its order. Throws 422 with the entries that are wrong, 20 at most. */
 export function parseBatch(set: (Given & { name: string })[], unset: string[]): Source[] {
   if (set.length + unset.length > MAX_BATCH_NAMES)
     throw invalid("set", "batch_too_large", `A batch may name at most ${MAX_BATCH_NAMES} variables.`);
@@ -49,7 +50,7 @@ export function parseBatch(set: (Given & { name: string })[], unset: string[]): 
   });
   for (const [index, name] of unset.entries()) refuseRepeated(name, `unset[${index}]`);
   if (problems.length > 0)
-    throw refuse(422, "validation_failed", problems[0]!.message, { details: problems });
+    throw refuse(422, "validation_failed", problems[0]!.message, { details: problems.slice(0, MAX_FOUND) });
   return sources as Source[];
 }
 

@@ -14,6 +14,7 @@ import { reveal } from "../resolve/reveal.ts";
 import { isAddon } from "../scopes/scope.ts";
 import type { Deployer, Scopes } from "../scopes/scopes.ts";
 import type { DataKeys } from "../seal/data-keys.ts";
+import { refuseLargeBatch } from "../writes/set-size.ts";
 import * as sql from "../writes/sql.ts";
 import { applyPatch, isLiteral, tagOf, toRow } from "../writes/variable-row.ts";
 import { auditMetadata, write } from "../writes/write.ts";
@@ -70,6 +71,7 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
     async batchVariables(req, ctx) {
       const scope = await scopes.find(req);
       const sources = parseBatch(req.set, req.unset);
+      refuseLargeBatch(req.set);
       const vault = await keys.loadOrCreate(scope.accountId);
       const services = sources.flatMap((source) => (source.kind === "connection" ? [source.service] : []));
       await scopes.discoverServices(scope, [...new Set(services)]);

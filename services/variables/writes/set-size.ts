@@ -5,6 +5,23 @@ import type { Growth, NewVariable, Replaced } from "./sql.ts";
 /** The most that a resolved set may have: UTF-8 of all names and values (docs/variables.md#limits). */
 export const MAX_SET_BYTES = 512 * 1024;
 
+/** Throws 422 for a batch whose own texts fit no set, before anything is done with them. */
+export function refuseLargeBatch(entries: { name: string; value?: string | undefined }[]): void {
+  const bytes = entries.reduce(
+    (sum, { name, value = "" }) => sum + name.length + Buffer.byteLength(value),
+    0,
+  );
+  if (bytes > MAX_SET_BYTES) throw tooLarge("The resolved set of any service", bytes);
+}
+
+function tooLarge(what: string, bytes: number) {
+  const message = `${what} would have ${bytes} bytes; at most ${MAX_SET_BYTES} are allowed.`;
+  return refuse(422, "validation_failed", message, {
+    details: [{ path: "", reason: "resolved_set_too_large", message }],
+    context: { limit: MAX_SET_BYTES },
+  });
+}
+
 /** Rows to store and names to remove in one scope, and the rows that are there now under those names. */
 export type Write = { set: NewVariable[]; unset: string[]; replaced: Replaced[] };
 
@@ -56,9 +73,5 @@ export function refuseLarger(
 ): void {
   const after = sizeOf(afterWrite(rows, at, write), addons);
   if (after <= MAX_SET_BYTES || after <= sizeOf(rows, addons)) return;
-  const message = `The resolved set of ${whose} would have ${after} bytes; at most ${MAX_SET_BYTES} are allowed.`;
-  throw refuse(422, "validation_failed", message, {
-    details: [{ path: "", reason: "resolved_set_too_large", message }],
-    context: { limit: MAX_SET_BYTES },
-  });
+  throw tooLarge(`The resolved set of ${whose}`, after);
 }

@@ -2,8 +2,9 @@ import type { HandlerContext } from "@connectrpc/connect";
 import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
 import { auditRecord } from "../../kit/events/audit.ts";
 import { emitAll, eventOf } from "../../kit/events/outbox.ts";
+import { createKeyedMutex } from "../../kit/keyed-mutex.ts";
 import type { Pool, Tx } from "../../kit/postgres/db.ts";
-import { invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
+import { invalid, notFound, refuse, unavailable } from "../../kit/rpc/errors.ts";
 import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { listAddonKeys } from "../addons/sql.ts";
@@ -24,6 +25,19 @@ const MAX_VARIABLES = 1000;
 export type Decision = Write & { action: string; target: string; metadata?: Record<string, string> };
 export type Written = { rows: sql.SealedVariable[]; removed: number; warnings: AliasWarning[] };
 
+/** How long a write waits for others to its project. */
+const WAIT_MS = 15_000;
+const turns = createKeyedMutex();
+
+/** Runs one write after the other for each project: those that wait for its lock would take all connections. */
+function inTurn<T>(projectId: string, work: () => Promise<T>): Promise<T> {
+  const latest = performance.now() + WAIT_MS;
+  return turns.run(projectId, async () => {
+    if (performance.now() > latest) throw unavailable();
+    return work();
+  });
+}
+
 /**
  * Writes to one scope: `decide` under the project's lock, then rows, revision, audit record and event, in one
  * transaction. Returns what `answer` returns. Throws what `decide` throws, 404 when the scope was deleted, 403
@@ -35,27 +49,30 @@ export async function write<T extends object>(
   decide: (tx: Tx) => Promise<Decision>,
   answer: (tx: Tx, written: Written) => Promise<T>,
 ): Promise<T> {
-  return effect(deps.pool, at.ctx, async (tx) => {
-    // Sent together: the scope is read once the lock is there.
-    const [, scope] = await Promise.all([lockProject(tx, at.scope.projectId), findKnownScope(tx, at.path)]);
-    if (scope?.id !== at.scope.id) throw notFound(at.scope.kind);
-    const decision = await decide(tx);
-    if (decision.set.length === 0 && decision.unset.length === 0)
-      return answer(tx, { rows: [], removed: 0, warnings: [] });
-    await refuseCycle(tx, scope, decision);
-    await refuseLargeSets(tx, scope, decision);
-    const written = await store(tx, scope, decision);
-    const names = [...decision.set.map((row) => row.name), ...decision.unset];
-    const { accountId, kind, id } = scope;
-    const { action, target } = decision;
-    const metadata = { ...auditMetadata(scope), ...decision.metadata };
-    const revision = BigInt(scope.revision + 1);
-    await emitAll(tx, [
-      auditRecord(who(at.ctx), { service: "variables", accountId, action, target, metadata }),
-      eventOf(VariablesChangedSchema, accountId, { accountId, scope: kind, scopeId: id, names, revision }),
-    ]);
-    return answer(tx, written);
-  });
+  const { projectId } = at.scope;
+  return inTurn(projectId, () =>
+    effect(deps.pool, at.ctx, async (tx) => {
+      // Sent together: the scope is read once the lock is there.
+      const [, scope] = await Promise.all([lockProject(tx, projectId), findKnownScope(tx, at.path)]);
+      if (scope?.id !== at.scope.id) throw notFound(at.scope.kind);
+      const decision = await decide(tx);
+      if (decision.set.length === 0 && decision.unset.length === 0)
+        return answer(tx, { rows: [], removed: 0, warnings: [] });
+      await refuseCycle(tx, scope, decision);
+      await refuseLargeSets(tx, scope, decision);
+      const written = await store(tx, scope, decision);
+      const names = [...decision.set.map((row) => row.name), ...decision.unset];
+      const { accountId, kind, id } = scope;
+      const { action, target } = decision;
+      const metadata = { ...auditMetadata(scope), ...decision.metadata };
+      const revision = BigInt(scope.revision + 1);
+      await emitAll(tx, [
+        auditRecord(who(at.ctx), { service: "variables", accountId, action, target, metadata }),
+        eventOf(VariablesChangedSchema, accountId, { accountId, scope: kind, scopeId: id, names, revision }),
+      ]);
+      return answer(tx, written);
+    }),
+  );
 }
 
 /** Returns where a variable is, for audit records. */

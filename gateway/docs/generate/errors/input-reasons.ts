@@ -7,6 +7,8 @@ import type { Route } from "../../../routing/routes.ts";
 export function inputReasons(route: Route): string[] {
   // Any request may have a query with an unknown member.
   const reasons = new Set(["unknown_field"]);
+  // And any body may hold more than there is a place for, or a number without end.
+  if (route.method !== "GET") for (const reason of ["too_long", "out_of_range"]) reasons.add(reason);
   const seen = new Set<DescMessage>();
   const visit = (field: DescField) => {
     reasons.add("invalid_type");
