@@ -127,3 +127,20 @@ test("rules are cited: the check above finds something to check", () => {
   const citing = files.filter((file) => /\.(ts|proto)$/.test(file) && /docs\/[a-z]+\.md#/.test(read(file)));
   expect(citing.length).toBeGreaterThan(20);
 });
+
+type Locked = { engines?: { node?: string }; optional?: boolean };
+
+test("npm ci warns of no package on the oldest Node of the README: what asks for a newer one runs on the one it brings", () => {
+  const oldest = Number(/Node (\d+) or newer/.exec(readFileSync(join(ROOT, "README.md"), "utf8"))![1]);
+  const takes = (range: string) => {
+    const [, operator = "", major] = /^\s*(>=|>|\^|~|)\s*v?(\d+)/.exec(range) ?? [];
+    if (major === undefined) return range.trim() === "*";
+    return operator.startsWith(">") ? Number(major) <= oldest : Number(major) === oldest;
+  };
+  const { packages } = JSON.parse(readFileSync(join(ROOT, "package-lock.json"), "utf8"));
+  const warned = Object.entries(packages as Record<string, Locked>)
+    .filter(([, { engines, optional }]) => !optional && !(engines?.node ?? "*").split("||").some(takes))
+    .map(([path]) => path);
+  // npm keeps it out: take the member "engines" of these out of package-lock.json.
+  expect(warned).toEqual([]);
+});

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import nodemailer from "nodemailer";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { freePort } from "../../../services/kit/process/free-port.ts";
+import { ask, foreignHeaders, ownHeaders } from "../testing.ts";
 import { type MailCapture, startMailCapture } from "./capture.ts";
 
 let dir: string;
@@ -79,4 +80,22 @@ test("a mail's markup cannot leave its frame, and nothing in it is loaded or run
   expect(answer.headers.get("content-security-policy")).toContain("default-src 'none'");
   for (const id of ["mail_1", "..%2f..%2fsecrets.json", "mail_00000000000000000000000000"])
     expect((await fetch(capture.pageUrl + id)).status).toBe(404);
+});
+
+test("pages of elsewhere read nothing, whatever name they gave this machine, nor does one of its other servers", async () => {
+  await send({ subject: "A link", text: "secret" });
+  for (const headers of foreignHeaders(capture.pageUrl))
+    expect([headers, (await ask(capture.pageUrl, "GET", headers)).status]).toEqual([headers, 403]);
+  for (const headers of ownHeaders(capture.pageUrl))
+    expect([headers, (await ask(capture.pageUrl, "GET", headers)).status]).toEqual([headers, 200]);
+});
+
+test("a port that somebody else has is an error, and no password is sent there", async () => {
+  const taken = Number(new URL(capture.pageUrl).port);
+  const [free, secret] = [await freePort(), "another secret"];
+  for (const ports of [
+    { smtp: taken, page: free },
+    { smtp: free, page: taken },
+  ])
+    await expect(startMailCapture({ dir, secret, ports })).rejects.toMatchObject({ code: "EADDRINUSE" });
 });

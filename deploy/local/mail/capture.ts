@@ -5,6 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { SMTPServer } from "smtp-server";
+import { isOwnRequest, NOT_OWN_REQUEST } from "../../../services/kit/network/own-origin.ts";
 import { listPage, MAIL_POLICY, mailPage } from "./mail-page.ts";
 import { createMailStore, type MailStore } from "./mail-store.ts";
 
@@ -72,6 +73,8 @@ async function listenSmtp(store: MailStore, password: string, port: number): Pro
 }
 
 async function answer(store: MailStore, key: string, request: IncomingMessage, response: ServerResponse) {
+  if (!isOwnRequest(request))
+    return void response.writeHead(403, { "content-type": "text/plain" }).end(NOT_OWN_REQUEST);
   const [, given = "", id = "", ...more] = (request.url ?? "").split("?")[0]!.split("/");
   if (request.method !== "GET" || !isSame(given, key) || more.length > 0)
     return void response.writeHead(404).end();

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Stripe from "stripe";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { ask, foreignHeaders, ownHeaders } from "../testing.ts";
 import { startStripe } from "./start.ts";
 import { clientOf, openShop, type Shop, subscribe } from "./testing.ts";
 
@@ -29,6 +30,30 @@ test("a key that is no test key is refused, and errors have Stripe's envelope", 
       message: "No such customer: 'cus_no'",
     },
   });
+});
+
+test("pages of elsewhere move no clock, pay nothing and read nothing: the key is no secret", async () => {
+  const authorization = "Bearer sk_test_1";
+  const flush = `${shop.url}/_sim/webhooks/flush`;
+  const customers = `${shop.url}/v1/customers`;
+  for (const headers of foreignHeaders(shop.url)) {
+    expect([headers, (await ask(flush, "POST", headers)).status]).toEqual([headers, 403]);
+    for (const method of ["GET", "POST"])
+      expect([headers, await ask(customers, method, { ...headers, authorization })]).toEqual([
+        headers,
+        { status: 403 },
+      ]);
+  }
+  for (const headers of ownHeaders(shop.url)) {
+    expect([headers, (await ask(flush, "POST", headers)).status]).toEqual([headers, 200]);
+    expect([headers, await ask(customers, "POST", { ...headers, authorization })]).toEqual([
+      headers,
+      { status: 200 },
+    ]);
+  }
+  const link = { "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" };
+  expect((await ask(`${shop.url}/`, "GET", { host: new URL(shop.url).host, ...link })).status).toBe(200);
+  expect((await ask(flush, "POST", { host: new URL(shop.url).host, ...link })).status).toBe(403);
 });
 
 test("unknown parameters and those of a wrong kind are refused by their full names", async () => {

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import http from "node:http";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import type { ConnectError } from "@connectrpc/connect";
@@ -201,6 +203,17 @@ test("health, readiness and metrics are answered over plain HTTP", async () => {
   expect((await get("/readyz")).status).toBe(200);
   expect(await (await get("/metrics")).text()).toContain("berth_rpc_duration_seconds_bucket");
   expect((await get("/nothing")).status).toBe(404);
+});
+
+test("a page whose name was made to point to this machine reads no metrics", async () => {
+  const status = async (host: string) => {
+    const asked = http.get(`http://127.0.0.1:${server.port}/metrics`, { headers: { host }, agent: false });
+    const [answer] = (await once(asked, "response")) as [http.IncomingMessage];
+    answer.resume();
+    return answer.statusCode;
+  };
+  expect(await status(`127.0.0.1:${server.port}`)).toBe(200);
+  expect(await status(`evil.example:${server.port}`)).toBe(404);
 });
 
 test("stopping finishes the request that is under way", async () => {

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Logger } from "../log.ts";
+import { namesThisMachine } from "../network/own-origin.ts";
 import type { Pool } from "../postgres/db.ts";
 import { currentPathsByFormer } from "../rpc/former-names.ts";
 import { idempotencyInterceptor, sweepAnswers } from "../rpc/idempotency.ts";
@@ -128,7 +129,7 @@ export async function readiness(
 /** Answers /healthz, /readyz and /metrics. Returns false for other paths. */
 function answerOperational(
   options: ServerOptions,
-  req: { url?: string | undefined; method?: string | undefined },
+  req: http.IncomingMessage,
   res: http.ServerResponse,
 ): boolean {
   const say = (status: number, type: string, body: string) => {
@@ -136,6 +137,9 @@ function answerOperational(
     res.end(body);
   };
   if (req.method !== "GET") return false;
+  // On one machine a browser could ask, for a page whose name was made to point here.
+  if (options.host === "127.0.0.1" && req instanceof http.IncomingMessage && !namesThisMachine(req))
+    return false;
   if (req.url === "/healthz") say(200, "text/plain", "ok\n");
   else if (req.url === "/readyz" || req.url === READY_TO_ANSWER)
     void readiness(options, req.url).then(({ status, text }) => say(status, "text/plain", text));

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
+import { isOwnRequest, NOT_OWN_REQUEST } from "../../../../services/kit/network/own-origin.ts";
 import type { FaultKind, Faults } from "../control/faults.ts";
 import { newId } from "../state/ids.ts";
 import type { World } from "../state/world.ts";
@@ -53,6 +54,8 @@ export async function listen(port: number) {
 }
 
 async function answer(served: Served, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  if (!isOwnRequest(request))
+    return void response.writeHead(403, { "content-type": "text/plain" }).end(NOT_OWN_REQUEST);
   const { pathname: path, search, searchParams: query } = new URL(request.url ?? "/", "http://localhost");
   const method = request.method ?? "GET";
   const body = await text(request);

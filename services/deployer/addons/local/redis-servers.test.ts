@@ -1,24 +1,56 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, inject, onTestFinished, test } from "vitest";
 import { createLog } from "../../../kit/log.ts";
+import { eventually } from "../../../kit/testing/testing.ts";
 import { startedOf } from "../../shared/process-tree.ts";
 import { createRedisServers } from "./redis-servers.ts";
 
 const program = inject("redisProgram");
 
+async function openServers() {
+  const folder = await mkdtemp(join(tmpdir(), "berth-redis-"));
+  const log = createLog("deployer", "silent");
+  const servers = createRedisServers({ folder, log, path: () => process.env.PATH });
+  onTestFinished(async () => {
+    await servers.stopAll();
+    await rm(folder, { recursive: true });
+  });
+  await servers.start();
+  return { folder, servers };
+}
+
+test.skipIf(!program)("what takes the port while a server starts does not get its password", async () => {
+  const { folder, servers } = await openServers();
+  const slow = join(folder, "slow");
+  const script = `#!/bin/sh\nuntil [ -e ${folder}/go ]; do sleep 0.05; done\nexec '${program}' "$@"\n`;
+  await writeFile(slow, script, { mode: 0o755 });
+  const starting = servers.ensure("svc_a", slow, { password: "secret", size: "nano" });
+  const port = await eventually("the server has a port", async () => {
+    const config = await readFile(join(folder, "svc_a/redis.conf"), "utf8").catch(() => "");
+    return Number(/^port (\d+)$/m.exec(config)?.[1] ?? "") || undefined;
+  });
+  let heard = "";
+  const impostor = createServer((socket) => {
+    socket.on("data", (data) => {
+      heard += data;
+      socket.write("+OK\r\n+PONG\r\n");
+    });
+  }).listen(port, "127.0.0.1");
+  onTestFinished(() => void impostor.close());
+  await once(impostor, "listening");
+  await writeFile(join(folder, "go"), "");
+  await expect(starting).rejects.toThrow("the redis server did not start");
+  expect(heard).toBe("");
+});
+
 test.skipIf(!program)(
   "a server that does not react to SIGTERM is killed after the grace period",
   async () => {
-    const folder = await mkdtemp(join(tmpdir(), "berth-redis-"));
-    const log = createLog("deployer", "silent");
-    const servers = createRedisServers({ folder, log, path: () => process.env.PATH });
-    onTestFinished(async () => {
-      await servers.stopAll();
-      await rm(folder, { recursive: true });
-    });
-    await servers.start();
+    const { folder, servers } = await openServers();
     await servers.ensure("svc_a", program!, { password: "secret", size: "nano" });
     const { pid } = JSON.parse(await readFile(join(folder, "svc_a", "state.json"), "utf8"));
     process.kill(pid, "SIGSTOP");

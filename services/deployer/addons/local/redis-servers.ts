@@ -29,6 +29,8 @@ const WATCH_MS = 200;
 /** A server with much data needs long to read it. */
 const START_MS = 30_000;
 const GRACE_MS = 5_000;
+/** What redis-server and its relatives write once they listen. */
+const READY = "Ready to accept connections";
 
 /**
  * The servers of redis addons: one process group each, with all its files in a folder of its own. They outlive this
@@ -93,7 +95,9 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
     const record = { ...ref, port, size: wanted.size, usage: before?.usage ?? [] };
     records.save(serviceId, record);
     for (const deadline = Date.now() + START_MS; ; await delay(20)) {
-      if (await accepts(port, wanted.password)) break;
+      // Before it says so another program may have the port, and must not get the password.
+      const listens = isAlive(ref) && readText(join(folder, "output")).includes(READY);
+      if (listens && (await accepts(port, wanted.password))) break;
       if (stopping || !isAlive(ref) || Date.now() > deadline) {
         await end(ref, folder);
         throw new Error("the redis server did not start; the file output in its folder says why");
