@@ -36,6 +36,8 @@ import { sessionService } from "./sign-in/session-service.ts";
 import { sweep } from "./sweep.ts";
 import { internalService } from "./tokens/internal-service.ts";
 
+/** The consumer of audit records. */
+const AUDIT = "identity-audit";
 const SWEEP_MS = 15 * 60_000;
 const RENEW_KEYS_MS = 60_000;
 
@@ -53,7 +55,7 @@ export async function start(
   const { mail, origin } = linkSettings(config);
   const { adminUrl, ...settings } = oauthSettings(config);
   const options = { name: "identity", folder: import.meta.dirname, config, log };
-  return startService(options, async ({ pool, cursors, client }) => {
+  return startService(options, async ({ pool, cursors, client, caughtUp }) => {
     if (owner) await bootstrap(pool, owner, log, now());
     const { deployerUrl, billingUrl } = config;
     const deployer = deployerUrl === undefined ? undefined : client(Deployer, deployerUrl);
@@ -78,7 +80,10 @@ export async function start(
       routes(router) {
         router.service(
           AccountService,
-          accountService({ pool, cursors, now, describePlan, deployer, billing }),
+          accountService({
+            ...{ pool, cursors, now, describePlan, deployer, billing },
+            auditArrived: () => caughtUp(AUDIT),
+          }),
         );
         router.service(SessionService, sessionService({ pool, cursors, now, passwords }));
         router.service(
@@ -91,7 +96,7 @@ export async function start(
       },
       ...(embedded && { other: embedded.handle }),
       consumers: [
-        { name: "identity-audit", from: "*", handlers: auditHandlers },
+        { name: AUDIT, from: "*", handlers: auditHandlers },
         { name: "identity-billing", from: "billing", handlers: billingHandlers },
       ],
       background() {

@@ -27,6 +27,8 @@ type AccountDeps = {
   cursors: Cursors;
   now: () => number;
   describePlan: DescribePlan;
+  /** Waits a while for the audit records that services have sent. */
+  auditArrived: () => Promise<void>;
 } & Neighbours;
 
 // The time of a record is taken just after its id; this covers any pause in between.
@@ -34,7 +36,7 @@ const ID_SLACK_MS = 60_000;
 
 /** Accounts, their members and their audit log (docs/identity.md#accounts). */
 export function accountService(deps: AccountDeps): ServiceImpl<typeof AccountService> {
-  const { pool, cursors, now, describePlan } = deps;
+  const { pool, cursors, now, describePlan, auditArrived } = deps;
   return {
     async createAccount(req, ctx) {
       const { userId } = await authenticateUnlimited(pool, ctx, now(), "create an account");
@@ -161,6 +163,7 @@ export function accountService(deps: AccountDeps): ServiceImpl<typeof AccountSer
         since,
       };
       // A cursor is of one account and filter: with another, pages would leave out what neither shows.
+      if (!req.cursor) await auditArrived();
       const list = JSON.stringify(["audit", accountId, filter.action, filter.actor, since?.getTime()]);
       return cursors.page(list, req, (page) => listAuditEvents(pool, { ...filter, ...page }));
     },

@@ -37,6 +37,6 @@ export function auditRecord({ caller, requestId }: By, entry: AuditEntry): Outbo
 }
 
 /** Writes an audit record in the caller's transaction. */
-export function audit(db: Db, by: By, entry: AuditEntry): Promise<void> {
-  return emitAll(db, [auditRecord(by, entry)]);
+export async function audit(db: Db, by: By, entry: AuditEntry): Promise<void> {
+  await emitAll(db, [auditRecord(by, entry)]);
 }

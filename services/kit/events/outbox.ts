@@ -1,10 +1,11 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { headers as natsHeaders } from "@nats-io/transport-node";
 import { context, propagation } from "@opentelemetry/api";
 import type pg from "pg";
 import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
-import { type Db, execute, many } from "../postgres/db.ts";
+import { type Db, execute, many, one } from "../postgres/db.ts";
 import { keepSession } from "../postgres/session.ts";
 import { retry } from "../retry.ts";
 import { type Bus, CHECK_MS, type StreamState } from "./bus.ts";
@@ -47,9 +48,10 @@ export async function emit<S extends DescMessage>(
   await emitAll(db, [eventOf(schema, accountId, event)]);
 }
 
-/** As `emit`, of events that are published in this order, in one statement. */
-export async function emitAll(db: Db, events: OutboxEvent[]): Promise<void> {
-  if (events.length === 0) return;
+/** As `emit`, of events that are published in this order, in one statement. Returns their ids. */
+export async function emitAll(db: Db, events: OutboxEvent[]): Promise<string[]> {
+  if (events.length === 0) return [];
+  const ids = events.map(() => newId("evt"));
   await execute(
     db,
     "outbox_insert",
@@ -57,13 +59,19 @@ export async function emitAll(db: Db, events: OutboxEvent[]): Promise<void> {
        insert into outbox (id, subject, payload, headers)
        select id, subject, payload, $4 from unnest($1::text[], $2::text[], $3::bytea[]) as e (id, subject, payload))
      select ${NOTIFY}`,
-    [
-      events.map(() => newId("evt")),
-      events.map(({ subject }) => subject),
-      events.map(({ payload }) => payload),
-      traceHeaders(),
-    ],
+    [ids, events.map(({ subject }) => subject), events.map(({ payload }) => payload), traceHeaders()],
   );
+  return ids;
+}
+
+const PUBLISH_MS = 1_000;
+
+/** Waits until a committed event is in the stream, for a second at most: NATS may be away. */
+export async function published(db: Db, id: string): Promise<void> {
+  const text = "select from outbox where id = $1";
+  const until = Date.now() + PUBLISH_MS;
+  for (let pause = 1; (await one(db, "outbox_waits", text, [id])) && Date.now() < until; pause *= 2)
+    await delay(Math.min(pause, 50));
 }
 
 function traceHeaders(): Record<string, string> {

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { DescService } from "@bufbuild/protobuf";
 import type { Client, ConnectRouter } from "@connectrpc/connect";
 import { connectBus } from "../events/bus.ts";
+import { caughtUp } from "../events/caught-up.ts";
 import { type ConsumerDefinition, startConsumer } from "../events/consumer.ts";
 import { watchEvents } from "../events/metrics.ts";
 import { startRelay } from "../events/outbox.ts";
@@ -54,7 +55,13 @@ export async function connectBackends(options: ProcessOptions<BackendsConfig>) {
 }
 
 /** What the parts of a service are made of. */
-type ServiceContext = { pool: Pool; cursors: Cursors; client: ConnectClient };
+type ServiceContext = {
+  pool: Pool;
+  cursors: Cursors;
+  client: ConnectClient;
+  /** Waits until a consumer has handled what was sent by now, for 2 s at most. */
+  caughtUp: (consumer: string) => Promise<void>;
+};
 
 /** The parts that differ from service to service. */
 type ServiceParts = {
@@ -80,7 +87,12 @@ export async function startService(
   const { pool, bus, client, close } = await connectBackends(options);
   const consumers: ReturnType<typeof startConsumer>[] = [];
   const eventsFlow = watchEvents({ pool, bus, consumers });
-  const parts = await create({ pool, cursors: createCursors(config.internalKeys), client });
+  const parts = await create({
+    pool,
+    cursors: createCursors(config.internalKeys),
+    client,
+    caughtUp: (consumer) => caughtUp(bus, consumer),
+  });
   const server = await serve({
     host: config.host,
     port: config.port,

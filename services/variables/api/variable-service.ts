@@ -1,6 +1,7 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { VariablesService } from "../../../proto/gen/berth/variables/v1/variables_pb.ts";
-import { audit } from "../../kit/events/audit.ts";
+import { auditRecord } from "../../kit/events/audit.ts";
+import { emitAll, published } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
@@ -155,18 +156,22 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       const { variableName: name } = req;
       await requireVariable(pool, scope, name);
       const vault = await keys.load(scope.accountId);
-      // The value leaves only after the record of it is committed.
-      return effect(pool, ctx, async (tx) => {
+      let record: string | undefined;
+      // The value leaves only after the record of it is committed, and in the stream if that is there.
+      const revealed = await effect(pool, ctx, async (tx) => {
         const value = await reveal(tx, vault, scope, name);
-        await audit(tx, who(ctx), {
+        const entry = {
           service: "variables",
           accountId: scope.accountId,
           action: "variable.reveal",
           target: name,
           metadata: auditMetadata(scope),
-        });
+        };
+        [record] = await emitAll(tx, [auditRecord(who(ctx), entry)]);
         return { name, value };
       });
+      if (record) await published(pool, record);
+      return revealed;
     },
 
     async getResolvedVariables(req, ctx) {
