@@ -194,9 +194,10 @@ describe.skipIf(program === undefined)("a backup", () => {
       insert into identity.inbox (consumer, event_id, at) values ('c', 'e', '2026-01-02 03:04:05.678901+00')`);
     const bytes = randomBytes(100_000);
     await lost.store.put("archives/svc/arc~", bytes, { size: bytes.length, type: "application/gzip" });
-    await backup(lost.env);
+    const lacks = "the encryption keys, the data of addons, images";
+    expect((await backup(lost.env)).output).toContain(`it does not hold ${lacks}\n`);
     const found = await installation(bucket);
-    await restore(found.env);
+    expect((await restore(found.env)).output).toContain(`It did not hold ${lacks}.\n`);
     for (const table of [
       "deployer.projects",
       "deployer.outbox",

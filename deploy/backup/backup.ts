@@ -18,6 +18,12 @@ export async function backup(env: Record<string, string | undefined>, now = new 
   const config = readConfig(env, backupFields);
   const { database, backups, store, registry } = open(config);
   const name = nameAt(now);
+  const missing = [
+    "the encryption keys",
+    "the data of addons",
+    ...(store ? [] : ["uploads"]),
+    ...(registry ? [] : ["images"]),
+  ];
   const reader = await connect(database);
   try {
     await whileConnected(reader, "the backup is not made", async () => {
@@ -37,7 +43,7 @@ export async function backup(env: Record<string, string | undefined>, now = new 
       if (store) await put("uploads", backUpUploads(store, backups), backups);
       if (registry) await put("images", backUpImages(registry, backups), backups);
       const also = { uploads: store !== undefined, images: registry !== undefined };
-      const made: Backup = { at: now.toISOString(), version: await version(), ...also, ...content };
+      const made: Backup = { at: now.toISOString(), version: await version(), ...also, missing, ...content };
       // Still alone: else another backup may have removed what this one counts on.
       await reader.query("select 1");
       await finish(backups, name, made);
@@ -46,7 +52,7 @@ export async function backup(env: Record<string, string | undefined>, now = new 
   } finally {
     await reader.end();
   }
-  return { output: `the backup ${name} is made; the encryption keys are not in it\n`, exitCode: 0 };
+  return { output: `the backup ${name} is made; it does not hold ${missing.join(", ")}\n`, exitCode: 0 };
 }
 
 async function version(): Promise<string> {

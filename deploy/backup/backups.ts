@@ -3,7 +3,14 @@ import type { Content } from "./database.ts";
 import { blobPath } from "./images.ts";
 
 /** What a backup says of itself. It is written last: without it a backup is not whole, and is never restored. */
-export type Backup = Content & { at: string; version: string; uploads: boolean; images: boolean };
+export type Backup = Content & {
+  at: string;
+  version: string;
+  uploads: boolean;
+  images: boolean;
+  /** What it does not hold and has to be kept elsewhere; backups of before have no such list. */
+  missing?: string[];
+};
 
 /** Parts of a backup whose objects are shared by all backups, and how a line names them. */
 const SHARED = [

@@ -60,7 +60,8 @@ export async function restore(env: Record<string, string | undefined>): Promise<
   } finally {
     await writer.end();
   }
-  return { output: `the backup ${name} is restored; start the platform again\n`, exitCode: 0 };
+  const lacks = made.missing ? ` It did not hold ${made.missing.join(", ")}.` : "";
+  return { output: `the backup ${name} is restored; start the platform again.${lacks}\n`, exitCode: 0 };
 }
 
 async function writeDatabase(writer: pg.Client, backups: Bucket, name: string, made: Backup): Promise<void> {
