@@ -156,16 +156,22 @@ describe("applications that members connected", () => {
     expect([grant!.role, rest]).toEqual(["editor", []]);
     await world.must("PATCH", `${A}/members/${user.userId}`, { role: "reader" });
     expect((await list()).data[0]!.role).toBe("reader");
+    const seen = (at: string) => world.call("GET", `${at}/grants/${grant!.id}`);
+    expect((await seen(A)).body).toEqual((await list()).data[0]);
     for (const token of [user.token, app.accessToken]) {
-      const [seen, ended] = [
+      const [listed, ended] = [
         await world.call("GET", `${A}/grants`, undefined, { token }),
         await world.call("DELETE", `${A}/grants/${grant!.id}`, undefined, { token }),
       ];
-      expect([seen.status, ended.status]).toEqual([403, 403]);
+      expect([listed.status, ended.status]).toEqual([403, 403]);
     }
     const revoke = (at: string) => world.call("DELETE", `${at}/grants/${grant!.id}`);
-    expect(refusal(await revoke(other.A))).toBe("404 not_found");
+    expect([refusal(await seen(other.A)), refusal(await revoke(other.A))]).toEqual([
+      "404 not_found",
+      "404 not_found",
+    ]);
     expect((await revoke(A)).status).toBe(204);
+    expect(refusal(await seen(A))).toBe("404 not_found");
     const read = (token: string, at: string) => world.call("GET", `${at}/projects`, undefined, { token });
     expect(refusal(await read(app.accessToken, A))).toBe("401 unauthenticated");
     expect(await app.refused()).toMatch(/^400 /);

@@ -81,8 +81,9 @@ async function firstDeploy(data: string): Promise<string[]> {
   const section = readme.split("\n## ").find((text) => text.startsWith("First deploy\n")) ?? "";
   const path = `${shortPath(data)}/local.json`;
   const file = /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
-  const commands = [...section.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, text = ""]) =>
-    text.replaceAll(".berth/local.json", file).replace(/^(?=.)/gm, "  "),
+  const blocks = section.split("\n```sh\n").slice(1);
+  const commands = blocks.map((block) =>
+    `${block.split("\n```\n")[0]}\n`.replaceAll(".berth/local.json", file).replace(/^(?=.)/gm, "  "),
   );
   return [
     "Deploy the example app from a second terminal, in this folder:",

@@ -190,6 +190,14 @@ export function oauthService(deps: OauthDeps): ServiceImpl<typeof OauthService> 
       );
     },
 
+    async getAccountGrant({ accountId, grantId }) {
+      const of = await sql.findGrantee(pool, accountId, grantId);
+      const only = { now: new Date(now()), before: undefined, limit: 1, of };
+      const [grant] = of ? await sql.listAccountGrants(pool, accountId, only) : [];
+      if (!grant) throw notFound("grant");
+      return grant;
+    },
+
     async revokeAccountGrant({ accountId, grantId }, ctx) {
       return transaction(pool, async (tx) => {
         const of = await sql.findGrantee(tx, accountId, grantId);

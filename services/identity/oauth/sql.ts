@@ -80,11 +80,16 @@ export type AccountGrantRow = {
   lastUsedAt: Timestamp;
 };
 
-/** Lists what clients may do in an account now, by client and member, newest first, each at its highest effective role. */
+type Grantee = { userId: string; clientId: string };
+
+/**
+ * Lists what clients may do in an account now, by client and member, newest first, each at its highest effective role;
+ * with `of`, what one client may do for one member.
+ */
 export function listAccountGrants(
   db: Db,
   accountId: string,
-  page: { now: Date; before: string | undefined; limit: number },
+  page: { now: Date; before: string | undefined; limit: number; of?: Grantee | undefined },
 ) {
   return many<AccountGrantRow>(
     db,
@@ -97,15 +102,16 @@ export function listAccountGrants(
      from oauth_grants g join users u on u.id = g.user_id
      join memberships m on m.user_id = g.user_id and m.account_id = g.account_id and m.id = g.membership_id
      where g.account_id = $1 and g.revoked_at is null and g.expires_at > $2
+       and ($5::text is null or (g.user_id = $5 and g.client_id = $6))
      group by g.client_id, g.user_id, u.display_name, m.role
      having $3::text is null or max(g.id) < $3 order by max(g.id) desc limit $4`,
-    [accountId, page.now, page.before, page.limit],
+    [accountId, page.now, page.before, page.limit, page.of?.userId, page.of?.clientId],
   );
 }
 
 /** Returns who gave a grant in an account, to which client; also of one that was revoked. */
 export function findGrantee(db: Db, accountId: string, id: string) {
-  return one<{ userId: string; clientId: string }>(
+  return one<Grantee>(
     db,
     "oauth_grantee",
     `select user_id as "userId", client_id as "clientId" from oauth_grants where account_id = $1 and id = $2`,
@@ -114,11 +120,7 @@ export function findGrantee(db: Db, accountId: string, id: string) {
 }
 
 /** Revokes what a user granted to a client in an account, and returns it. */
-export function revokeAccountGrants(
-  db: Db,
-  of: { accountId: string; userId: string; clientId: string },
-  now: Date,
-) {
+export function revokeAccountGrants(db: Db, of: { accountId: string } & Grantee, now: Date) {
   const text = `update oauth_grants set revoked_at = $4, expires_at = least(expires_at, $4)
     where account_id = $1 and user_id = $2 and client_id = $3 and revoked_at is null ${REVOKED}`;
   return many<RevokedGrant>(db, "oauth_grants_revoke_in_account", text, [
