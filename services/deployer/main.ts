@@ -13,7 +13,7 @@ import { createAddons } from "./addons/lifecycle.ts";
 import { catalogService } from "./api/catalog-service.ts";
 import { deploymentService } from "./api/deployment-service.ts";
 import { internalService } from "./api/internal-service.ts";
-import { createAnnounceDeletion } from "./catalog/announce-deletion.ts";
+import { createAnnounce } from "./catalog/announce.ts";
 import { type Config, fields, kubernetesFields, POOL } from "./config.ts";
 import type { Engine } from "./engine/local.ts";
 import { variableHandlers } from "./events.ts";
@@ -36,7 +36,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
     const { runtime, store, addonServers } = engine;
     const images = accountImages(engine.isBuiltImage, config.allowedRegistries);
     const variables = client(VariablesInternal, config.variablesUrl);
-    const announceDeletion = createAnnounceDeletion(variables);
+    const announce = createAnnounce(variables);
     const resolve = createVariablesResolver(variables);
     const early = createEarlyVariables(resolve);
     const changes = await startChangeFeed({
@@ -45,7 +45,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
       log,
       fallbackMs: 1_000,
     });
-    const catalog = { pool, cursors, secrets, images, announceDeletion, entitlementsOf };
+    const catalog = { pool, cursors, secrets, images, announce, entitlementsOf };
     const deployments = {
       pool,
       cursors,

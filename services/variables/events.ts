@@ -20,15 +20,18 @@ export function deployerHandlers({ scopes, addons }: { scopes: Scopes; addons: A
   return [
     on(ProjectCreatedSchema, insertChain),
     on(EnvironmentCreatedSchema, insertChain),
-    on(ServiceCreatedSchema, (tx, { accountId, projectId, environmentId, serviceId, name, type }) =>
-      insertChain(tx, {
-        accountId,
-        projectId,
-        environmentId,
-        serviceId,
-        serviceName: name,
-        serviceType: type,
-      }),
+    on(
+      ServiceCreatedSchema,
+      (tx, { accountId, projectId, environmentId, serviceId, name, type, hasConfigEnv }) =>
+        insertChain(tx, {
+          accountId,
+          projectId,
+          environmentId,
+          serviceId,
+          serviceName: name,
+          serviceType: type,
+          hasConfigEnv,
+        }),
     ),
     on(ProjectDeletedSchema, deleteScope),
     on(EnvironmentDeletedSchema, deleteScope),

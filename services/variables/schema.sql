@@ -15,6 +15,7 @@ table doubts
   at timestamp with time zone not null default now()
   constraint doubts_pkey PRIMARY KEY (scope_id)
   CREATE TRIGGER scope_doubted BEFORE INSERT ON doubts FOR EACH ROW EXECUTE FUNCTION scope_doubted()
+  CREATE TRIGGER scope_may_have_config_env AFTER DELETE ON doubts FOR EACH ROW EXECUTE FUNCTION scope_may_have_config_env()
 table inbox
   consumer text not null
   event_id text not null
@@ -73,6 +74,7 @@ table scopes
   keys_revision bigint not null default 0
   deleted_at timestamp with time zone
   doubted boolean not null default false
+  config_env_at timestamp with time zone default now()
   constraint scopes_check CHECK (((kind = 'service'::text) OR ((name IS NULL) AND (type IS NULL))))
   constraint scopes_check1 CHECK (((parent_id IS NULL) = (kind = 'project'::text)))
   constraint scopes_kind_check CHECK ((kind = ANY (ARRAY['project'::text, 'environment'::text, 'service'::text])))

@@ -32,7 +32,8 @@ export async function startTree() {
   const nodes = new Map<string, Node>();
   const keys = new Map<string, Published>();
   const envs = new Map<string, Record<string, string>>();
-  const asked = { scopes: 0, keys: 0 };
+  const revisions = new Map<string, number>();
+  const asked = { scopes: 0, keys: 0, envs: 0 };
   const chain = (node: Node): Node[] =>
     node.parentId ? [...chain(nodes.get(node.parentId)!), node] : [node];
   const childrenOf = (id: string) => [...nodes.values()].filter((node) => node.parentId === id);
@@ -57,6 +58,7 @@ export async function startTree() {
         serviceId: s?.id,
         serviceName: s?.name,
         serviceType: s?.type,
+        hasConfigEnv: s && envs.has(s.id),
       };
     },
     listScopeServices({ projectId, environmentId }) {
@@ -67,8 +69,9 @@ export async function startTree() {
       return { services: services.filter(({ type }) => type === "web" || type === "worker") };
     },
     getServiceEnv({ serviceId }) {
+      asked.envs++;
       if (!nodes.has(serviceId)) throw notFound("service");
-      return { env: envs.get(serviceId) ?? {} };
+      return { env: envs.get(serviceId) ?? {}, revision: revisions.get(serviceId) ?? 0 };
     },
     getAddonKeys({ serviceId }) {
       asked.keys++;
@@ -90,7 +93,10 @@ export async function startTree() {
       add("env", { accountId: nodes.get(projectId)!.accountId, parentId: projectId }),
     service: (environmentId: string, name: string, type = "web") =>
       add("svc", { accountId: nodes.get(environmentId)!.accountId, parentId: environmentId, name, type }),
-    configure: (serviceId: string, env: Record<string, string>) => void envs.set(serviceId, env),
+    configure(serviceId: string, env: Record<string, string>) {
+      envs.set(serviceId, env);
+      revisions.set(serviceId, (revisions.get(serviceId) ?? 0) + 1);
+    },
     publish: (serviceId: string, values: Record<string, string>, revision = 1n, ready = true) =>
       keys.set(serviceId, {
         ready,

@@ -20,11 +20,11 @@ import * as quotas from "../accounts/quotas.ts";
 import { holdAccount } from "../accounts/sql.ts";
 import { newPassword } from "../addons/lifecycle.ts";
 import { beginRotation } from "../addons/sql.ts";
-import type { AnnounceDeletion } from "../catalog/announce-deletion.ts";
+import type { Announce } from "../catalog/announce.ts";
 import { deleteProject } from "../catalog/delete-project.ts";
 import { deleteServices } from "../catalog/delete-services.ts";
 import { markEnvironments, pruneProject } from "../catalog/deletion-sql.ts";
-import { checkSource, isDeployable, mergeConfig } from "../catalog/service-config.ts";
+import { checkSource, hasEnv, isDeployable, mergeConfig } from "../catalog/service-config.ts";
 import { serviceStatus } from "../catalog/service-status.ts";
 import * as services from "../catalog/services-sql.ts";
 import * as sql from "../catalog/sql.ts";
@@ -50,14 +50,14 @@ export type CatalogDeps = {
   pool: Pool;
   cursors: Cursors;
   secrets: Secrets;
-  announceDeletion: AnnounceDeletion;
+  announce: Announce;
   images: AccountImages;
   entitlementsOf: EntitlementsOf;
 };
 
 /** Projects, environments and services (docs/catalog.md#services). */
 export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogService> {
-  const { pool, cursors, secrets, announceDeletion, images, entitlementsOf } = deps;
+  const { pool, cursors, secrets, announce, images, entitlementsOf } = deps;
   return {
     async createProject({ accountId, name }, ctx) {
       return effect(pool, ctx, async (tx) => {
@@ -98,7 +98,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
 
     async deleteProject({ accountId, projectId, confirmImpact }, ctx) {
       const project = await requireProject(pool, accountId, projectId);
-      const announcement = await announceDeletion(projectId);
+      const announcement = await announce(projectId);
       return transaction(pool, async (tx) => {
         const deletion = { confirmed: confirmImpact, byUserId: who(ctx).caller.id };
         if (!(await deleteProject(tx, { accountId, ...project }, deletion))) throw notFound("project");
@@ -149,7 +149,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     async deleteEnvironment({ accountId, projectId, environmentId, confirmImpact }, ctx) {
       const environment = await requireEnvironment(pool, { accountId, projectId, environmentId });
       const project = await requireProject(pool, accountId, projectId);
-      const announcement = await announceDeletion(environmentId);
+      const announcement = await announce(environmentId);
       return transaction(pool, async (tx) => {
         if ((await markEnvironments(tx, "id", environmentId)).length === 0) throw notFound("environment");
         const path = { accountId, projectId };
@@ -179,7 +179,10 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         await images.require(tx, accountId, "source.image", source.image);
         const service = { id, ...path, name, type, source, config, staged, addonState } as const;
         if (!(await services.insertService(tx, service))) throw nameTaken("service");
-        await emit(tx, ServiceCreatedSchema, accountId, { ...path, serviceId: id, name, type });
+        await emit(tx, ServiceCreatedSchema, accountId, {
+          ...{ ...path, serviceId: id, name, type },
+          hasConfigEnv: hasEnv(config),
+        });
         await auditWrite(tx, ctx, accountId, "service.create", { id, name });
         await notifyReconcilers(tx);
         return toService(await requireService(tx, { ...path, service: name }));
@@ -201,8 +204,12 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
 
     async updateService(request, ctx) {
       const { source, config, unsetEnv } = request;
+      const announced = hasEnv(config) ? await requireService(pool, request) : undefined;
+      const announcement = announced && (await announce(announced.id));
       await transaction(pool, async (tx) => {
         const service = await requireLocked(tx, request);
+        // A service that was created meanwhile under the same name is another one.
+        if (announced && announced.id !== service.id) throw notFound("service");
         if (!source && !config && unsetEnv.length === 0)
           throw invalid("", "empty_patch", "Send source, config or unsetEnv.");
         const newSource = source ? checkSource(service.type, source) : service.source;
@@ -216,6 +223,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
           await enqueue(tx, [service.id]);
         } else if ((await services.rescale(tx, service.id, newConfig)) > 0) await enqueue(tx, [service.id]);
         await auditWrite(tx, ctx, request.accountId, "service.update", service);
+        announcement?.requireValid();
       });
       return toService(await requireService(pool, request));
     },
@@ -224,7 +232,7 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
       const { accountId, projectId, confirmImpact } = request;
       const { id } = await requireService(pool, request);
       const described = await sql.describeService(pool, id);
-      const announcement = await announceDeletion(id);
+      const announcement = await announce(id);
       return transaction(pool, async (tx) => {
         const service = await requireLocked(tx, request);
         // A service that was created meanwhile under the same name is another one.

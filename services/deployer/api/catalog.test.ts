@@ -138,6 +138,21 @@ test("nothing is deleted while variables does not answer: 503, and everything st
   expect(await refused(catalog.getService(base.at("web")))).toBe("404 not_found");
 });
 
+test("entries of config.env are set only once variables knows of them, everything else without", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const base = await acting.environment();
+  const { catalog } = acting;
+  await catalog.createService({ ...base, name: "web", type: "web", config: { env: { A: "1" } } });
+  berth.variables.setAway(true);
+  const change = { env: { B: "2" } };
+  expect(await refused(catalog.updateService({ ...base.at("web"), config: change }))).toBe("503 unavailable");
+  await catalog.updateService({ ...base.at("web"), config: { port: 9000 }, unsetEnv: ["A"] });
+  berth.variables.setAway(false);
+  expect((await catalog.getService(base.at("web"))).config).toMatchObject({ port: 9000, env: {} });
+  const { config } = await catalog.updateService({ ...base.at("web"), config: change });
+  expect(config?.env).toEqual({ B: "2" });
+});
+
 test("what is not in the caller's account or not under the path is not found", async () => {
   const acting = actAs(berth.port, newId("acc"));
   const mine = await acting.environment();

@@ -27,6 +27,11 @@ export function isDeployable(type: string): type is ServiceType {
   return type === "web" || type === "worker";
 }
 
+/** Whether a configuration, or a change of one, has entries in `env`. */
+export function hasEnv(config: Pick<StoredConfig, "env"> | undefined): boolean {
+  return Object.keys(config?.env ?? {}).length > 0;
+}
+
 const DEFAULTS: StoredConfig = { port: 8080, replicas: 1, size: "nano", env: {}, autoApply: true };
 const REMOVABLE = ["command", "healthCheckPath", "dockerfile"] as const;
 const MEMBERS = ["port", "replicas", "size", "autoApply", "minReadySeconds", ...REMOVABLE] as const;

@@ -130,11 +130,12 @@ export type ScopeRow = {
   serviceId?: string;
   serviceName?: string;
   serviceType?: string;
+  hasConfigEnv: boolean;
 };
 
 const SCOPE = `
   select p.account_id as "accountId", p.id as "projectId", e.id as "environmentId", s.id as "serviceId",
-    s.name as "serviceName", s.type as "serviceType"`;
+    s.name as "serviceName", s.type as "serviceType", coalesce(s.config -> 'env' <> '{}', false) as "hasConfigEnv"`;
 
 /** Returns the scopes of a path that exist, or undefined when not even its project does. */
 export function findScopeByPath(
@@ -162,12 +163,13 @@ export function findScopeByService(db: Db, serviceId: string) {
   );
 }
 
-/** Returns `config.env` of a service. */
+/** Returns `config.env` of a service, and the revision of its configuration. */
 export function findServiceEnv(db: Db, serviceId: string) {
-  return one<{ env: Record<string, string> }>(
+  return one<{ env: Record<string, string>; revision: number }>(
     db,
     "service_env",
-    `select coalesce(config -> 'env', '{}') as env from services where id = $1 and deleting_at is null`,
+    `select coalesce(config -> 'env', '{}') as env, config_revision as revision from services
+     where id = $1 and deleting_at is null`,
     [serviceId],
   );
 }

@@ -17,7 +17,7 @@ import type { EarlyVariables } from "./early-variables.ts";
 import { whileLeased } from "./lease-lock.ts";
 import { type PinDeps, pinImage } from "./pin-image.ts";
 import * as sql from "./sql.ts";
-import { toRelease } from "./to-release.ts";
+import { fingerprintOf, toRelease } from "./to-release.ts";
 import { type ResolvedVariables, type ResolveVariables, VariablesUnavailable } from "./variables-client.ts";
 
 export type ApplyDeps = PinDeps & {
@@ -117,7 +117,7 @@ export async function compareVariables(deps: ApplyDeps, serviceId: string): Prom
   const row = await sql.findLiveRelease(deps.pool, serviceId);
   if (!row) return false;
   const variables = await deps.resolve(serviceId);
-  const changed = variables.fingerprint !== row.fingerprint || row.revision !== row.appliedRevision;
+  const changed = fingerprintOf(row, variables) !== row.fingerprint || row.revision !== row.appliedRevision;
   if (changed && row.autoApply) return reapply(deps, row, variables);
   await transaction(deps.pool, async (tx) => {
     await emitUnresolved(tx, row, variables, await recordUnresolved(tx, serviceId, variables));
@@ -194,8 +194,9 @@ async function recordApplied(
 async function assignRevision(
   { pool, owner }: ApplyDeps,
   row: sql.ReleaseRow,
-  { fingerprint }: ResolvedVariables,
+  variables: ResolvedVariables,
 ): Promise<number | undefined> {
+  const fingerprint = fingerprintOf(row, variables);
   if (row.fingerprint === fingerprint) return row.revision;
   return sql.assignRevision(pool, owner, row.serviceId, fingerprint);
 }

@@ -8,15 +8,15 @@ import type { ResolvedVariables } from "./variables-client.ts";
  */
 export function toRelease(
   row: ReleaseRow,
-  { values, sensitive, dangling }: ResolvedVariables,
+  variables: ResolvedVariables,
   revision: number,
   minReadySeconds: number,
 ): Release {
   const { config } = row;
+  const { values, sensitive } = variables;
   const port = config.port ?? 8080;
-  // A variable that dangles is left out, and nothing stands in for it.
   const env = { ...config.env };
-  for (const { name } of dangling) delete env[name];
+  for (const name of hiddenNames(row, variables)) delete env[name];
   return {
     serviceId: row.serviceId,
     accountId: row.accountId,
@@ -42,4 +42,15 @@ export function toRelease(
     },
     sensitive,
   };
+}
+
+/** Returns the fingerprint of what variables make of a release's environment: also of what they hide in `config.env`. */
+export function fingerprintOf(row: Pick<ReleaseRow, "config">, variables: ResolvedVariables): string {
+  return [variables.fingerprint, ...hiddenNames(row, variables)].join(" ");
+}
+
+// A variable that dangles is left out, and nothing stands in for it.
+function hiddenNames({ config }: Pick<ReleaseRow, "config">, { dangling }: ResolvedVariables): string[] {
+  const names = dangling.map(({ name }) => name);
+  return names.filter((name) => Object.hasOwn(config.env ?? {}, name)).sort();
 }

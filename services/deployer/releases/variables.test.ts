@@ -102,6 +102,10 @@ test("a variable wins over config.env, and what the platform sets wins over both
     return found.A === "newer" && found;
   });
   expect([later.B, later.C]).toEqual(["config", undefined]);
+  // And comes back with the deletion of that variable, which changes nothing else.
+  berth.variables.set(id, [{ name: "A", value: "newer" }]);
+  await berth.variables.changed(accountId, "service", id);
+  await eventually("it is back", async () => (await environmentAt(url)).C === "config");
 });
 
 test("a variable that dangles is left out, with a warning", async () => {

@@ -35,7 +35,7 @@ type VariableDeps = {
 
 /** Variables at their three scopes, and what services resolve from them (docs/variables.md#scopes). */
 export function variableService(deps: VariableDeps): ServiceImpl<typeof VariablesService> {
-  const { pool, deployer, cursors, scopes, keys, sets } = deps;
+  const { pool, cursors, scopes, keys, sets } = deps;
   return {
     async listVariables(req) {
       const scope = await scopes.find(req);
@@ -178,7 +178,7 @@ export function variableService(deps: VariableDeps): ServiceImpl<typeof Variable
       const scope = await scopes.find(req);
       if (isAddon(scope.serviceType))
         throw refuse(404, "not_found", "A managed addon resolves no variables.");
-      const config = await readConfigEnv(deployer, scope);
+      const config = await readConfigEnv(deps, scope);
       if (isNotModified(ctx, scope.tag + config.tag)) return {};
       return sets.read(scope, config);
     },

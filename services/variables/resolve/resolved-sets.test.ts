@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InternalService } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
 import { refused } from "../../kit/testing/refusal.ts";
 import { clientAs, eventually } from "../../kit/testing/testing.ts";
-import { deployerEvents, headers, startVariables, type TestVariables } from "../testing.ts";
+import { deployerEvents, headers, startTree, startVariables, type TestVariables } from "../testing.ts";
 
 let world: TestVariables;
 
@@ -29,6 +29,12 @@ function scene(services?: Record<string, string>) {
 }
 
 const DB = { HOST: "127.0.0.1", PORT: "5432", PASSWORD: "pw", URL: "postgres://x:pw@h/d" };
+
+/** Changes config.env of a service as the deployer does: announced first. */
+async function configure(serviceId: string, env: Record<string, string>) {
+  await world.service().announceDeletion({ scopeId: serviceId });
+  world.tree.configure(serviceId, env);
+}
 
 /** Makes the environment's addon known, with its keys. */
 async function provision(
@@ -71,7 +77,90 @@ describe("what a service resolves", () => {
     expect(await tagOf()).toBe(before);
     world.tree.configure(ids.web!, { MODE: "another" });
     expect((await made.resolved()).values).toMatchObject({ MODE: "another" });
-    expect(await tagOf()).not.toBe(before);
+    const after = await tagOf();
+    expect(after).not.toBe(before);
+    const { got, options } = headers({ "if-none-match": after! });
+    await editor.getResolvedVariables(S, options);
+    expect(got.notModified).toBe(true);
+    world.tree.configure(ids.web!, {});
+    expect((await made.resolved()).data.map(({ name }) => name)).toEqual(["LEVEL"]);
+  });
+
+  test("without config.env also while the deployer is away, which only a service that may have one asks", async () => {
+    const made = scene({ web: "web", api: "web" });
+    const { E, S, accountId, ids, editor } = made;
+    const api = { ...E, service: "api" };
+    world.tree.configure(ids.api!, { MODE: "config" });
+    await editor.createVariable({ ...E, name: "LEVEL", value: "variable" });
+    await editor.getResolvedVariables(api);
+    const asked = world.tree.asked.envs;
+    await made.resolved();
+    expect(world.tree.asked.envs).toBe(asked);
+    const away = await startTree();
+    await away.stop();
+    const other = await world.startOne({ DEPLOYER_URL: away.url });
+    const there = world.as(accountId, "editor", other.port);
+    expect((await there.getResolvedVariables(S)).data).toHaveLength(1);
+    expect(await refused(there.getResolvedVariables(api))).toBe("503 unavailable");
+    await configure(ids.web!, { MODE: "config" });
+    expect(await refused(there.getResolvedVariables(S))).toBe("503 unavailable");
+    await other.stop();
+    expect((await made.resolved()).values).toEqual({ LEVEL: "variable", MODE: "config" });
+  });
+
+  test("config.env also long after its announcement, and whoever withdrew that", async () => {
+    const made = scene();
+    const { S, editor, ids, resolved } = made;
+    await resolved();
+    await configure(ids.web!, { MODE: "config" });
+    // As a replica of the version before does.
+    await world.pool.query("delete from doubts where scope_id = $1", [ids.web]);
+    await world.pool.query("update scopes set doubted = false where id = $1", [ids.web]);
+    expect((await resolved()).values).toEqual({ MODE: "config" });
+    await world.service().announceDeletion({ scopeId: ids.web! });
+    await world.pool.query("update doubts set at = now() - interval '3 minutes'");
+    await editor.listVariables(S);
+    expect((await resolved()).values).toEqual({ MODE: "config" });
+    expect((await world.pool.query("select from doubts where scope_id = $1", [ids.web])).rowCount).toBe(0);
+    await world.pool.query(
+      "update scopes set config_env_at = now() - interval '2 hours' where config_env_at is not null",
+    );
+    expect((await resolved()).values).toEqual({ MODE: "config" });
+    // Without any it is asked for once more.
+    world.tree.configure(ids.web!, {});
+    const asked = world.tree.asked.envs;
+    for (let read = 0; read < 3; read++) expect((await resolved()).values).toEqual({});
+    expect(world.tree.asked.envs).toBe(asked + 1);
+    await configure(ids.web!, { MODE: "again" });
+    expect((await resolved()).values).toEqual({ MODE: "again" });
+  });
+
+  test("config.env of a service that was created with it, or announced before it was heard of, or never told", async () => {
+    const made = scene({ born: "web", told: "web", silent: "web", none: "web" });
+    const { E, accountId, ids } = made;
+    const created = (name: string, hasConfigEnv?: boolean) =>
+      world.publish(deployerEvents.ServiceCreatedSchema, accountId, {
+        ...{ ...E, serviceId: ids[name]!, name, type: "web" },
+        ...(hasConfigEnv !== undefined && { hasConfigEnv }),
+      });
+    for (const name of ["born", "silent"]) world.tree.configure(ids[name]!, { MODE: name });
+    await configure(ids.told!, { MODE: "told" });
+    await created("born", true);
+    await created("told", false);
+    // By a deployer of before.
+    await created("silent");
+    await created("none", false);
+    await eventually("they are known", async () => {
+      const found = await world.pool.query("select from scopes where id = any($1)", [Object.values(ids)]);
+      return found.rowCount === 4;
+    });
+    const valuesOf = async (service: string) =>
+      (await made.editor.getResolvedVariables({ ...E, service })).data.map(({ value }) => value);
+    for (const name of ["born", "told", "silent"]) expect(await valuesOf(name)).toEqual([name]);
+    const asked = world.tree.asked.envs;
+    expect([await valuesOf("none"), world.tree.asked.envs]).toEqual([[], asked]);
+    await world.pool.query("update doubts set at = now() - interval '3 minutes'");
+    for (let read = 0; read < 2; read++) expect(await valuesOf("told")).toEqual(["told"]);
   });
 
   test("is the union of its scopes, the nearest winning, with what it overrides and without secrets", async () => {

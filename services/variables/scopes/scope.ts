@@ -22,6 +22,8 @@ export type Scope = {
   serviceId?: string | undefined;
   /** Of a service: web, worker, postgres or redis. */
   serviceType?: string | undefined;
+  /** Of a service: false when it certainly has no `config.env`. */
+  mayHaveConfigEnv?: boolean;
   revision: number;
   /** Identifies the state of all three scopes of a service, by ids and revisions. */
   tag: string;

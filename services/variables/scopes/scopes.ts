@@ -58,6 +58,7 @@ export function createScopes(options: {
       projectRevision: revisionOf(projectId)!,
       environmentRevision: revisionOf(environmentId),
       serviceRevision: revisionOf(serviceId),
+      mayHaveConfigEnv: found.some((one) => one.id === serviceId && one.mayHaveConfigEnv),
     };
   }
 
@@ -165,6 +166,7 @@ function toScope(path: Depth, row: ScopeRow): Scope {
     id: serviceId,
     serviceId,
     serviceType: row.serviceType!,
+    mayHaveConfigEnv: row.doubted || row.mayHaveConfigEnv,
     revision: row.serviceRevision!,
     tag: `${serviceId.slice(4)}-${row.projectRevision}-${row.environmentRevision}-${row.serviceRevision}`,
   };

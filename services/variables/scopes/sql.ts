@@ -12,6 +12,7 @@ export type ScopeRow = {
   serviceId: string | null;
   serviceRevision: number | null;
   serviceType: string | null;
+  mayHaveConfigEnv: boolean;
   /** The deletion of one of them was announced. */
   doubted: boolean;
 };
@@ -19,6 +20,7 @@ export type ScopeRow = {
 const PATH = `p.account_id as "accountId", p.id as "projectId", p.revision as "projectRevision",
   e.id as "environmentId", e.revision as "environmentRevision",
   s.id as "serviceId", s.revision as "serviceRevision", s.type as "serviceType",
+  s.config_env_at is not null as "mayHaveConfigEnv",
   exists (select from doubts d where d.scope_id in (p.id, e.id, s.id)) as doubted`;
 
 export function findScopeRow(db: Db, path: ScopePath) {
@@ -46,15 +48,16 @@ export function findServiceRow(db: Db, serviceId: string) {
 }
 
 /**
- * Lists the revisions of the scopes of a row, without those that are deleted or whose deletion was announced. With an
+ * Lists what changes of the scopes of a row, without those that are deleted or whose deletion was announced. With an
  * array instead of three parameters, PostgreSQL would plan it anew each time; to look for doubts here makes a read
  * costlier by a tenth.
  */
 export function listRevisions(db: Db, { projectId, environmentId, serviceId }: ScopeRow) {
-  return many<{ id: string; revision: number }>(
+  return many<{ id: string; revision: number; mayHaveConfigEnv: boolean }>(
     db,
     "scope_revisions",
-    "select id, revision from scopes where id in ($1, $2, $3) and deleted_at is null and not doubted",
+    `select id, revision, config_env_at is not null as "mayHaveConfigEnv" from scopes
+     where id in ($1, $2, $3) and deleted_at is null and not doubted`,
     [projectId, environmentId, serviceId],
   );
 }
@@ -62,7 +65,7 @@ export function listRevisions(db: Db, { projectId, environmentId, serviceId }: S
 /** How long after its announcement a deletion may still be under way. */
 const DOUBT = "interval '2 minutes'";
 
-/** Records that the deletion of a scope was announced, also of one that is not known. */
+/** Records that the deletion of a scope, or a change of its `config.env`, was announced, also of one that is not known. */
 export async function insertDoubt(pool: Pool, scopeId: string): Promise<void> {
   // A trigger marks the scope.
   await execute(
@@ -104,6 +107,19 @@ export async function deleteStaleDoubts(tx: Tx, scopeIds: string[]): Promise<voi
 }
 
 /**
+ * Records that a service has no `config.env`, as the deployer said. One that was announced meanwhile has a fresh mark, or
+ * gets it when the announcement is withdrawn. For an hour after an upgrade marks stay: a deployer of before announces none.
+ */
+export function clearConfigEnv(pool: Pool, serviceId: string) {
+  return execute(
+    pool,
+    "config_env_clear",
+    "update scopes set config_env_at = null where id = $1 and config_env_at < now() - interval '1 hour'",
+    [serviceId],
+  );
+}
+
+/**
  * Takes the lock under which everything in a project changes, until the transaction ends. False when
  * the project is unknown or deleted.
  */
@@ -126,15 +142,15 @@ export async function isAlive(db: Db, id: string): Promise<boolean> {
 export async function insertScope(
   db: Db,
   ids: ScopeIds,
-  service?: { name: string; type: string },
+  service?: { name: string; type: string; mayHaveConfigEnv: boolean },
 ): Promise<boolean> {
   const { id, kind, parentId } = innermost(ids);
   const inserted = await execute(
     db,
     "scope_insert",
-    `insert into scopes (id, account_id, parent_id, kind, name, type) values ($1, $2, $3, $4, $5, $6)
-     on conflict do nothing`,
-    [id, ids.accountId, parentId, kind, service?.name, service?.type],
+    `insert into scopes (id, account_id, parent_id, kind, name, type, config_env_at)
+     values ($1, $2, $3, $4, $5, $6, case when $7::boolean then now() end) on conflict do nothing`,
+    [id, ids.accountId, parentId, kind, service?.name, service?.type, service?.mayHaveConfigEnv],
   );
   return inserted === 1;
 }

@@ -7,11 +7,17 @@ import * as sql from "./sql.ts";
 // How the projection of the scope tree changes. Everything in a project changes under the lock on its
 // row, so that a write, a late read-through and a deletion see each other; the lock comes first.
 
-type ServiceFacts = { serviceName?: string | undefined; serviceType?: string | undefined };
+type ServiceFacts = {
+  serviceName?: string | undefined;
+  serviceType?: string | undefined;
+  hasConfigEnv?: boolean | undefined;
+};
 
 /** Inserts the unknown ones of a project, an environment in it and a service in that. Never revives a deleted one. */
 export async function insertChain(tx: Tx, chain: ScopeIds & ServiceFacts): Promise<void> {
   const { accountId, projectId, environmentId, serviceId, serviceName: name, serviceType: type } = chain;
+  // A deployer of before does not say whether there is any.
+  const mayHaveConfigEnv = chain.hasConfigEnv ?? true;
   await sql.insertScope(tx, { accountId, projectId });
   if (!(await sql.lockProject(tx, projectId)) || environmentId === undefined) return;
   await sql.insertScope(tx, { accountId, projectId, environmentId });
@@ -20,7 +26,13 @@ export async function insertChain(tx: Tx, chain: ScopeIds & ServiceFacts): Promi
   // Ids sort by creation and a name is unique: an older holder was deleted, and its event is under way.
   for (const id of await sql.listOlderNamesakes(tx, { id: serviceId, name, environmentId }))
     await sql.softDeleteTree(tx, id);
-  if (await sql.insertScope(tx, { accountId, projectId, environmentId, serviceId }, { name, type }))
+  if (
+    await sql.insertScope(
+      tx,
+      { accountId, projectId, environmentId, serviceId },
+      { name, type, mayHaveConfigEnv },
+    )
+  )
     await sql.bumpEnvironmentRevision(tx, environmentId);
 }
 

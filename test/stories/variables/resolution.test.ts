@@ -36,7 +36,8 @@ describe("resolution", () => {
   });
 
   test("what a service has in its configuration is in its set, and says so", async () => {
-    const { P, web } = await freshProject(world, [{ name: "web", type: "web" }]);
+    const scene = await freshProject(world, [{ name: "web", type: "web" }]);
+    const { P, web } = scene;
     await world.must("PATCH", web, { config: { env: { MODE: "config", LEVEL: "config" } } });
     await world.must("POST", `${P}/variables`, { name: "LEVEL", value: "variable" });
     const { data } = await world.must<Resolved>("GET", `${web}/resolved-variables`);
@@ -45,6 +46,22 @@ describe("resolution", () => {
       { name: "MODE", value: "config", source: "service", fromConfig: true },
     ]);
     expect(data[0]).not.toHaveProperty("fromConfig");
+    // From the first read on, and in the very next one after each change.
+    const { E } = scene;
+    await world.must("POST", `${E}/services`, {
+      name: "new",
+      type: "web",
+      config: { env: { MODE: "born" } },
+    });
+    const seen = async () => {
+      const { data } = await world.must<Resolved>("GET", `${E}/services/new/resolved-variables`);
+      return data.map(({ name, value }) => `${name}=${value}`);
+    };
+    expect(await seen()).toEqual(["LEVEL=variable", "MODE=born"]);
+    await world.must("PATCH", `${E}/services/new`, { unsetEnv: ["MODE"] });
+    expect(await seen()).toEqual(["LEVEL=variable"]);
+    await world.must("PATCH", `${E}/services/new`, { config: { env: { MODE: "again" } } });
+    expect(await seen()).toEqual(["LEVEL=variable", "MODE=again"]);
   });
 
   test("every dangling reason that a user can cause is told", async () => {

@@ -115,9 +115,9 @@ export const ReleaseVariableSchema: GenMessage<ReleaseVariable> = /*@__PURE__*/
  */
 export const InternalService: GenService<{
   /**
-   * Announces the deletion of a project, environment or service before it is committed. From then on variables asks
-   * the deployer before it answers anything about the scope or below it, until the event of the deletion arrives. A
-   * deletion that is not committed within a minute must be given up.
+   * Announces the deletion of a project, environment or service, or that a service will have a `config.env`, before
+   * that is committed. From then on variables asks the deployer before it answers anything about the scope or below
+   * it: for minutes, or until the event of the deletion arrives. What is not committed within a minute must be given up.
    *
    * @generated from rpc berth.variables.v1.InternalService.AnnounceDeletion
    */
