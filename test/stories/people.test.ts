@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Mailbox, startMailbox } from "../../services/kit/testing/smtp-server.ts";
+import { type Mailbox, secretLinkIn, startMailbox } from "../../services/kit/testing/smtp-server.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { refusal } from "../support/door.ts";
 import { startWorld, type World } from "../support/world.ts";
@@ -118,7 +118,7 @@ describe("with mail", () => {
 
   const tokenTo = async (email: string, n = 1) => {
     const mail = await eventually(`mail ${n} to ${email}`, async () => box.for(email)[n - 1]);
-    return new URL(/^http\S+#\S+$/m.exec(mail.text)![0]).hash.slice(1);
+    return secretLinkIn(mail).hash.slice(1);
   };
 
   test("somebody joins by a mailed link, forgets the password, and sets a new one by another", async () => {

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Mailbox } from "../../services/kit/testing/smtp-server.ts";
+import { type Mailbox, secretLinkIn } from "../../services/kit/testing/smtp-server.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 
 export type Answer<T = Record<string, unknown>> = {
@@ -102,8 +102,8 @@ export async function bringIn(call: Call, account: string, role: Role, mailbox?:
   };
   const answered = await must<{ link?: string }>(`${account}/members`, { email, role });
   const mailed = mailbox && (await eventually("the invitation is mailed", async () => mailbox.for(email)[0]));
-  const link = mailed ? /^https?:\S+#\S+$/m.exec(mailed.text)?.[0] : answered.link;
-  const token = new URL(link!).hash.slice(1);
+  const link = mailed ? secretLinkIn(mailed) : new URL(answered.link!);
+  const token = link.hash.slice(1);
   const joined = await must<{ user: { id: string } }>(
     "/invitations/join",
     { token, password },

@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { expect } from "vitest";
-import { startMailbox } from "../../kit/testing/smtp-server.ts";
+import { secretLinkIn, startMailbox } from "../../kit/testing/smtp-server.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startIdentity, tokenIn } from "../testing.ts";
 
@@ -24,11 +23,7 @@ export async function startMailedIdentity() {
     eventually(`mail ${count} to ${email}`, async () => box.for(email)[count - 1]);
 
   /** The link in a mail to an e-mail. */
-  async function linkTo(email: string, count = 1): Promise<string> {
-    const link = /https:\S+#\S+$/m.exec((await mailTo(email, count)).text);
-    expect(link).not.toBeNull();
-    return link![0];
-  }
+  const linkTo = async (email: string, count = 1) => secretLinkIn(await mailTo(email, count)).href;
 
   async function invite(email: string, accountId = it.accountId) {
     const { invitations } = await it.as(it.ownerToken, accountId);

@@ -11,6 +11,13 @@ export type Received = {
   raw: string;
 };
 
+/** Returns the link with a secret that a mail brings, and throws when there is none. */
+export function secretLinkIn(mail: Received): URL {
+  const link = /https?:\S+#\S+$/m.exec(mail.text)?.[0];
+  if (!link) throw new Error(`no link is in the mail "${mail.headers.get("subject")}"`);
+  return new URL(link);
+}
+
 type MailboxOptions = {
   /**
    * Decides on a recipient: a number is the status it is refused with, `"hang"` never answers, `"drop"` takes the mail
