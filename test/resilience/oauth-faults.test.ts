@@ -213,7 +213,7 @@ test("identity is killed while a code is used: the application is not left with 
   await held.reached();
   await identity.kill();
   await held.release("kept");
-  expect((await first).status).toBe(502);
+  expect((await first).status).toBe(503);
   // The code is used up: it ends the grant rather than to leave it to nobody.
   expect((await it.redeem(begun, back)).body.error).toBe("invalid_grant");
   expect(of(clientId, await it.grants())).toEqual([]);
