@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { nodeEnv } from "../services/kit/testing/service-process.ts";
 import { eventually } from "../services/kit/testing/testing.ts";
 import { apiClient } from "./testing/api-client.ts";
 import { type TestPlatform, testPlatform } from "./testing/test-platform.ts";
@@ -27,7 +28,7 @@ afterAll(() => platform.stop());
 
 function run(env: Record<string, string>): ChildProcess {
   return spawn(process.execPath, [join(import.meta.dirname, "main.ts")], {
-    env: { PATH: process.env.PATH, ...platform.gatewayEnv, LOG_LEVEL: "info", ...env },
+    env: { ...nodeEnv, ...platform.gatewayEnv, LOG_LEVEL: "info", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
 }

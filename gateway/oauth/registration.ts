@@ -6,7 +6,7 @@ import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import { tooManyRequests } from "../limits/rate-limiter.ts";
 import { observer } from "../metrics/request-metrics.ts";
 import { beginMeasured, sendResponse } from "../routing/exchange.ts";
-import { oauthError, oauthRefusal } from "./oauth-error.ts";
+import { oauthError } from "./oauth-error.ts";
 import type { OauthDeps } from "./oauth-routes.ts";
 
 const MAX_METADATA = 16 * 1024;
@@ -44,7 +44,7 @@ export function registerRegistration(app: FastifyInstance, deps: OauthDeps): voi
       const { error, errorDescription } = result.value!;
       return oauthError(400, error, errorDescription);
     } catch (error) {
-      return oauthRefusal(fromClientError("identity", error, request.id), request.id);
+      return errorResponse(fromClientError("identity", error, request.id), request.id);
     }
   }
 

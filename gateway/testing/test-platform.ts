@@ -6,7 +6,7 @@ import { VariablesService } from "../../proto/gen/berth/variables/v1/variables_p
 import { createLog } from "../../services/kit/log.ts";
 import { readConfig } from "../../services/kit/process/config.ts";
 import { type ServerOptions, serve } from "../../services/kit/process/server.ts";
-import { testDatabase, testKeys } from "../../services/kit/testing/testing.ts";
+import { migratedDatabase, testKeys } from "../../services/kit/testing/testing.ts";
 import { startIdentity } from "../../test/support/identity.ts";
 import { testNats } from "../../test/support/servers/nats.ts";
 import { fields } from "../config.ts";
@@ -43,7 +43,7 @@ export async function testPlatform(
   publicOrigin?: string,
   identityOptions: Omit<Parameters<typeof startIdentity>[0], "databaseUrl" | "natsUrl" | "publicOrigin"> = {},
 ) {
-  const [database, nats] = await Promise.all([testDatabase(["identity", "gateway"]), testNats()]);
+  const [database, nats] = await Promise.all([migratedDatabase(), testNats()]);
   const identity = await startIdentity({
     databaseUrl: database.url("identity"),
     natsUrl: nats.url,

@@ -105,9 +105,9 @@ const register: Schema = {
       }),
     },
     400: rfcError(400, ["invalid_redirect_uri", "invalid_client_metadata"]),
-    ...Object.fromEntries([408, 417, 429, 431].map((status) => [status, commonResponse(status)])),
-    500: rfcError(500, ["server_error"]),
-    503: rfcError(503, ["temporarily_unavailable"]),
+    ...Object.fromEntries([408, 417, 429, 431, 500].map((status) => [status, commonResponse(status)])),
+    502: errorResponse(502, [{ status: 502, code: "identity_provider_unavailable", reasons: [] }]),
+    503: commonResponse(503),
   },
   "x-rate-limit": "registrations",
 };
