@@ -23,7 +23,7 @@ function differences(method: string, path: string, status: number, body?: unknow
   const contract = createContract({ standIns: () => standIns });
   const headers = new Headers({ "x-request-id": "req_1", "content-type": "application/json; charset=utf-8" });
   contract.note(method, path, status, headers, body === undefined ? undefined : JSON.stringify(body));
-  return contract.broken().join();
+  return contract.takeBroken().join();
 }
 
 test("answers that the document knows are none of its business", () => {

@@ -38,8 +38,12 @@ export function createContract({ standIns }: { standIns: () => boolean }) {
       for (const problem of document.misfits(operation, status, headers, text))
         found.add(`${name}: ${problem}`);
     },
-    /** Returns the differences found so far, each once. */
-    broken: () => [...found],
+    /** Returns the differences found since the last call, each once. */
+    takeBroken(): string[] {
+      const broken = [...found];
+      found.clear();
+      return broken;
+    },
   };
 }
 
