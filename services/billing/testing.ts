@@ -21,7 +21,7 @@ import { notFound } from "../kit/rpc/errors.ts";
 import { openEvents } from "../kit/testing/events.ts";
 import { startNeighbours } from "../kit/testing/neighbours.ts";
 import { serviceProcesses } from "../kit/testing/service-process.ts";
-import { clientAs, testDatabase, testKeys } from "../kit/testing/testing.ts";
+import { clientAs, migratedDatabase, testKeys } from "../kit/testing/testing.ts";
 import { seed } from "./catalog/seed.ts";
 import { fields } from "./config.ts";
 import { start } from "./main.ts";
@@ -87,11 +87,7 @@ async function startWebhookDoor(port: () => number | undefined) {
  * that answer from memory. `more` overrides its environment, `clock` (ms) the simulator's clock.
  */
 export async function startBilling(more: Record<string, string> = {}, clock?: () => number) {
-  const [database, nats, neighbours] = await Promise.all([
-    testDatabase(["billing"]),
-    testNats(),
-    startWorld(),
-  ]);
+  const [database, nats, neighbours] = await Promise.all([migratedDatabase(), testNats(), startWorld()]);
   let port: number | undefined;
   const door = await startWebhookDoor(() => port);
   const stripe = await testStripe({ webhookUrl: door.url });

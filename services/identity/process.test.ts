@@ -8,6 +8,7 @@ import { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.t
 import { testNats } from "../../test/support/servers/nats.ts";
 import { hashToken, makeToken } from "../kit/bearer-token.ts";
 import { freePort } from "../kit/process/free-port.ts";
+import { nodeEnv } from "../kit/testing/service-process.ts";
 import { clientAs, eventually, testDatabase } from "../kit/testing/testing.ts";
 import { testEnv } from "./testing.ts";
 
@@ -28,7 +29,7 @@ afterAll(async () => {
 /** Starts identity as an operator does, and gives what it prints. */
 function run(env: Record<string, string>) {
   const child = spawn(process.execPath, [join(import.meta.dirname, "main.ts")], {
-    env: { PATH: process.env.PATH, ...env },
+    env: { ...nodeEnv, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   children.push(child);

@@ -9,7 +9,7 @@ import { createLog } from "../kit/log.ts";
 import { createPool } from "../kit/postgres/db.ts";
 import { readConfig } from "../kit/process/config.ts";
 import { type Caller, capped, type RoleName } from "../kit/rpc/caller-token.ts";
-import { clientAs, testDatabase, testKeys } from "../kit/testing/testing.ts";
+import { clientAs, migratedDatabase, testKeys } from "../kit/testing/testing.ts";
 import { fields } from "./config.ts";
 import { start } from "./main.ts";
 import type { FetchDocument } from "./oauth/registration/documents/fetch-document.ts";
@@ -32,7 +32,7 @@ export function testEnv(databaseUrl: string, natsUrl: string, more: Record<strin
  * made as a gateway makes them: from what identity says about their token.
  */
 export async function startIdentity(more: Record<string, string> = {}, fetchDocument?: FetchDocument) {
-  const [database, nats] = await Promise.all([testDatabase(["identity"]), testNats()]);
+  const [database, nats] = await Promise.all([migratedDatabase(), testNats()]);
   const clock = { ms: Date.now() };
   const ownerToken = makeToken("pat");
   const env = testEnv(database.url("identity"), nats.url, {

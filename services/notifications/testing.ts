@@ -19,7 +19,7 @@ import { openEvents } from "../kit/testing/events.ts";
 import { startNeighbours } from "../kit/testing/neighbours.ts";
 import { serviceProcesses } from "../kit/testing/service-process.ts";
 import { type Mailbox, startMailbox } from "../kit/testing/smtp-server.ts";
-import { clientAs, testDatabase, testKeys } from "../kit/testing/testing.ts";
+import { clientAs, migratedDatabase, testKeys } from "../kit/testing/testing.ts";
 import { fields } from "./config.ts";
 import { start } from "./main.ts";
 import type { Recipient } from "./notices/recipients.ts";
@@ -66,7 +66,7 @@ export async function startNotifications(
   mailbox: Parameters<typeof startMailbox>[0] = {},
 ) {
   const [database, nats, neighbours, box] = await Promise.all([
-    testDatabase(["notifications"]),
+    migratedDatabase(),
     testNats(),
     startWorld(),
     startMailbox(mailbox) as Promise<Mailbox>,

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { VariablesChangedSchema } from "../../proto/gen/berth/variables/v1/events_pb.ts";
 import { freePort } from "../kit/process/free-port.ts";
+import { nodeEnv } from "../kit/testing/service-process.ts";
 import { eventually } from "../kit/testing/testing.ts";
 import { startVariables, type TestVariables } from "./testing.ts";
 
@@ -22,7 +23,7 @@ afterAll(async () => {
 /** Starts variables as an operator does, beside the one in this process, and waits until it is ready. */
 async function run(port: number, more: Record<string, string> = {}) {
   const child = spawn(process.execPath, [join(import.meta.dirname, "main.ts")], {
-    env: { PATH: process.env.PATH, ...world.env, LOG_LEVEL: "debug", PORT: String(port), ...more },
+    env: { ...nodeEnv, ...world.env, LOG_LEVEL: "debug", PORT: String(port), ...more },
     stdio: ["ignore", "pipe", "pipe"],
   });
   children.push(child);

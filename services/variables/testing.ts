@@ -14,7 +14,7 @@ import type { RoleName } from "../kit/rpc/caller-token.ts";
 import { notFound } from "../kit/rpc/errors.ts";
 import { openEvents } from "../kit/testing/events.ts";
 import { startNeighbours } from "../kit/testing/neighbours.ts";
-import { clientAs, testDatabase, testKeys } from "../kit/testing/testing.ts";
+import { clientAs, migratedDatabase, testKeys } from "../kit/testing/testing.ts";
 import { fields } from "./config.ts";
 import { start } from "./main.ts";
 
@@ -119,7 +119,7 @@ export type Tree = Awaited<ReturnType<typeof startTree>>;
 
 /** Variables on a database, a NATS and a deployer's tree of its own; `more` overrides its environment. */
 export async function startVariables(more: Record<string, string> = {}) {
-  const [database, nats, tree] = await Promise.all([testDatabase(["variables"]), testNats(), startTree()]);
+  const [database, nats, tree] = await Promise.all([migratedDatabase(), testNats(), startTree()]);
   const env: Record<string, string> = {
     DATABASE_URL: database.url("variables"),
     NATS_URL: nats.url,

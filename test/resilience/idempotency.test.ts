@@ -8,10 +8,11 @@ import { createPool, type Pool } from "../../services/kit/postgres/db.ts";
 import { readConfig } from "../../services/kit/process/config.ts";
 import { holdCommits } from "../../services/kit/testing/hold-commits.ts";
 import { openProxy, type TcpProxy } from "../../services/kit/testing/proxy.ts";
+import { sample } from "../../services/kit/testing/sample.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { type Answer, type Door, openDoor, refusal } from "../support/door.ts";
 import type { Post } from "../support/posts/effects.ts";
-import { changing, keyedRoutes, posts, routeOf, UNAUDITED, unhurried } from "../support/posts/posts.ts";
+import { audited, changing, keyedRoutes, posts, routeOf, unhurried } from "../support/posts/posts.ts";
 import { seededStripe } from "../support/servers/seeded-stripe.ts";
 import { startWorld, type World } from "../support/world.ts";
 
@@ -77,27 +78,27 @@ test("every route that takes a key is among these stories", () => {
   expect([...tested, ...ofOauth].sort()).toEqual(keyedRoutes.map((route) => route.rpc.name).sort());
 });
 
+const names = sample("requests under one key", Object.keys(posts), 10);
+const changes = names.filter((name) => changing.includes(name));
+
 describe("the answer of a service is lost", () => {
-  test.each(Object.keys(posts))(
-    "%s: repeated, it is the answer of the one effect, at every gateway",
-    async (name) => {
-      const post = await posts[name]!(world);
-      const { upstream, rpcPath } = routeOf(name);
-      const key = anyKey();
-      const lost = toService[upstream].loseAnswer(`POST ${rpcPath} `);
-      expect(refusal(await send(world, post, key))).toBe("503 unavailable");
-      const answer = await send(world, post, key);
-      await oneEffect(name, post, answer);
-      expect(await lost).toContain(post.named(answer.body));
-      expect(answer.headers.get("idempotent-replayed")).toBe("true");
-      const elsewhere = await send(other, post, key);
-      expect([elsewhere.status, elsewhere.body]).toEqual([answer.status, answer.body]);
-    },
-  );
+  test.each(names)("%s: repeated, it is the answer of the one effect, at every gateway", async (name) => {
+    const post = await posts[name]!(world);
+    const { upstream, rpcPath } = routeOf(name);
+    const key = anyKey();
+    const lost = toService[upstream].loseAnswer(`POST ${rpcPath} `);
+    expect(refusal(await send(world, post, key))).toBe("503 unavailable");
+    const answer = await send(world, post, key);
+    await oneEffect(name, post, answer);
+    expect(await lost).toContain(post.named(answer.body));
+    expect(answer.headers.get("idempotent-replayed")).toBe("true");
+    const elsewhere = await send(other, post, key);
+    expect([elsewhere.status, elsewhere.body]).toEqual([answer.status, answer.body]);
+  });
 });
 
 describe("the commit's answer is lost", () => {
-  test.each(changing)(
+  test.each(changes)(
     "%s, and it is kept: repeated meanwhile it is told to wait, and then is answered",
     async (name) => {
       const post = await posts[name]!(world);
@@ -117,7 +118,7 @@ describe("the commit's answer is lost", () => {
     },
   );
 
-  test.each(changing)("%s, and the change with it: repeated, it is made once", async (name) => {
+  test.each(changes)("%s, and the change with it: repeated, it is made once", async (name) => {
     const post = await posts[name]!(world);
     const key = anyKey();
     const held = await holdKeyed(routeOf(name).upstream);
@@ -130,7 +131,7 @@ describe("the commit's answer is lost", () => {
 });
 
 describe("many at once over two gateways", () => {
-  test.each(Object.keys(posts))("%s: one effect, and one answer for all who get one", async (name) => {
+  test.each(names)("%s: one effect, and one answer for all who get one", async (name) => {
     const post = await posts[name]!(world);
     const key = anyKey();
     const answers = await Promise.all(
@@ -173,7 +174,7 @@ test("each effect is in the audit log once", async () => {
       async () => (await countOf({ ...post.audited!, target })) > 0,
     );
   }
-  expect(owed.length).toBeGreaterThan(3 * (changing.length - UNAUDITED));
+  expect(owed.length).toBeGreaterThanOrEqual(4 * changes.filter((name) => audited.includes(name)).length);
   for (const record of owed)
     expect({ ...record, count: await countOf(record) }).toEqual({ ...record, count: 1 });
 });

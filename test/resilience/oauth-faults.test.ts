@@ -6,6 +6,7 @@ import { sweepOauth } from "../../services/identity/oauth/sql.ts";
 import { freePort } from "../../services/kit/process/free-port.ts";
 import { holdCommits } from "../../services/kit/testing/hold-commits.ts";
 import { openProxy } from "../../services/kit/testing/proxy.ts";
+import { nodeEnv } from "../../services/kit/testing/service-process.ts";
 import { eventually } from "../../services/kit/testing/testing.ts";
 import { refusal } from "../support/door.ts";
 import { end } from "../support/launched.ts";
@@ -29,7 +30,7 @@ async function identityProcess() {
   const output: string[] = [];
   const run = async () => {
     child = spawn(process.execPath, [join(import.meta.dirname, "../../services/identity/main.ts")], {
-      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...replicas.env({ PORT: String(port) }) },
+      env: { ...nodeEnv, ...replicas.env({ PORT: String(port) }) },
       stdio: ["ignore", "pipe", "pipe"],
     });
     for (const stream of [child.stdout!, child.stderr!])

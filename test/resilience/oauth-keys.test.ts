@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { freePort } from "../../services/kit/process/free-port.ts";
+import { nodeEnv } from "../../services/kit/testing/service-process.ts";
 import { type OauthPlatform, oauthPlatform } from "../support/oauth/platform.ts";
 import { createReplicas, type Replicas } from "../support/oauth/replicas.ts";
 
@@ -64,7 +65,7 @@ test("a flow that is under way goes on at a replica with a new first key, and it
 test("identity does not start with keys that do not open what signs tokens, and says in one sentence why", async () => {
   const more = { INTERNAL_KEYS: randomBytes(32).toString("base64"), PORT: String(await freePort()) };
   const child = spawn(process.execPath, [join(import.meta.dirname, "../../services/identity/main.ts")], {
-    env: { PATH: process.env.PATH, ...replicas.env(more) },
+    env: { ...nodeEnv, ...replicas.env(more) },
     stdio: ["ignore", "pipe", "inherit"],
   });
   const [output, [code]] = await Promise.all([child.stdout.toArray(), once(child, "exit")]);

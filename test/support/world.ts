@@ -15,7 +15,7 @@ import { freePort } from "../../services/kit/process/free-port.ts";
 import type { Running } from "../../services/kit/process/process.ts";
 import { programsDir } from "../../services/kit/process/program.ts";
 import { type Mailbox, startMailbox } from "../../services/kit/testing/smtp-server.ts";
-import { testDatabase } from "../../services/kit/testing/testing.ts";
+import { migratedDatabase } from "../../services/kit/testing/testing.ts";
 import { type Door, openDoor } from "./door.ts";
 import { testNats } from "./servers/nats.ts";
 
@@ -47,7 +47,7 @@ export type Rewire = (service: string, env: Record<string, string>) => Promise<R
  */
 export async function prepareWorld(extra: Record<string, string> = {}) {
   const [database, nats, dir] = await Promise.all([
-    testDatabase(programs.map(({ name }) => name)),
+    migratedDatabase(),
     testNats(),
     mkdtemp(join(tmpdir(), "berth-world-")),
   ]);

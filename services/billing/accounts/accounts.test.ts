@@ -4,6 +4,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { refused } from "../../kit/testing/refusal.ts";
+import { nodeEnv } from "../../kit/testing/service-process.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { subscribe } from "../subscription/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
@@ -18,7 +19,7 @@ afterAll(() => billing?.stop());
 
 /** Runs the command as an operator does. */
 async function agreement(...args: string[]) {
-  const env = { PATH: process.env.PATH, DATABASE_URL: billing.env.DATABASE_URL };
+  const env = { ...nodeEnv, DATABASE_URL: billing.env.DATABASE_URL };
   return promisify(execFile)(process.execPath, [COMMAND, ...args], { env }).then(
     ({ stdout }) => ({ code: 0, said: stdout }),
     (error) => ({ code: error.code as number, said: String(error.stderr) }),

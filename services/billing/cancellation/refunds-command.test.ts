@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { nodeEnv } from "../../kit/testing/service-process.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
 import { DAY, subscriber } from "./testing.ts";
@@ -15,7 +16,7 @@ const MAIN = join(import.meta.dirname, "../refunds-main.ts");
 
 /** Runs the operator's command as a process. */
 function refunds(...args: string[]): Promise<{ code: number; output: string }> {
-  const env = { PATH: process.env.PATH, DATABASE_URL: billing.env.DATABASE_URL };
+  const env = { ...nodeEnv, DATABASE_URL: billing.env.DATABASE_URL };
   return new Promise((resolve) => {
     execFile(process.execPath, [MAIN, ...args], { env }, (error, stdout, stderr) =>
       resolve({ code: Number(error?.code ?? 0), output: stdout + stderr }),

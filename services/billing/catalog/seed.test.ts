@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { type TestStripe, testStripe } from "../../../test/support/servers/stripe.ts";
 import { createLog } from "../../kit/log.ts";
 import { refused } from "../../kit/testing/refusal.ts";
+import { nodeEnv } from "../../kit/testing/service-process.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { createProvider } from "../stripe/provider.ts";
 import { findPortal } from "./portal-configuration.ts";
@@ -40,7 +41,7 @@ async function sold() {
 /** Runs the command as an operator does. */
 async function command(args: string[], env: Record<string, string> = {}) {
   const all = { STRIPE_SECRET_KEY: server.key, STRIPE_API_URL: server.url, ...env };
-  const options = { env: { PATH: process.env.PATH, ...all } };
+  const options = { env: { ...nodeEnv, ...all } };
   return promisify(execFile)(process.execPath, [COMMAND, ...args], options).then(
     ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
     (error) => ({ code: error.code as number, stdout: String(error.stdout), stderr: String(error.stderr) }),

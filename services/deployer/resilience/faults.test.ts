@@ -4,6 +4,7 @@ import type { TestNats } from "../../../test/support/servers/nats.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Outcome, openProxy, type TcpProxy } from "../../kit/testing/proxy.ts";
 import { refusal } from "../../kit/testing/refusal.ts";
+import { sample } from "../../kit/testing/sample.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import type { ServicePath } from "../catalog/services-sql.ts";
 import { actAs, archiveOf, startTestPlatform, type TestPlatform, visit } from "../testing/testing.ts";
@@ -160,11 +161,13 @@ test("the database refuses for 10 s under load: apps answer, calls are refused, 
   await load.settles("two");
 });
 
-test.each<[string, Outcome]>([
+const HANGS: [string, Outcome][] = [
   ["then resumes", "kept"],
   ["then breaks its connections", "lost"],
   ["and never answers those who connected meanwhile", "silent"],
-])(
+];
+
+test.each(sample("ways in which the database hangs", HANGS, 1))(
   "the database hangs for 10 s under load, %s: apps answer, and everything recovers by itself",
   async (_, outcome) => {
     const load = await startLoad();

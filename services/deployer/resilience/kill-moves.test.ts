@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { sample } from "../../kit/testing/sample.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { type KillableDeployer, OUTCOMES, startKillableDeployer, succeeds } from "./testing.ts";
 
@@ -39,33 +40,34 @@ const moves: [string, "insert" | "update", string, string][] = [
   ["is counted as usage", "insert", "usage_intervals", "true"],
 ];
 
-for (const outcome of OUTCOMES)
-  test.each(moves)(
-    `killed when a deployment %s, and the change is ${outcome}: it ends, once`,
-    async (move, on, table, when) => {
-      const web = await berth.webService();
-      const { id, path, deployArchive } = web;
-      const held = await berth.hold(on, table, when);
-      // A stage that is over by its turn is not written.
-      const built = join(berth.platform.dataDir, `built-${id}`);
-      const archive = await berth.app("one", move === "builds" ? built : undefined);
-      const accepted = succeeds(deployArchive(path, archive));
-      await held.reached();
-      await writeFile(built, "");
-      const before = await recorded(id);
-      await berth.killAtCommit(held, outcome);
-      if (!(await accepted) && outcome === "lost") await deployArchive(path, await berth.app("one"));
-      await berth.untilRunning(web, "one");
-      expect(await berth.everyDeploymentEnds(id)).toEqual(["applied"]);
-      const now = berth.processesOf(id);
-      expect(now).toHaveLength(1);
-      // A process that runs and is recorded is not started a second time.
-      for (const name of before) expect(now[0]).toContain(name);
-      expect(await berth.untilUsage("UsageStarted", id)).toHaveLength(1);
-    },
-  );
+const killed = OUTCOMES.flatMap((outcome) => moves.map(([move, ...at]) => ({ move, outcome, at })));
 
-test.each(OUTCOMES)(
+test.each(sample("kills at moves of a deployment", killed, 4))(
+  "killed when a deployment $move, and the change is $outcome: it ends, once",
+  async ({ move, outcome, at: [on, table, when] }) => {
+    const web = await berth.webService();
+    const { id, path, deployArchive } = web;
+    const held = await berth.hold(on, table, when);
+    // A stage that is over by its turn is not written.
+    const built = join(berth.platform.dataDir, `built-${id}`);
+    const archive = await berth.app("one", move === "builds" ? built : undefined);
+    const accepted = succeeds(deployArchive(path, archive));
+    await held.reached();
+    await writeFile(built, "");
+    const before = await recorded(id);
+    await berth.killAtCommit(held, outcome);
+    if (!(await accepted) && outcome === "lost") await deployArchive(path, await berth.app("one"));
+    await berth.untilRunning(web, "one");
+    expect(await berth.everyDeploymentEnds(id)).toEqual(["applied"]);
+    const now = berth.processesOf(id);
+    expect(now).toHaveLength(1);
+    // A process that runs and is recorded is not started a second time.
+    for (const name of before) expect(now[0]).toContain(name);
+    expect(await berth.untilUsage("UsageStarted", id)).toHaveLength(1);
+  },
+);
+
+test.each(sample("kills at superseding", OUTCOMES, 1))(
   "killed when a deployment supersedes one, and the change is %s: one of them runs, and each end has its event",
   async (outcome) => {
     const web = await berth.webService();
@@ -82,7 +84,7 @@ test.each(OUTCOMES)(
   },
 );
 
-test.each(OUTCOMES)(
+test.each(sample("kills at rolling back", OUTCOMES, 1))(
   "killed when a rollback is applied, and the change is %s: the earlier version runs, started once",
   async (outcome) => {
     const web = await berth.webService();
@@ -103,7 +105,7 @@ test.each(OUTCOMES)(
   },
 );
 
-test.each(OUTCOMES)(
+test.each(sample("kills at restarting", OUTCOMES, 1))(
   "killed when a restart is requested, and the change is %s: it is rolled as often as requested",
   async (outcome) => {
     const web = await berth.webService();
@@ -121,7 +123,7 @@ test.each(OUTCOMES)(
   },
 );
 
-test.each(OUTCOMES)(
+test.each(sample("kills at canceling", OUTCOMES, 1))(
   "killed when a build is canceled, and the change is %s: it ends once, with all its processes",
   async (outcome) => {
     const { id, path, deployArchive, deployments } = await berth.webService();

@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from "node:util";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
 import { createRandom } from "../../kit/testing/random.ts";
+import { sampleSize } from "../../kit/testing/sample.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import {
   actAs,
@@ -23,7 +24,7 @@ import {
   runningFolders,
 } from "../testing/testing-process.ts";
 
-const ROUNDS = 20;
+const ROUNDS = sampleSize("kills at random moments", 20, 5);
 /** Longer than all that a round asks for takes, from the first request until nothing is left to do. */
 const ROUND_MS = 2_500;
 

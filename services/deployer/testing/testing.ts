@@ -25,7 +25,7 @@ import { readConfig } from "../../kit/process/config.ts";
 import { freePort } from "../../kit/process/free-port.ts";
 import { programsDir } from "../../kit/process/program.ts";
 import type { RoleName } from "../../kit/rpc/caller-token.ts";
-import { clientAs, eventually, testDatabase, testKeys } from "../../kit/testing/testing.ts";
+import { clientAs, eventually, migratedDatabase, testKeys } from "../../kit/testing/testing.ts";
 import type { ServicePath } from "../catalog/services-sql.ts";
 import { fields } from "../config.ts";
 import { start } from "../main.ts";
@@ -38,7 +38,7 @@ export const freePlan = createEntitlements({ defaultTier: "free", planQuotas: "o
 /** Starts what a deployer needs: database, NATS, a variables service and a data folder. The test starts the deployer. */
 export async function startTestPlatform() {
   const [database, nats, dataDir] = await Promise.all([
-    testDatabase(["deployer", "variables"]),
+    migratedDatabase(),
     testNats(),
     mkdtemp(join(tmpdir(), "berth-deployer-")),
   ]);

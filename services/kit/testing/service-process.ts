@@ -3,6 +3,13 @@ import { once } from "node:events";
 import { freePort } from "../process/free-port.ts";
 import { eventually } from "./testing.ts";
 
+/** What Node needs of this process's environment in one that a test starts; loading modules from a cache halves a start. */
+export const nodeEnv = {
+  PATH: process.env.PATH,
+  HOME: process.env.HOME,
+  NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+};
+
 export type ServiceProcess = ReturnType<typeof serviceProcess>;
 
 /** A service as a process of its own, which a test can kill: its main file, its environment and where it listens. */
@@ -23,8 +30,7 @@ export function serviceProcess({
       const [program, ...args] = [...wrapper, process.execPath, main];
       const started = spawn(program!, args, {
         env: {
-          PATH: process.env.PATH,
-          HOME: process.env.HOME,
+          ...nodeEnv,
           ...env,
           LOG_LEVEL: "debug",
           ...more,

@@ -11,25 +11,34 @@ export const testKeys = [Buffer.alloc(32, 7)];
 
 /** A database of its own with one role and one schema for each named service, as the launcher makes it. */
 export async function testDatabase(services: string[]) {
-  const admin = new URL(inject("postgresAdminUrl"));
-  const name = `t_${randomBytes(6).toString("hex")}`;
-  await asAdmin(admin, [`create database ${name}`]);
-  const inside = new URL(admin);
-  inside.pathname = `/${name}`;
+  const database = await createDatabase();
   await asAdmin(
-    inside,
+    database.url("postgres"),
     services.map((service) => `create schema ${service}`),
   );
+  return database;
+}
+
+/** A database of its own in which every service's schema is migrated: a copy takes a quarter of a migration's time. */
+export const migratedDatabase = () =>
+  createDatabase(` template ${inject("templateDatabase")} strategy file_copy`);
+
+async function createDatabase(how = "") {
+  const admin = new URL(inject("postgresAdminUrl"));
+  const name = `t_${randomBytes(6).toString("hex")}`;
+  await asAdmin(admin.href, [`create database ${name}${how}`]);
+  const inside = new URL(admin);
+  inside.pathname = `/${name}`;
   return {
     /** Connection URL of one service: its own schema is the search path. */
     url: (service: string) => `${inside.href}?options=-c%20search_path%3D${service}`,
     name,
-    drop: () => asAdmin(admin, [`drop database ${name} with (force)`]),
+    drop: () => asAdmin(admin.href, [`drop database ${name} with (force)`]),
   };
 }
 
-async function asAdmin(url: URL, statements: string[]): Promise<void> {
-  const client = new pg.Client({ connectionString: url.href });
+async function asAdmin(url: string, statements: string[]): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
     for (const statement of statements) await client.query(statement);

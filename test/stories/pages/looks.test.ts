@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { sample } from "../../../services/kit/testing/sample.ts";
 import { accessibilityFaults, complaintsOf } from "../../support/browser.ts";
 import { application } from "./application.ts";
 import { allow, atProgram, inChromium, nativeApp, newPage, signIn, toConsent } from "./chromium.ts";
@@ -35,7 +36,7 @@ inChromium("the looks of the pages", (stage) => {
     return { page, check, complaints: () => heard.filter((complaint) => !expected(complaint)) };
   }
 
-  test.each(LOOKS)(
+  test.each(sample("looks of the pages", LOOKS, 1))(
     "axe finds nothing on any page, %s at %o, and nothing is wider than the screen",
     async (...look) => {
       const { world } = stage;
@@ -142,7 +143,7 @@ inChromium("the looks of the pages", (stage) => {
     for (let n = 1; n < 100; n++)
       await world.must("POST", "/accounts", { handle: `a${n}-${crowd.userId.slice(-12)}` }, crowd.token);
     const app = await nativeApp(stage);
-    for (const look of LOOKS)
+    for (const look of sample("looks of a consent", LOOKS, 1))
       for (const [name, user] of Object.entries({ nobody, crowd })) {
         const { page, check, complaints } = await openWith(look);
         await toConsent(page, app, user);

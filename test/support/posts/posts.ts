@@ -226,8 +226,8 @@ export const changing = Object.keys(posts).filter(
   (name) => !name.includes(",") && !["CreateUpload", "CreateSubscription"].includes(name),
 );
 
-/** How many of these are not in the audit log: what a user has read, and promo codes. */
-export const UNAUDITED = ["MarkRead", "MarkAllRead", "RedeemCoupon"].length;
+/** Those of them that are in the audit log: all but what a user has read, and promo codes. */
+export const audited = changing.filter((name) => !["MarkRead", "MarkAllRead", "RedeemCoupon"].includes(name));
 
 /** Returns the route of a request by its name in `posts`. */
 export const routeOf = (name: string) => keyedRoutes.find((route) => route.rpc.name === name.split(",")[0])!;

@@ -1,4 +1,5 @@
 import { randomInt } from "node:crypto";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,18 +10,24 @@ import { startPostgres } from "../../../deploy/local/postgres/postgres.ts";
 import { isAlive } from "../../../deploy/local/processes/process-table.ts";
 import { fetchRedisServer, findRedisServer } from "../../../services/deployer/addons/local/redis-program.ts";
 import { programsDir } from "../../../services/kit/process/program.ts";
+import { createTemplateDatabase } from "./template-database.ts";
 
 declare module "vitest" {
   // biome-ignore lint/style/useConsistentTypeDefinitions: an interface is merged with the library's own.
   interface ProvidedContext {
     /** The superuser's URL of the database `postgres` in the run's PostgreSQL. */
     postgresAdminUrl: string;
+    /** A database of it that has every service's schema, migrated, for copies. */
+    templateDatabase: string;
     /** URL, with credentials, of the run's NATS with JetStream. */
     natsUrl: string;
     /** A redis-server or valkey-server, if one was found or could be fetched. */
     redisProgram?: string;
     /** The seed of random tests: a new one for each run, or TEST_SEED. */
     seed: number;
+    /** Whether everything is tested, or samples of what is long (`sample`), which `samples` then lists: a file. */
+    all: boolean;
+    samples: string;
     /** How long a test waits for what must happen; 60 s by default. */
     patienceMs?: number;
   }
@@ -28,9 +35,29 @@ declare module "vitest" {
 
 /**
  * Starts one PostgreSQL and one NATS for the whole test run, or uses those of BERTH_TEST_POSTGRES_URL and
- * BERTH_TEST_NATS_URL. Each test creates its own database and streams in them.
+ * BERTH_TEST_NATS_URL. Each test creates its own database, often as a copy of a template, and its own streams in them.
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, "../../../.cache/compile");
+  const reportSamples = provideSamples(project);
+  const stop = await startServers(project);
+  return () => stop().then(reportSamples);
+}
+
+/** Says after the tests which of them were samples. */
+function provideSamples(project: TestProject): () => void {
+  const samples = join(tmpdir(), `${prefix}${process.pid}-samples`);
+  project.provide("all", process.env.TEST_ALL === "1");
+  project.provide("samples", samples);
+  return () => {
+    const lines = existsSync(samples) ? readFileSync(samples, "utf8").trim().split("\n") : [];
+    rmSync(samples, { force: true });
+    if (lines.length === 0) return;
+    console.log(`Samples, of which \`npm run test:all\` tests everything: ${lines.toSorted().join("; ")}.`);
+  };
+}
+
+async function startServers(project: TestProject): Promise<() => Promise<void>> {
   const seed = Number(process.env.TEST_SEED || randomInt(2 ** 31));
   console.log(`The seed of random tests is ${seed}; TEST_SEED=${seed} repeats them.`);
   project.provide("seed", seed);
@@ -41,7 +68,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   if (natsUrl) project.provide("natsUrl", natsUrl);
   if (postgresUrl && natsUrl) {
     await redis;
-    return async () => {};
+    return provideTemplate(project, postgresUrl);
   }
 
   await removeLeftovers();
@@ -56,17 +83,25 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     await Promise.all(started.map((server) => server.status === "fulfilled" && server.value?.stop()));
     await rm(dir, { recursive: true, force: true });
   };
-  const failed = started.find((server) => server.status === "rejected");
-  if (failed) {
+  try {
+    const failed = started.find((server) => server.status === "rejected");
+    if (failed) throw failed.reason;
+    const [postgres, nats] = started;
+    const own = postgres.status === "fulfilled" ? postgres.value?.adminUrl : undefined;
+    if (own) project.provide("postgresAdminUrl", own);
+    if (nats.status === "fulfilled" && nats.value) project.provide("natsUrl", nats.value.url);
+    const dropTemplate = await provideTemplate(project, own ?? postgresUrl!);
+    return () => dropTemplate().then(stop);
+  } catch (error) {
     await stop();
-    throw failed.reason;
+    throw error;
   }
-  const [postgres, nats] = started;
-  if (postgres.status === "fulfilled" && postgres.value) {
-    project.provide("postgresAdminUrl", postgres.value.adminUrl);
-  }
-  if (nats.status === "fulfilled" && nats.value) project.provide("natsUrl", nats.value.url);
-  return stop;
+}
+
+async function provideTemplate(project: TestProject, adminUrl: string): Promise<() => Promise<void>> {
+  const { name, drop } = await createTemplateDatabase(adminUrl);
+  project.provide("templateDatabase", name);
+  return drop;
 }
 
 async function startTestNats(dir: string) {

@@ -9,6 +9,7 @@ import { readConfig } from "../../../kit/process/config.ts";
 import { freePort } from "../../../kit/process/free-port.ts";
 import type { Caller } from "../../../kit/rpc/caller-token.ts";
 import { refused } from "../../../kit/testing/refusal.ts";
+import { nodeEnv } from "../../../kit/testing/service-process.ts";
 import { clientAs, eventually } from "../../../kit/testing/testing.ts";
 import { fields } from "../../config.ts";
 import { start } from "../../main.ts";
@@ -159,7 +160,7 @@ test("identity that is killed after Hydra accepted leaves no grant, and no token
   });
   const run = () =>
     spawn(process.execPath, [join(import.meta.dirname, "../../main.ts")], {
-      env: { PATH: process.env.PATH, ...env },
+      env: { ...nodeEnv, ...env },
       stdio: "ignore",
     });
   const ready = () =>
