@@ -28,7 +28,7 @@ type AccountDeps = {
   now: () => number;
   describePlan: DescribePlan;
   /** Waits a while for the audit records that services have sent. */
-  auditArrived: () => Promise<void>;
+  auditArrived: () => Promise<unknown>;
 } & Neighbours;
 
 // The time of a record is taken just after its id; this covers any pause in between.

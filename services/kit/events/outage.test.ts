@@ -13,6 +13,7 @@ import { migrate } from "../postgres/migrate.ts";
 import { openProxy, type TcpProxy } from "../testing/proxy.ts";
 import { eventually, testDatabase } from "../testing/testing.ts";
 import { type Bus, type Connected, connectBus, DEAD_STREAM, STREAM } from "./bus.ts";
+import { caughtUp } from "./caught-up.ts";
 import { startConsumer } from "./consumer.ts";
 import { on } from "./handler.ts";
 import { EVENT_ID } from "./outbox.ts";
@@ -99,6 +100,26 @@ test("the database is away while 25 events wait: none becomes a dead letter, and
   await proxy.open();
   await eventually("all events", async () => (await seen("away", "away_")).length > 25);
   expect(await seen("away", "away_")).toEqual(["away_00", ...expected]);
+});
+
+test("whoever waits for a consumer does not wait for an event that has to be tried again", async () => {
+  let isAway = true;
+  consume("waited", {
+    async prepare({ userId }) {
+      if (isAway && userId === "waited_1") throw new ConnectError("away", Code.Unavailable);
+    },
+  });
+  await publish("waited_1");
+  await eventually("it is tried again", async () => {
+    // The consumer itself may still be made.
+    const info = await connected.manager.consumers.info(STREAM, "waited").catch(() => undefined);
+    return info?.num_redelivered === 1;
+  });
+  await publish("waited_2");
+  expect(await caughtUp(bus, "waited")).toBe(true);
+  expect(await seen("waited", "waited_")).toEqual(["waited_2"]);
+  isAway = false;
+  await eventually("both are handled", async () => (await seen("waited", "waited_")).length === 2);
 });
 
 test("an event that a consumer does not take needs no database", async () => {

@@ -60,7 +60,7 @@ type ServiceContext = {
   cursors: Cursors;
   client: ConnectClient;
   /** Waits until a consumer has handled what was sent by now, for 2 s at most. */
-  caughtUp: (consumer: string) => Promise<void>;
+  caughtUp: (consumer: string) => Promise<boolean>;
 };
 
 /** The parts that differ from service to service. */
