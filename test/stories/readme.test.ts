@@ -45,7 +45,11 @@ async function commandsOf(page: string): Promise<string[]> {
 }
 
 test("the README's first deploy, as the start prints it, and the tour, pasted line by line, do what they say", async () => {
-  const printed = /in this folder:\n\n(.*)\n\nCtrl-C/s.exec(platform.output())![1]!.replace(/^ {2}/gm, "");
+  const indented = await eventually(
+    "the commands are printed",
+    async () => /in this folder:\n\n(.*)\n\nCtrl-C/s.exec(platform.output())?.[1],
+  );
+  const printed = indented.replace(/^ {2}/gm, "");
   const [helpers, make, deploy, ...more] = await commandsOf("README.md");
   const shown = [helpers, make, deploy].join("\n").trimEnd();
   expect(printed.replaceAll(`${platform.data}/local.json`, ".berth/local.json")).toBe(shown);

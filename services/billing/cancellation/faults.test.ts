@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { PaymentFailedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { refused } from "../../kit/testing/refusal.ts";
+import { sample } from "../../kit/testing/sample.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { dueCents, runFor } from "../metering/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
@@ -24,7 +25,7 @@ async function subscribed(choice = {}) {
   return made;
 }
 
-test.each(["refuse", "error", "rate_limit"] as const)(
+test.each(sample("failures of ending at the provider", ["refuse", "error", "rate_limit"] as const, 1))(
   "an end that the provider did not do (%s) is answered 502, changes nothing, and can be asked for again",
   async (kind) => {
     const annual = await subscribed();
@@ -72,7 +73,7 @@ test("a monthly one: an answer that was lost is learnt, a refusal changes nothin
   expect((await monthly.atStripe()).cancel_at_period_end).toBe(true);
 });
 
-test.each(["refuse", "error", "rate_limit", "lose_answer"] as const)(
+test.each(sample("failures of refunding", ["refuse", "error", "rate_limit", "lose_answer"] as const, 1))(
   "a refund that the provider does not answer (%s) is under review, tried again, and made once",
   async (kind) => {
     const annual = await subscribed();

@@ -8,6 +8,7 @@ import { MemberAddedSchema, TokenCreatedSchema } from "../../../proto/gen/berth/
 import { newId } from "../../kit/ids.ts";
 import { holdCommits } from "../../kit/testing/hold-commits.ts";
 import { openProxy } from "../../kit/testing/proxy.ts";
+import { sampleSize } from "../../kit/testing/sample.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startNotifications, type TestNotifications } from "../testing.ts";
 
@@ -95,8 +96,9 @@ describe("one process", () => {
     });
   });
 
-  test("ten thousand members of an account are told once each, and mailed as they chose", async () => {
-    const { users, accountId, failed } = createAccount(10_000);
+  const members = sampleSize("members of an account that is told", 10_000, 2_000);
+  test(`${members} members of an account are told once each, and mailed as they chose`, async () => {
+    const { users, accountId, failed } = createAccount(members);
     const silent = users[0]!.userId;
     await berth
       .as(silent)
@@ -111,24 +113,25 @@ describe("one process", () => {
            count(*) filter (where user_id = $2)::int as silent from notifications where account_id = $1`,
         [accountId, silent],
       );
-      return rows[0]!.rows >= 2 * 9_999 && rows[0];
+      return rows[0]!.rows >= 2 * (members - 1) && rows[0];
     });
-    expect(told).toEqual({ users: 9_999, rows: 2 * 9_999, silent: 0 });
+    expect(told).toEqual({ users: members - 1, rows: 2 * (members - 1), silent: 0 });
     const { value } = await follower.next();
     expect(value.event.case).toBe("notification");
     expect(await berth.deadLetters()).toBe(0);
     await berth.pool.query("delete from mails");
   });
 
-  test("ten thousand deployments do not delay what is forced: it is told before they are", async () => {
+  const many = sampleSize("deployments before what is forced", 10_000, 1_000);
+  test(`${many} deployments do not delay what is forced: it is told before they are`, async () => {
     const { users, accountId, live } = createAccount();
     const { userId } = users[0]!;
-    const storm = Array.from({ length: 10_000 }, (_, n) => live(n + 1));
-    await Promise.all(storm.slice(0, 5_000));
+    const storm = Array.from({ length: many }, (_, n) => live(n + 1));
+    await Promise.all(storm.slice(0, many / 2));
     const created = { userId, tokenId: newId("tok"), name: "laptop", accountId };
     await berth.publish("identity", TokenCreatedSchema, accountId, created);
     await Promise.all(storm);
-    await everyVersionOnce(userId, 10_000);
+    await everyVersionOnce(userId, many);
     const { rows } = await berth.pool.query<{ after: number }>(
       `select count(*)::int as after from notifications n where n.user_id = $1 and n.created_at >
          (select created_at from notifications where user_id = $1 and kind = 'security.token_created')`,

@@ -82,11 +82,13 @@ test("who is asked to let it in sees where it is described", async () => {
   expect(text).not.toContain("Self-registered");
 });
 
-test("an application whose document is not there is sent to the page of errors, with the reason", async () => {
+test("an application whose document is not there is sent to the page of errors, with the reason in its address", async () => {
   const query = new URLSearchParams({ client_id: `${CLIENT}.old`, response_type: "code" });
   const { location } = await browser()(`${origin}/oauth2/auth?${query}`);
   expect(location).toMatch(/\/oauth\/error\?/);
-  expect(new URL(location!).searchParams.get("error")).toBe("invalid_client");
+  const { searchParams } = new URL(location!);
+  expect(searchParams.get("error")).toBe("invalid_client");
+  expect(searchParams.get("error_description")).toContain("answers 404");
   const { text } = await browser()(location!);
-  expect(text).toContain("answers 404");
+  expect(text).toContain("The application is not known here.");
 });
