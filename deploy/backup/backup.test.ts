@@ -20,9 +20,14 @@ import { testNats } from "../../test/support/servers/nats.ts";
 import { findS3Server, type S3Server, startS3Server } from "../../test/support/servers/s3-server.ts";
 import { prepare } from "../database/prepare.ts";
 import { databaseUrl } from "../database/provision.ts";
-import { backup } from "./backup.ts";
+import { withStoppedPlatform } from "../local/backup/servers.ts";
+import { readSecrets } from "../local/data/secrets.ts";
+import { addonRole } from "../local/postgres/database.ts";
+import { roles } from "../local/processes/programs.ts";
+import { backup, makeBackup } from "./backup.ts";
 import { listBackups } from "./backups.ts";
 import { openBucket } from "./bucket.ts";
+import { openFolder } from "./folder.ts";
 import { restore } from "./restore.ts";
 
 const PROCESSES = ["gateway", "identity", "variables", "deployer", "notifications", "billing"];
@@ -286,5 +291,33 @@ describe.skipIf(program === undefined)("a backup", () => {
     expect(await count(own, "select from deployer.projects")).toBe(1);
     expect(await restore(own.env)).toMatchObject({ exitCode: 0 });
     expect(await count(own, "select from deployer.projects")).toBe(0);
+  });
+
+  test("of one machine, copied to an S3, is restored on a cluster that has its keys", async () => {
+    const data = join(folder, "machine");
+    const { encryptionKeys } = await readSecrets(data, [...roles, addonRole], true);
+    const copied = openFolder(join(folder, "copied"));
+    await withStoppedPlatform(data, async (servers) => {
+      const client = new pg.Client({ connectionString: servers.database });
+      await client.connect();
+      await client.query(
+        "insert into deployer.projects (id, account_id, name) values ('prj_1', 'acc', 'one')",
+      );
+      await client.end();
+      await servers.store!.put("archives/svc/arc~", Buffer.from("1"), { type: "application/gzip" });
+      await makeBackup({ ...servers, backups: copied }, { keep: 1, missing: ["the keys"] });
+    });
+    const bucket = "machine";
+    const backups = bucketOf(bucket, "berth");
+    await backups.make();
+    for (const { path } of await copied.list("")) await backups.put(path, await copied.get(path));
+    const stranger = await installation(bucket);
+    await expect(restore(stranger.env)).rejects.toThrow(/not those of the backup/);
+    const found = await installation(bucket, { ENCRYPTION_KEYS: encryptionKeys });
+    expect((await restore(found.env)).output).toContain("It did not hold the keys.");
+    expect((await found.ask("select name from deployer.projects")).rows).toEqual([{ name: "one" }]);
+    expect(await found.store.stat("archives/svc/arc~")).toEqual({ size: 1, type: "application/gzip" });
+    const keys = await found.ask("select id from installation.encryption_keys");
+    expect(keys.rows.map(({ id }) => id)).toEqual([encryptionKeys.split(":")[0]]);
   });
 });

@@ -7,28 +7,38 @@ import { backupFields } from "./config.ts";
 import { beAlone, beginCut, connect, readContent, readRows, whileConnected } from "./database.ts";
 import { handledByAll, type Range, readMessages, readRanges } from "./events.ts";
 import { backUpImages } from "./images.ts";
-import { open, withBus } from "./open.ts";
+import { open, type Parts, withBus } from "./open.ts";
 import { backUpUploads } from "./uploads.ts";
 
-/**
- * Makes a backup of an installation while it runs, and removes those that are too old. Database and events are of one
- * moment; uploads and images are of any time after it: they are never changed, only added and removed.
- */
+/** Makes a backup of the installation that the environment names. */
 export async function backup(env: Record<string, string | undefined>, now = new Date()): Promise<Done> {
   const config = readConfig(env, backupFields);
-  const { database, backups, store, registry } = open(config);
-  const name = nameAt(now);
+  const parts = open(config);
   const missing = [
     "the encryption keys",
     "the data of addons",
-    ...(store ? [] : ["uploads"]),
-    ...(registry ? [] : ["images"]),
+    ...(parts.store ? [] : ["uploads"]),
+    ...(parts.registry ? [] : ["images"]),
   ];
+  return makeBackup(parts, { keep: config.keep, missing }, now);
+}
+
+/**
+ * Makes a backup of an installation while it runs, and removes those that are too old. Database and events are of one
+ * moment; uploads and images are of any time after it: they are never changed, only added and removed. `missing` is what
+ * it does not hold.
+ */
+export async function makeBackup(
+  { database, natsUrl, backups, store, registry }: Parts,
+  { keep, missing }: { keep: number; missing: string[] },
+  now = new Date(),
+): Promise<Done> {
+  const name = nameAt(now);
   const reader = await connect(database);
   try {
     await whileConnected(reader, "the backup is not made", async () => {
       await beAlone(reader);
-      const content = await withBus(config.natsUrl, async (connected) => {
+      const content = await withBus(natsUrl, async (connected) => {
         const handled = await handledByAll(connected);
         const ranges = await beginCut(database, reader, () => readRanges(connected, handled));
         const lines = (range: Range) => readMessages(connected, range);
@@ -47,7 +57,7 @@ export async function backup(env: Record<string, string | undefined>, now = new 
       // Still alone: else another backup may have removed what this one counts on.
       await reader.query("select 1");
       await finish(backups, name, made);
-      await prune(backups, config.keep);
+      await prune(backups, keep);
     });
   } finally {
     await reader.end();

@@ -5,7 +5,21 @@ import { Client } from "minio";
 import { clientOptions } from "../../services/deployer/store/s3/adapter.ts";
 import { linesOf } from "../../services/kit/lines-of.ts";
 
-export type Bucket = ReturnType<typeof openBucket>;
+/** Objects by their paths. */
+export type Objects = {
+  put(path: string, body: Readable | Buffer, more?: { size?: number; type?: string }): Promise<void>;
+  get(path: string): Promise<Readable>;
+  /** Makes the place where they are if there is none. */
+  make(): Promise<void>;
+  /** `type` is "" where none is kept. */
+  stat(path: string): Promise<{ size: number; type: string }>;
+  /** Returns the objects below a folder (`""`: all), with paths as the other functions take them. */
+  list(folder: string): Promise<{ path: string; size: number; etag: string }[]>;
+  remove(paths: string[]): Promise<void>;
+};
+
+/** Where backups are: objects, and what they hold. */
+export type Bucket = ReturnType<typeof withLines>;
 
 type BucketOptions = {
   endpoint: string;
@@ -21,7 +35,7 @@ type BucketOptions = {
 const PART_BYTES = 16 * 1024 ** 2;
 
 /** Returns a client of one folder of a bucket. */
-export function openBucket(options: BucketOptions) {
+export function openBucket(options: BucketOptions): Bucket {
   const { region, bucket, prefix } = options;
   const client = new Client({ ...clientOptions(options, options.endpoint), partSize: PART_BYTES });
   const nameOf = (path: string) => (prefix ? `${prefix}/${path}` : path);
@@ -37,27 +51,33 @@ export function openBucket(options: BucketOptions) {
   }
   const get = (path: string): Promise<Readable> => client.getObject(bucket, nameOf(path));
 
-  return {
+  return withLines({
     put,
     get,
-    /** Creates the bucket if there is none. */
     async make() {
       if (!(await client.bucketExists(bucket))) await client.makeBucket(bucket, region);
     },
-    async stat(path: string): Promise<{ size: number; type: string }> {
+    async stat(path) {
       const { size, metaData } = await client.statObject(bucket, nameOf(path));
       return { size, type: String(metaData["content-type"] ?? "") };
     },
-    /** Returns the objects below a folder (`""`: all), with paths as the other functions take them. */
-    async list(folder: string): Promise<{ path: string; size: number; etag: string }[]> {
+    async list(folder) {
       const found = [];
       for await (const { name, size, etag } of client.listObjectsV2(bucket, nameOf(folder), true))
         if (name) found.push({ path: name.slice(nameOf("").length), size: size ?? 0, etag: etag ?? "" });
       return found;
     },
-    async remove(paths: string[]): Promise<void> {
+    async remove(paths) {
       for (const path of paths) await client.removeObject(bucket, nameOf(path));
     },
+  });
+}
+
+/** Adds what backups are written in: lines and JSON. */
+export function withLines(objects: Objects) {
+  const { put, get } = objects;
+  return {
+    ...objects,
     /** Writes lines as they come, compressed. */
     async putLines(path: string, lines: AsyncIterable<string>): Promise<void> {
       const gzip = createGzip();

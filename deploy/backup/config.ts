@@ -3,13 +3,8 @@ import { serverFields } from "../database/prepare.ts";
 
 const http = ["http", "https"];
 
-/** What `berth backup` reads from the environment. */
-export const backupFields = {
-  ...serverFields,
-  adminUser: text("ADMIN_USER"),
-  adminPassword: text("ADMIN_PASSWORD"),
-  natsUrl: url("NATS_URL", ["nats", "tls"]),
-  /** Where backups are. */
+/** Where backups are, if not in a folder. */
+export const placeFields = {
   backupEndpoint: url("BACKUP_S3_ENDPOINT", http),
   backupRegion: text("BACKUP_S3_REGION", "us-east-1"),
   backupBucket: text("BACKUP_S3_BUCKET"),
@@ -19,6 +14,15 @@ export const backupFields = {
   backupSecretKey: text("BACKUP_S3_SECRET_KEY"),
   /** How many backups are kept. */
   keep: integer("BACKUP_KEEP", { min: 1, fallback: 7 }),
+};
+
+/** What `berth backup` reads from the environment. */
+export const backupFields = {
+  ...serverFields,
+  adminUser: text("ADMIN_USER"),
+  adminPassword: text("ADMIN_PASSWORD"),
+  natsUrl: url("NATS_URL", ["nats", "tls"]),
+  ...placeFields,
   /** The bundled object store; without it, uploads are not Berth's to keep. */
   storeEndpoint: optionalUrl("S3_ENDPOINT", http),
   storeRegion: text("S3_REGION", "us-east-1"),

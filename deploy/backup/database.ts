@@ -15,6 +15,7 @@ export type Content = {
 const quote = pg.escapeIdentifier;
 const path = ({ schema, name }: { schema: string; name: string }) => `${quote(schema)}.${quote(name)}`;
 const PLATFORM = "n.nspname !~ '^pg_' and n.nspname <> 'information_schema'";
+const KEYS = "encryption_keys";
 const BATCH = 1_000;
 /** How long writers of events wait for those under way, and how often that is tried. */
 const CUT_WAIT = "3s";
@@ -95,7 +96,7 @@ async function listTables(client: pg.Client): Promise<Table[]> {
 
 /** Returns what the database has. Unlogged tables are left out: they do not outlast a crash either. */
 export async function readContent(client: pg.Client): Promise<Content> {
-  const tables = await listTables(client);
+  const all = await listTables(client);
   const sequences = await client.query<Sequence>(
     `select n.nspname as schema, c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
      where c.relkind = 'S' and c.relpersistence = 'p' and ${PLATFORM} order by 1, 2`,
@@ -107,15 +108,23 @@ export async function readContent(client: pg.Client): Promise<Content> {
     Object.assign(sequence, rows[0]);
   }
   const migrations: Content["migrations"] = {};
-  for (const table of tables.filter(({ name }) => name === "schema_migrations")) {
+  for (const table of all.filter(({ name }) => name === "schema_migrations")) {
     const { rows } = await client.query(`select name from ${path(table)} order by name`);
     migrations[table.schema] = rows.map((row) => row.name);
   }
   const keys: Content["keys"] = {};
-  for (const table of tables.filter(({ name }) => name === "encryption_keys"))
+  for (const table of all.filter(({ name }) => name === KEYS))
     for (const row of (await client.query(`select id, fingerprint from ${path(table)}`)).rows)
       keys[row.id] = row.fingerprint;
-  return { tables, sequences: sequences.rows, migrations, keys };
+  return { tables: all.filter(isRestored), sequences: sequences.rows, migrations, keys };
+}
+
+/**
+ * Whether a table's rows are restored. Fingerprints of keys are of the installation that is restored to: it has those of
+ * its own keys, and on one machine in another schema than on a cluster.
+ */
+export function isRestored({ name }: Table): boolean {
+  return name !== KEYS;
 }
 
 /** Yields the rows of a table as JSON, as the transaction sees them. */

@@ -36,7 +36,7 @@ export function openRegistry(url: string, password: string) {
   return { send, list };
 }
 
-type Registry = ReturnType<typeof openRegistry>;
+export type Registry = ReturnType<typeof openRegistry>;
 
 /** Copies the layers that the backups do not have yet. Yields every image as JSON. */
 export async function* backUpImages({ send, list }: Registry, backups: Bucket): AsyncGenerator<string> {

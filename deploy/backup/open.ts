@@ -3,27 +3,33 @@ import { createLog } from "../../services/kit/log.ts";
 import type { ConfigOf } from "../../services/kit/process/config.ts";
 import { loginUrl } from "../database/prepare.ts";
 import { databaseUrl } from "../database/provision.ts";
-import { openBucket } from "./bucket.ts";
-import type { backupFields } from "./config.ts";
-import { openRegistry } from "./images.ts";
+import { type Bucket, type Objects, openBucket } from "./bucket.ts";
+import type { backupFields, placeFields } from "./config.ts";
+import { openRegistry, type Registry } from "./images.ts";
 
 export type BackupConfig = ConfigOf<typeof backupFields>;
 
 const BUS_MS = 60_000;
 
-/** Returns what a backup is made of and where it goes. */
-export function open(config: BackupConfig) {
+/** What a backup is made of and where it goes. */
+export type Parts = {
+  /** The platform's database, as a user who reads and writes all of it. */
+  database: string;
+  natsUrl: string;
+  backups: Bucket;
+  /** Uploads, where they are Berth's to keep. */
+  store?: Objects | undefined;
+  /** Images, where they are Berth's to keep. */
+  registry?: Registry | undefined;
+};
+
+/** Returns the parts that the environment names. */
+export function open(config: BackupConfig): Parts {
   const admin = loginUrl(config.serverUrl, config.adminUser, config.adminPassword);
   return {
     database: databaseUrl(admin, config.database),
-    backups: openBucket({
-      endpoint: config.backupEndpoint,
-      region: config.backupRegion,
-      bucket: config.backupBucket,
-      accessKey: config.backupAccessKey,
-      secretKey: config.backupSecretKey,
-      prefix: config.backupPrefix,
-    }),
+    natsUrl: config.natsUrl,
+    backups: openBackups(config),
     store:
       config.storeEndpoint === undefined
         ? undefined
@@ -40,6 +46,18 @@ export function open(config: BackupConfig) {
         ? undefined
         : openRegistry(config.registryUrl, config.registryPassword),
   };
+}
+
+/** Returns the S3 of the environment as a place for backups. */
+export function openBackups(config: ConfigOf<typeof placeFields>): Bucket {
+  return openBucket({
+    endpoint: config.backupEndpoint,
+    region: config.backupRegion,
+    bucket: config.backupBucket,
+    accessKey: config.backupAccessKey,
+    secretKey: config.backupSecretKey,
+    prefix: config.backupPrefix,
+  });
 }
 
 /** Calls `work` with a connection to NATS, which has the streams, and closes it. */

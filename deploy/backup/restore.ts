@@ -14,6 +14,7 @@ import {
   beAlone,
   clear,
   connect,
+  isRestored,
   listOthers,
   readContent,
   setSequences,
@@ -22,38 +23,57 @@ import {
 } from "./database.ts";
 import { removeStreams, writeMessages } from "./events.ts";
 import { restoreImages } from "./images.ts";
-import { open, withBus } from "./open.ts";
+import { open, type Parts, withBus } from "./open.ts";
 import { restoreUploads } from "./uploads.ts";
+
+/** Restores a backup into the servers that the environment names, of the chart. */
+export async function restore(env: Record<string, string | undefined>): Promise<Done> {
+  const config = readConfig(env, restoreFields);
+  const { encryptionKeys, from, patience } = config;
+  const prepareServers = () => prepare(env, createLog("restore", "error"));
+  return restoreBackup(open(config), { encryptionKeys, from, patience, prepareServers });
+}
+
+type Restoring = {
+  encryptionKeys: string;
+  /** The backup to restore; the newest without it. */
+  from: string | undefined;
+  /** How many seconds it waits for processes of the platform that are still stopping. */
+  patience: number;
+  /** Makes the tables of this version where they are missing. */
+  prepareServers: () => Promise<void>;
+};
 
 /**
  * Brings a backup back into servers that are empty, or whose content it replaces, while no process of the platform
  * runs. May be repeated after a failure: the database is replaced in one transaction.
  */
-export async function restore(env: Record<string, string | undefined>): Promise<Done> {
-  const config = readConfig(env, restoreFields);
-  const { database, backups, store, registry } = open(config);
+export async function restoreBackup(
+  { database, natsUrl, backups, store, registry }: Parts,
+  { encryptionKeys, from, patience, prepareServers }: Restoring,
+): Promise<Done> {
   const all = await listBackups(backups);
-  const name = config.from ?? all.at(-1);
+  const name = from ?? all.at(-1);
   if (name === undefined || !all.includes(name))
     return {
       output: `there is no ${name ? `backup ${name}` : "backup"}; there are: ${all.join(", ")}\n`,
       exitCode: 1,
     };
-  const made = await describe(backups, name);
-  requireKeys(made, config.encryptionKeys);
-  await prepare(env, createLog("restore", "error"));
+  const made = withoutKeys(await describe(backups, name));
+  requireKeys(made, encryptionKeys);
+  await prepareServers();
   const writer = await connect(database);
   try {
     await whileConnected(writer, "the backup is not restored; restore it again", async () => {
       await beAlone(writer);
-      await retry(() => requireStopped(writer), { everyMs: 1_000, forMs: config.patience * 1_000 });
+      await retry(() => requireStopped(writer), { everyMs: 1_000, forMs: patience * 1_000 });
       await requireSameSchemas(writer, made);
       const lines = (part: string) => backups.lines(partOf(name, part));
       if (store && made.uploads) await restoreUploads(store, backups, lines("uploads"));
       if (registry && made.images) await restoreImages(registry, backups, lines("images"));
-      await withBus(config.natsUrl, removeStreams);
+      await withBus(natsUrl, removeStreams);
       await writeDatabase(writer, backups, name, made);
-      await withBus(config.natsUrl, async (connected) => {
+      await withBus(natsUrl, async (connected) => {
         for (const stream of [STREAM, DEAD_STREAM]) await writeMessages(connected, lines(stream));
       });
     });
@@ -89,6 +109,11 @@ async function requireStopped(writer: pg.Client): Promise<void> {
     throw new Error(
       `stop the platform first; these are still connected to the database: ${others.join(", ")}`,
     );
+}
+
+/** Returns a backup without the table of its keys' fingerprints, which those of before have. */
+function withoutKeys(made: Backup): Backup {
+  return { ...made, tables: made.tables.filter(isRestored) };
 }
 
 async function requireSameSchemas(writer: pg.Client, made: Backup): Promise<void> {

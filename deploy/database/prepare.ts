@@ -77,10 +77,15 @@ export async function prepare(env: Record<string, string | undefined>, log: Logg
       await checkEncryptionKeys(databaseUrl(admin, database), "installation", encryptionKeys);
   }
   for (const { name, role, password } of logins) {
-    const pool = createPool(databaseUrl(login(role, password), config.database), { name: "prepare", max: 1 });
-    const applied = await migrate(pool, migrationsOf(name)).finally(() => pool.end());
+    const applied = await migrateSchema(databaseUrl(login(role, password), config.database), name);
     log.info({ process: name, applied }, "the schema is up to date");
   }
+}
+
+/** Runs the migrations of a process, as its role. Returns those that were missing. */
+export async function migrateSchema(url: string, name: string): Promise<string[]> {
+  const pool = createPool(url, { name: "prepare", max: 1 });
+  return migrate(pool, migrationsOf(name)).finally(() => pool.end());
 }
 
 /**

@@ -88,12 +88,12 @@ async function startOn(options: NatsOptions & { log: string }): Promise<NatsServ
     monitorUrl = await untilReady(child, { port, password, log, dir });
     await requireStreams(port, password, dir);
   });
-  return { ...running, url: `nats://${USER}:${password}@127.0.0.1:${port}`, port, monitorUrl };
+  return { ...running, url: `nats://${NATS_USER}:${password}@127.0.0.1:${port}`, port, monitorUrl };
 }
 
 /** Fails when the store is such that the streams cannot be made there; services see to everything else. */
 async function requireStreams(port: number, password: string, dir: string): Promise<void> {
-  const nc = await connectNats({ servers: `127.0.0.1:${port}`, user: USER, pass: password });
+  const nc = await connectNats({ servers: `127.0.0.1:${port}`, user: NATS_USER, pass: password });
   try {
     await ensureStreams(await jetstreamManager(nc), createLog("nats", "silent"));
   } catch (error) {
@@ -107,7 +107,7 @@ async function requireStreams(port: number, password: string, dir: string): Prom
 /** NATS's code for a stream whose store cannot be created. */
 const NO_STORE = 10_049;
 
-const USER = "berth";
+export const NATS_USER = "berth";
 const ENDING = { stop: "SIGTERM", graceMs: 4_000, kill: "SIGKILL" } as const;
 
 function configuration(dir: string, port: number, password: string): string {
@@ -117,7 +117,7 @@ function configuration(dir: string, port: number, password: string): string {
     `pid_file: ${JSON.stringify(join(dir, "nats.pid"))}`,
     `ports_file_dir: ${JSON.stringify(dir)}`,
     'http: "127.0.0.1:-1"',
-    `authorization { user: ${USER}, password: "${password}" }`,
+    `authorization { user: ${NATS_USER}, password: "${password}" }`,
     "jetstream {",
     `  store_dir: ${JSON.stringify(join(dir, "data"))}`,
     "  max_memory_store: 64MB",
@@ -199,7 +199,9 @@ function signIn(port: number, password: string): Promise<boolean> {
       else if (heard.includes("PONG")) finish(true);
       else if (!asked && heard.includes("\n")) {
         asked = true;
-        socket.write(`CONNECT ${JSON.stringify({ user: USER, pass: password, verbose: false })}\r\nPING\r\n`);
+        socket.write(
+          `CONNECT ${JSON.stringify({ user: NATS_USER, pass: password, verbose: false })}\r\nPING\r\n`,
+        );
       }
     });
   });

@@ -32,15 +32,26 @@ export function readOptions(args: string[], env: NodeJS.ProcessEnv): Options {
   if (port !== undefined && !(Number.isInteger(port) && port > 0 && port < 65_535)) {
     throw new StartFailure("usage", `--port must be a number from 1 to 65534, not "${values.port}".`);
   }
-  // npm changes to the project's folder; a relative path is meant from where the command was typed.
-  const typedIn = (env.npm_lifecycle_event === "start" && env.INIT_CWD) || process.cwd();
   return {
-    data: values.data === undefined ? join(projectDir, ".berth") : resolve(typedIn, values.data),
+    data: dataFolder(values.data, env),
     port,
     reset: values.reset,
     verbose: values.verbose,
     help: values.help,
   };
+}
+
+/** Returns the absolute path of the data folder that is named, or of the usual one. */
+export function dataFolder(named: string | undefined, env = process.env): string {
+  return named === undefined ? join(projectDir, ".berth") : typedPath(named, env);
+}
+
+const COMMANDS = ["start", "backup", "restore"];
+
+/** Returns a path as it was meant where the command was typed: npm changes to the project's folder. */
+export function typedPath(path: string, env = process.env): string {
+  const throughNpm = COMMANDS.includes(env.npm_lifecycle_event ?? "");
+  return resolve((throughNpm && env.INIT_CWD) || process.cwd(), path);
 }
 
 function parse(args: string[]) {

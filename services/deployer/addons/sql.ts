@@ -61,6 +61,19 @@ export function markReady(db: Db, serviceId: string, port: number | undefined) {
   );
 }
 
+/** Has the databases of all postgres addons made where they are missing: one machine's server may be a new one. */
+export function makePostgresAgain(db: Db) {
+  return execute(
+    db,
+    "addon_make_again",
+    `with missing as (
+       update services set addon_state = 'provisioning'
+       where type = 'postgres' and addon_state = 'ready' and deleting_at is null returning id)
+     update work set next_at = now() where service_id in (select id from missing)`,
+    [],
+  );
+}
+
 /** Records that an addon cannot be provisioned without somebody's help. Returns 0 when that is known already. */
 export function markFailed(db: Db, serviceId: string, message: string) {
   return markUnready(db, serviceId, "failed", message);

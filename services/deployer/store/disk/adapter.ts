@@ -33,6 +33,8 @@ type DiskStoreOptions = {
 export type DiskStore = ObjectStore & {
   /** Serves the signed URLs: PUT at `/uploads/<key>`. Answers every request. */
   handle(req: IncomingMessage, res: ServerResponse): Promise<void>;
+  /** Returns the keys that begin with `prefix`. */
+  keys(prefix: string): Promise<string[]>;
 };
 
 /**
@@ -143,6 +145,7 @@ export function createDiskStore(options: DiskStoreOptions): DiskStore {
       return count;
     },
     handle: (req, res) => handleUpload(req, res, uploads),
+    keys: listKeys,
   };
   return store;
 }

@@ -30,7 +30,7 @@ const PUT_BYTES = 5 * 1024 ** 3;
 /**
  * Ends each object's name, and never occurs in a key: stores that keep objects as files cannot hold both `a` and `a/b`.
  */
-const SUFFIX = "~";
+export const SUFFIX = "~";
 
 /** Stores objects in a bucket of any S3. Upload URLs bind neither type nor size: compare those of `stat`. */
 export function createS3Store(options: S3StoreOptions): S3Store {
