@@ -145,6 +145,20 @@ test("a form that is too large, compressed, or sent where only browsers go is re
   expect(asked).toEqual([]);
 });
 
+test("a NUL character is in no text of OAuth, and no server's fault: it is refused before the provider", async () => {
+  for (const path of ["/oauth2/token", "/oauth2/revoke"])
+    for (const body of ["client_id=%00", "grant_type=refresh_token&refresh_token=a%00", "client_id=\0"])
+      expect(await oauthError(await send(path, { ...form({}), body }))).toBe("400 invalid_request");
+  const basic = (text: string) => ({ authorization: `Basic ${Buffer.from(text).toString("base64")}` });
+  for (const text of ["%00:x", "\0:x"])
+    expect(await oauthError(await send("/oauth2/token", { ...form({ x: "x" }), headers: basic(text) }))).toBe(
+      "400 invalid_request",
+    );
+  for (const path of ["/oauth2/auth?client_id=%00", "/oauth2/auth?state=a%00b", "/oauth2/auth/%00"])
+    expect(await refusal(await send(path))).toBe("400 malformed_request");
+  expect(asked).toEqual([]);
+});
+
 test.each([
   ["fails", (res: ServerResponse) => void res.writeHead(500).end("a secret sentence"), "it answered 500"],
   [

@@ -89,6 +89,7 @@ export function registerProviderProxy(app: FastifyInstance, deps: OauthDeps): { 
 
   async function ask(request: FastifyRequest, path: string, left: AbortSignal): Promise<GatewayResponse> {
     const { method, body } = request;
+    if (hasNul(request)) return refused(request, withNul);
     const failing = path === TOKEN ? failingSubject(request) : undefined;
     const refusal = failing && overFailures(request, failing);
     if (refusal) return refused(request, refusal);
@@ -192,6 +193,23 @@ function toResponse(
 
 const compressed = ({ headers }: FastifyRequest): Problem | undefined =>
   (headers["content-encoding"] ?? "identity") === "identity" ? undefined : notAForm;
+
+/** Whether a NUL character is in the path, the form or the login of a request: no database takes one. */
+function hasNul({ raw, headers, body }: FastifyRequest): boolean {
+  const login = /^basic (.*)$/is.exec(headers.authorization ?? "")?.[1] ?? "";
+  const form = Buffer.isBuffer(body) ? body.toString("latin1") : "";
+  return [raw.url ?? "", form, Buffer.from(login, "base64").toString("latin1")].some((text) =>
+    NUL.test(text),
+  );
+}
+
+const NUL = /%00|\0/;
+
+const withNul = problem(
+  400,
+  "malformed_request",
+  "The request holds a NUL character, which no text may have.",
+);
 
 const notAForm = problem(415, "unsupported_media_type", "The body must be a form that is not compressed.");
 

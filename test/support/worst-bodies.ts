@@ -216,6 +216,7 @@ function otherDoors(target: Target): Worst[] {
     [`${kib} KiB of fields`, () => filled(kib * KIB, "a=b", "&")],
     [`${kib} KiB of one field`, () => `grant_type=${filled(kib * KIB, "%61", "")}`],
     [`${kib} KiB of pluses`, () => filled(kib * KIB, "+", "")],
+    [`${kib} KiB of NUL characters`, () => `client_id=%00&token=%00&x=${filled(kib * KIB, "%00", "")}`],
   ]);
   const all = (path: string, headers: Record<string, string>, given: Body[]): Worst[] =>
     given.map(([name, body]) => ({
