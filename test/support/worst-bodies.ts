@@ -218,10 +218,10 @@ function otherDoors(target: Target): Worst[] {
     [`${kib} KiB of pluses`, () => filled(kib * KIB, "+", "")],
     [`${kib} KiB of NUL characters`, () => `client_id=%00&token=%00&x=${filled(kib * KIB, "%00", "")}`],
   ]);
-  const all = (path: string, headers: Record<string, string>, given: Body[]): Worst[] =>
+  const all = (path: string, headers: Record<string, string>, given: Body[], method = "POST"): Worst[] =>
     given.map(([name, body]) => ({
       name,
-      method: "POST",
+      method,
       path,
       headers,
       body,
@@ -237,6 +237,12 @@ function otherDoors(target: Target): Worst[] {
       bodies,
     ),
     ...all("/webhooks/stripe", json, bodies.slice(0, 3)),
+    ...all(
+      `/uploads/archives/svc_1/arc_1?expiresAt=9999999999&signature=${"A".repeat(8 * KIB)}`,
+      { "content-type": "application/gzip" },
+      bodies.slice(0, 3),
+      "PUT",
+    ),
   ];
 }
 
