@@ -46,6 +46,27 @@ test("deleting at project and environment scope needs confirmation and tells who
   expect(await refused(reader.getVariableImpact({ ...P, variableName: "X" }))).toBe("404 not_found");
 });
 
+test("the impact of several names is who loses any of them, wherever each is hidden", async () => {
+  const { P, E, editor, reader } = scene({ web: "web", api: "worker" });
+  for (const service of ["web", "api"]) await reader.listVariables({ ...E, service });
+  const set = (scope: object, ...names: string[]) =>
+    editor.batchVariables({ ...P, ...scope, set: names.map((name) => ({ name, value: "v" })) });
+  const concerned = async (scope: object, ...unset: string[]) => {
+    const { context } = await refusal(editor.batchVariables({ ...P, ...scope, unset }));
+    const { services, total } = context!.impact as { services: { name: string }[]; total: number };
+    return [total, ...services.map(({ name }) => name).sort()];
+  };
+  await set({}, "X", "Y");
+  await set(E, "Y");
+  await set({ ...E, service: "web" }, "X", "Y");
+  expect(await concerned({}, "X", "Y")).toEqual([1, "api"]);
+  expect(await concerned({}, "Y", "X", "NONE")).toEqual([1, "api"]);
+  expect(await concerned({}, "Y")).toEqual([0]);
+  expect(await concerned(E, "Y")).toEqual([1, "api"]);
+  await set({ ...E, service: "api" }, "X");
+  expect(await concerned({}, "X", "Y")).toEqual([0]);
+});
+
 test("the impact tells 20 services and counts all", async () => {
   const many = Object.fromEntries(Array.from({ length: 23 }, (_, i) => [`s${i}`, "web"]));
   const { P, E, editor, reader } = scene(many);
