@@ -30,6 +30,8 @@ export function createSimulatedPool(world: World, process: Process) {
     return session;
   };
   return {
+    // There is always another connection.
+    lanes: { enter: () => () => {} },
     query: ({ name, values }: { name: string; values: unknown[] }) => statement(begin(), name, values, true),
     connect: async () => {
       let session: Session | undefined;
