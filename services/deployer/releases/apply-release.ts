@@ -188,8 +188,8 @@ async function recordApplied(
 }
 
 /**
- * Returns the revision of these variables, the same while they do not change; undefined when the lease was lost.
- * Committed before the runtime sees it.
+ * Returns the revision of these variables, the same while they do not change; undefined when the lease was lost. Throws
+ * when the row is outdated. Committed before the runtime sees it.
  */
 async function assignRevision(
   { pool, owner }: ApplyDeps,
@@ -198,10 +198,13 @@ async function assignRevision(
 ): Promise<number | undefined> {
   const fingerprint = fingerprintOf(row, variables);
   if (row.fingerprint === fingerprint) return row.revision;
-  return sql.assignRevision(pool, owner, row.serviceId, fingerprint);
+  const revision = await sql.assignRevision(pool, owner, row.serviceId, fingerprint);
+  // One that is more than the next counts a move: the row has the former address.
+  if (revision !== undefined) requireRevision({ revision }, row.revision + 1);
+  return revision;
 }
 
-/** Throws when another process, which held the lease meanwhile, has assigned a newer revision. */
+/** Throws when a newer revision was assigned meanwhile: by another process that held the lease, or as the service moved. */
 function requireRevision(service: sql.LeasedService, revision: number): void {
   if (service.revision !== revision) throw new Error("the variables changed while the release was prepared");
 }

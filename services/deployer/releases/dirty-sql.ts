@@ -11,7 +11,8 @@ export function isScope(scope: string): scope is keyof typeof SCOPE_COLUMNS {
 
 /**
  * Has the web services under a scope that has another name applied again, so that their addresses follow. The next
- * revision keeps a process that has read the former name from applying it after this.
+ * revision keeps a process that has read the former name from applying it after this: also one that was not deployed yet
+ * when this began to wait for locks.
  */
 export async function moveAddresses(
   db: Db,
@@ -23,7 +24,6 @@ export async function moveAddresses(
     `service_move_${scope}`,
     `with held as (
        select id from services where ${SCOPE_COLUMNS[scope]} = $1 and type = 'web' and deleting_at is null
-         and next_version > 1
        order by id for no key update)
      update services set variables_revision = variables_revision + 1 where id in (select id from held)`,
     [scopeId],
