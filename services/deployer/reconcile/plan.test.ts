@@ -104,11 +104,18 @@ test("a deadline that is not reached yet is when the service is planned again", 
   expect(found).toEqual({ actions: [], wakeAt: NOW - 1_000 + timeouts.buildMs });
 });
 
-test("a live release that the runtime lost, or has an older form of, is applied again", () => {
+test("a live release that the runtime lost, or has an older or an unrecorded form of, is applied again", () => {
   expect(doings({ live })).toEqual(["reapply-live"]);
   const two = { version: 2, revision: 3, healthy: true };
   expect(doings({ live: two }, { runtime: running({ version: 1, revision: 3 }) })).toEqual(["reapply-live"]);
   expect(doings({ live: two }, { runtime: running({ version: 2, revision: 2 }) })).toEqual(["reapply-live"]);
+  // Applied by a process that died before it could record it.
+  const recorded = { state: "running" };
+  const later = { runtime: running({ version: 2, revision: 4 }) };
+  expect(doings({ live: two, recorded }, later)).toEqual(["reapply-live"]);
+  // A comparison is not enough: a service that takes no changes by itself would stay behind, compared for ever.
+  const dirty = { dirtyAt: NOW - timeouts.debounceMs, dirtySince: NOW - timeouts.debounceMs };
+  expect(doings({ live: two, recorded, ...dirty }, later)).toEqual(["compare-variables"]);
 });
 
 test("what runs and is nobody's release is removed, but not while a deployment is under way", () => {

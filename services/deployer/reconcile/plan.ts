@@ -212,8 +212,10 @@ function planRelease(desired: Desired, observed: Observed, timeouts: Timeouts): 
   if (needsScaling(live, runtime)) actions.push({ do: "scale" });
   const current = runtime.version === live.version;
   const due = comparesAt(desired, current && isRollingOut(runtime), timeouts);
-  if (due === undefined ? current && runtime.revision > live.revision : now >= due)
-    return { actions: [...actions, { do: "compare-variables" }] };
+  if (due !== undefined && now >= due) return { actions: [...actions, { do: "compare-variables" }] };
+  // Applied again by a process that died before it could record it: also one that takes no changes by itself is behind.
+  if (due === undefined && current && runtime.revision > live.revision)
+    return { actions: [...actions, { do: "reapply-live" }] };
   // Only once variables are compared: a release that is applied again for them is rolled by that.
   if (current && (runtime.rolls ?? 0) < (live.rolls ?? 0)) actions.push({ do: "roll" });
   return { actions, wakeAt: due };
