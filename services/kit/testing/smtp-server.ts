@@ -9,6 +9,8 @@ export type Received = {
   /** Empty for a mail of text alone. */
   html: string;
   raw: string;
+  /** When all of it had arrived, in ms since 1970. */
+  at: number;
 };
 
 /** Returns the link with a secret that a mail brings, and throws when there is none. */
@@ -63,6 +65,7 @@ export async function startMailbox(options: MailboxOptions = {}) {
         to,
         ...parse(raw),
         raw,
+        at: Date.now(),
       });
       if (to.some((address) => options.refuse?.(address, tries.get(address)!) === "drop"))
         for (const connection of server.connections) connection.close();
