@@ -40,18 +40,18 @@ async function compare(
   const { plan } = await get<{ plan: { tier: string } }>(`/accounts/${account}`);
   const sold = live && PAID_FOR.includes(live.status);
   const tier = sold
-    ? live.items.data.find(({ price }) => price.metadata.kind === "plan")?.price.metadata.tier
+    ? live.items.data.find(({ price }) => price.metadata.kind === "plan")?.price.metadata.tierId
     : "free";
   const differs = (what: string, berth: unknown, simulator: unknown) =>
     berth === simulator ? [] : [`${account}: ${what} is ${berth}, at the simulator ${simulator}`];
-  const told1 = told && !OVER.includes(told.status) ? told : undefined;
+  const current = told && !OVER.includes(told.status) ? told : undefined;
   return [
     ...(others.length > 0 ? [`${account} has ${others.length + 1} subscriptions`] : []),
-    ...differs("the subscription", told1?.id, live?.id),
-    ...differs("its status", told1?.status, live?.status),
+    ...differs("the subscription", current?.id, live?.id),
+    ...differs("its status", current?.status, live?.status),
     ...differs(
       "its end",
-      told1?.cancelAtPeriodEnd,
+      current?.cancelAtPeriodEnd,
       live && (live.cancel_at_period_end || live.cancel_at !== null),
     ),
     ...differs("the plan", plan.tier, tier),

@@ -30,7 +30,7 @@ async function look({ shared, record, listAll, get }: Checking, web: string): Pr
   ];
 }
 
-/** Far longer than a deployment without a build takes, and shorter than what is missed waits for the next comparison. */
+/** Far longer than it takes, and shorter than what is missed waits for the next comparison. */
 const PROMPT_MS = 8_000;
 const PROBES = 5;
 
@@ -44,35 +44,43 @@ export const promptDeployments: Check = {
   },
 };
 
-async function probe(checking: Checking, web: string): Promise<string[]> {
-  const { shared, record, client, listAll } = checking;
+async function probe({ shared, record, client, listAll, until }: Checking, web: string): Promise<string[]> {
   const S = `${shared.environment}/services/${web}`;
-  const effects = record.effects;
-  const list = () => listAll<Deployment>(`${S}/deployments`);
   const random = createRandom(Date.now());
-  const healthy = async () => (await list()).find((one) => one.healthyAt);
-  if (!(await healthy())) {
-    const made = await deployArchive(client, S, web, `probe-${web}-first`, random);
-    if (made)
-      effects.push({
-        ...{ action: "deployment.create", name: web, ids: [], audited: false },
-        ...made,
-        service: web,
-      });
-    await checking.until(async () => ((await healthy()) ? [] : ["it is not healthy yet"]));
-  }
   const slow: string[] = [];
-  const to = (await healthy())?.version;
-  for (let n = 0; to !== undefined && n < PROBES; n++) {
-    const { status, body } = await client.send("POST", `${S}/rollback`, { version: to });
-    if (status >= 300 || status === 0) continue;
-    const { id, version } = body as Deployment;
-    effects.push({ action: "deployment.create", name: web, id, ids: [], audited: false, service: web });
+  const list = () => listAll<Deployment>(`${S}/deployments`);
+  const healthy = async () => (await list()).filter((one) => one.healthyAt);
+  const expectBegun = async (id: string, hasBegun: (one: Deployment) => boolean) => {
     const from = Date.now();
-    const ended = async () => (await list()).some((one) => one.id === id && hasEnded(one));
-    while (!(await ended()) && Date.now() - from < PROMPT_MS) await delay(100);
-    if (Date.now() - from >= PROMPT_MS)
-      slow.push(`${web} ${version} waits for more than ${PROMPT_MS / 1_000} s`);
+    const begun = async () => (await list()).some((one) => one.id === id && hasBegun(one));
+    while (!(await begun()) && Date.now() - from < PROMPT_MS) await delay(100);
+    if (Date.now() - from >= PROMPT_MS) slow.push(`${web}: ${id} waits for more than ${PROMPT_MS / 1_000} s`);
+  };
+  const keep = (id: string) =>
+    record.effects.push({
+      action: "deployment.create",
+      name: web,
+      id,
+      ids: [],
+      audited: false,
+      service: web,
+    });
+
+  for (let n = (await healthy()).length; n < 2 && slow.length === 0; n++) {
+    const made = await deployArchive(client, S, web, `probe-${web}-${n}`, random);
+    if (!made) break;
+    keep(made.id);
+    await expectBegun(made.id, ({ status }) => status !== "queued");
+    await until(async () => ((await healthy()).length > n ? [] : ["it is not healthy yet"]));
+  }
+  for (let n = 0; n < PROBES && slow.length === 0; n++) {
+    const former = (await healthy())[1];
+    if (!former) break;
+    const { status, body } = await client.send("POST", `${S}/rollback`, { version: former.version });
+    if (status >= 300 || status === 0) continue;
+    const { id } = body as Deployment;
+    keep(id);
+    await expectBegun(id, hasEnded);
   }
   return slow;
 }

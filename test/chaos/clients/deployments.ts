@@ -73,17 +73,15 @@ export const bursts =
   async (client, { environment, webs }, random, round) => {
     const web = random.of(webs);
     const S = `${environment}/services/${web}`;
-    const healthy = (await list(client, record, S)).find((one) => one.healthyAt);
-    if (!healthy) {
+    const healthy = async () => (await list(client, record, S)).filter((one) => one.healthyAt);
+    const [live, former] = await healthy();
+    if (!former) {
       await deployArchive(client, S, web, `deploy-${round}`, random);
-      for (let tries = 0; tries < 40; tries++) {
-        await delay(500);
-        if ((await list(client, record, S)).some((one) => one.healthyAt)) return;
-      }
+      for (let tries = 0; tries < 40 && (await healthy())[0]?.id === live?.id; tries++) await delay(500);
       return;
     }
     for (let n = random.between(2, 4); n > 0; n--) {
-      await rollBack(client, S, web, healthy, `burst-${round}-${n}`, random);
+      await rollBack(client, S, web, former, `burst-${round}-${n}`, random);
       await delay(random.between(0, 300));
     }
     await list(client, record, S);

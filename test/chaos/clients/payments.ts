@@ -58,6 +58,7 @@ async function buy(client: Client, A: string, random: Random): Promise<void> {
   if (status !== 200) return;
   const { checkoutUrl } = body as { checkoutUrl: string };
   const card = random.next() < 0.8 ? "4242 4242 4242 4242" : "4000 0000 0000 0002";
+  await delay(random.between(0, 2_500));
   const form = new URLSearchParams({ action: "pay", card_number: card });
   await fetch(checkoutUrl, { method: "POST", body: form, redirect: "manual" }).catch(() => {});
   for (const deadline = Date.now() + WEBHOOK_MS; Date.now() < deadline; await delay(1_000))

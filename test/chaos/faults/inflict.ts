@@ -7,7 +7,7 @@ import type { FaultLog } from "./log.ts";
 
 type Inflict = (platform: Platform, subject: string, random: Random) => Promise<void>;
 
-/** A fault: to a process or to a connection (`<name> to <name>`). It is over when `inflict` resolves. */
+/** A fault: to a process, to a connection (`<name> to <name>`), or of Stripe. It is over when `inflict` resolves. */
 const faults = {
   "kill a process": {
     to: "process",
@@ -59,7 +59,35 @@ const faults = {
       proxy?.goOn(outcome);
     },
   },
-} as const satisfies Record<string, { to: "process" | "connection"; weight: number; inflict: Inflict }>;
+  "fail requests to Stripe": {
+    to: "stripe",
+    weight: 2,
+    inflict: async ({ stripeUrl }, _subject, random) => {
+      const kind = random.of(["refuse", "error", "rate_limit", "lose_answer"]);
+      await control(stripeUrl, "POST", "faults", { kind, times: random.between(1, 6) });
+      await delay(random.between(1_000, 6_000));
+      await control(stripeUrl, "DELETE", "faults", {});
+    },
+  },
+  "disturb webhooks": {
+    to: "stripe",
+    weight: 2,
+    inflict: async ({ stripeUrl }, _subject, random) => {
+      const disturbed = { duplicate: random.below(20), reorder: random.below(5), tamper: random.below(3) };
+      await control(stripeUrl, "POST", "webhooks", { ...disturbed, delay_ms: random.below(2_000) });
+      await delay(random.between(1_000, 6_000));
+      await control(stripeUrl, "POST", "webhooks", { duplicate: 0, reorder: 0, tamper: 0, delay_ms: 0 });
+    },
+  },
+} as const satisfies Record<
+  string,
+  { to: "process" | "connection" | "stripe"; weight: number; inflict: Inflict }
+>;
+
+/** Tells the simulator of Stripe what goes wrong (deploy/local/stripe/README.md). */
+async function control(stripeUrl: string, method: string, what: string, body: object): Promise<void> {
+  await fetch(`${stripeUrl}/_sim/${what}`, { method, body: JSON.stringify(body) });
+}
 
 type FaultName = keyof typeof faults;
 
@@ -92,7 +120,11 @@ export async function inflictFaults(
 }
 
 function urnOf({ victims, proxies }: Platform, { only }: Schedule) {
-  const subjects = { process: victims.map(({ name }) => name), connection: [...proxies.keys()] };
+  const subjects = {
+    process: victims.map(({ name }) => name),
+    connection: [...proxies.keys()],
+    stripe: ["stripe"],
+  };
   const wanted =
     only ?? (Object.keys(faults) as FaultName[]).map((fault) => ({ fault, to: subjects[faults[fault].to] }));
   return wanted.flatMap(({ fault, to }) =>

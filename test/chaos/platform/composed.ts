@@ -43,7 +43,7 @@ const portNames = [
 
 /**
  * Starts the platform as `npm start` composes it, except that each program reaches the database, NATS, the other
- * services, mail and Stripe through its own proxies, which can be cut. The launcher can go on with its data folder.
+ * services and mail through its own proxies, which can be cut. The launcher can go on with its data folder.
  */
 export async function startComposed({ dir, smtpUrl, extra = {} }: Options): Promise<Platform> {
   const { folder, lock } = await takeDataFolder(dir);
@@ -112,7 +112,6 @@ function neighboursOf(name: string): [string, string][] {
     ["DATABASE_URL", "postgres"],
     ["NATS_URL", "nats"],
     ["SMTP_URL", "mail"],
-    ["STRIPE_API_URL", "stripe"],
     ...services
       .filter((other) => other !== name)
       .map((other): [string, string] => [`${other.toUpperCase()}_URL`, other]),
