@@ -7,8 +7,10 @@ import { describe, runModel } from "../../services/deployer/model/run.ts";
 import { onSmallDisk } from "../../services/kit/testing/small-disk.ts";
 import { sendWorstBodies } from "./bodies.ts";
 import { run } from "./run.ts";
+import { findFaults } from "./seeded/find.ts";
 
 const help = `npm run chaos -- [--minutes 10] [--clients 20] [--seed N] [--disk-full SECONDS] [--json FILE]
+npm run chaos -- faults [--only NAME] [--clean] [--seed N]
 npm run chaos -- model [--schedules 1000000] [--seed N]
 npm run chaos -- bodies
 
@@ -16,6 +18,9 @@ Runs the platform in a temporary folder, lets clients work on it while its proce
 and their connections cut, and then checks what must hold whatever happened. For the last quarter the real launcher
 runs it, and is killed itself. Clients pause as long as the machine needs. --disk-full fills its disk for that long,
 halfway through (Linux). The exit code is 1 when a check fails.
+
+faults: plants one fault after another in the product (seeded-faults.ts), and runs the load and the checks that have to
+find it. The exit code is 1 when one is not found. --clean plants none, and then nothing may be found.
 
 model: the deployer alone, on a simulated database, runtime and builder, under that many random schedules.
 
@@ -29,6 +34,8 @@ const { values, positionals } = parseArgs({
     clients: { type: "string", default: "20" },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     "disk-full": { type: "string", default: "0" },
+    only: { type: "string" },
+    clean: { type: "boolean", default: false },
     json: { type: "string" },
     help: { type: "boolean", default: false },
     /** The folder, on a small disk: this program sets it for itself. */
@@ -53,6 +60,7 @@ async function model(): Promise<number> {
 async function main(): Promise<number> {
   if (positionals[0] === "model") return model();
   if (positionals[0] === "bodies") return (await sendWorstBodies(console.log)) > 0 ? 1 : 0;
+  if (positionals[0] === "faults") return (await findFaults({ ...values, seed })) ? 0 : 1;
   const { dir: given, json } = values;
   const [minutes, clients] = [Number(values.minutes), Number(values.clients)];
   if (given !== undefined)
