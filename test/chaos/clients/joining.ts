@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Mailbox } from "../../../services/kit/testing/smtp-server.ts";
+import { type Mailbox, secretLinkIn } from "../../../services/kit/testing/smtp-server.ts";
 import type { Client } from "./client.ts";
 
 const MAIL_MS = 90_000;
@@ -13,7 +13,7 @@ export type Invited = { email: string; password: string };
 export async function join(client: Client, mailbox: Mailbox, { email, password }: Invited) {
   const link = await mailedLink(mailbox, email);
   if (!link) return undefined;
-  const token = new URL(link).hash.slice(1);
+  const token = link.hash.slice(1);
   // Asked for again after its answer was lost, it is refused.
   const how = { token: "", allowed: [400, 403, 422] };
   const joined = await client.send("POST", "/invitations/join", { token, password }, how);
@@ -23,10 +23,10 @@ export async function join(client: Client, mailbox: Mailbox, { email, password }
   return { userId, token: (session.body as { token?: string } | undefined)?.token ?? "" };
 }
 
-async function mailedLink(mailbox: Mailbox, email: string): Promise<string | undefined> {
+async function mailedLink(mailbox: Mailbox, email: string): Promise<URL | undefined> {
   for (const deadline = Date.now() + MAIL_MS; Date.now() < deadline; await delay(200)) {
-    const found = /https?:\S+#\S+/.exec(mailbox.for(email)[0]?.text ?? "");
-    if (found) return found[0];
+    const [mail] = mailbox.for(email);
+    if (mail) return secretLinkIn(mail);
   }
   return undefined;
 }
