@@ -8,6 +8,8 @@ import { projectDir } from "../../../deploy/local/terminal/options.ts";
 import { type Platform, readinessOf } from "./platform.ts";
 
 const READY_MS = 180_000;
+/** Its data folder may be taken a moment longer. */
+const RELAUNCH_MS = 250;
 
 /** Goes on with the data folder of a platform by `npm start` itself, which is started again when it is killed. */
 export async function startLauncher(of: Platform, { smtpUrl }: { smtpUrl: string }): Promise<Platform> {
@@ -18,6 +20,7 @@ export async function startLauncher(of: Platform, { smtpUrl }: { smtpUrl: string
   let output = "";
 
   function launch(): void {
+    if (stopping) return;
     const args = ["deploy/local/main.ts", "--data", of.dir, "--port", String(ports.gateway)];
     child = spawn(process.execPath, args, {
       cwd: projectDir,
@@ -28,24 +31,31 @@ export async function startLauncher(of: Platform, { smtpUrl }: { smtpUrl: string
     child.once("exit", () => {
       if (stopping) return;
       of.restarts.set("launcher", (of.restarts.get("launcher") ?? 0) + 1);
-      launch();
+      setTimeout(launch, RELAUNCH_MS);
     });
   }
 
+  async function stop(): Promise<void> {
+    stopping = true;
+    if (child.exitCode === null && child.signalCode === null) {
+      const exited = once(child, "exit");
+      child.kill("SIGTERM");
+      await exited;
+    }
+    await appendFile(join(of.logs, "launcher.log"), output);
+  }
+
   launch();
-  for (const deadline = Date.now() + READY_MS; !(await isReady()); await delay(100))
-    if (Date.now() > deadline) throw new Error(`The launcher is not ready:\n${output}`);
+  for (const deadline = Date.now() + READY_MS; !(await isReady()); await delay(100)) {
+    if (Date.now() < deadline) continue;
+    await stop();
+    throw new Error(`The launcher is not ready:\n${output}`);
+  }
   return {
     ...of,
     proxies: new Map(),
     victims: [{ name: "launcher", pid: () => child.pid }],
     isReady,
-    async stop() {
-      stopping = true;
-      const exited = once(child, "exit");
-      child.kill("SIGTERM");
-      await exited;
-      await appendFile(join(of.logs, "launcher.log"), output);
-    },
+    stop,
   };
 }

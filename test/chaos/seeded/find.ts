@@ -43,15 +43,19 @@ export async function findFaults({ only, clean, seed }: Options): Promise<boolea
   const lines: string[] = [];
   for (const fault of chosen) {
     say(`${clean ? "without" : "with"}: ${fault.name}`);
-    const found = await find(fault, { clean, seed }, say);
-    const ok = (found !== undefined) !== clean;
-    const what = found ? `found after ${found.seconds.toFixed(0)} s by: ${found.by}` : "not found";
-    lines.push(`${ok ? "ok  " : "MISS"}  ${fault.name}: ${what}`);
+    const verdict = await find(fault, { clean, seed }, say).then(
+      (found) => ({ ok: (found !== undefined) !== clean, what: describe(found) }),
+      (error: Error) => ({ ok: false, what: `not looked for: ${error.message}` }),
+    );
+    lines.push(`${verdict.ok ? "ok  " : "MISS"}  ${fault.name}: ${verdict.what}`);
     say(lines.at(-1)!);
   }
   for (const line of lines) console.log(line);
   return lines.every((line) => line.startsWith("ok"));
 }
+
+const describe = (found: Found) =>
+  found ? `found after ${found.seconds.toFixed(0)} s by: ${found.by}` : "not found";
 
 async function find(fault: SeededFault, options: Pick<Options, "clean" | "seed">, say: Say): Promise<Found> {
   const { clean, seed } = options;
