@@ -141,6 +141,25 @@ export const seededFaults: SeededFault[] = [
     },
   },
   {
+    name: "what becomes due during a step is forgotten",
+    changes: inFile("services/deployer/reconcile/queue/sql.ts", [
+      [
+        `lease_until = null,
+       next_at = \${NEXT_AT}`,
+        "lease_until = null, next_at = now() + make_interval(secs => $3::float8 / 1000)",
+      ],
+    ]),
+    foundBy: {
+      checks: ["answers as documented"],
+      under: {
+        clients: ["bursts", "bursts", "bursts", "bursts"],
+        schedule: NOTHING,
+        roundSeconds: 60,
+        rounds: 4,
+      },
+    },
+  },
+  {
     name: "a mail that is being sent is taken again",
     changes: inFile("services/kit/mail/sql.ts", [
       [

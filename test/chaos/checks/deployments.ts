@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { createRandom } from "../../../services/kit/testing/random.ts";
-import { type Deployment, deployArchive, hasEnded, observe } from "../clients/deployments.ts";
+import { type Deployment, deployArchive, hasEnded, observe, PROMPT_MS } from "../clients/deployments.ts";
 import type { Check, Checking } from "./checking.ts";
 
 export const deploymentsDense: Check = {
@@ -30,8 +30,6 @@ async function look({ shared, record, listAll, get }: Checking, web: string): Pr
   ];
 }
 
-/** Far longer than it takes, and shorter than what is missed waits for the next comparison. */
-const PROMPT_MS = 8_000;
 const PROBES = 5;
 
 /** Nothing is done to the platform by then: what waits has not been woken. */

@@ -8,6 +8,9 @@ import type { Work } from "./shared.ts";
 
 export type Deployment = { id: string; version: number; status: string; healthyAt?: string };
 
+/** Far longer than a rollback waits, and shorter than what is missed waits for the next comparison. */
+export const PROMPT_MS = 8_000;
+
 const ENDS = ["applied", "failed", "superseded"];
 export const hasEnded = ({ status }: Deployment) => ENDS.includes(status);
 
@@ -70,7 +73,7 @@ export const deployments =
 /** Rolls one service back several times in a row, so that versions are superseded while they are applied. */
 export const bursts =
   (record: Record): Work =>
-  async (client, { environment, webs }, random, round) => {
+  async (client, { environment, webs, faults }, random, round) => {
     const web = random.of(webs);
     const S = `${environment}/services/${web}`;
     const healthy = async () => (await list(client, record, S)).filter((one) => one.healthyAt);
@@ -80,10 +83,16 @@ export const bursts =
       for (let tries = 0; tries < 40 && (await healthy())[0]?.id === live?.id; tries++) await delay(500);
       return;
     }
+    let last: { id: string } | undefined;
     for (let n = random.between(2, 4); n > 0; n--) {
-      await rollBack(client, S, web, former, `burst-${round}-${n}`, random);
+      last = (await rollBack(client, S, web, former, `burst-${round}-${n}`, random)) ?? last;
       await delay(random.between(0, 300));
     }
-    await list(client, record, S);
-    await delay(random.between(0, 1_500));
+    const from = Date.now();
+    const hasBegun = async () =>
+      (await list(client, record, S)).some((one) => one.id === last?.id && hasEnded(one));
+    while (last && !(await hasBegun()) && Date.now() - from < PROMPT_MS) await delay(150);
+    // What a fault leaves behind, such as a connection that is silent, ends within half a minute.
+    if (Date.now() - from >= PROMPT_MS && faults.calm(from - 30_000, Date.now()))
+      client.wrong(`${last!.id} waits for more than ${PROMPT_MS / 1_000} s, though there is no fault`);
   };
