@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TierChangedSchema } from "../../../proto/gen/berth/billing/v1/events_pb.ts";
 import { holdCommits } from "../../kit/testing/hold-commits.ts";
+import { sample } from "../../kit/testing/sample.ts";
 import { eventually } from "../../kit/testing/testing.ts";
 import { startBilling, type TestBilling } from "../testing.ts";
 import { webhookScene } from "./testing.ts";
@@ -51,7 +52,7 @@ async function recovers(accountId: string): Promise<void> {
   expect(rows).toHaveLength(1);
 }
 
-test.each([
+const COMMITS = [
   ["insert", "stripe_events", "true"],
   ["insert", "subscriptions", "true"],
   ["insert", "accounts", "true"],
@@ -60,7 +61,9 @@ test.each([
   ["insert", "metered_periods", "true"],
   ["update", "metered_periods", "true"],
   ["delete", "due_customers", "true"],
-] as const)(
+] as const;
+
+test.each(sample("kills at what follows from a payment", COMMITS, 2))(
   "killed as the %s of %s is committed: all follows once, whether it was kept or not",
   async (on, table, when) => {
     for (const outcome of ["lost", "kept"] as const) {
@@ -75,17 +78,22 @@ test.each([
   },
 );
 
-test.each([
+const CALLS = [
   ["GET", "/v1/subscriptions"],
   ["GET", "/v1/invoices"],
   ["POST", "/v1/subscription_items"],
-] as const)("killed while %s %s has no answer, done or not: all follows once", async (method, path) => {
-  for (const kind of ["timeout", "lose_answer"] as const) {
-    const { accountId, pay } = await openCheckout();
-    billing.stripe.faults.add({ kind, method, path });
-    await pay();
-    await eventually("it was asked", async () => billing.stripe.faults.pending().length === 0);
-    await victim.end("SIGKILL");
-    await recovers(accountId);
-  }
-});
+] as const;
+
+test.each(sample("kills while the provider has not answered", CALLS, 1))(
+  "killed while %s %s has no answer, done or not: all follows once",
+  async (method, path) => {
+    for (const kind of ["timeout", "lose_answer"] as const) {
+      const { accountId, pay } = await openCheckout();
+      billing.stripe.faults.add({ kind, method, path });
+      await pay();
+      await eventually("it was asked", async () => billing.stripe.faults.pending().length === 0);
+      await victim.end("SIGKILL");
+      await recovers(accountId);
+    }
+  },
+);
