@@ -72,10 +72,13 @@ export function createReleaseApplier(
       if (before) refuseOlder(before.release, release);
       await applySecret(namespace, release, live);
       const host = own.type === "web" ? await chooseHost(release, before) : undefined;
+      const former = before && hostOf(before.manifests);
       const next = nextState(own, toManifests(own, host), before, Date.now());
       const applied = await replaceIfUnchanged(live, next, before);
       if (!applied) continue;
       await applyRoutes(applied, next);
+      // Another service may have the former one from now on.
+      if (former && former !== host) await claims.release(release.serviceId, host);
       void pruneSecrets(kube, namespace, own).catch((err) =>
         log.warn({ err, serviceId: own.serviceId }, "could not remove old Secrets; retrying later"),
       );

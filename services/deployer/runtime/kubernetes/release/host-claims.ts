@@ -35,11 +35,12 @@ export function createHostClaims({ kube, claimsNamespace: namespace }: Kubernete
       }
     },
 
-    /** Gives up all labels of a service. */
-    async release(serviceId: string): Promise<void> {
+    /** Gives up all labels of a service but that of the host name `kept`. */
+    async release(serviceId: string, kept = ""): Promise<void> {
       const labels = selector({ [label("service")]: serviceId, [label("kind")]: "host" });
       const { items } = await kube.list(ConfigMap, { namespace, labels });
-      for (const { metadata } of items) await kube.remove(ConfigMap, metadata?.name ?? "", namespace);
+      const others = items.filter(({ metadata }) => metadata?.name !== `host-${kept.split(".")[0]}`);
+      for (const { metadata } of others) await kube.remove(ConfigMap, metadata?.name ?? "", namespace);
     },
   };
 }
