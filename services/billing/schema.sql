@@ -268,5 +268,6 @@ table usage_services
   project_id text not null
   type text not null
   name text
+  named_at timestamp with time zone
   constraint usage_services_number_key UNIQUE (number)
   constraint usage_services_pkey PRIMARY KEY (service_id)

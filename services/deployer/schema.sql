@@ -173,6 +173,8 @@ table services
   dangling text[] not null default '{}'::text[]
   kept_version integer
   config_revision integer not null default 0
+  object_name text
+  named_at timestamp with time zone
   constraint services_addon_state_check CHECK ((addon_state = ANY (ARRAY['provisioning'::text, 'ready'::text, 'failed'::text])))
   constraint services_environment_id_fkey FOREIGN KEY (environment_id) REFERENCES environments(id)
   constraint services_name UNIQUE (environment_id, name)
@@ -183,6 +185,7 @@ table services
   CREATE INDEX services_project ON services USING btree (project_id)
   CREATE INDEX services_unsettled ON services USING btree (id) WHERE ((deleting_at IS NOT NULL) OR (addon_state = 'provisioning'::text) OR (dirty_at IS NOT NULL))
   CREATE TRIGGER service_configured BEFORE UPDATE OF config ON services FOR EACH ROW WHEN ((old.config <> new.config)) EXECUTE FUNCTION service_configured()
+  CREATE TRIGGER service_object_name BEFORE INSERT ON services FOR EACH ROW EXECUTE FUNCTION service_object_name()
   CREATE TRIGGER service_removed AFTER DELETE ON services FOR EACH ROW EXECUTE FUNCTION remember_removed()
 table usage_intervals
   id text not null

@@ -6,6 +6,7 @@ import {
   ProjectDeletedSchema,
   ServiceCreatedSchema,
   ServiceDeletedSchema,
+  ServiceRenamedSchema,
 } from "../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { AccountDeletedSchema } from "../../proto/gen/berth/identity/v1/events_pb.ts";
 import { type Handler, on } from "../kit/events/handler.ts";
@@ -22,7 +23,7 @@ export function deployerHandlers({ scopes, addons }: { scopes: Scopes; addons: A
     on(EnvironmentCreatedSchema, insertChain),
     on(
       ServiceCreatedSchema,
-      (tx, { accountId, projectId, environmentId, serviceId, name, type, hasConfigEnv }) =>
+      (tx, { accountId, projectId, environmentId, serviceId, name, type, hasConfigEnv, namedAt }) =>
         insertChain(tx, {
           accountId,
           projectId,
@@ -31,7 +32,19 @@ export function deployerHandlers({ scopes, addons }: { scopes: Scopes; addons: A
           serviceName: name,
           serviceType: type,
           hasConfigEnv,
+          namedAt,
         }),
+    ),
+    on(ServiceRenamedSchema, (tx, { accountId, projectId, environmentId, serviceId, name, type, namedAt }) =>
+      insertChain(tx, {
+        accountId,
+        projectId,
+        environmentId,
+        serviceId,
+        serviceName: name,
+        serviceType: type,
+        namedAt,
+      }),
     ),
     on(ProjectDeletedSchema, deleteScope),
     on(EnvironmentDeletedSchema, deleteScope),

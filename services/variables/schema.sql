@@ -75,6 +75,7 @@ table scopes
   deleted_at timestamp with time zone
   doubted boolean not null default false
   config_env_at timestamp with time zone default now()
+  named_at timestamp with time zone
   constraint scopes_check CHECK (((kind = 'service'::text) OR ((name IS NULL) AND (type IS NULL))))
   constraint scopes_check1 CHECK (((parent_id IS NULL) = (kind = 'project'::text)))
   constraint scopes_kind_check CHECK ((kind = ANY (ARRAY['project'::text, 'environment'::text, 'service'::text])))

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { type DescMessage, fromBinary, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
+import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import * as deployerEvents from "../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { InternalService as DeployerInternal } from "../../proto/gen/berth/deployer/v1/internal_pb.ts";
@@ -20,7 +21,14 @@ import { start } from "./main.ts";
 
 export const testKek = `k1:${Buffer.alloc(32, 9).toString("base64")}`;
 
-type Node = { id: string; accountId: string; parentId?: string; name?: string; type?: string };
+type Node = {
+  id: string;
+  accountId: string;
+  parentId?: string;
+  name?: string;
+  type?: string;
+  namedAt?: Timestamp;
+};
 type Published = {
   ready: boolean;
   revision: bigint;
@@ -59,6 +67,7 @@ export async function startTree() {
         serviceName: s?.name,
         serviceType: s?.type,
         hasConfigEnv: s && envs.has(s.id),
+        namedAt: s?.namedAt,
       };
     },
     listScopeServices({ projectId, environmentId }) {
@@ -80,6 +89,8 @@ export async function startTree() {
     },
   };
   const { url, stop } = await startNeighbours((router) => router.service(DeployerInternal, handlers));
+  let clock = Date.now();
+  const later = () => timestampFromMs(clock++);
   const add = (prefix: string, node: Omit<Node, "id">) => {
     const id = newId(prefix);
     nodes.set(id, { id, ...node });
@@ -92,7 +103,16 @@ export async function startTree() {
     environment: (projectId: string) =>
       add("env", { accountId: nodes.get(projectId)!.accountId, parentId: projectId }),
     service: (environmentId: string, name: string, type = "web") =>
-      add("svc", { accountId: nodes.get(environmentId)!.accountId, parentId: environmentId, name, type }),
+      add("svc", {
+        ...{ accountId: nodes.get(environmentId)!.accountId, parentId: environmentId },
+        ...{ name, type, namedAt: later() },
+      }),
+    /** Since when a service has its name. */
+    namedAt: (serviceId: string) => nodes.get(serviceId)!.namedAt!,
+    /** Gives a service another name. */
+    rename(serviceId: string, name: string) {
+      nodes.set(serviceId, { ...nodes.get(serviceId)!, name, namedAt: later() });
+    },
     configure(serviceId: string, env: Record<string, string>) {
       envs.set(serviceId, env);
       revisions.set(serviceId, (revisions.get(serviceId) ?? 0) + 1);

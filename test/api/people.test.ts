@@ -418,6 +418,90 @@ describe("renaming", () => {
     expect(events).toMatchObject([{ target: E.split("/").at(-1) }]);
   });
 
+  test("a service that is renamed is at its new path alone, with all that it had, and answers at its new address", async () => {
+    const { E, S, name, url } = await deployed();
+    const web = await world.must<Service>("GET", S("web"));
+    await world.must("POST", `${S("web")}/variables`, { name: "LEVEL", value: "info" });
+    await world.must("POST", `${E}/services`, { name: "db", type: "postgres" });
+    const connection = { service: "db", key: "HOST" };
+    await world.must("POST", `${E}/variables`, { name: "DB_HOST", connection });
+    const renamed = await world.call("PATCH", S("web"), { name: "site" });
+    expect([renamed.status, renamed.body]).toMatchObject([200, { id: web.id, name: "site" }]);
+    for (const path of ["", "/deployments", "/deployments/1", "/logs", "/variables", "/variables/LEVEL"]) {
+      expect([path, refusal(await world.call("GET", `${S("web")}${path}`))]).toEqual([path, "404 not_found"]);
+      expect([path, (await world.call("GET", `${S("site")}${path}`)).status]).toEqual([path, 200]);
+    }
+    const write = await world.call("POST", `${S("web")}/variables`, { name: "LATE", value: "1" });
+    expect(refusal(write)).toBe("404 not_found");
+    expect(refusal(await world.call("PATCH", S("web"), { name: "again" }))).toBe("404 not_found");
+    const moved = await answersAt(S("site"), `site-production-${name}`);
+    expect(moved).toMatchObject({ id: web.id, pendingChanges: false });
+    expect((await open(url)).status).toBe(404);
+    const other = await world.must<Service>("POST", `${E}/services`, { name: "web", type: "web" });
+    type Entry = { name: string; value?: string };
+    const namesAt = async (S: string) =>
+      (await world.must<Listed<Entry>>("GET", `${S}/variables`)).data.map(({ name }) => name);
+    expect([await namesAt(S("web")), await namesAt(S("site"))]).toEqual([[], ["LEVEL"]]);
+    await world.must("POST", `${S("web")}/variables`, { name: "OTHER", value: "1" });
+    expect([await namesAt(S("web")), await namesAt(S("site"))]).toEqual([["OTHER"], ["LEVEL"]]);
+    await eventually("the connection resolves in both", async () => {
+      const sets = await Promise.all(
+        ["web", "site"].map((one) => world.must<Listed<Entry>>("GET", `${S(one)}/resolved-variables`)),
+      );
+      return sets.every(({ data }) => data.some(({ name, value }) => name === "DB_HOST" && value));
+    });
+    await deployArchive(world, S("web"), await archiveOf("node"));
+    await settled(world, S("web"), 1);
+    await answersAt(S("web"), `web-production-${name}`);
+    await answersAt(S("site"), `site-production-${name}`);
+    expect((await world.must<Listed<object>>("GET", `${S("site")}/deployments`)).data).toHaveLength(1);
+    expect(other.id).not.toBe(web.id);
+    type Recorded = { target: string; metadata: Record<string, string> };
+    const events = (await audited(world.A, "service.update")) as unknown as Recorded[];
+    expect(events.find(({ target }) => target === web.id)?.metadata).toEqual({
+      name: "site",
+      formerName: "web",
+    });
+  });
+
+  test("a service takes no name of another and no bad one, an addon keeps its own, and what is staged need not", async () => {
+    const { E, S } = await world.environment();
+    const make = (name: string, type: string, more = {}) =>
+      world.must<Service>("POST", `${E}/services`, { name, type, ...more });
+    const [jobs, db] = [await make("jobs", "worker", { staged: true }), await make("db", "postgres")];
+    await make("web", "web");
+    const rename = (from: string, name: unknown, token?: string) =>
+      world.call("PATCH", S(from), { name }, token === undefined ? {} : { token });
+    for (const taken of ["web", "db"]) expect(refusal(await rename("jobs", taken))).toBe("409 name_taken");
+    for (const bad of ["", "A", "1a", "a_b", "a".repeat(41)])
+      expect([bad, refusal(await rename("jobs", bad))]).toEqual([bad, "422 invalid_name"]);
+    const refused = await rename("db", "data");
+    expect([refusal(refused), refused.body.error!.message]).toEqual([
+      "422 not_deployable",
+      "A postgres addon cannot be renamed, as connections refer to it by its name; only web and worker services can.",
+    ]);
+    expect((await rename("db", "db")).body).toMatchObject({ id: db.id, name: "db" });
+    expect(await world.must("GET", S("jobs"))).toMatchObject({ id: jobs.id, name: "jobs" });
+    const [reader, editor] = [await world.member("reader"), await world.member("editor")];
+    expect(refusal(await rename("jobs", "tasks", reader.token))).toBe("403 forbidden");
+    expect((await rename("jobs", "tasks", editor.token)).body).toMatchObject({
+      ...{ id: jobs.id, name: "tasks", staged: true, status: "staged" },
+    });
+    const both = { name: "batch", config: { size: "small" } };
+    expect(await world.must("PATCH", S("tasks"), both)).toMatchObject({
+      name: "batch",
+      config: { size: "small" },
+    });
+    expect(await world.must("POST", `${E}/apply`, {})).toEqual({ applied: [jobs.id] });
+    const wanting = await Promise.all([
+      rename("batch", "wanted"),
+      rename("web", "wanted"),
+      world.call("POST", `${E}/services`, { name: "wanted", type: "worker" }),
+    ]);
+    expect(wanting.map(({ status }) => status).filter((status) => status === 409)).toHaveLength(2);
+    expect(refusal(await rename("none", "some"))).toBe("404 not_found");
+  });
+
   test("an environment takes no name of another, no bad one, and none from whoever may not rename it", async () => {
     const { P, E } = await world.environment();
     await world.must("POST", `${P}/environments`, { name: "staging" });

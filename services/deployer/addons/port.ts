@@ -22,7 +22,7 @@ export type Addon = AddonRef & {
   accountId: string;
   projectId: string;
   environmentId: string;
-  /** The service's name, unique in its environment. */
+  /** The service's name or, where a renamed service's objects are called so, another one; unique in its environment. */
   name: string;
   size: ServiceSize;
   /** The port it had before, where ports differ between addons. */

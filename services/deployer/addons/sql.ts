@@ -9,8 +9,8 @@ type AddonRow = Omit<Addon, "port" | "generation"> & {
   next?: Buffer | null;
 };
 
-const ADDON_ROW = `id as "serviceId", account_id as "accountId", project_id as "projectId", name, type,
-  environment_id as "environmentId", config ->> 'size' as size, addon_port as port,
+const ADDON_ROW = `id as "serviceId", account_id as "accountId", project_id as "projectId",
+  coalesce(object_name, name) as name, type, environment_id as "environmentId", config ->> 'size' as size, addon_port as port,
   addon_revision as revision, addon_secret as secret, addon_next_secret as next`;
 
 /** SQL that is true for a service `a` that is an addon being provisioned. */

@@ -1,11 +1,15 @@
 import type { ServiceImpl } from "@connectrpc/connect";
-import type { CatalogService } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
+import type {
+  CatalogService,
+  UpdateServiceRequest,
+} from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import {
   EnvironmentCreatedSchema,
   EnvironmentDeletedSchema,
   ProjectCreatedSchema,
   ProjectRenamedSchema,
   ServiceCreatedSchema,
+  ServiceRenamedSchema,
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
@@ -24,8 +28,16 @@ import type { Announce } from "../catalog/announce.ts";
 import { deleteProject } from "../catalog/delete-project.ts";
 import { deleteServices } from "../catalog/delete-services.ts";
 import { markEnvironments, pruneProject } from "../catalog/deletion-sql.ts";
-import { checkSource, hasEnv, isDeployable, mergeConfig } from "../catalog/service-config.ts";
+import {
+  checkSource,
+  hasEnv,
+  isDeployable,
+  mergeConfig,
+  type StoredConfig,
+  type StoredSource,
+} from "../catalog/service-config.ts";
 import { serviceStatus } from "../catalog/service-status.ts";
+import type { EnvironmentPath } from "../catalog/services-sql.ts";
 import * as services from "../catalog/services-sql.ts";
 import * as sql from "../catalog/sql.ts";
 import { accept, stagedInput } from "../deployments/accept.ts";
@@ -38,6 +50,7 @@ import {
   holdEnvironment,
   nameTaken,
   refuseAddon,
+  refuseAddonName,
   requireEnvironment,
   requireLocked,
   requireProject,
@@ -58,6 +71,19 @@ export type CatalogDeps = {
 /** Projects, environments and services (docs/catalog.md#services). */
 export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogService> {
   const { pool, cursors, secrets, announce, images, entitlementsOf } = deps;
+
+  /** Returns source and configuration of a service as a request wants them. Throws what forbids them. */
+  async function checkChange(tx: Tx, service: services.LockedService, request: UpdateServiceRequest) {
+    const { source, config, unsetEnv } = request;
+    const changed = {
+      source: source ? checkSource(service.type, source) : service.source,
+      config: mergeConfig(service.type, service.config, config, unsetEnv),
+    };
+    await quotas.requireScale(tx, entitlementsOf, service, changed.config);
+    if (source) await images.require(tx, request.accountId, "source.image", changed.source.image);
+    return changed;
+  }
+
   return {
     async createProject({ accountId, name }, ctx) {
       return effect(pool, ctx, async (tx) => {
@@ -179,13 +205,14 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
         await images.require(tx, accountId, "source.image", source.image);
         const service = { id, ...path, name, type, source, config, staged, addonState } as const;
         if (!(await services.insertService(tx, service))) throw nameTaken("service");
+        const made = await requireService(tx, { ...path, service: name });
         await emit(tx, ServiceCreatedSchema, accountId, {
           ...{ ...path, serviceId: id, name, type },
-          hasConfigEnv: hasEnv(config),
+          ...{ hasConfigEnv: hasEnv(config), namedAt: made.createdAt },
         });
         await auditWrite(tx, ctx, accountId, "service.create", { id, name });
         await notifyReconcilers(tx);
-        return toService(await requireService(tx, { ...path, service: name }));
+        return toService(made);
       });
     },
 
@@ -203,29 +230,30 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
     },
 
     async updateService(request, ctx) {
-      const { source, config, unsetEnv } = request;
-      const announced = hasEnv(config) ? await requireService(pool, request) : undefined;
-      const announcement = announced && (await announce(announced.id));
-      await transaction(pool, async (tx) => {
+      const { source, config, unsetEnv, name = request.service } = request;
+      const renames = name !== request.service;
+      const configures = source !== undefined || config !== undefined || unsetEnv.length > 0;
+      const announced = renames || hasEnv(config) ? await requireService(pool, request) : undefined;
+      if (announced && renames) refuseAddonName(announced.type);
+      const announcement = announced && (await announce(announced.id, renames ? "rename" : undefined));
+      return transaction(pool, async (tx) => {
+        if (renames) await sql.lockNames(tx, request);
         const service = await requireLocked(tx, request);
         // A service that was created meanwhile under the same name is another one.
         if (announced && announced.id !== service.id) throw notFound("service");
-        if (!source && !config && unsetEnv.length === 0)
-          throw invalid("", "empty_patch", "Send source, config or unsetEnv.");
-        const newSource = source ? checkSource(service.type, source) : service.source;
-        const newConfig = mergeConfig(service.type, service.config, config, unsetEnv);
-        await quotas.requireScale(tx, entitlementsOf, service, newConfig);
-        if (source) await images.require(tx, request.accountId, "source.image", newSource.image);
+        if (!configures && request.name === undefined)
+          throw invalid("", "empty_patch", "Send name, source, config or unsetEnv.");
+        const change = configures ? await checkChange(tx, service, request) : undefined;
         if (service.deleting) throw serviceDeleting();
-        await services.updateService(tx, service.id, newSource, newConfig);
-        if (!isDeployable(service.type)) {
-          await resizeUsage(tx, service.id, newConfig.size);
-          await enqueue(tx, [service.id]);
-        } else if ((await services.rescale(tx, service.id, newConfig)) > 0) await enqueue(tx, [service.id]);
-        await auditWrite(tx, ctx, request.accountId, "service.update", service);
+        if (change) await applyChange(tx, service, change);
+        if (renames) await rename(tx, request, service, name);
+        const metadata = { name, ...(renames && { formerName: service.name }) };
+        if (change || renames)
+          await auditWrite(tx, ctx, request.accountId, "service.update", service, metadata);
+        const updated = await requireService(tx, { ...request, service: name });
         announcement?.requireValid();
+        return toService(updated);
       });
-      return toService(await requireService(pool, request));
     },
 
     async deleteService(request, ctx) {
@@ -299,6 +327,29 @@ export function catalogService(deps: CatalogDeps): ServiceImpl<typeof CatalogSer
   };
 }
 
+type Change = { source: StoredSource; config: StoredConfig };
+
+/** Stores a service's source and configuration; replicas and size reach what runs. */
+async function applyChange(tx: Tx, service: services.LockedService, { source, config }: Change) {
+  await services.updateService(tx, service.id, source, config);
+  if (!isDeployable(service.type)) {
+    await resizeUsage(tx, service.id, config.size);
+    await enqueue(tx, [service.id]);
+  } else if ((await services.rescale(tx, service.id, config)) > 0) await enqueue(tx, [service.id]);
+}
+
+/** Gives a service another name, which its address follows. Throws 409 name_taken. */
+async function rename(tx: Tx, path: EnvironmentPath, service: services.LockedService, name: string) {
+  const { accountId, projectId, environmentId } = path;
+  const { id: serviceId, type } = service;
+  const renamed = await services.renameService(tx, serviceId, name).catch((error) => {
+    throw isDuplicate(error, "services_name") ? nameTaken("service") : error;
+  });
+  await moveAddresses(tx, "service", serviceId);
+  const event = { accountId, projectId, environmentId, serviceId, name, type, namedAt: renamed!.namedAt };
+  await emit(tx, ServiceRenamedSchema, accountId, event);
+}
+
 /** Returns what who is no member gets: nobody is one, but a request may have been let in before. */
 function accountDeleted() {
   return refuse(403, "forbidden", "The account was deleted.");
@@ -314,7 +365,7 @@ function auditWrite(
   accountId: string,
   action: string,
   target: { id: string; name?: string },
+  metadata: Record<string, string> = target.name ? { name: target.name } : {},
 ) {
-  const metadata: Record<string, string> = target.name ? { name: target.name } : {};
   return audit(tx, who(ctx), { service: "deployer", accountId, action, target: target.id, metadata });
 }

@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { InternalService } from "../../../proto/gen/berth/deployer/v1/internal_pb.ts";
 import { newId } from "../../kit/ids.ts";
@@ -261,6 +263,75 @@ test("other services find the scopes of a path and of a service, and nothing tha
   expect(await refused(byUser.resolveScope({ accountId, serviceId: made.id }))).toBe("403 forbidden");
   await catalog.deleteService(environment.at("web"));
   expect(await refused(asService.resolveScope({ serviceId: made.id }))).toBe("404 not_found");
+});
+
+test("a renamed service keeps what its objects are called, and no other service gets that", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const { accountId, catalog } = acting;
+  const environment = await acting.environment();
+  const create = (name: string, type = "web") => catalog.createService({ ...environment, name, type });
+  const rename = (from: string, name: string) => catalog.updateService({ ...environment.at(from), name });
+  const objects = async () => {
+    const { rows } = await berth.pool.query<{ id: string; name: string; object: string }>(
+      "select id, name, coalesce(object_name, name) as object from services where environment_id = $1",
+      [environment.environmentId],
+    );
+    expect(new Set(rows.map(({ object }) => object)).size).toBe(rows.length);
+    return Object.fromEntries(rows.map(({ name, object }) => [name, object]));
+  };
+  const web = await create("web");
+  await rename("web", "site");
+  const next = await create("web");
+  const hash = (id: string) => createHash("sha256").update(id).digest("hex").slice(0, 8);
+  expect(await objects()).toEqual({ site: "web", web: `web-${hash(next.id)}` });
+  await rename("web", "other");
+  await rename("site", "web");
+  const db = await create("site", "redis");
+  expect(await objects()).toEqual({ web: "web", other: `web-${hash(next.id)}`, site: "site" });
+  expect(await berth.asService.resolveScope(environment.at("web"))).toMatchObject({ serviceId: web.id });
+  expect(await refused(rename("site", "cache"))).toBe("422 validation_failed not_deployable");
+  expect(db.name).toBe("site");
+  for (let n = 0; n < 5; n++) {
+    const [from, to] = n % 2 === 0 ? ["web", "once"] : ["once", "web"];
+    await Promise.all([rename(from!, to!), create(from!).catch(() => create(`spare${n}`))]);
+    await objects();
+    const left = await catalog.listServices(environment);
+    for (const { name, id } of left.data) if (name === from && id !== web.id) await rename(name, `moved${n}`);
+  }
+  const kinds = await eventually("the event arrives", async () => {
+    const found = await berth.eventsOf(accountId);
+    return found.includes("ServiceRenamed") && found;
+  });
+  expect(kinds).toContain("AuditRecorded");
+});
+
+test("each name of a service is later than the one before, and unless variables hears of it there is none", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const { catalog } = acting;
+  const environment = await acting.environment();
+  const { id } = await catalog.createService({ ...environment, name: "web", type: "worker" });
+  const since = async () => timestampMs((await berth.asService.resolveScope({ serviceId: id })).namedAt!);
+  const times = [await since()];
+  for (const [from, name] of [
+    ["web", "one"],
+    ["one", "two"],
+    ["two", "web"],
+  ] as const) {
+    await catalog.updateService({ ...environment.at(from), name });
+    times.push(await since());
+  }
+  expect(new Set(times).size).toBe(times.length);
+  expect(times).toEqual(times.toSorted((a, b) => a - b));
+  berth.variables.setAway(true);
+  expect(await refused(catalog.updateService({ ...environment.at("web"), name: "x" }))).toBe(
+    "503 unavailable",
+  );
+  berth.variables.setAway(false);
+  expect((await catalog.getService(environment.at("web"))).id).toBe(id);
+  await catalog.deleteService(environment.at("web"));
+  expect(await refused(catalog.updateService({ ...environment.at("web"), name: "x" }))).toMatch(
+    /^(409 service_deleting|404 not_found)/,
+  );
 });
 
 test("a reader may read and change nothing", async () => {

@@ -73,6 +73,16 @@ export function refuseAddon(type: string, what = "deployed"): void {
     );
 }
 
+/** Throws 422 not_deployable for the new name of an addon. */
+export function refuseAddonName(type: string): void {
+  if (!isDeployable(type))
+    throw invalid(
+      "name",
+      "not_deployable",
+      `A ${type} addon cannot be renamed, as connections refer to it by its name; only web and worker services can.`,
+    );
+}
+
 /** Returns 409 service_staged. */
 export function serviceStaged() {
   return conflict("service_staged", "The service is staged. Apply the environment first.");

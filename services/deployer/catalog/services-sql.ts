@@ -147,6 +147,21 @@ export function updateService(db: Db, id: string, source: StoredSource, config: 
 }
 
 /**
+ * Gives a service another name; its objects on a cluster keep theirs. Returns since when it has it, which is later than of
+ * any name before. Throws the violation of `services_name` when the name is taken.
+ */
+export function renameService(db: Db, id: string, name: string) {
+  return one<{ namedAt: Timestamp }>(
+    db,
+    "service_rename",
+    `update services set name = $2, object_name = coalesce(object_name, name),
+       named_at = greatest(clock_timestamp(), coalesce(named_at, created_at) + interval '1 ms')
+     where id = $1 returning named_at as "namedAt"`,
+    [id, name],
+  );
+}
+
+/**
  * Writes replicas and size into the live deployment and into those under way, as they take effect without a deploy.
  * Returns how many deployments changed.
  */

@@ -1,7 +1,7 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, many, one } from "../../kit/postgres/db.ts";
 import type { AddonType } from "../addons/port.ts";
-import type { ServicePath } from "./services-sql.ts";
+import type { EnvironmentPath, ServicePath } from "./services-sql.ts";
 
 // Projects and environments, and the scopes that other services ask for.
 
@@ -102,6 +102,19 @@ export function renameEnvironment(
   );
 }
 
+/**
+ * Keeps others from creating or renaming services of an environment until the transaction ends: whoever creates one looks
+ * what the renamed ones are called on a cluster.
+ */
+export function lockNames(db: Db, path: EnvironmentPath) {
+  return one<{ id: string }>(
+    db,
+    "environment_lock_names",
+    `select id from environments where ${IN_PROJECT} for no key update`,
+    [path.accountId, path.projectId, path.environmentId],
+  );
+}
+
 /** Keeps an environment from being deleted until the transaction ends. Returns undefined when there is none. */
 export function holdEnvironment(db: Db, accountId: string, projectId: string, environmentId: string) {
   return one<{ id: string }>(
@@ -131,11 +144,13 @@ export type ScopeRow = {
   serviceName?: string;
   serviceType?: string;
   hasConfigEnv: boolean;
+  namedAt?: Timestamp;
 };
 
 const SCOPE = `
   select p.account_id as "accountId", p.id as "projectId", e.id as "environmentId", s.id as "serviceId",
-    s.name as "serviceName", s.type as "serviceType", coalesce(s.config -> 'env' <> '{}', false) as "hasConfigEnv"`;
+    s.name as "serviceName", s.type as "serviceType", coalesce(s.config -> 'env' <> '{}', false) as "hasConfigEnv",
+    coalesce(s.named_at, s.created_at) as "namedAt"`;
 
 /** Returns the scopes of a path that exist, or undefined when not even its project does. */
 export function findScopeByPath(
@@ -214,6 +229,7 @@ export type AddonRow = {
   id: string;
   type: AddonType;
   environmentId: string;
+  /** As in `Addon`. */
   name: string;
   state?: string;
   secret?: Buffer;
@@ -225,8 +241,8 @@ export function findAddon(db: Db, serviceId: string) {
   return one<AddonRow>(
     db,
     "addon_get",
-    `select id, type, name, environment_id as "environmentId", addon_state as state, addon_secret as secret, addon_port as port,
-       addon_revision as revision
+    `select id, type, coalesce(object_name, name) as name, environment_id as "environmentId", addon_state as state,
+       addon_secret as secret, addon_port as port, addon_revision as revision
      from services where id = $1 and deleting_at is null`,
     [serviceId],
   );

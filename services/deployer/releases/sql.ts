@@ -14,6 +14,7 @@ export type ReleaseRow = {
   project: string;
   environment: string;
   service: string;
+  objectName?: string;
   type: "web" | "worker";
   autoApply: boolean;
   deploymentId: string;
@@ -39,7 +40,8 @@ export type ReleaseRow = {
 
 const RELEASE = `
   select s.id as "serviceId", s.account_id as "accountId", s.project_id as "projectId",
-    s.environment_id as "environmentId", p.name as project, e.name as environment, s.name as service, s.type,
+    s.environment_id as "environmentId", p.name as project, e.name as environment, s.name as service,
+    s.object_name as "objectName", s.type,
     coalesce((s.config -> 'autoApply')::boolean, true) as "autoApply",
     d.id as "deploymentId", d.version, d.status, d.config, d.source, d.artifact, d.build_id as "buildId",
     d.archive_ref as "archiveRef", d.archive_digest as "archiveDigest", ${epochMs("d.build_started_at")} as "buildStartedMs", s.fingerprint,

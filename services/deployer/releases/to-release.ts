@@ -23,6 +23,7 @@ export function toRelease(
     projectId: row.projectId,
     environmentId: row.environmentId,
     names: { project: row.project, environment: row.environment, service: row.service },
+    ...(row.objectName && { objectName: row.objectName }),
     type: row.type,
     version: row.version,
     revision,

@@ -16,6 +16,8 @@ export type Release = {
   projectId: string;
   environmentId: string;
   names: { project: string; environment: string; service: string };
+  /** What its objects on a cluster are called, where that is not the service's name; it never changes. */
+  objectName?: string;
   type: ServiceType;
   /** The deployment's version. Grows; one older than the applied version is refused (`release_superseded`). */
   version: number;

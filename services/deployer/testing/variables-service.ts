@@ -42,6 +42,10 @@ export async function startVariablesService(databaseUrl: string, natsUrl: string
           if (away) throw unavailable();
           return {};
         },
+        async announceRename() {
+          if (away) throw unavailable();
+          return {};
+        },
       }),
     ready: async () => true,
   });

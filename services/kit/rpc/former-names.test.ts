@@ -30,6 +30,7 @@ const handlers: ServiceImpl<Internal> = {
     return { fingerprint: `of ${serviceId}` };
   },
   announceDeletion: () => ({}),
+  announceRename: () => ({}),
 };
 
 const running: RunningServer[] = [];

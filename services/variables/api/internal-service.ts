@@ -5,7 +5,7 @@ import type { Addons } from "../addons/addon-keys.ts";
 import { resolveForRelease } from "../resolve/release.ts";
 import type { ResolvedSets } from "../resolve/resolved-sets.ts";
 import type { Scopes } from "../scopes/scopes.ts";
-import { insertDoubt } from "../scopes/sql.ts";
+import { insertDoubt, unname } from "../scopes/sql.ts";
 import type { DataKeys } from "../seal/data-keys.ts";
 
 type InternalDeps = { pool: Pool; scopes: Scopes; keys: DataKeys; addons: Addons; sets: ResolvedSets };
@@ -16,6 +16,12 @@ export function internalService(deps: InternalDeps): ServiceImpl<typeof Internal
   return {
     async announceDeletion({ scopeId }) {
       await insertDoubt(pool, scopeId);
+      return {};
+    },
+
+    async announceRename({ serviceId }) {
+      await insertDoubt(pool, serviceId);
+      await unname(pool, serviceId);
       return {};
     },
 

@@ -24,10 +24,21 @@ export function ignoreNotFound(error: unknown): undefined {
   throw error;
 }
 
-/** Returns the scope of a path as the projection knows it now, or undefined. */
+/** Returns the scope of a path as the projection knows it now, or undefined. A name may be unknown of one that exists. */
 export async function findKnownScope(db: Db, path: ScopePath): Promise<Scope | undefined> {
   const row = await sql.findScopeRow(db, path);
   return row && missingKind(path, row) === undefined ? toScope(path, row) : undefined;
+}
+
+/** Returns a scope that was found as it is now, whatever its name; undefined when it was deleted. */
+export async function findSameScope(
+  db: Db,
+  path: ScopePath,
+  { serviceId }: Scope,
+): Promise<Scope | undefined> {
+  if (serviceId === undefined) return findKnownScope(db, path);
+  const row = await sql.findServiceRow(db, serviceId);
+  return row && toScope(path, row);
 }
 
 type Lookup = Parameters<Deployer["resolveScope"]>[0];
@@ -42,16 +53,17 @@ export function createScopes(options: {
   onAddonDiscovered: (scope: Scope) => Promise<void>;
 }) {
   const { pool, deployer } = options;
-  // What was found by path. Only revisions of a scope change until it is deleted, and those are read each time.
+  // What was found by path. Only its revisions and a service's name change until it is deleted: they are read each time.
   const kept = new LRUCache<string, ScopeRow>({ max: MAX_KEPT });
 
   /** Returns the row of a path that was found before, as it is now; undefined when it has to be looked for again. */
-  async function findAgain(key: string): Promise<ScopeRow | undefined> {
+  async function findAgain(key: string, name: string | undefined): Promise<ScopeRow | undefined> {
     const row = kept.get(key);
     if (!row) return undefined;
     const { projectId, environmentId, serviceId } = row;
     const found = await sql.listRevisions(pool, row);
     if (found.length < (serviceId ? 3 : environmentId ? 2 : 1)) return undefined;
+    if (serviceId && found.find(({ id }) => id === serviceId)?.name !== name) return undefined;
     const revisionOf = (id: string | null) => found.find((one) => one.id === id)?.revision ?? null;
     return {
       ...row,
@@ -68,7 +80,17 @@ export function createScopes(options: {
     return chain;
   }
 
-  /** Asks the deployer about a scope whose deletion was announced. Throws 404 when it is gone, and 503. */
+  /**
+   * Returns the row of a path of which the deployer has told: of a service by its id, as it alone knows for certain which one
+   * has the name.
+   */
+  async function findTold(path: ScopePath, { serviceId }: ScopeChain): Promise<ScopeRow | undefined> {
+    if (path.service === undefined || serviceId === undefined) return sql.findScopeRow(pool, path);
+    const row = await sql.findServiceRow(pool, serviceId);
+    return row ?? sql.findScopeRow(pool, { ...path, service: undefined });
+  }
+
+  /** Asks the deployer about a scope whose deletion or new name was announced. Throws 404 when it is not there, and 503. */
   async function confirmExists(lookup: Lookup): Promise<ScopeChain> {
     const chain = await deployer.resolveScope(lookup);
     await transaction(pool, async (tx) => {
@@ -84,19 +106,20 @@ export function createScopes(options: {
       const { accountId, projectId, environmentId, service } = path;
       const lookup = { accountId, projectId, environmentId, service };
       const key = JSON.stringify([accountId, projectId, environmentId, service]);
-      const again = await findAgain(key);
+      const again = await findAgain(key, service);
       if (again) return toScope(path, again);
       let row = await sql.findScopeRow(pool, path);
       if (row?.doubted) {
-        const { serviceId } = await confirmExists(lookup);
-        // A service that was created again under the same name is another one.
-        if (serviceId !== (row.serviceId ?? undefined)) row = await sql.findScopeRow(pool, path);
+        const told = await confirmExists(lookup);
+        // Another service may have the name by now.
+        if (told.serviceId !== (row.serviceId ?? undefined)) row = await findTold(path, told);
       }
       if (missingKind(path, row) === undefined) {
         if (!row!.doubted) kept.set(key, row!);
         return toScope(path, row!);
       }
-      if (await readThrough(lookup)) row = await sql.findScopeRow(pool, path);
+      const told = await readThrough(lookup);
+      if (told) row = await findTold(path, told);
       const missing = missingKind(path, row);
       if (missing) throw notFound(missing);
       const scope = toScope(path, row!);

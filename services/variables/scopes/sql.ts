@@ -53,10 +53,10 @@ export function findServiceRow(db: Db, serviceId: string) {
  * costlier by a tenth.
  */
 export function listRevisions(db: Db, { projectId, environmentId, serviceId }: ScopeRow) {
-  return many<{ id: string; revision: number; mayHaveConfigEnv: boolean }>(
+  return many<{ id: string; name: string | null; revision: number; mayHaveConfigEnv: boolean }>(
     db,
     "scope_revisions",
-    `select id, revision, config_env_at is not null as "mayHaveConfigEnv" from scopes
+    `select id, name, revision, config_env_at is not null as "mayHaveConfigEnv" from scopes
      where id in ($1, $2, $3) and deleted_at is null and not doubted`,
     [projectId, environmentId, serviceId],
   );
@@ -65,7 +65,7 @@ export function listRevisions(db: Db, { projectId, environmentId, serviceId }: S
 /** How long after its announcement a deletion may still be under way. */
 const DOUBT = "interval '2 minutes'";
 
-/** Records that the deletion of a scope, or a change of its `config.env`, was announced, also of one that is not known. */
+/** Records that the deletion, the `config.env` or the new name of a scope was announced, also of one that is not known. */
 export async function insertDoubt(pool: Pool, scopeId: string): Promise<void> {
   // A trigger marks the scope.
   await execute(
@@ -78,6 +78,12 @@ export async function insertDoubt(pool: Pool, scopeId: string): Promise<void> {
   await execute(pool, "doubt_mark", "update scopes set doubted = true where id = $1 and not doubted", [
     scopeId,
   ]);
+}
+
+/** Takes the name from a service, so that only the deployer says which one has it, and nobody takes it for deleted. */
+export function unname(db: Db, serviceId: string) {
+  const text = "update scopes set name = null where id = $1 and kind = 'service'";
+  return execute(db, "scope_unname", text, [serviceId]);
 }
 
 /**
@@ -138,19 +144,19 @@ export async function isAlive(db: Db, id: string): Promise<boolean> {
   return (await execute(db, "scope_alive", text, [id])) === 1;
 }
 
-/** Inserts the innermost scope of `ids`. Returns false when it is known, was deleted, or a newer service has its name. */
+/** Inserts the innermost scope of `ids`, a service without its name. Returns false when it is known, or was deleted. */
 export async function insertScope(
   db: Db,
   ids: ScopeIds,
-  service?: { name: string; type: string; mayHaveConfigEnv: boolean },
+  service?: { type: string; mayHaveConfigEnv: boolean },
 ): Promise<boolean> {
   const { id, kind, parentId } = innermost(ids);
   const inserted = await execute(
     db,
     "scope_insert",
-    `insert into scopes (id, account_id, parent_id, kind, name, type, config_env_at)
-     values ($1, $2, $3, $4, $5, $6, case when $7::boolean then now() end) on conflict do nothing`,
-    [id, ids.accountId, parentId, kind, service?.name, service?.type, service?.mayHaveConfigEnv],
+    `insert into scopes (id, account_id, parent_id, kind, type, config_env_at)
+     values ($1, $2, $3, $4, $5, case when $6::boolean then now() end) on conflict do nothing`,
+    [id, ids.accountId, parentId, kind, service?.type, service?.mayHaveConfigEnv],
   );
   return inserted === 1;
 }
@@ -161,18 +167,41 @@ function innermost({ projectId, environmentId, serviceId }: ScopeIds) {
   return { id, kind, parentId };
 }
 
-/** Lists the services that had a name before the given one was created. */
-export async function listOlderNamesakes(
-  db: Db,
-  service: { id: string; environmentId: string; name: string },
-) {
-  const found = await many<{ id: string }>(
+/** What a service is called, and since when. */
+export type Naming = { serviceId: string; environmentId: string; name: string; namedAt: Date | undefined };
+
+const since = (value: string) => `coalesce(${value}::timestamptz, '-infinity')`;
+
+/**
+ * Gives a service its name, unless it is known to have got another one later, and takes it from whoever had it before: that
+ * one has none until its own is known, and keeps its variables. Where a later holder is known, this one gets none. Returns
+ * whether it got its name now. Under the lock of the project.
+ */
+export async function nameService(db: Db, { serviceId, environmentId, name, namedAt }: Naming) {
+  const claimed = await execute(
     db,
-    "scope_namesakes",
-    "select id from scopes where parent_id = $1 and name = $2 and id < $3 and deleted_at is null",
-    [service.environmentId, service.name, service.id],
+    "scope_claim_name",
+    `update scopes set name = null, named_at = coalesce($2::timestamptz, named_at)
+     where id = $1 and deleted_at is null and (${since("named_at")} < ${since("$2")}
+       or (name is null and ${since("named_at")} = ${since("$2")}))`,
+    [serviceId, namedAt],
   );
-  return found.map(({ id }) => id);
+  if (claimed === 0) return false;
+  await execute(
+    db,
+    "scope_yield_name",
+    `update scopes set name = null where parent_id = $1 and name = $2 and deleted_at is null and id <> $3
+       and (${since("named_at")}, id) < (${since("$4")}, $3)`,
+    [environmentId, name, serviceId, namedAt],
+  );
+  const named = await execute(
+    db,
+    "scope_name",
+    `update scopes set name = $2 where id = $3
+       and not exists (select from scopes where parent_id = $1 and name = $2 and deleted_at is null)`,
+    [environmentId, name, serviceId],
+  );
+  return named === 1;
 }
 
 /** Inserts a scope as deleted, also one that was never known; a known one stays as it is. */

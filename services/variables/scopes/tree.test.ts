@@ -1,3 +1,4 @@
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../kit/ids.ts";
 import { refused } from "../../kit/testing/refusal.ts";
@@ -19,8 +20,8 @@ function scene(services?: Record<string, string>) {
     project: () => world.publish(events.ProjectCreatedSchema, accountId, { accountId, projectId }),
     environment: () =>
       world.publish(events.EnvironmentCreatedSchema, accountId, { accountId, projectId, environmentId }),
-    service: (name: string, serviceId: string, type = "web") =>
-      world.publish(events.ServiceCreatedSchema, accountId, { ...made.E, serviceId, name, type }),
+    service: (name: string, serviceId: string, type = "web", namedAt?: Timestamp) =>
+      world.publish(events.ServiceCreatedSchema, accountId, { ...made.E, serviceId, name, type, namedAt }),
     projectGone: () => world.publish(events.ProjectDeletedSchema, accountId, { accountId, projectId }),
     environmentGone: () => world.publish(events.EnvironmentDeletedSchema, accountId, made.E),
     serviceGone: (serviceId: string) =>
@@ -161,6 +162,162 @@ describe("a scope whose deletion was announced", () => {
   });
 });
 
+describe("a renamed service", () => {
+  /** Two services, the second of which took the name `web` once the first had given it up; variables heard of neither. */
+  function renamed() {
+    const made = scene();
+    const { E, ids, tell, environmentId, accountId, editor } = made;
+    const [first, born] = [ids.web!, world.tree.namedAt(ids.web!)];
+    const named = async () =>
+      (await editor.listVariables({ ...E, service: "web" })).data.map(({ name }) => name);
+    const facts = (serviceId: string, name: string, namedAt = world.tree.namedAt(serviceId)) => ({
+      ...{ ...E, serviceId, name, type: "web" },
+      namedAt,
+    });
+    const rename = async (serviceId: string, name: string) => {
+      await world.service().announceRename({ serviceId });
+      world.tree.rename(serviceId, name);
+      return facts(serviceId, name);
+    };
+    return {
+      ...{ ...made, first, named, rename, site: { ...E, service: "site" } },
+      created: () => tell.service("web", first, "web", born),
+      second: () => world.tree.service(environmentId, "web"),
+      tellRenamed: (event: ReturnType<typeof facts>) =>
+        world.publish(events.ServiceRenamedSchema, accountId, event),
+    };
+  }
+  const nameOf = async (id: string) =>
+    (await world.pool.query("select name from scopes where id = $1", [id])).rows[0]?.name;
+  const isNamed = (id: string, name: string | null) =>
+    eventually(`${id} is ${name}`, async () => (await nameOf(id)) === name);
+
+  test("is at its new path at once and not at the former one, on every replica, before its event", async () => {
+    const { S, site, accountId, first, rename, editor } = renamed();
+    const other = await world.startOne();
+    const there = world.as(accountId, "editor", other.port);
+    await editor.createVariable({ ...S, name: "A", value: "1" });
+    for (const replica of [editor, there]) expect((await replica.listVariables(S)).data).toHaveLength(1);
+    await rename(first, "site");
+    for (const replica of [editor, there]) {
+      expect(await refused(replica.listVariables(S))).toBe("404 not_found");
+      expect(await refused(replica.createVariable({ ...S, name: "B", value: "1" }))).toBe("404 not_found");
+      expect((await replica.listVariables(site)).data).toHaveLength(1);
+    }
+    await there.createVariable({ ...site, name: "B", value: "2" });
+    expect((await editor.getResolvedVariables(site)).data).toHaveLength(2);
+    expect((await world.service().resolveRelease({ serviceId: first })).data).toHaveLength(2);
+    await other.stop();
+  });
+
+  test("is at its former path no longer once nobody asks the deployer any more", async () => {
+    const { S, site, first, rename, tellRenamed, editor } = renamed();
+    await editor.createVariable({ ...S, name: "A", value: "1" });
+    await editor.listVariables(S);
+    await tellRenamed(await rename(first, "site"));
+    await isNamed(first, "site");
+    await world.pool.query("update doubts set at = now() - interval '3 minutes'");
+    expect((await editor.listVariables(site)).data).toHaveLength(1);
+    const asked = world.tree.asked.scopes;
+    expect((await editor.listVariables(site)).data).toHaveLength(1);
+    expect(world.tree.asked.scopes).toBe(asked);
+    expect(await refused(editor.listVariables(S))).toBe("404 not_found");
+  });
+
+  test("has no name while it is renamed, by which a replica of the version before would delete it", async () => {
+    const { S, site, first, rename, editor } = renamed();
+    await editor.createVariable({ ...S, name: "A", value: "1" });
+    expect(await nameOf(first)).toBe("web");
+    await rename(first, "site");
+    expect(await nameOf(first)).toBe(null);
+    expect((await editor.listVariables(site)).data).toHaveLength(1);
+    expect(await nameOf(first)).toBe("site");
+  });
+
+  test("stays where it was when the announcement was of no renaming", async () => {
+    const { S, first, editor } = renamed();
+    await editor.createVariable({ ...S, name: "A", value: "1" });
+    await world.service().announceRename({ serviceId: first });
+    expect((await editor.listVariables(S)).data).toHaveLength(1);
+    await editor.createVariable({ ...S, name: "B", value: "1" });
+    expect((await editor.listVariables(S)).data).toHaveLength(2);
+    expect(await nameOf(first)).toBe("web");
+  });
+
+  test("keeps its variables when another gets its name, whichever is heard of first, and however", async () => {
+    for (const order of ["event first", "created first", "read first", "all late"]) {
+      const made = renamed();
+      const { S, site, first, tell, named, rename, tellRenamed, editor } = made;
+      await editor.createVariable({ ...S, name: "OLD", value: "1" });
+      const event = await rename(first, "site");
+      const next = made.second();
+      const told = () => tell.service("web", next, "web", world.tree.namedAt(next));
+      if (order === "event first") await tellRenamed(event);
+      if (order !== "read first" && order !== "all late") {
+        await told();
+        await isKnown(next);
+      }
+      if (order === "read first") expect(await named()).toEqual([]);
+      await editor.createVariable({ ...S, name: "NEW", value: "1" });
+      for (const late of [tellRenamed(event), made.created(), told()]) await late;
+      await isNamed(first, "site");
+      const last = newId("svc");
+      await tell.service("last", last);
+      await isKnown(last);
+      expect([order, await named(), await nameOf(next)]).toEqual([order, ["NEW"], "web"]);
+      expect((await editor.listVariables(site)).data).toMatchObject([{ name: "OLD" }]);
+      expect((await world.service().resolveRelease({ serviceId: first })).data).toMatchObject([
+        { name: "OLD" },
+      ]);
+      expect((await world.service().resolveRelease({ serviceId: next })).data).toMatchObject([
+        { name: "NEW" },
+      ]);
+    }
+  });
+
+  test("takes its former name back, and older events and answers change nothing", async () => {
+    const made = renamed();
+    const { E, S, first, tell, named, rename, tellRenamed, editor } = made;
+    await editor.createVariable({ ...S, name: "OLD", value: "1" });
+    const away = await rename(first, "site");
+    const next = made.second();
+    const born = world.tree.namedAt(next);
+    expect(await named()).toEqual([]);
+    await editor.createVariable({ ...S, name: "NEW", value: "1" });
+    const over = await rename(next, "other");
+    const back = await rename(first, "web");
+    expect(await named()).toEqual(["OLD"]);
+    await tellRenamed(back);
+    await tellRenamed(away);
+    await tell.service("web", next, "web", born);
+    await made.created();
+    await tellRenamed(over);
+    await isNamed(next, "other");
+    expect([await nameOf(first), await named()]).toEqual(["web", ["OLD"]]);
+    expect((await editor.listVariables({ ...E, service: "other" })).data).toMatchObject([{ name: "NEW" }]);
+    await tell.serviceGone(next);
+    await isGone(next);
+    expect(await named()).toEqual(["OLD"]);
+  });
+
+  test("that was deleted does not take a name from the service that has it", async () => {
+    const made = renamed();
+    const { S, first, tell, named, rename, tellRenamed, editor } = made;
+    const next = made.second();
+    const event = await rename(first, "site");
+    world.tree.rename(next, "web");
+    await editor.createVariable({ ...S, name: "NEW", value: "1" });
+    await tell.serviceGone(first);
+    await isGone(first);
+    await made.created();
+    await tellRenamed(event);
+    const last = newId("svc");
+    await tell.service("last", last);
+    await isKnown(last);
+    expect([await named(), await nameOf(next)]).toEqual([["NEW"], "web"]);
+  });
+});
+
 describe("a deleted scope", () => {
   test("takes its variables and all below it along", async () => {
     const { P, E, S, ids, tell, editor, projectId, environmentId } = scene({ web: "web", api: "web" });
@@ -230,7 +387,7 @@ describe("a deleted scope", () => {
     await editor.createVariable({ ...S, name: "OLD", value: "1" });
     world.tree.remove(ids.web!);
     const next = world.tree.service(environmentId, "web");
-    await tell.service("web", next);
+    await tell.service("web", next, "web", world.tree.namedAt(next));
     await isKnown(next);
     expect((await editor.listVariables(S)).data).toEqual([]);
     await editor.createVariable({ ...S, name: "NEW", value: "1" });

@@ -1,3 +1,4 @@
+import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { VariablesChangedSchema } from "../../../proto/gen/berth/variables/v1/events_pb.ts";
 import { emit } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
@@ -11,9 +12,13 @@ type ServiceFacts = {
   serviceName?: string | undefined;
   serviceType?: string | undefined;
   hasConfigEnv?: boolean | undefined;
+  namedAt?: Timestamp | undefined;
 };
 
-/** Inserts the unknown ones of a project, an environment in it and a service in that. Never revives a deleted one. */
+/**
+ * Inserts the unknown ones of a project, an environment in it and a service in that, and gives the service its newest name.
+ * Never revives a deleted one.
+ */
 export async function insertChain(tx: Tx, chain: ScopeIds & ServiceFacts): Promise<void> {
   const { accountId, projectId, environmentId, serviceId, serviceName: name, serviceType: type } = chain;
   // A deployer of before does not say whether there is any.
@@ -23,17 +28,11 @@ export async function insertChain(tx: Tx, chain: ScopeIds & ServiceFacts): Promi
   await sql.insertScope(tx, { accountId, projectId, environmentId });
   if (!(await sql.isAlive(tx, environmentId))) return;
   if (serviceId === undefined || name === undefined || type === undefined) return;
-  // Ids sort by creation and a name is unique: an older holder was deleted, and its event is under way.
-  for (const id of await sql.listOlderNamesakes(tx, { id: serviceId, name, environmentId }))
-    await sql.softDeleteTree(tx, id);
-  if (
-    await sql.insertScope(
-      tx,
-      { accountId, projectId, environmentId, serviceId },
-      { name, type, mayHaveConfigEnv },
-    )
-  )
-    await sql.bumpEnvironmentRevision(tx, environmentId);
+  const ids = { accountId, projectId, environmentId, serviceId };
+  const inserted = await sql.insertScope(tx, ids, { type, mayHaveConfigEnv });
+  const namedAt = chain.namedAt && timestampDate(chain.namedAt);
+  const named = await sql.nameService(tx, { serviceId, environmentId, name, namedAt });
+  if (inserted || named) await sql.bumpEnvironmentRevision(tx, environmentId);
 }
 
 /** Deletes the innermost scope of `ids` and everything below it, variables and addon keys too, for good. */

@@ -13,7 +13,7 @@ import { type AliasWarning, aliasWarnings } from "../aliases/alias-warnings.ts";
 import { addonsByName, connectedServices } from "../resolve/chain.ts";
 import { listChainRows } from "../resolve/sql.ts";
 import { chainOf, kindInChain, type Scope, type ScopePath } from "../scopes/scope.ts";
-import { findKnownScope } from "../scopes/scopes.ts";
+import { findSameScope } from "../scopes/scopes.ts";
 import { lockProject } from "../scopes/sql.ts";
 import { connectionWarnings } from "./connection-warnings.ts";
 import { growthOf, MAX_SET_BYTES, refuseLarger, type SizedRow, type Write } from "./set-size.ts";
@@ -53,7 +53,7 @@ export async function write<T extends object>(
   return inTurn(projectId, () =>
     effect(deps.pool, at.ctx, async (tx) => {
       // Sent together: the scope is read once the lock is there.
-      const [, scope] = await Promise.all([lockProject(tx, projectId), findKnownScope(tx, at.path)]);
+      const [, scope] = await Promise.all([lockProject(tx, projectId), findSameScope(tx, at.path, at.scope)]);
       if (scope?.id !== at.scope.id) throw notFound(at.scope.kind);
       const decision = await decide(tx);
       if (decision.set.length === 0 && decision.unset.length === 0)
@@ -137,7 +137,7 @@ async function refuseLargeSets(tx: Tx, scope: Scope, decision: Write): Promise<v
     );
     const addons = addonsByName(byEnvironment.get(environmentId ?? "") ?? [], (row) => row.size ?? 0);
     const whose = serviceId
-      ? `service ${serviceName}`
+      ? `service ${serviceName ?? serviceId}`
       : `a new service of this ${environmentId ? "environment" : "project"}`;
     refuseLarger(rows, at, decision, addons, whose);
   }

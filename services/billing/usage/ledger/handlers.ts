@@ -5,6 +5,7 @@ import {
   ProjectRenamedSchema,
   ServiceCreatedSchema,
   ServiceDeletedSchema,
+  ServiceRenamedSchema,
   UsageHeartbeatSchema,
   UsageResizedSchema,
   UsageStartedSchema,
@@ -38,6 +39,9 @@ export function usageHandlers({ names, now }: Deps): Handler[] {
     reported(UsageStoppedSchema, "stop"),
     reported(UsageHeartbeatSchema, "heartbeat"),
     on(ServiceCreatedSchema, async (tx, event) => {
+      await sql.upsertService(tx, event);
+    }),
+    on(ServiceRenamedSchema, async (tx, event) => {
       await sql.upsertService(tx, event);
     }),
     on(ServiceDeletedSchema, async (tx, event) => {

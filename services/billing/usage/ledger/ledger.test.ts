@@ -1,10 +1,11 @@
-import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import {
   ProjectDeletedSchema,
   ProjectRenamedSchema,
   ServiceCreatedSchema,
   ServiceDeletedSchema,
+  ServiceRenamedSchema,
 } from "../../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { newId } from "../../../kit/ids.ts";
 import { createRandom } from "../../../kit/testing/random.ts";
@@ -207,6 +208,24 @@ test("names are asked for once, are kept after a deletion, and no read waits for
   await berth.settled();
   expect((await usage(accountId)).services).toMatchObject([{ ...named, projectName: "front-office" }]);
   expect(berth.neighbours.described.filter((id) => id === serviceId)).toHaveLength(1);
+});
+
+test("a service has its newest name, in whatever order its events arrive", async () => {
+  const accountId = newId("acc");
+  const service = berth.service(accountId);
+  const named = (name: string, s: number) => ({
+    ...{ ...service, name, type: "web" },
+    namedAt: timestampFromMs((now + s) * 1_000),
+  });
+  const rename = (name: string, s: number) =>
+    berth.publish("deployer", ServiceRenamedSchema, accountId, named(name, s));
+  await rename("newest", 2);
+  await rename("newer", 1);
+  await berth.publish("deployer", ServiceCreatedSchema, accountId, named("first", 0));
+  const { report } = berth.interval(service);
+  await report("started", now - 100);
+  await berth.settled();
+  expect((await usage(accountId)).services).toMatchObject([{ serviceName: "newest" }]);
 });
 
 test("what is deleted before billing hears of its usage has the names that the events say", async () => {

@@ -1,3 +1,4 @@
+import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../../kit/postgres/db.ts";
 import type { Segment, UsageEvent } from "../segments.ts";
 
@@ -7,17 +8,24 @@ export type ServiceRow = {
   projectId: string;
   type: string;
   name?: string;
+  /** Since when it has the name. */
+  namedAt?: Timestamp;
 };
 
-/** Records a service, or its name once it is known. Returns its number. */
+/** Records a service, or its name once it is known, unless a later one is. Returns its number. */
 export async function upsertService(db: Db, service: ServiceRow): Promise<number> {
-  const { serviceId, accountId, projectId, type, name } = service;
+  const { serviceId, accountId, projectId, type, name, namedAt } = service;
   const row = await one<{ number: number }>(
     db,
     "usage_service_upsert",
-    `insert into usage_services (service_id, account_id, project_id, type, name) values ($1, $2, $3, $4, $5)
-     on conflict (service_id) do update set name = coalesce(excluded.name, usage_services.name) returning number`,
-    [serviceId, accountId, projectId, type, name],
+    `insert into usage_services as known (service_id, account_id, project_id, type, name, named_at)
+     values ($1, $2, $3, $4, $5, $6)
+     on conflict (service_id) do update set
+       name = case when known.name is null or excluded.named_at >= known.named_at or known.named_at is null
+         then coalesce(excluded.name, known.name) else known.name end,
+       named_at = greatest(excluded.named_at, known.named_at)
+     returning number`,
+    [serviceId, accountId, projectId, type, name, namedAt && timestampDate(namedAt)],
   );
   return row!.number;
 }

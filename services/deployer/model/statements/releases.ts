@@ -11,6 +11,7 @@ function release(q: Query, s: Row, d: Row): Row {
     project: q.get("projects", s.project_id)!.name,
     environment: q.get("environments", s.environment_id)!.name,
     service: s.name,
+    objectName: orNull(s.object_name),
     type: s.type,
     autoApply: s.config.autoApply ?? true,
     deploymentId: d.id,

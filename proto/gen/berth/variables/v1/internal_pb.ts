@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file berth/variables/v1/internal.proto.
  */
 export const file_berth_variables_v1_internal: GenFile = /*@__PURE__*/
-  fileDesc("CiFiZXJ0aC92YXJpYWJsZXMvdjEvaW50ZXJuYWwucHJvdG8SEmJlcnRoLnZhcmlhYmxlcy52MSI0ChdBbm5vdW5jZURlbGV0aW9uUmVxdWVzdBIZCghzY29wZV9pZBgBIAEoCUIHukgEcgIQASIrChVSZXNvbHZlUmVsZWFzZVJlcXVlc3QSEgoKc2VydmljZV9pZBgBIAEoCSKSAQoQUmVsZWFzZVZhcmlhYmxlcxIxCgRkYXRhGAEgAygLMiMuYmVydGgudmFyaWFibGVzLnYxLlJlbGVhc2VWYXJpYWJsZRI2CghkYW5nbGluZxgCIAMoCzIkLmJlcnRoLnZhcmlhYmxlcy52MS5EYW5nbGluZ1ZhcmlhYmxlEhMKC2ZpbmdlcnByaW50GAMgASgJIkEKD1JlbGVhc2VWYXJpYWJsZRIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJEhEKCXNlbnNpdGl2ZRgDIAEoCDKGAgoPSW50ZXJuYWxTZXJ2aWNlEl8KEEFubm91bmNlRGVsZXRpb24SKy5iZXJ0aC52YXJpYWJsZXMudjEuQW5ub3VuY2VEZWxldGlvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiBqK7GAIIBhJpCg5SZXNvbHZlUmVsZWFzZRIpLmJlcnRoLnZhcmlhYmxlcy52MS5SZXNvbHZlUmVsZWFzZVJlcXVlc3QaJC5iZXJ0aC52YXJpYWJsZXMudjEuUmVsZWFzZVZhcmlhYmxlcyIGorsYAggGGifCvBgjYmVydGgudmFyaWFibGVzLnYxLlZhcmlhYmxlc1NlcnZpY2ViBnByb3RvMw", [file_berth_options_v1_options, file_berth_variables_v1_variables, file_buf_validate_validate, file_google_protobuf_empty]);
+  fileDesc("CiFiZXJ0aC92YXJpYWJsZXMvdjEvaW50ZXJuYWwucHJvdG8SEmJlcnRoLnZhcmlhYmxlcy52MSI0ChdBbm5vdW5jZURlbGV0aW9uUmVxdWVzdBIZCghzY29wZV9pZBgBIAEoCUIHukgEcgIQASI0ChVBbm5vdW5jZVJlbmFtZVJlcXVlc3QSGwoKc2VydmljZV9pZBgBIAEoCUIHukgEcgIQASIrChVSZXNvbHZlUmVsZWFzZVJlcXVlc3QSEgoKc2VydmljZV9pZBgBIAEoCSKSAQoQUmVsZWFzZVZhcmlhYmxlcxIxCgRkYXRhGAEgAygLMiMuYmVydGgudmFyaWFibGVzLnYxLlJlbGVhc2VWYXJpYWJsZRI2CghkYW5nbGluZxgCIAMoCzIkLmJlcnRoLnZhcmlhYmxlcy52MS5EYW5nbGluZ1ZhcmlhYmxlEhMKC2ZpbmdlcnByaW50GAMgASgJIkEKD1JlbGVhc2VWYXJpYWJsZRIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJEhEKCXNlbnNpdGl2ZRgDIAEoCDLjAgoPSW50ZXJuYWxTZXJ2aWNlEl8KEEFubm91bmNlRGVsZXRpb24SKy5iZXJ0aC52YXJpYWJsZXMudjEuQW5ub3VuY2VEZWxldGlvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiBqK7GAIIBhJbCg5Bbm5vdW5jZVJlbmFtZRIpLmJlcnRoLnZhcmlhYmxlcy52MS5Bbm5vdW5jZVJlbmFtZVJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiBqK7GAIIBhJpCg5SZXNvbHZlUmVsZWFzZRIpLmJlcnRoLnZhcmlhYmxlcy52MS5SZXNvbHZlUmVsZWFzZVJlcXVlc3QaJC5iZXJ0aC52YXJpYWJsZXMudjEuUmVsZWFzZVZhcmlhYmxlcyIGorsYAggGGifCvBgjYmVydGgudmFyaWFibGVzLnYxLlZhcmlhYmxlc1NlcnZpY2ViBnByb3RvMw", [file_berth_options_v1_options, file_berth_variables_v1_variables, file_buf_validate_validate, file_google_protobuf_empty]);
 
 /**
  * @generated from message berth.variables.v1.AnnounceDeletionRequest
@@ -36,6 +36,23 @@ export const AnnounceDeletionRequestSchema: GenMessage<AnnounceDeletionRequest> 
   messageDesc(file_berth_variables_v1_internal, 0);
 
 /**
+ * @generated from message berth.variables.v1.AnnounceRenameRequest
+ */
+export type AnnounceRenameRequest = Message<"berth.variables.v1.AnnounceRenameRequest"> & {
+  /**
+   * @generated from field: string service_id = 1;
+   */
+  serviceId: string;
+};
+
+/**
+ * Describes the message berth.variables.v1.AnnounceRenameRequest.
+ * Use `create(AnnounceRenameRequestSchema)` to create a new message.
+ */
+export const AnnounceRenameRequestSchema: GenMessage<AnnounceRenameRequest> = /*@__PURE__*/
+  messageDesc(file_berth_variables_v1_internal, 1);
+
+/**
  * @generated from message berth.variables.v1.ResolveReleaseRequest
  */
 export type ResolveReleaseRequest = Message<"berth.variables.v1.ResolveReleaseRequest"> & {
@@ -50,7 +67,7 @@ export type ResolveReleaseRequest = Message<"berth.variables.v1.ResolveReleaseRe
  * Use `create(ResolveReleaseRequestSchema)` to create a new message.
  */
 export const ResolveReleaseRequestSchema: GenMessage<ResolveReleaseRequest> = /*@__PURE__*/
-  messageDesc(file_berth_variables_v1_internal, 1);
+  messageDesc(file_berth_variables_v1_internal, 2);
 
 /**
  * @generated from message berth.variables.v1.ReleaseVariables
@@ -79,7 +96,7 @@ export type ReleaseVariables = Message<"berth.variables.v1.ReleaseVariables"> & 
  * Use `create(ReleaseVariablesSchema)` to create a new message.
  */
 export const ReleaseVariablesSchema: GenMessage<ReleaseVariables> = /*@__PURE__*/
-  messageDesc(file_berth_variables_v1_internal, 2);
+  messageDesc(file_berth_variables_v1_internal, 3);
 
 /**
  * @generated from message berth.variables.v1.ReleaseVariable
@@ -106,7 +123,7 @@ export type ReleaseVariable = Message<"berth.variables.v1.ReleaseVariable"> & {
  * Use `create(ReleaseVariableSchema)` to create a new message.
  */
 export const ReleaseVariableSchema: GenMessage<ReleaseVariable> = /*@__PURE__*/
-  messageDesc(file_berth_variables_v1_internal, 3);
+  messageDesc(file_berth_variables_v1_internal, 4);
 
 /**
  * RPCs that the deployer calls.
@@ -124,6 +141,16 @@ export const InternalService: GenService<{
   announceDeletion: {
     methodKind: "unary";
     input: typeof AnnounceDeletionRequestSchema;
+    output: typeof EmptySchema;
+  },
+  /**
+   * As AnnounceDeletion, of a service that gets another name: until that is certain, no name leads to it without asking.
+   *
+   * @generated from rpc berth.variables.v1.InternalService.AnnounceRename
+   */
+  announceRename: {
+    methodKind: "unary";
+    input: typeof AnnounceRenameRequestSchema;
     output: typeof EmptySchema;
   },
   /**

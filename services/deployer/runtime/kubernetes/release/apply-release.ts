@@ -6,7 +6,7 @@ import { Deployment, HTTPRoute, Ingress, Secret, Service } from "../../../kube/k
 import { type Release, RuntimeRefusal, type Scale } from "../../port.ts";
 import { refuseOlder } from "../../refusals.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
-import { pruneSecrets, removeObjects } from "./cleanup.ts";
+import { pruneSecrets, removeDoubles, removeObjects } from "./cleanup.ts";
 import { type Door, hostOf } from "./doors.ts";
 import type { createHostClaims } from "./host-claims.ts";
 import {
@@ -64,7 +64,7 @@ export function createReleaseApplier(
       }
       const owner = serviceIdOf(live);
       if (owner !== release.serviceId) {
-        // Names are unique among existing services: this one belongs to a service that was deleted.
+        // These names are unique among existing services: this one belongs to a service that was deleted.
         await remove(namespace, owner);
         continue;
       }
@@ -77,6 +77,7 @@ export function createReleaseApplier(
       const applied = await replaceIfUnchanged(live, next, before);
       if (!applied) continue;
       await applyRoutes(applied, next);
+      await removeDoubles(kube, namespace, own);
       // Another service may have the former one from now on.
       if (former && former !== host) await claims.release(release.serviceId, host);
       void pruneSecrets(kube, namespace, own).catch((err) =>

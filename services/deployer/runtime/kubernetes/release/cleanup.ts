@@ -3,7 +3,7 @@ import type { V1Pod } from "@kubernetes/client-node";
 import type { Kube } from "../../../kube/client.ts";
 import { Deployment, HTTPRoute, Ingress, Pod, ReplicaSet, Secret, Service } from "../../../kube/kinds.ts";
 import { label, selector } from "../../../kube/names.ts";
-import { type AppRelease, secretName, selectorOf } from "./manifests.ts";
+import { type AppRelease, objectName, secretName, selectorOf } from "./manifests.ts";
 
 /** A Secret that nothing uses yet may belong to a release that is being applied. */
 const FRESH_MS = 10 * 60_000;
@@ -28,6 +28,17 @@ export async function pruneSecrets(kube: Kube, namespace: string, release: AppRe
     const fresh = Date.now() - new Date(creationTimestamp ?? 0).getTime() < FRESH_MS;
     if (!used.has(name) && (older || !fresh)) await kube.remove(Secret, name, namespace);
   }
+}
+
+/**
+ * Removes Deployments of a renamed service under another name than that of its objects, with all that they own: a deployer
+ * of the version before, which knows of no such names, made them.
+ */
+export async function removeDoubles(kube: Kube, namespace: string, release: AppRelease): Promise<void> {
+  if (release.objectName === undefined) return;
+  const query = { namespace, labels: selector(selectorOf(release.serviceId)) };
+  for (const { name = "" } of await kube.listMetadata(Deployment, query))
+    if (name !== objectName(release)) await kube.remove(Deployment, name, namespace);
 }
 
 /**

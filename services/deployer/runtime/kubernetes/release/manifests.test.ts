@@ -164,6 +164,15 @@ describe("what a release is on a cluster", () => {
     expect(objectName(odd)).toMatch(/^web-[0-9a-f]{8}$/);
   });
 
+  test("is called as it was created once its service has another name, in all that refers to it", () => {
+    const renamed = { ...release, names: { ...release.names, service: "site" }, objectName: "web" };
+    expect(objectName(renamed)).toBe("web");
+    const backend = { service: { name: "web", port: { name: "http" } } };
+    expect(manifestsOf(renamed, options).ingress?.spec.rules?.[0]?.http?.paths[0]?.backend).toEqual(backend);
+    const odd = { ...renamed, objectName: "web-" };
+    expect(objectName(odd)).toBe(objectName({ ...release, names: { ...release.names, service: "web-" } }));
+  });
+
   test("values of variables are in the Secret and nowhere else", () => {
     const whole: Release = { ...release, env: { KEY: "k-4711" } };
     const deployment = withAnnotations(

@@ -73,11 +73,15 @@ export function ownLabels(release: AppRelease): Record<string, string> {
   return labelsOf({ accountId, projectId, environmentId, serviceId, kind: "app" });
 }
 
-/** Returns the name of a service's objects: the service's own, which may end in a way that no object's name may. */
-export function objectName({ names, serviceId }: Pick<AppRelease, "names" | "serviceId">): string {
-  if (!names.service.endsWith("-")) return names.service;
-  const hash = createHash("sha256").update(serviceId).digest("hex").slice(0, 8);
-  return `${names.service.replace(/(?<!-)-+$/, "")}-${hash}`;
+/**
+ * Returns the name of a service's objects: that with which it was created, also after it was renamed. It may end in a way
+ * that no object's name may.
+ */
+export function objectName(release: Pick<AppRelease, "names" | "objectName" | "serviceId">): string {
+  const name = release.objectName ?? release.names.service;
+  if (!name.endsWith("-")) return name;
+  const hash = createHash("sha256").update(release.serviceId).digest("hex").slice(0, 8);
+  return `${name.replace(/(?<!-)-+$/, "")}-${hash}`;
 }
 
 export function secretName(release: AppRelease): string {
