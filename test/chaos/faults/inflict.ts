@@ -113,6 +113,8 @@ export async function inflictFaults(
     const subject = random.of(subjects);
     await log.remember(fault, subject, async () => {
       await faults[fault].inflict(platform, subject, random);
+      // What was killed may answer a moment longer, the programs of a killed launcher until they have stopped.
+      await delay(subject === "launcher" ? 5_000 : 250);
       await untilReady(platform, over);
     });
     await delay(random.between(schedule.pause.least, schedule.pause.most));
@@ -134,8 +136,6 @@ function urnOf({ victims, proxies }: Platform, { only }: Schedule) {
 
 /** A fault goes on in what it caused: a process that restarts, connections that are made again. */
 async function untilReady(platform: Platform, over: () => boolean): Promise<void> {
-  // What was killed may answer a moment longer.
-  await delay(250);
   while (!over() && !(await platform.isReady())) await delay(100);
   await delay(250);
 }
