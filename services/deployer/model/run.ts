@@ -1,6 +1,10 @@
 import { once } from "node:events";
 import { parseArgs } from "node:util";
 import { Worker } from "node:worker_threads";
+import { addCounts, type Counts, describeCoverage } from "./coverage.ts";
+import { describeFinding, findFaults, isAsExpected } from "./faults/find.ts";
+import { FAULTS } from "./faults/list.ts";
+import type { Edit } from "./faults/seed.ts";
 import type { Fence } from "./statements/fences.ts";
 
 export type Task = {
@@ -11,13 +15,23 @@ export type Task = {
   every: number;
   /** Fences that are left out. */
   removed: Fence[];
+  /** Changes of the deployer's code. */
+  edits: Edit[];
   /** How long to make a failing schedule shorter. */
   shrinkMs: number;
+  /** Whether to count the branches that are taken. */
+  coverage: boolean;
 };
 
 /** The schedule that broke a rule, made as short as possible. */
 export type Failure = { schedule: number; rule: string; message: string; draws: number[]; trace: string[] };
-export type Progress = { schedules: number; steps: number; cpuSeconds: number; failure?: Failure };
+export type Progress = {
+  schedules: number;
+  steps: number;
+  cpuSeconds: number;
+  failure?: Failure;
+  taken?: Counts;
+};
 export type Summary = Progress & { seed: number; seconds: number; perMinute: number };
 
 const SCHEDULES_PER_THREAD = 20_000;
@@ -32,7 +46,9 @@ export async function runModel(options: {
   workers?: number;
   first?: number;
   removed?: Fence[];
+  edits?: Edit[];
   shrinkMs?: number;
+  coverage?: boolean;
 }): Promise<Summary> {
   const {
     schedules,
@@ -40,12 +56,23 @@ export async function runModel(options: {
     workers = 1,
     first = 0,
     removed = [],
+    edits = [],
     shrinkMs = 20_000,
+    coverage = false,
   } = options;
   const begun = performance.now();
   const parts = await Promise.all(
     Array.from({ length: workers }, (_, n) =>
-      runShare({ seed, from: first + n, to: first + schedules, every: workers, removed, shrinkMs }),
+      runShare({
+        seed,
+        from: first + n,
+        to: first + schedules,
+        every: workers,
+        removed,
+        edits,
+        shrinkMs,
+        coverage,
+      }),
     ),
   );
   const seconds = (performance.now() - begun) / 1000;
@@ -58,6 +85,7 @@ export async function runModel(options: {
     cpuSeconds: parts.reduce((sum, part) => sum + part.cpuSeconds, 0),
     seconds,
     perMinute: Math.round((done / seconds) * 60),
+    taken: parts.reduce((sum: Counts | undefined, part) => addCounts(sum, part.taken), undefined),
     failure: failures.sort((one, other) => one.schedule - other.schedule)[0],
   };
 }
@@ -72,6 +100,7 @@ async function runShare(task: Task): Promise<Progress> {
     sum.steps += part.steps;
     sum.cpuSeconds += part.cpuSeconds;
     sum.failure = part.failure;
+    sum.taken = addCounts(sum.taken, part.taken);
   }
   return sum;
 }
@@ -85,11 +114,12 @@ async function runPart(task: Task): Promise<Progress> {
 
 /** Returns a summary for people, with the failing schedule step by step if there is one. */
 export function describe(summary: Summary): string {
-  const { seed, schedules, steps, seconds, cpuSeconds, perMinute, failure } = summary;
+  const { seed, schedules, steps, seconds, cpuSeconds, perMinute, failure, taken } = summary;
   const perCpuMinute = Math.round((schedules / cpuSeconds) * 60);
   const lines = [
     `seed ${seed}: ${schedules} schedules, ${steps} steps in ${seconds.toFixed(1)} s: ${perMinute} schedules a minute, ${perCpuMinute} a minute of one processor`,
   ];
+  if (taken) lines.push(describeCoverage(taken));
   if (failure)
     lines.push(
       ...failure.trace,
@@ -99,23 +129,36 @@ export function describe(summary: Summary): string {
   return lines.join("\n");
 }
 
+/** Runs the list of faults and prints what was found; returns the exit code. */
+export async function printFaults(options: { schedules: number; seed?: number; workers?: number }) {
+  const findings = await findFaults(FAULTS, options, (one) => console.log(describeFinding(one)));
+  return findings.every(isAsExpected) ? 0 : 1;
+}
+
 if (import.meta.main) {
   const { values } = parseArgs({
     options: {
-      schedules: { type: "string", default: "10000" },
+      schedules: { type: "string" },
       seed: { type: "string" },
       first: { type: "string", default: "0" },
       workers: { type: "string", default: "1" },
       without: { type: "string", multiple: true, default: [] },
+      coverage: { type: "boolean", default: false },
+      faults: { type: "boolean", default: false },
     },
   });
-  const summary = await runModel({
-    schedules: Number(values.schedules),
-    seed: values.seed === undefined ? undefined : Number(values.seed),
-    first: Number(values.first),
-    workers: Number(values.workers),
-    removed: values.without as Fence[],
-  });
-  console.log(describe(summary));
-  process.exitCode = summary.failure ? 1 : 0;
+  const seed = values.seed === undefined ? undefined : Number(values.seed);
+  const workers = Number(values.workers);
+  if (values.faults)
+    process.exitCode = await printFaults({ schedules: Number(values.schedules ?? 100_000), seed, workers });
+  else {
+    const summary = await runModel({
+      ...{ schedules: Number(values.schedules ?? 10_000), seed, workers },
+      first: Number(values.first),
+      removed: values.without as Fence[],
+      coverage: values.coverage,
+    });
+    console.log(describe(summary));
+    process.exitCode = summary.failure ? 1 : 0;
+  }
 }

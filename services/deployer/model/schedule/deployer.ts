@@ -15,11 +15,11 @@ export function startDeployer(world: World, engine: Engine, name: string): void 
   world.processes.push(process);
   world.note(`${name} starts`);
   process.pool = createSimulatedPool(world, process);
-  process.early = createEarlyVariables(engine.resolve(process));
+  process.early = createEarlyVariables(engine.variables.resolve(process));
   process.reconciler = startReconciler({
     databaseUrl: `sim:${name}`,
     pool: process.pool,
-    runtime: engine.runtime(process),
+    runtime: engine.runtime.port(process),
     builder: engine.builder(process),
     early: process.early,
     store: { sweep: async () => 0, removePrefix: async () => {} } as never,

@@ -1,6 +1,7 @@
 import { BUILDS_AT_ONCE, RETAINED } from "../entitlements.ts";
 import type { Row, Session } from "../world/database.ts";
-import type { Engine, Run } from "../world/engine.ts";
+import type { Engine } from "../world/engine.ts";
+import type { Run } from "../world/runtime.ts";
 import type { World } from "../world/world.ts";
 
 const ENDED = ["applied", "failed", "superseded"];
@@ -14,8 +15,8 @@ const END_EVENTS: Record<string, string> = {
   failed: "DeploymentFailed",
   superseded: "DeploymentSuperseded",
 };
-/** Failures that the simulated builder and users cause; time alone causes the others. */
-const FAILURES = ["compile_failed", "canceled"];
+/** Failures that the simulated builder, runtime and users cause; time alone causes the others. */
+const FAILURES = ["compile_failed", "cluster_refused", "canceled"];
 const DEADLINES: Record<string, number> = {
   build_timeout: 15 * 60_000,
   apply_deadline_exceeded: 5 * 60_000,
@@ -98,11 +99,13 @@ export class Rules {
       if (!ENDED.includes(d.status)) return `version ${d.version} of ${d.service_id} is ${d.status}`;
       if (d.leftover) return `version ${d.version} of ${d.service_id} has leftovers`;
     }
-    for (const id of engine.runs.keys()) if (!services.has(id)) return `${id} is deleted and runs`;
+    for (const id of engine.runtime.runs.keys()) if (!services.has(id)) return `${id} is deleted and runs`;
     for (const s of services.values()) {
-      const reason = whyUnsettled(s, engine.runs.get(s.id), engine.variables.get(s.id) ?? 0, [
-        ...deployments.values(),
-      ]);
+      const own = [...deployments.values()].filter((d) => d.service_id === s.id && d.status === "applied");
+      const reason = whyUnsettled({
+        ...{ s, own, variables: engine.variables, run: engine.runtime.runs.get(s.id) },
+        project: db.committed.projects.get(s.project_id)!.name,
+      });
       if (reason) return `${s.id}: ${reason}`;
     }
     return undefined;
@@ -161,16 +164,10 @@ export class Rules {
   }
 }
 
-/** Returns how a service differs from what it should be; undefined when it does not. */
-function whyUnsettled(
-  s: Row,
-  run: Run | undefined,
-  variables: number,
-  deployments: Row[],
-): string | undefined {
+/** Returns how a service differs from what it should be, with its deployments that applied; undefined when it does not. */
+function whyUnsettled({ s, own, run, variables, project }: Settling): string | undefined {
   if (s.deleting_at !== null) return "it is not removed";
   if (s.live_version === null) return run && "nothing is live and something runs";
-  const own = deployments.filter((d) => d.service_id === s.id && d.status === "applied");
   const newest = Math.max(...own.map((d) => d.version));
   if (s.live_version !== newest) return `version ${s.live_version} is live, not ${newest}, which applied`;
   if (!run) return "its release does not run";
@@ -178,15 +175,25 @@ function whyUnsettled(
   const pairs: [string, unknown, unknown][] = [
     ["version", run.version, s.live_version],
     ["revision", run.revision, s.applied_revision],
-    ["value of the variable", run.value, String(variables)],
     ["artifact", run.artifact, live.artifact],
     ["number of replicas", run.replicas, live.config.replicas],
     ["number of rolls", run.rolls, s.rolls],
     ["recorded state", s.runtime_state, run.state],
+    ["recorded message", s.runtime_message, run.message ?? null],
     ["recorded version that serves", s.serving_version, run.serving?.version ?? null],
     ["recorded health", live.healthy_at !== null || run.healthyAt === undefined, true],
     ["mark of changed variables", s.dirty_at, null],
+    ["list of variables that dangle", String(s.dangling), String(variables.dangling(s.id))],
   ];
+  const current: typeof pairs = [
+    ["value of the variable", run.value, variables.expected(s.id, live.config)],
+    ["name of the project", run.project, project],
+  ];
+  // Otherwise the service shows that the next deployment brings them.
+  if (!s.pending_variables) pairs.push(...current);
+  else if (s.config.autoApply) return "changed variables are left to the next deployment";
   const differs = pairs.find(([, one, other]) => one !== other);
   return differs && `the ${differs[0]} is ${differs[1]}, not ${differs[2]}`;
 }
+
+type Settling = { s: Row; own: Row[]; run: Run | undefined; variables: Engine["variables"]; project: string };

@@ -10,13 +10,20 @@ import { World } from "../world/world.ts";
 import { startDeployer } from "./deployer.ts";
 import { Rules } from "./rules.ts";
 import { insertServices } from "./services.ts";
-import { requests } from "./users.ts";
+import { deployImage, requests } from "./users.ts";
 
 /** Longer than all deadlines together. */
 const SETTLE_MS = 70 * 60_000;
 /** Time in which every process compares runtime and database once more. */
 const RESYNC_MS = 16_000;
-const PROCESS_FAULTS = ["pauses", "loses its connection", "stops", "runtime loses"] as const;
+/** How long a service takes to run before anything happens. */
+const BRING_UP_MS = 5_000;
+const PROCESS_FAULTS = ["pauses", "loses its connection", "stops"] as const;
+const RUNTIME_FAULTS = ["lose", "fallBack", "drift", "crash", "refuse"] as const;
+/** Where a fault leaves a release applied that is not recorded. */
+const APPLYING = ["runtime.apply"];
+/** Where a process stalls with variables that change meanwhile. */
+const PREPARING = ["release_live", "resolve", "revision_for", "service_lock_held"];
 
 /**
  * One schedule: processes over a simulated database and engine, and users. `choices` decide what happens next. All
@@ -26,6 +33,7 @@ export class Schedule {
   readonly world: World;
   readonly #engine: Engine;
   readonly #rules: Rules;
+  readonly #requests: (typeof requests)[number];
   #requestsLeft: number;
   /** Timers up to then run without another choice. */
   #timersUntil = 0;
@@ -35,7 +43,11 @@ export class Schedule {
   constructor(choices: Choices, removed: ReadonlySet<Fence>, traced: boolean) {
     this.#requestsLeft = 2 + choices.below(8);
     const delay = choices.of([0.02, 0.1, 0.3]);
-    const odds = { delay, faults: choices.below(4), fault: choices.of([0.01, 0.05]) };
+    const anywhere = { fault: choices.of([0.01, 0.05]) };
+    const [applying, preparing] = [APPLYING, PREPARING].map((places) => ({ fault: 0.3, places }));
+    const where = choices.of([anywhere, anywhere, applying!, preparing!]);
+    const odds = { delay, faults: choices.below(5), ...where };
+    this.#requests = choices.of(requests);
     this.#resyncsAtRest = choices.below(8) === 0;
     this.#rules = new Rules((rule, detail) => this.world.violate(rule, detail));
     this.world = new World({
@@ -54,9 +66,10 @@ export class Schedule {
   /** Runs the schedule to its end. Throws the `Violation` that it found. */
   async run(): Promise<void> {
     const { world } = this;
-    insertServices(world.db, world.choices.chance(0.2) ? 2 : 1);
-    this.#start();
+    insertServices(world.db, world.choices.chance(0.2) ? 2 : 1, !world.choices.chance(0.1));
     try {
+      if (world.choices.chance(0.5)) await this.#bringUp();
+      else this.#start();
       for (let left = this.#requestsLeft * 2; left > 0; ) {
         await this.#untilAllWait();
         if (!this.#continue()) left--;
@@ -66,6 +79,24 @@ export class Schedule {
       for (const process of [...world.processes]) void world.kill(process);
       await allWait();
     }
+  }
+
+  /** Deploys a service and lets it run, without faults: the schedule begins with a release. */
+  async #bringUp(): Promise<void> {
+    const { clock, operations, processes } = this.world;
+    const { faultsLeft } = operations;
+    operations.faultsLeft = 0;
+    this.world.settling = true;
+    this.#start();
+    await this.#untilAllWait();
+    deployImage(this.world, this.#engine, processes[0]!);
+    for (const end = clock.now + BRING_UP_MS; clock.now < end; await this.#untilAllWait()) {
+      const next = operations.ready()[0];
+      if (next) operations.continue(next);
+      else clock.advance();
+    }
+    this.world.settling = false;
+    operations.faultsLeft = faultsLeft;
   }
 
   async #untilAllWait(): Promise<void> {
@@ -120,18 +151,30 @@ export class Schedule {
 
   #request(process: Process): void {
     this.#requestsLeft--;
-    this.world.choices.of(requests)(this.world, this.#engine, process);
+    this.world.choices.of(this.#requests)(this.world, this.#engine, process);
   }
 
   #meetFault(process: Process): void {
     const { choices, operations } = this.world;
     operations.faultsLeft--;
-    const fault = choices.of(PROCESS_FAULTS);
+    if (choices.chance(0.5)) this.#meetRuntimeFault();
+    else this.#meetProcessFault(process);
+  }
+
+  #meetProcessFault(process: Process): void {
+    const fault = this.world.choices.of(PROCESS_FAULTS);
     this.world.note(`${process.name} ${fault}`);
     if (fault === "pauses") process.paused = true;
     else if (fault === "loses its connection") void process.connection?.end();
-    else if (fault === "stops") this.#stop(process);
-    else for (const id of this.#engine.runs.keys()) this.#engine.lose(id);
+    else this.#stop(process);
+  }
+
+  #meetRuntimeFault(): void {
+    const { runtime } = this.#engine;
+    const fault = this.world.choices.of(RUNTIME_FAULTS);
+    this.world.note(`the runtime: ${fault}`);
+    if (fault === "refuse") runtime.refuse();
+    else for (const id of [...runtime.runs.keys()]) runtime[fault](id);
   }
 
   #start(): void {

@@ -2,13 +2,17 @@ import type { Database } from "../world/database.ts";
 
 const SCOPE = { account_id: "acc", project_id: "prj", environment_id: "env" };
 
-/** Inserts services without deployments into an empty database: svc_0, svc_1 and so on. */
-export function insertServices({ committed }: Database, count: number): void {
+/**
+ * Inserts services without deployments into an empty database: svc_0, svc_1 and so on. Changed variables reach what runs
+ * by themselves if `autoApply`.
+ */
+export function insertServices({ committed }: Database, count: number, autoApply = true): void {
   committed.projects.set("prj", { id: "prj", account_id: "acc", name: "shop", deleting_at: null });
   committed.environments.set("env", { ...SCOPE, id: "env", name: "production", deleting_at: null });
   for (let n = 0; n < count; n++) {
     const id = `svc_${n}`;
-    committed.services.set(id, { ...BLANK_SERVICE, ...SCOPE, id, name: `web${n}` });
+    const config = { ...BLANK_SERVICE.config, autoApply };
+    committed.services.set(id, { ...BLANK_SERVICE, ...SCOPE, id, name: `web${n}`, config });
     committed.work.set(id, { id, next_at: null, lease_owner: null, lease_until: null });
   }
 }

@@ -7,12 +7,13 @@ import {
   rollLive,
   updateService,
 } from "../../catalog/services-sql.ts";
+import { renameProject } from "../../catalog/sql.ts";
 import { accept, type DeploymentInput } from "../../deployments/accept.ts";
 import { cancelDeployment } from "../../deployments/fail-deployment.ts";
 import { findRestorable } from "../../deployments/rollback.ts";
 import { accountImages } from "../../images/account-images.ts";
 import { enqueue } from "../../reconcile/queue/sql.ts";
-import { markDirty } from "../../releases/dirty-sql.ts";
+import { markDirty, moveAddresses } from "../../releases/dirty-sql.ts";
 import { entitlementsOf } from "../entitlements.ts";
 import { type Engine, isBuiltImage } from "../world/engine.ts";
 import type { Process } from "../world/process.ts";
@@ -43,7 +44,7 @@ function request(
 const deploy = (input: (world: World) => DeploymentInput) =>
   request("a deployment", (tx, service, world, { early }) => accept(tx, by, service, input(world), early));
 
-const deployImage = deploy((world) => {
+export const deployImage = deploy((world) => {
   const image = `someone/app:${world.choices.below(2)}`;
   return { artifact: `image:${image}`, image };
 });
@@ -79,25 +80,39 @@ const remove = request("the end", (tx, service) =>
   deleteServices(tx, "id", service.id, true, { accountId: "acc", projectId: "prj" }),
 );
 
+/** Sets or removes a variable in the configuration: the next deployment has it. */
+const reconfigure = request("another configuration", (tx, service, world) => {
+  const env: Record<string, string> = world.choices.chance(0.7) ? { V: "configured" } : {};
+  return updateService(tx, service.id, service.source, { ...service.config, env });
+});
+
 /** Changes a variable, or does not, and has the event of it delivered. */
 const changeVariables: Request = (world, { variables }) => {
   const serviceId = `svc_${world.choices.below(world.db.committed.services.size || 1)}`;
-  variables.set(serviceId, (variables.get(serviceId) ?? 0) + world.choices.of([1, 0]));
-  world.note(`a variable of ${serviceId} is ${variables.get(serviceId)}`);
+  variables.change(serviceId);
   world.deliveries.push((process) => transaction(process.pool, (tx) => markDirty(tx, "service", serviceId)));
 };
 
-/** Drawn from evenly: one that is listed twice is twice as frequent. */
-export const requests: Request[] = [
-  deployImage,
-  deployArchive,
-  deployArchive,
-  deployArchive,
-  rollBack,
-  scale,
-  restart,
-  cancelNewest,
-  changeVariables,
-  changeVariables,
-  remove,
+/** Gives the project a name that it may have had before, as its RPC does. */
+const rename: Request = (world, _engine, { pool }) => {
+  const name = world.choices.of(["market", "shop"]);
+  world.note(`a user names the project ${name}`);
+  void transaction(pool, async (tx) => {
+    const renamed = await renameProject(tx, "acc", "prj", name);
+    if (renamed && renamed.formerName !== name) await moveAddresses(tx, "project", "prj");
+  }).catch((error: Error) => world.note(`the name is refused: ${error.message}`));
+};
+
+const times = (count: number, one: Request): Request[] => Array(count).fill(one);
+
+/** What users of a schedule ask for, drawn from evenly: all there is, or mostly changes of what runs. */
+export const requests: readonly Request[][] = [
+  [
+    ...[deployImage, ...times(3, deployArchive), rollBack, scale, restart, cancelNewest, reconfigure],
+    ...[rename, ...times(2, changeVariables), remove],
+  ],
+  [
+    ...[...times(2, deployImage), deployArchive, rollBack, scale, restart, ...times(3, cancelNewest)],
+    ...[reconfigure, ...times(2, rename), ...times(5, changeVariables)],
+  ],
 ];

@@ -1,12 +1,42 @@
-import type { Row } from "../world/database.ts";
+import type { Query, Row } from "../world/database.ts";
+import type { Without } from "./fences.ts";
 import { isActive, least, orNull, type Statements } from "./rows.ts";
 
 const scaleOf = ([live]: Row[]) =>
   live ? { replicas: orNull(live.config.replicas), size: orNull(live.config.size) } : null;
 
-/** The statements of catalog/services-sql.ts and deletion-sql.ts, and of releases/dirty-sql.ts. */
-export function catalog(): Statements {
+/** Marks services as `service_dirty_*` do. */
+function markDirty(q: Query, isUnder: (s: Row) => boolean): number {
+  const dirty = q.update(
+    "services",
+    (s) => isUnder(s) && ["web", "worker"].includes(s.type) && s.deleting_at === null && s.next_version > 1,
+    (s) => ({ dirty_at: q.clock, dirty_since: s.dirty_since ?? q.clock }),
+  );
+  const ids = dirty.map((s) => s.id);
+  return q.update(
+    "work",
+    (w) => ids.includes(w.id),
+    (w) => ({ next_at: least(w.next_at, q.now + 2_000) }),
+  ).length;
+}
+
+/** The statements of catalog/sql.ts, services-sql.ts and deletion-sql.ts, and of releases/dirty-sql.ts. */
+export function catalog(without: Without): Statements {
   return {
+    project_rename(q, accountId: string, id: string, name: string) {
+      return q
+        .lock("projects", (p) => p.id === id && p.account_id === accountId && p.deleting_at === null)
+        .map((before) => {
+          q.put("projects", { ...before, name });
+          return { id, name, formerName: before.name };
+        });
+    },
+    service_move_project(q, projectId: string) {
+      const moves = (s: Row) => s.project_id === projectId && s.type === "web" && s.deleting_at === null;
+      return q.update("services", moves, (s) => ({
+        variables_revision: s.variables_revision + (without("moves in silence") ? 0 : 1),
+      })).length;
+    },
     service_lock(q, accountId: string, projectId: string, environmentId: string, name: string) {
       return q
         .lock(
@@ -62,20 +92,8 @@ export function catalog(): Statements {
         (s) => ({ rolls: s.rolls + 1 }),
       ).length;
     },
-    service_dirty_service(q, id: string) {
-      const dirty = q.update(
-        "services",
-        (s) =>
-          s.id === id && ["web", "worker"].includes(s.type) && s.deleting_at === null && s.next_version > 1,
-        (s) => ({ dirty_at: q.clock, dirty_since: s.dirty_since ?? q.clock }),
-      );
-      const ids = dirty.map((s) => s.id);
-      return q.update(
-        "work",
-        (w) => ids.includes(w.id),
-        (w) => ({ next_at: least(w.next_at, q.now + 2_000) }),
-      ).length;
-    },
+    service_dirty_service: (q, id: string) => markDirty(q, (s) => s.id === id),
+    service_dirty_project: (q, id: string) => markDirty(q, (s) => s.project_id === id),
     service_mark_id(q, id: string) {
       const marked = q.update(
         "services",

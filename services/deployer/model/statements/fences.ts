@@ -10,6 +10,7 @@ export const FENCES = {
   "forgets changes": "recordRelease and recordComparison clear every mark of changed variables",
   "keeps the dead": "leases of killed processes never become free",
   "claims what is leased": "work_claim takes what is due, whoever holds its lease",
+  "moves in silence": "a new name of the project leaves the revision as it is",
   "reuses revisions": "assignRevision gives every set of variables the same revision",
 } as const;
 export type Fence = keyof typeof FENCES;

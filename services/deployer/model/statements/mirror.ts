@@ -23,7 +23,7 @@ export function mirror(removed: ReadonlySet<Fence> = new Set()): Statements {
     ...deployments(without),
     ...retention(without),
     ...images(),
-    ...catalog(),
+    ...catalog(without),
   };
 }
 

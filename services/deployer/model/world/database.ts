@@ -55,12 +55,15 @@ export class Database {
   /** Grows with each commit that changed a row or emitted an event. */
   changes = 0;
   readonly now: () => number;
+  /** clock_timestamp() of PostgreSQL. */
+  readonly clock: () => number;
   /** Called with what is about to be committed. */
   readonly onCommit: (session: Session) => void;
   readonly statements: Readonly<Record<string, Statement>>;
 
-  constructor(options: Pick<Database, "now" | "onCommit" | "statements">) {
+  constructor(options: Pick<Database, "now" | "onCommit" | "statements"> & { clock?: () => number }) {
     this.now = options.now;
+    this.clock = options.clock ?? options.now;
     this.onCommit = options.onCommit;
     this.statements = options.statements;
   }
@@ -166,7 +169,7 @@ export class Query {
 
   /** clock_timestamp() of PostgreSQL. */
   get clock(): number {
-    return this.session.db.now();
+    return this.session.db.clock();
   }
 
   lives(owner: number): boolean {

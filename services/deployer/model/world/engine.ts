@@ -1,35 +1,23 @@
 import { BuildFailure } from "../../builder/build-failure.ts";
 import { type Builder, BuildHandedOver } from "../../builder/port.ts";
 import type { IsBuiltImage } from "../../images/account-images.ts";
-import { VariablesUnavailable } from "../../releases/variables-client.ts";
-import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "../../runtime/port.ts";
 import type { Process } from "./process.ts";
+import { SimulatedRuntime } from "./runtime.ts";
+import { Variables } from "./variables.ts";
 import type { World } from "./world.ts";
-
-/** What the simulated runtime runs for a service. */
-export type Run = Pick<Release, "version" | "revision" | "artifact" | "replicas" | "size"> & {
-  rolls: number;
-  /** The value of its variable. */
-  value: string | undefined;
-  state: "starting" | "running" | "degraded" | "stopped";
-  reason?: "rollout_deadline_exceeded";
-  healthyAt?: number;
-  serving?: { version: number; revision: number };
-};
 
 type Job = { outcome: "built" | "fails" | "breaks"; endsAt: number; ended: boolean };
 
-const ROLLOUTS_MS = [0, 300, 4_000];
 const BUILDS_MS = [0, 300, 12_000];
 export const isBuiltImage: IsBuiltImage = ({ registry }) => registry === "registry.test";
 const BUILT = "image:registry.test/apps@sha256:";
 
 /** Runtime, builder and variables of all processes of a schedule, as their ports describe them. */
 export class Engine {
-  readonly runs = new Map<string, Run>();
+  readonly runtime: SimulatedRuntime;
+  readonly variables: Variables;
   readonly jobs = new Map<string, Job>();
   readonly artifacts = new Set<string>();
-  readonly variables = new Map<string, number>();
   /** Whether builds outlive their process and are resumed, as on a cluster. */
   readonly resumes: boolean;
   readonly #world: World;
@@ -37,97 +25,9 @@ export class Engine {
   constructor(world: World, resumes: boolean) {
     this.#world = world;
     this.resumes = resumes;
-  }
-
-  runtime(process: Process): Runtime {
-    const op = <T>(label: string, effect: () => T) =>
-      this.#world.operations.run(process, `runtime.${label}`, effect);
-    const parts: Partial<Runtime> = {
-      apply: (release) =>
-        op(`apply ${release.serviceId} v${release.version} r${release.revision}`, () => this.#apply(release)),
-      remove: (serviceId) => op(`remove ${serviceId}`, () => this.lose(serviceId)),
-      scale: (serviceId, version, { replicas, size }) =>
-        op(`scale ${serviceId} v${version} to ${replicas}`, () => {
-          const run = this.runs.get(serviceId);
-          if (run?.version !== version) return;
-          Object.assign(run, { replicas, size });
-          this.#rollOut(serviceId, run);
-        }),
-      roll: (serviceId, version, rolls) =>
-        op(`roll ${serviceId} v${version} to ${rolls}`, () => {
-          const run = this.runs.get(serviceId);
-          if (run?.version !== version || run.rolls >= rolls) return;
-          Object.assign(run, { rolls, state: "starting" });
-          this.#rollOut(serviceId, run);
-        }),
-      status: (serviceId) => op(`status ${serviceId}`, () => this.#status(serviceId)),
-      list: () => op("list", () => [...this.runs.keys()].map((id) => this.#status(id)!)),
-      watch(listener) {
-        process.watchers.add(listener);
-        return () => process.watchers.delete(listener);
-      },
-    };
-    return parts as Runtime;
-  }
-
-  #apply(release: Release): void {
-    const { serviceId, version, revision, rolls = 0, artifact, replicas, size, env } = release;
-    if (this.#isBuilt(artifact) && !this.artifacts.has(artifact))
-      throw new RuntimeRefusal("artifact_missing", "The build of this version no longer exists.");
-    const before = this.runs.get(serviceId);
-    if (before && (version - before.version || revision - before.revision) < 0)
-      throw new RuntimeRefusal("release_superseded", `Version ${before.version} has been applied already.`);
-    const same = before?.version === version && before.revision === revision && before.rolls === rolls;
-    const fresh = { state: "starting" as const, serving: before?.serving };
-    const run: Run = {
-      ...(same ? before : fresh),
-      ...{ version, revision, rolls, artifact, replicas, size, value: env.V },
-    };
-    this.runs.set(serviceId, run);
-    this.#rollOut(serviceId, run);
-  }
-
-  /** Lets a run become available after a while, or fail to. */
-  #rollOut(serviceId: string, run: Run): void {
-    const { choices, clock } = this.#world;
-    this.#notifyWatchers(serviceId);
-    const fails = run.healthyAt === undefined && !this.#world.settling && choices.chance(0.1);
-    clock.after(choices.of(ROLLOUTS_MS), () => {
-      if (this.runs.get(serviceId) !== run) return;
-      run.state = fails ? "degraded" : run.replicas === 0 ? "stopped" : "running";
-      if (fails) run.reason = "rollout_deadline_exceeded";
-      else {
-        delete run.reason;
-        if (run.replicas > 0) run.healthyAt ??= clock.now;
-        run.serving = run.replicas > 0 ? { version: run.version, revision: run.revision } : undefined;
-      }
-      this.#notifyWatchers(serviceId);
-    });
-  }
-
-  /** Ends what runs for a service. */
-  lose(serviceId: string): void {
-    if (this.runs.delete(serviceId)) this.#notifyWatchers(serviceId);
-  }
-
-  #status(serviceId: string): RuntimeStatus | undefined {
-    const run = this.runs.get(serviceId);
-    if (!run) return undefined;
-    const { version, revision, rolls, state, reason, healthyAt, serving, replicas, size } = run;
-    return {
-      ...{ serviceId, version, revision, state, restarts: 0, rolls, scale: { replicas, size } },
-      ...(reason && { reason }),
-      ...(serving && { serving }),
-      ...(healthyAt !== undefined && { healthySince: new Date(healthyAt).toISOString() }),
-    };
-  }
-
-  #notifyWatchers(serviceId: string): void {
-    const status = this.#status(serviceId) ?? ({ serviceId } as RuntimeStatus);
-    for (const process of this.#world.processes)
-      this.#world.operations.deliver(process, `watch ${serviceId}`, () => {
-        for (const listener of process.watchers) listener(status);
-      });
+    this.variables = new Variables(world);
+    const isMissing = (artifact: string) => this.#isBuilt(artifact) && !this.artifacts.has(artifact);
+    this.runtime = new SimulatedRuntime(world, { reads: resumes, isMissing });
   }
 
   builder(process: Process): Builder {
@@ -215,19 +115,5 @@ export class Engine {
 
   #isBuilt(artifact: string): boolean {
     return artifact.startsWith(BUILT) || artifact.startsWith("directory:");
-  }
-
-  resolve(process: Process) {
-    return (serviceId: string) =>
-      this.#world.operations.run(
-        process,
-        `resolve ${serviceId}`,
-        () => {
-          const value = String(this.variables.get(serviceId) ?? 0);
-          const none = { secrets: [], sensitive: [], dangling: [], warnings: [], unpublished: [] };
-          return { values: { V: value }, fingerprint: value, ...none };
-        },
-        () => new VariablesUnavailable(),
-      );
   }
 }

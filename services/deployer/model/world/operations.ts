@@ -7,11 +7,17 @@ import { never, type Process } from "./process.ts";
 
 /** More than any schedule needs that comes to rest. */
 const MAX_OPERATIONS = 60_000;
-const FAULTS = ["killed before", "killed after", "fails before", "fails after"] as const;
+const FAULTS = ["killed before", "killed after", "fails before", "fails after", "stalls"] as const;
 const MESSAGE_FAULT = 0.02;
 
 /** How often operations are delayed, how often they meet a fault, and how many faults there are at most. */
-export type Odds = { delay: number; fault: number; faults: number };
+export type Odds = {
+  delay: number;
+  fault: number;
+  faults: number;
+  /** How the operations begin that meet faults; all do unless it is given. */
+  places?: readonly string[];
+};
 
 type Surroundings = {
   readonly choices: Choices;
@@ -52,9 +58,12 @@ export class Operations {
       return never;
     }
     if (!process.paused && !this.#isDelayed()) return this.#perform(process, label, effect, failure);
+    return this.#later(process, () => this.#perform(process, label, effect, failure));
+  }
+
+  #later<T>(process: Process, perform: () => Promise<T>): Promise<T> {
     return new Promise((resolve) => {
-      const run = () => resolve(this.#perform(process, label, effect, failure));
-      this.#waiting.push({ process, run, ready: () => true });
+      this.#waiting.push({ process, run: () => resolve(perform()), ready: () => true });
     });
   }
 
@@ -99,10 +108,16 @@ export class Operations {
   #perform<T>(process: Process, label: string, effect: () => T, failure: () => Error): Promise<T> {
     if (process.dead) return never;
     const world = this.#world;
-    const fault = this.#meetsFault(this.#odds.fault) ? world.choices.of(FAULTS) : undefined;
+    const { fault: odds, places } = this.#odds;
+    const exposed = places?.some((place) => label.startsWith(place)) ?? true;
+    const fault = exposed && this.#meetsFault(odds) ? world.choices.of(FAULTS) : undefined;
     if (fault) world.note(`${process.name} ${label}: ${fault}`);
     if (fault === "killed before") return world.kill(process);
     if (fault === "fails before") return Promise.reject(failure());
+    if (fault === "stalls") {
+      process.paused = true;
+      return this.#later(process, () => this.#perform(process, label, effect, failure));
+    }
     try {
       const value = effect();
       if (world.trace && !fault) world.note(`${process.name} ${label} ${showValue(value)}`);

@@ -41,7 +41,13 @@ export class World {
     const { choices, odds, statements, onCommit, traced } = options;
     this.choices = choices;
     this.trace = traced ? [] : undefined;
-    this.db = new Database({ now: () => this.clock.now, onCommit, statements });
+    let last = 0;
+    // Statements take time: two that write one row never see the same.
+    const clock = () => {
+      last = Math.max(last + 1, this.clock.now);
+      return last;
+    };
+    this.db = new Database({ now: () => this.clock.now, clock, onCommit, statements });
     this.operations = new Operations(this, odds);
   }
 

@@ -1,6 +1,7 @@
 import type { Db } from "../../../../kit/postgres/db.ts";
 import * as deletion from "../../../catalog/deletion-sql.ts";
 import * as services from "../../../catalog/services-sql.ts";
+import { renameProject } from "../../../catalog/sql.ts";
 import * as retention from "../../../deployments/retention-sql.ts";
 import * as deployments from "../../../deployments/sql.ts";
 import * as transitions from "../../../deployments/transitions-sql.ts";
@@ -8,7 +9,7 @@ import * as images from "../../../images/sql.ts";
 import { readDesired } from "../../../reconcile/desired-sql.ts";
 import * as work from "../../../reconcile/queue/sql.ts";
 import * as resync from "../../../reconcile/resync-sql.ts";
-import { markDirty } from "../../../releases/dirty-sql.ts";
+import { markDirty, moveAddresses } from "../../../releases/dirty-sql.ts";
 import * as releases from "../../../releases/sql.ts";
 import type { Choices } from "../../choices.ts";
 import { entitlementsOf } from "../../entitlements.ts";
@@ -167,6 +168,11 @@ export const CALLS: Call[] = [
   (db, { service, choices }) => services.rescale(db, service, { ...CONFIG, replicas: choices.below(3) }),
   (db, { service }) => services.rollLive(db, service),
   (db, { service }) => markDirty(db, "service", service),
+  (db) => moveAddresses(db, "project", SCOPE.projectId),
+  async (db, { choices }) => {
+    const renamed = await renameProject(db, SCOPE.accountId, SCOPE.projectId, choices.of(["shop", "market"]));
+    return renamed && { name: renamed.name, formerName: renamed.formerName };
+  },
   (db, { service }) => deletion.listBuildOutputs(db, service),
   (db, { service }) => deletion.lockDeployments(db, service),
   (db, facts) => transitions.markLeftover(db, anyDeployment(facts)),

@@ -1,0 +1,232 @@
+import type { Fence } from "../statements/fences.ts";
+import type { Edit } from "./seed.ts";
+
+export type Fault = {
+  /** What is wrong. */
+  name: string;
+  /** Checks of statements that are left out. */
+  fences?: readonly Fence[];
+  /** Changes of the deployer's code. */
+  edits?: readonly Edit[];
+  /** Why nothing goes wrong. */
+  harmless?: string;
+};
+
+const PLAN = "reconcile/plan.ts";
+const APPLY = "releases/apply-release.ts";
+
+const ROW_THEN_VARIABLES = `  if (!row) return false;
+  const variables = await deps.resolve(serviceId);
+  const changed`;
+
+const requiresRevisionOfRow: Edit = {
+  file: APPLY,
+  from: "if (revision !== undefined) requireRevision({ revision }, row.revision + 1);",
+  to: "",
+};
+const requiresRevision: Edit = {
+  file: APPLY,
+  from: `if (service.revision !== revision) throw new Error("the variables changed while the release was prepared");`,
+  to: "",
+};
+const requiresLiveVersion: Edit = {
+  file: APPLY,
+  from: "if (service.liveVersion !== version) return false;",
+  to: "",
+};
+
+/** Faults of deployments and of what is applied again: the model finds each of them, unless it says why it is harmless. */
+export const FAULTS: readonly Fault[] = [
+  { name: "an ended deployment can fail", fences: ["fails what has ended"] },
+  {
+    name: "what was superseded can still be applied",
+    fences: ["applies what has ended", "applies any version"],
+  },
+  { name: "accepting supersedes nothing", fences: ["supersedes nothing"] },
+  { name: "the leases of killed processes stay", fences: ["keeps the dead"] },
+  { name: "a lease that a living process holds is taken", fences: ["claims what is leased"] },
+  { name: "other variables get the same revision", fences: ["reuses revisions"] },
+  { name: "marks of changes that came later are cleared", fences: ["forgets changes"] },
+  { name: "a new name of the project leaves the revision", fences: ["moves in silence"] },
+
+  {
+    name: "variables are read before the row that they are compared for",
+    edits: [
+      {
+        file: APPLY,
+        from: `const row = await sql.findLiveRelease(deps.pool, serviceId);\n${ROW_THEN_VARIABLES}`,
+        to: `const variables = await deps.resolve(serviceId);
+          const row = await sql.findLiveRelease(deps.pool, serviceId);
+          if (!row) return false;
+          const changed`,
+      },
+    ],
+  },
+  {
+    name: "variables are read before the row that is applied again",
+    edits: [
+      {
+        file: APPLY,
+        from: `const row = await sql.findLiveRelease(deps.pool, serviceId);
+  return row ? reapply(deps, row, await deps.resolve(serviceId)) : false;`,
+        to: `const variables = await deps.resolve(serviceId);
+          const row = await sql.findLiveRelease(deps.pool, serviceId);
+          return row ? reapply(deps, row, variables) : false;`,
+      },
+    ],
+  },
+  {
+    name: "variables are read before the row of a deployment",
+    edits: [
+      {
+        file: APPLY,
+        from: "const row = await sql.findRelease(pool, deploymentId);",
+        to: `const before = await deps.resolve(serviceId);
+          const row = await sql.findRelease(pool, deploymentId);`,
+      },
+      { file: APPLY, from: "early ?? resolveOrWarn(deps, serviceId, deploymentId),", to: "early ?? before," },
+    ],
+  },
+  {
+    name: "variables that were asked for early are taken although they changed",
+    edits: [
+      {
+        file: "releases/early-variables.ts",
+        from: "if (revision !== row.revision || dirtyAt !== row.dirtyAt) return undefined;",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "a deployment that has ended meanwhile is applied",
+    edits: [{ file: APPLY, from: "if (!(await moving)) throw new Ended();", to: "" }],
+  },
+  {
+    name: "a row with the former address gets the newest revision",
+    edits: [requiresRevisionOfRow],
+  },
+  {
+    name: "what runs under another revision is not different",
+    edits: [{ file: APPLY, from: " || row.revision !== row.appliedRevision;", to: ";" }],
+  },
+  {
+    name: "what changed and is not applied is not pending",
+    edits: [
+      {
+        file: APPLY,
+        from: "sql.recordComparison(tx, serviceId, changed, row.dirtyAt);",
+        to: "sql.recordComparison(tx, serviceId, false, row.dirtyAt);",
+      },
+    ],
+  },
+  {
+    name: "what variables hide in config.env is not part of their fingerprint",
+    edits: [
+      {
+        file: "releases/to-release.ts",
+        from: `return [variables.fingerprint, ...hiddenNames(row, variables)].join(" ");`,
+        to: "return variables.fingerprint;",
+      },
+    ],
+  },
+  {
+    name: "services that move are not marked",
+    edits: [{ file: "releases/dirty-sql.ts", from: "await markDirty(db, scope, scopeId);", to: "" }],
+  },
+  {
+    name: "an older version that runs is left",
+    edits: [{ file: PLAN, from: "runtime.version < live.version || ", to: "" }],
+  },
+  {
+    name: "a newer version that runs is taken for an older one",
+    edits: [
+      { file: PLAN, from: "runtime.version < live.version ||", to: "runtime.version > live.version ||" },
+    ],
+  },
+  {
+    name: "an older revision that runs is left",
+    edits: [{ file: PLAN, from: "runtime.revision < live.revision || ", to: "" }],
+  },
+  {
+    name: "a newer revision that runs is taken for an older one",
+    edits: [
+      { file: PLAN, from: "runtime.revision < live.revision ||", to: "runtime.revision > live.revision ||" },
+    ],
+  },
+  {
+    name: "a newer revision that runs and is not recorded is left",
+    edits: [
+      {
+        file: PLAN,
+        from: "current && runtime.revision > live.revision)",
+        to: "current && runtime.revision < 0)",
+      },
+    ],
+  },
+  {
+    name: "what somebody changed is left",
+    edits: [{ file: PLAN, from: " || runtime.drifted)", to: ")" }],
+  },
+  {
+    name: "a stray release is left where nothing is live",
+    edits: [{ file: PLAN, from: `runtime && !active ? [{ do: "remove-stray" }] : []`, to: "[]" }],
+  },
+  {
+    name: "a stray release is left beside the live one",
+    edits: [
+      {
+        file: PLAN,
+        from: `active ? [] : [{ do: "remove-stray" }, { do: "reapply-live" }]`,
+        to: "[]",
+      },
+    ],
+  },
+  {
+    name: "the live release is applied over a stray one",
+    edits: [
+      {
+        file: PLAN,
+        from: `active ? [] : [{ do: "remove-stray" }, { do: "reapply-live" }]`,
+        to: `active ? [] : [{ do: "reapply-live" }]`,
+      },
+    ],
+  },
+  {
+    name: "a restart that is recorded and did not happen is left",
+    edits: [
+      {
+        file: PLAN,
+        from: "(runtime.rolls ?? 0) < (live.rolls ?? 0)",
+        to: "(runtime.rolls ?? 0) > (live.rolls ?? 0)",
+      },
+    ],
+  },
+
+  {
+    name: "a release is applied for a revision that is not the newest",
+    edits: [requiresRevision],
+    harmless: "?",
+  },
+  {
+    name: "a release that is not live any more is applied again",
+    edits: [requiresLiveVersion],
+    harmless: "?",
+  },
+  { name: "a release is applied without the lease", fences: ["applies without the lease"], harmless: "?" },
+  {
+    name: "releases are applied without the lease, the newest revision and the live version",
+    fences: ["applies without the lease"],
+    edits: [requiresRevision, requiresLiveVersion],
+  },
+  {
+    name: "what is not read counts as gone",
+    edits: [
+      {
+        file: PLAN,
+        from: "if (observed.unread) return { actions: [], wakeAt: now + UNREAD_MS };",
+        to: "",
+      },
+    ],
+    harmless: "?",
+  },
+];
