@@ -96,15 +96,18 @@ test("killed before the cancellation is recorded: nothing has happened, and it c
   expect(await annual.refunds()).toEqual([18_000]);
 });
 
-test.each(sample("kills at steps of a cancellation", KILLS, 2))("killed $name: it goes on, and is refunded once", async ({ reach }) => {
-  const annual = subscriptions.pop()!;
-  await cancelAndKill(annual, reach);
-  await eventually("the cancellation is done", async () => (await annual.step()) === "done");
-  expect((await annual.atStripe()).status).toBe("canceled");
-  expect(await annual.refunds()).toEqual([18_000]);
-  expect(await annual.notes()).toHaveLength(1);
-  const last = (await annual.invoices()).filter(({ amount_due }) => amount_due === 500);
-  expect(last.map(({ status }) => status)).toEqual(["paid"]);
-  await annual.told(["refunded", 18_000n]);
-  await annual.isFree();
-});
+test.each(sample("kills at steps of a cancellation", KILLS, 2))(
+  "killed $name: it goes on, and is refunded once",
+  async ({ reach }) => {
+    const annual = subscriptions.pop()!;
+    await cancelAndKill(annual, reach);
+    await eventually("the cancellation is done", async () => (await annual.step()) === "done");
+    expect((await annual.atStripe()).status).toBe("canceled");
+    expect(await annual.refunds()).toEqual([18_000]);
+    expect(await annual.notes()).toHaveLength(1);
+    const last = (await annual.invoices()).filter(({ amount_due }) => amount_due === 500);
+    expect(last.map(({ status }) => status)).toEqual(["paid"]);
+    await annual.told(["refunded", 18_000n]);
+    await annual.isFree();
+  },
+);
