@@ -1,12 +1,18 @@
+import { randomInt } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
+import { sampleFiles } from "./test/support/sample-files.ts";
+
+process.env.TEST_SEED ||= String(randomInt(2 ** 31));
+/** `npm test` tests samples of what is long by nature. */
+const leftOut = process.env.TEST_SAMPLE === "1" ? sampleFiles(Number(process.env.TEST_SEED)).leftOut : [];
 
 export default defineConfig({
   test: {
     globalSetup: ["test/support/servers/global-setup.ts"],
     setupFiles: ["test/support/seed.ts", "test/support/fresh-metrics.ts", "test/contracts/documented.ts"],
     include: ["services/**/*.test.ts", "gateway/**/*.test.ts", "deploy/**/*.test.ts", "test/**/*.test.ts"],
-    exclude: ["**/node_modules/**", "**/*.cluster.test.ts"],
+    exclude: ["**/node_modules/**", "**/*.cluster.test.ts", ...leftOut],
     // Far longer than anything takes: a busy machine makes no test fail.
     testTimeout: 300_000,
     hookTimeout: 300_000,

@@ -1,9 +1,13 @@
+import { readFileSync } from "node:fs";
 import { expect, inject, test } from "vitest";
+import { sample, sampleSize } from "../../kit/testing/sample.ts";
+import { describeFinding, findFaults, isAsExpected } from "./faults/find.ts";
+import { FAULTS } from "./faults/list.ts";
+import { applyEdit, urlOf } from "./faults/seed.ts";
 import { describe, runModel } from "./run.ts";
-import type { Fence } from "./statements/fences.ts";
 
-const SCHEDULES = 2_000;
-/** Of twenty thousand, the rarest is found in one on average; it stops at the first. */
+const SCHEDULES = sampleSize("random schedules of the deployer's model", 2_000, 500);
+/** Many times what the rarest of the faults needs; a run stops at the first schedule that breaks a rule. */
 const ENOUGH = 300_000;
 
 test(`in ${SCHEDULES} random schedules all comes to rest, and no rule is broken`, {
@@ -14,21 +18,20 @@ test(`in ${SCHEDULES} random schedules all comes to rest, and no rule is broken`
   expect(summary.schedules).toBe(SCHEDULES);
 });
 
-const removed: [string, Fence[]][] = [
-  ["an ended deployment can fail", ["fails what has ended"]],
-  ["what was superseded can still be applied", ["applies what has ended", "applies any version"]],
-  ["accepting supersedes nothing", ["supersedes nothing"]],
-  ["the leases of killed processes stay", ["keeps the dead"]],
-  ["a lease that a living process holds is taken", ["claims what is leased"]],
-  ["other variables get the same revision", ["reuses revisions"]],
-];
-
-test.each(removed)("it is found out when %s", { timeout: 900_000 }, async (_, fences) => {
-  const { failure } = await runModel({
-    schedules: ENOUGH,
-    seed: inject("seed"),
-    removed: fences,
-    shrinkMs: 0,
-  });
-  expect(failure).toBeDefined();
+test("the seeded faults fit the deployer's code", () => {
+  for (const { edits = [] } of FAULTS)
+    for (const edit of edits) applyEdit(readFileSync(urlOf(edit.file), "utf8"), edit);
 });
+
+const harmful = FAULTS.filter(({ harmless }) => harmless === undefined);
+
+test.each(sample("seeded faults of the deployer's model", harmful, 2))(
+  "it is found out when $name",
+  {
+    timeout: 900_000,
+  },
+  async (fault) => {
+    const [finding] = await findFaults([fault], { schedules: ENOUGH, seed: inject("seed") });
+    expect(isAsExpected(finding!), describeFinding(finding!)).toBe(true);
+  },
+);

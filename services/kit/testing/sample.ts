@@ -3,11 +3,11 @@ import { inject } from "vitest";
 import { createRandom } from "./random.ts";
 
 /**
- * Returns how many of something this run tests: `all` in `npm run test:all`, else `some`, and the run says so at its
- * end. For what is long by nature, such as a kill at every move.
+ * Returns how many of something this run tests: `some` in `npm test`, which says so at its end, else `all`. For what is
+ * long by nature, such as a kill at every move.
  */
 export function sampleSize(what: string, all: number, some: number): number {
-  if (inject("all") || some >= all) return all;
+  if (!inject("isSample") || some >= all) return all;
   appendFileSync(inject("samples"), `${what}: ${some} of ${all}\n`);
   return some;
 }

@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { existsSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import { startPostgres } from "../../../deploy/local/postgres/postgres.ts";
 import { isAlive } from "../../../deploy/local/processes/process-table.ts";
 import { fetchRedisServer, findRedisServer } from "../../../services/deployer/addons/local/redis-program.ts";
 import { programsDir } from "../../../services/kit/process/program.ts";
+import { sampleFiles } from "../sample-files.ts";
 import { createTemplateDatabase } from "./template-database.ts";
 
 declare module "vitest" {
@@ -25,8 +26,8 @@ declare module "vitest" {
     redisProgram?: string;
     /** The seed of random tests: a new one for each run, or TEST_SEED. */
     seed: number;
-    /** Whether everything is tested, or samples of what is long (`sample`), which `samples` then lists: a file. */
-    all: boolean;
+    /** Whether samples of what is long by nature are tested (kit/testing/sample.ts), which the file `samples` then lists. */
+    isSample: boolean;
     samples: string;
     /** How long a test waits for what must happen; 60 s by default. */
     patienceMs?: number;
@@ -46,9 +47,11 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 
 /** Says after the tests which of them were samples. */
 function provideSamples(project: TestProject): () => void {
+  const isSample = process.env.TEST_SAMPLE === "1";
   const samples = join(tmpdir(), `${prefix}${process.pid}-samples`);
-  project.provide("all", process.env.TEST_ALL === "1");
+  project.provide("isSample", isSample);
   project.provide("samples", samples);
+  if (isSample) writeFileSync(samples, `${sampleFiles(Number(process.env.TEST_SEED)).size}\n`);
   return () => {
     const lines = existsSync(samples) ? readFileSync(samples, "utf8").trim().split("\n") : [];
     rmSync(samples, { force: true });
