@@ -1,5 +1,5 @@
 import type { Notification } from "../clients/notifications.ts";
-import type { Reader } from "../clients/record.ts";
+import { isPossible, type Reader } from "../clients/record.ts";
 import type { Check, Checking } from "./checking.ts";
 
 export const membersAsAcknowledged: Check = {
@@ -7,10 +7,10 @@ export const membersAsAcknowledged: Check = {
   async find({ shared, record, listAll }) {
     const members = await listAll<{ userId: string; role: string }>(`${shared.account}/members`);
     const roles = new Map(members.map(({ userId, role }) => [userId, role]));
-    return record.members.flatMap(({ userId, roles: possible, removed }) => {
+    return record.members.flatMap(({ userId, role: possible, removed }) => {
       const role = roles.get(userId) ?? "none";
-      const expected = removed === undefined ? possible : ["none"];
-      return expected.includes(role) ? [] : [`${userId} is ${role}, not ${expected.join(" or ")}`];
+      const holds = removed === undefined ? isPossible(possible, role) : role === "none";
+      return holds ? [] : [`${userId} is ${role}, not ${removed === undefined ? possible.last : "removed"}`];
     });
   },
 };
@@ -52,8 +52,8 @@ export const chosenHolds: Check = {
       const kept = await get<Preference[]>("/me/notification-prefs", token);
       for (const [kind, possible] of chosen) {
         const { channel, frequency } = kept.find((one) => one.kind === kind)!;
-        if (possible.length > 0 && !possible.includes(`${channel} ${frequency}`))
-          exceptions.push(`${kind} of ${userId} is ${channel} ${frequency}, not ${possible.join(" or ")}`);
+        if (!isPossible(possible, `${channel} ${frequency}`))
+          exceptions.push(`${kind} of ${userId} is ${channel} ${frequency}, not ${possible.last}`);
       }
     }
     return exceptions;

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Random } from "../../../services/kit/testing/random.ts";
 import { type Client, isUnknown } from "./client.ts";
 import { join } from "./joining.ts";
-import type { Member, Record } from "./record.ts";
+import { isPossible, type Member, type Record } from "./record.ts";
 import { expectRefused } from "./refused.ts";
 import type { Shared, Work } from "./shared.ts";
 
@@ -53,16 +53,18 @@ async function invite(
   record.invited.push(email);
   // The check afterwards says if its mail is missing.
   const joined = await join(client, shared.mailbox, { email, password });
-  return joined && { client: client.name, roles: [role], ...joined };
+  return (
+    joined && { client: client.name, role: { last: role, unknown: new Set(), underWay: false }, ...joined }
+  );
 }
 
 async function changeRole(client: Client, { account }: Shared, member: Member, random: Random) {
   // One that the member does not have: no change is not recorded.
-  const role = random.of(ROLES.filter((one) => !member.roles.includes(one)));
+  const role = random.of(ROLES.filter((one) => !isPossible(member.role, one)));
   if (!role) return;
   const answer = await client.write("PATCH", `${account}/members/${member.userId}`, { role });
-  if (answer.status === 200) member.roles = [role];
-  else if (isUnknown(answer)) member.roles = [...new Set([...member.roles, role])];
+  if (answer.status === 200) member.role.last = role;
+  else if (isUnknown(answer)) member.role.unknown.add(role);
 }
 
 async function remove(client: Client, shared: Shared, member: Member): Promise<void> {

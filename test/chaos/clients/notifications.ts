@@ -59,12 +59,15 @@ type Choice = [kind: string, channel: string, frequency: string];
 async function choose(client: Client, reader: Reader, [kind, channel, frequency]: Choice): Promise<void> {
   const { token, chosen } = reader;
   const body = { kind, channel, frequency };
-  const before = chosen.get(kind) ?? [];
-  // While it is under way, either may hold.
-  chosen.set(kind, [...before, `${channel} ${frequency}`]);
+  const possible = chosen.get(kind) ?? { last: undefined, unknown: new Set(), underWay: false };
+  // Of two choices at once, either may be the last.
+  if (possible.underWay) return;
+  chosen.set(kind, possible);
+  possible.underWay = true;
   const answer = await client.send("PUT", "/me/notification-prefs", body, { token });
-  if (answer.status === 200) chosen.set(kind, [`${channel} ${frequency}`]);
-  else if (!isUnknown(answer)) chosen.set(kind, before);
+  possible.underWay = false;
+  if (answer.status === 200) possible.last = `${channel} ${frequency}`;
+  else if (isUnknown(answer)) possible.unknown.add(`${channel} ${frequency}`);
 }
 
 async function markRead(client: Client, { token, read }: Reader): Promise<void> {

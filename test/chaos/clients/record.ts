@@ -16,8 +16,14 @@ export type Effect = {
 /** A request that was answered as the client wanted, or not. */
 export type Sent = { from: number; to: number; wanted: boolean; what: string };
 
-/** What a client knows of a member: the roles it may have; "none" once it may be removed. */
-export type Member = { client: string; userId: string; token: string; roles: string[]; removed?: number };
+/** The last acknowledged value, and those whose requests had no answer: they may take effect at any time. */
+export type Possible = { last: string | undefined; unknown: Set<string>; underWay: boolean };
+
+export const isPossible = ({ last, unknown }: Possible, value: string) =>
+  last === undefined || last === value || unknown.has(value);
+
+/** What a client knows of a member: its role. `removed`: when its removal was acknowledged. */
+export type Member = { client: string; userId: string; token: string; role: Possible; removed?: number };
 
 /** An application that a user let in. `ended`: when the end of its access was acknowledged. */
 export type App = { clientId: string; accessToken: string; refreshToken: string; ended?: number };
@@ -31,7 +37,7 @@ export type Reader = {
   email: string;
   token: string;
   read: Set<string>;
-  chosen: Map<string, string[]>;
+  chosen: Map<string, Possible>;
 };
 
 /** What clients observed, for the checks afterwards. */

@@ -115,7 +115,7 @@ export async function inflictFaults(
       await faults[fault].inflict(platform, subject, random);
       // What was killed may answer a moment longer, the programs of a killed launcher until they have stopped.
       await delay(subject === "launcher" ? 5_000 : 250);
-      await untilReady(platform, over);
+      await untilReady(platform);
     });
     await delay(random.between(schedule.pause.least, schedule.pause.most));
   }
@@ -134,9 +134,13 @@ function urnOf({ victims, proxies }: Platform, { only }: Schedule) {
   );
 }
 
-/** A fault goes on in what it caused: a process that restarts, connections that are made again. */
-async function untilReady(platform: Platform, over: () => boolean): Promise<void> {
-  while (!over() && !(await platform.isReady())) await delay(100);
+/** The longest that a platform may need, on a busy machine; if it is not ready then, the checks say so. */
+const READY_MS = 120_000;
+
+/** A fault goes on in what it caused: a process that restarts, connections that are made again; also when all is over. */
+async function untilReady(platform: Platform): Promise<void> {
+  for (const deadline = Date.now() + READY_MS; Date.now() < deadline; await delay(100))
+    if (await platform.isReady()) break;
   await delay(250);
 }
 
