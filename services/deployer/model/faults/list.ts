@@ -205,14 +205,17 @@ export const FAULTS: readonly Fault[] = [
   {
     name: "a release is applied for a revision that is not the newest",
     edits: [requiresRevision],
-    harmless: "?",
   },
   {
     name: "a release that is not live any more is applied again",
     edits: [requiresLiveVersion],
-    harmless: "?",
+    harmless: "the runtime refuses a version before the one that it runs",
   },
-  { name: "a release is applied without the lease", fences: ["applies without the lease"], harmless: "?" },
+  {
+    name: "a release is applied without the lease",
+    fences: ["applies without the lease"],
+    harmless: "the revision and the live version are asked for too: see the fault that leaves out all three",
+  },
   {
     name: "releases are applied without the lease, the newest revision and the live version",
     fences: ["applies without the lease"],
@@ -227,6 +230,5 @@ export const FAULTS: readonly Fault[] = [
         to: "",
       },
     ],
-    harmless: "?",
   },
 ];

@@ -23,7 +23,7 @@ const RUNTIME_FAULTS = ["lose", "fallBack", "drift", "crash", "refuse"] as const
 /** Where a fault leaves a release applied that is not recorded. */
 const APPLYING = ["runtime.apply"];
 /** Where a process stalls with variables that change meanwhile. */
-const PREPARING = ["release_live", "resolve", "revision_for", "service_lock_held"];
+const PREPARING = ["release_get", "release_live", "resolve", "revision_for", "service_lock_held"];
 
 /**
  * One schedule: processes over a simulated database and engine, and users. `choices` decide what happens next. All
