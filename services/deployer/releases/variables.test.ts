@@ -41,10 +41,12 @@ test("variables that keep changing do not keep a release from becoming healthy, 
     berth.variables.set(id, [{ name: "GREETING", value }]);
     await berth.variables.changed(accountId, "service", id);
   }
-  await eventually("they are compared", async () => {
+  const isMarked = async () => {
     const { rows } = await berth.pool.query("select dirty_at from services where id = $1", [id]);
-    return rows[0].dirty_at === null;
-  });
+    return rows[0].dirty_at !== null;
+  };
+  await eventually("the service is marked", isMarked);
+  await eventually("they are compared", async () => !(await isMarked()));
   const { healthyAt } = await acting.deployments.getDeployment({ ...path, version: 1 });
   expect(healthyAt).toBeDefined();
   const { url } = await acting.catalog.getService(path);
