@@ -49,7 +49,9 @@ describe("the network policies", () => {
     await listenAt(host, [53]);
     const world = await openPlatform();
     const { E, S, environmentId } = await world.environment();
-    await world.must("POST", `${E}/services`, { name: "web", type: "web", config: { minReadySeconds: 0 } });
+    const serves = 'require("node:http").createServer((q, r) => r.end()).listen(process.env.PORT)';
+    const config = { minReadySeconds: 0, command: `node -e '${serves}'` };
+    await world.must("POST", `${E}/services`, { name: "web", type: "web", config });
     await world.must("POST", `${S("web")}/deploy`, { image: inject("clusterImages").node });
     await settled(world, S("web"), 1);
     const [home] = (
