@@ -10,7 +10,7 @@ const leftOut = process.env.TEST_SAMPLE === "1" ? sampleFiles(Number(process.env
 export default defineConfig({
   test: {
     globalSetup: ["test/support/servers/global-setup.ts"],
-    setupFiles: ["test/support/seed.ts", "test/support/fresh-metrics.ts", "test/contracts/documented.ts"],
+    setupFiles: ["test/support/seed.ts", "test/support/fresh-process.ts", "test/contracts/documented.ts"],
     include: ["services/**/*.test.ts", "gateway/**/*.test.ts", "deploy/**/*.test.ts", "test/**/*.test.ts"],
     exclude: ["**/node_modules/**", "**/*.cluster.test.ts", ...leftOut],
     // Far longer than anything takes: a busy machine makes no test fail.

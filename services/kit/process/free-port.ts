@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { createSocket } from "node:dgram";
+import { createSocket, type Socket } from "node:dgram";
 import { createServer } from "node:net";
 
 /**
@@ -15,13 +15,24 @@ export async function freePort(): Promise<number> {
   throw new Error("There is no free port between 20000 and 24000 on 127.0.0.1.");
 }
 
+const reserved = new Set<Socket>();
+
 /** Reserves a port by binding the UDP port of the same number, which the system releases when the process ends. */
 function reserve(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createSocket("udp4").unref();
     socket.once("error", () => socket.close(() => resolve(false)));
-    socket.bind({ port, address: "127.0.0.1", exclusive: true }, () => resolve(true));
+    socket.bind({ port, address: "127.0.0.1", exclusive: true }, () => {
+      reserved.add(socket);
+      resolve(true);
+    });
   });
+}
+
+/** Ends the reservations of this process: nothing that it started on one of its ports is started again. */
+export function releasePorts(): void {
+  for (const socket of reserved) socket.close();
+  reserved.clear();
 }
 
 /** Whether a server could listen on this port of 127.0.0.1 now. */
