@@ -33,7 +33,7 @@ export async function moveAddresses(
 
 /**
  * Marks the services under a scope whose variables may have changed: they compare them once changes pause. A service
- * that was never applied is marked too, as the old variables may be applied at this moment.
+ * that was never deployed is marked too: its first deployment may be about to be accepted, or applied, with the old ones.
  */
 export async function markDirty(db: Db, scope: keyof typeof SCOPE_COLUMNS, scopeId: string): Promise<void> {
   await execute(
@@ -41,7 +41,7 @@ export async function markDirty(db: Db, scope: keyof typeof SCOPE_COLUMNS, scope
     `service_dirty_${scope}`,
     `with dirty as (
        update services set dirty_at = clock_timestamp(), dirty_since = coalesce(dirty_since, clock_timestamp())
-       where ${SCOPE_COLUMNS[scope]} = $1 and type in ('web', 'worker') and deleting_at is null and next_version > 1
+       where ${SCOPE_COLUMNS[scope]} = $1 and type in ('web', 'worker') and deleting_at is null
        returning id)
      update work set next_at = least(next_at, now() + make_interval(secs => ${TIMEOUTS.debounceMs / 1000}))
      where service_id in (select id from dirty)`,

@@ -9,7 +9,7 @@ const scaleOf = ([live]: Row[]) =>
 function markDirty(q: Query, isUnder: (s: Row) => boolean): number {
   const dirty = q.update(
     "services",
-    (s) => isUnder(s) && ["web", "worker"].includes(s.type) && s.deleting_at === null && s.next_version > 1,
+    (s) => isUnder(s) && ["web", "worker"].includes(s.type) && s.deleting_at === null,
     (s) => ({ dirty_at: q.clock, dirty_since: s.dirty_since ?? q.clock }),
   );
   const ids = dirty.map((s) => s.id);
