@@ -76,6 +76,18 @@ export const FAULTS: readonly Fault[] = [
     ],
   },
   {
+    name: "variables are read before the row of a deployment",
+    edits: [
+      {
+        file: APPLY,
+        from: "const row = await sql.findRelease(pool, deploymentId);",
+        to: `const before = await deps.resolve(serviceId);
+          const row = await sql.findRelease(pool, deploymentId);`,
+      },
+      { file: APPLY, from: "early ?? resolveOrWarn(deps, serviceId, deploymentId),", to: "before," },
+    ],
+  },
+  {
     name: "variables that were asked for early are taken although they changed",
     edits: [
       {

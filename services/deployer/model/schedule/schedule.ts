@@ -44,8 +44,9 @@ export class Schedule {
     this.#requestsLeft = 2 + choices.below(8);
     const delay = choices.of([0.02, 0.1, 0.3]);
     const anywhere = { fault: choices.of([0.01, 0.05]) };
-    const [applying, preparing] = [APPLYING, PREPARING].map((places) => ({ fault: 0.3, places }));
-    const where = choices.of([anywhere, anywhere, applying!, preparing!]);
+    const applying = { fault: 0.3, places: APPLYING };
+    const preparing = { fault: 0.1, places: PREPARING, delayThere: 0.5 };
+    const where = choices.of([anywhere, anywhere, applying, preparing]);
     const odds = { delay, faults: choices.below(5), ...where };
     this.#requests = choices.of(requests);
     this.#resyncsAtRest = choices.below(8) === 0;
@@ -118,7 +119,9 @@ export class Schedule {
       operations.continue(choices.of(ready));
       return true;
     }
-    if (clock.now < this.#timersUntil && clock.advance()) return true;
+    // Something may begin before the time has passed, while an operation waits.
+    const passes = clock.now < this.#timersUntil && (ready.length === 0 || choices.chance(0.5));
+    if (passes && clock.advance()) return true;
     choices.of(this.#beginnings())();
     return false;
   }
@@ -128,12 +131,14 @@ export class Schedule {
     const { choices, deliveries, operations, processes } = this.world;
     const running = processes.filter((one) => !one.paused);
     const paused = processes.filter((one) => one.paused);
-    const found = [() => this.#letTimePass(paused.length > 0)];
+    const letTimePass = () => this.#letTimePass(paused.length > 0);
+    const found = [letTimePass, letTimePass];
     if (this.#requestsLeft > 0 && running.length > 0) {
       const request = () => this.#request(choices.of(running));
       found.push(request, request, request);
     }
-    if (deliveries.length > 0 && running.length > 0) found.push(() => this.#deliver(choices.of(running)));
+    if (deliveries.length > 0 && running.length > 0)
+      found.push(() => this.world.deliver(choices.of(running)));
     // On one machine, a database has one process.
     if (processes.length < (this.#engine.resumes ? 2 : 1)) found.push(() => this.#start());
     if (paused.length > 0) found.push(() => this.#resume(paused[0]!));
@@ -192,20 +197,6 @@ export class Schedule {
     process.paused = false;
   }
 
-  /** Handles an event at least once: what a process that died had begun is handled again. */
-  #deliver(process: Process): void {
-    const { choices, deliveries, settling } = this.world;
-    const handle = deliveries[choices.below(deliveries.length)]!;
-    const twice = !settling && choices.chance(0.1);
-    handle(process).then(
-      () => {
-        const index = deliveries.indexOf(handle);
-        if (index >= 0 && !twice) deliveries.splice(index, 1);
-      },
-      () => {},
-    );
-  }
-
   /** Ends all faults and lets everything come to rest, within bounded time. */
   async #settle(): Promise<void> {
     const { clock, db, deliveries, operations, processes } = this.world;
@@ -226,7 +217,7 @@ export class Schedule {
       if (processes.length === 0) this.#start();
       if (deliveries.length > 0 && clock.now >= nextDelivery) {
         nextDelivery = clock.now + 1_000;
-        this.#deliver(processes[0]!);
+        this.world.deliver(processes[0]!);
         continue;
       }
       const unrest =

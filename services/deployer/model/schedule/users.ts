@@ -13,6 +13,7 @@ import { cancelDeployment } from "../../deployments/fail-deployment.ts";
 import { findRestorable } from "../../deployments/rollback.ts";
 import { accountImages } from "../../images/account-images.ts";
 import { enqueue } from "../../reconcile/queue/sql.ts";
+import { TIMEOUTS } from "../../reconcile/timeouts.ts";
 import { markDirty, moveAddresses } from "../../releases/dirty-sql.ts";
 import { entitlementsOf } from "../entitlements.ts";
 import { type Engine, isBuiltImage } from "../world/engine.ts";
@@ -22,6 +23,9 @@ import type { World } from "../world/world.ts";
 const by = { caller: { kind: "user" as const, id: "usr", ip: "" }, requestId: "req" };
 const images = accountImages(isBuiltImage, []);
 const scope = { accountId: "acc", projectId: "prj", environmentId: "env" };
+
+/** When changed variables are being compared. */
+const COMPARED_MS = TIMEOUTS.debounceMs + 2;
 
 type Request = (world: World, engine: Engine, process: Process) => void;
 
@@ -86,11 +90,17 @@ const reconfigure = request("another configuration", (tx, service, world) => {
   return updateService(tx, service.id, service.source, { ...service.config, env });
 });
 
-/** Changes a variable, or does not, and has the event of it delivered. */
-const changeVariables: Request = (world, { variables }) => {
-  const serviceId = `svc_${world.choices.below(world.db.committed.services.size || 1)}`;
-  variables.change(serviceId);
-  world.deliveries.push((process) => transaction(process.pool, (tx) => markDirty(tx, "service", serviceId)));
+/** Changes a variable, or does not, and has the event of it delivered: mostly at once. */
+const changeVariables: Request = (world, { variables }, process) => {
+  const { choices, clock, deliveries } = world;
+  const serviceId = `svc_${choices.below(world.db.committed.services.size || 1)}`;
+  const change = () => {
+    variables.change(serviceId);
+    deliveries.push(({ pool }) => transaction(pool, (tx) => markDirty(tx, "service", serviceId)));
+    if (choices.chance(0.6)) world.deliver(process);
+  };
+  change();
+  if (choices.chance(0.3)) clock.after(COMPARED_MS, () => world.settling || change());
 };
 
 /** Gives the project a name that it may have had before, as its RPC does. */
@@ -105,7 +115,7 @@ const rename: Request = (world, _engine, { pool }) => {
 
 const times = (count: number, one: Request): Request[] => Array(count).fill(one);
 
-/** What users of a schedule ask for, drawn from evenly: all there is, or mostly changes of what runs. */
+/** What users of a schedule ask for, drawn from evenly: all there is, mostly changes of what runs, or of its variables. */
 export const requests: readonly Request[][] = [
   [
     ...[deployImage, ...times(3, deployArchive), rollBack, scale, restart, cancelNewest, reconfigure],
@@ -115,4 +125,5 @@ export const requests: readonly Request[][] = [
     ...[...times(2, deployImage), deployArchive, rollBack, scale, restart, ...times(3, cancelNewest)],
     ...[reconfigure, ...times(2, rename), ...times(5, changeVariables)],
   ],
+  [...times(2, deployImage), rollBack, ...times(2, rename), ...times(8, changeVariables)],
 ];

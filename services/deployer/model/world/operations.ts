@@ -17,6 +17,8 @@ export type Odds = {
   faults: number;
   /** How the operations begin that meet faults; all do unless it is given. */
   places?: readonly string[];
+  /** How often those are delayed. */
+  delayThere?: number;
 };
 
 type Surroundings = {
@@ -57,7 +59,7 @@ export class Operations {
       this.#world.violate("bounded steps", `after ${MAX_OPERATIONS} operations it has not come to rest`);
       return never;
     }
-    if (!process.paused && !this.#isDelayed()) return this.#perform(process, label, effect, failure);
+    if (!process.paused && !this.#isDelayed(label)) return this.#perform(process, label, effect, failure);
     return this.#later(process, () => this.#perform(process, label, effect, failure));
   }
 
@@ -76,7 +78,8 @@ export class Operations {
       if (lost) return;
       deliver();
     }
-    if (process.paused || this.#isDelayed()) this.#waiting.push({ process, run: deliver, ready: () => true });
+    if (process.paused || this.#isDelayed(label))
+      this.#waiting.push({ process, run: deliver, ready: () => true });
     else deliver();
   }
 
@@ -95,8 +98,13 @@ export class Operations {
     this.#waiting = this.#waiting.filter((one) => one.process !== process);
   }
 
-  #isDelayed(): boolean {
-    return !this.#world.settling && this.#world.choices.chance(this.#odds.delay);
+  #isDelayed(label: string): boolean {
+    const { delay, delayThere = delay } = this.#odds;
+    return !this.#world.settling && this.#world.choices.chance(this.#isAtPlace(label) ? delayThere : delay);
+  }
+
+  #isAtPlace(label: string): boolean {
+    return this.#odds.places?.some((place) => label.startsWith(place)) ?? true;
   }
 
   #meetsFault(probability: number): boolean {
@@ -108,9 +116,8 @@ export class Operations {
   #perform<T>(process: Process, label: string, effect: () => T, failure: () => Error): Promise<T> {
     if (process.dead) return never;
     const world = this.#world;
-    const { fault: odds, places } = this.#odds;
-    const exposed = places?.some((place) => label.startsWith(place)) ?? true;
-    const fault = exposed && this.#meetsFault(odds) ? world.choices.of(FAULTS) : undefined;
+    const meets = this.#isAtPlace(label) && this.#meetsFault(this.#odds.fault);
+    const fault = meets ? world.choices.of(FAULTS) : undefined;
     if (fault) world.note(`${process.name} ${label}: ${fault}`);
     if (fault === "killed before") return world.kill(process);
     if (fault === "fails before") return Promise.reject(failure());

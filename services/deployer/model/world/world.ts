@@ -69,6 +69,20 @@ export class World {
     return never;
   }
 
+  /** Has a process handle an event, at least once: what a process that died had begun is handled again. */
+  deliver(process: Process): void {
+    const { choices, deliveries, settling } = this;
+    const handle = deliveries[choices.below(deliveries.length)]!;
+    const twice = !settling && choices.chance(0.1);
+    handle(process).then(
+      () => {
+        const index = deliveries.indexOf(handle);
+        if (index >= 0 && !twice) deliveries.splice(index, 1);
+      },
+      () => {},
+    );
+  }
+
   /** Commits a transaction and notifies every process that listens. */
   commit(session: Session): void {
     session.commit();
