@@ -24,12 +24,12 @@ test("the seeded faults fit the deployer's code", () => {
 });
 
 const harmful = FAULTS.filter(({ harmless }) => harmless === undefined);
+/** `npm test` leaves out what takes a minute to be found. */
+const soon = harmful.filter(({ rare }) => !rare || !inject("isSample"));
 
-test.each(sample("seeded faults of the deployer's model", harmful, 2))(
+test.each(sample("seeded faults of the deployer's model that are found soon", soon, 2))(
   "it is found out when $name",
-  {
-    timeout: 900_000,
-  },
+  { timeout: 900_000 },
   async (fault) => {
     const [finding] = await findFaults([fault], { schedules: ENOUGH, seed: inject("seed") });
     expect(isAsExpected(finding!), describeFinding(finding!)).toBe(true);

@@ -8,6 +8,8 @@ export type Fault = {
   fences?: readonly Fence[];
   /** Changes of the deployer's code. */
   edits?: readonly Edit[];
+  /** Found in one of thousands of schedules. */
+  rare?: true;
   /** Why nothing goes wrong. */
   harmless?: string;
 };
@@ -46,11 +48,12 @@ export const FAULTS: readonly Fault[] = [
   { name: "the leases of killed processes stay", fences: ["keeps the dead"] },
   { name: "a lease that a living process holds is taken", fences: ["claims what is leased"] },
   { name: "other variables get the same revision", fences: ["reuses revisions"] },
-  { name: "marks of changes that came later are cleared", fences: ["forgets changes"] },
+  { name: "marks of changes that came later are cleared", rare: true, fences: ["forgets changes"] },
   { name: "a new name of the project leaves the revision", fences: ["moves in silence"] },
 
   {
     name: "variables are read before the row that they are compared for",
+    rare: true,
     edits: [
       {
         file: APPLY,
@@ -64,6 +67,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "variables are read before the row that is applied again",
+    rare: true,
     edits: [
       {
         file: APPLY,
@@ -77,6 +81,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "variables are read before the row of a deployment",
+    rare: true,
     edits: [
       {
         file: APPLY,
@@ -89,6 +94,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "variables that were asked for early are taken although they changed",
+    rare: true,
     edits: [
       {
         file: "releases/early-variables.ts",
@@ -103,6 +109,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "a row with the former address gets the newest revision",
+    rare: true,
     edits: [requiresRevisionOfRow],
   },
   {
@@ -121,6 +128,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "what variables hide in config.env is not part of their fingerprint",
+    rare: true,
     edits: [
       {
         file: "releases/to-release.ts",
@@ -155,6 +163,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "a newer revision that runs and is not recorded is left",
+    rare: true,
     edits: [
       {
         file: PLAN,
@@ -204,6 +213,7 @@ export const FAULTS: readonly Fault[] = [
 
   {
     name: "a release is applied for a revision that is not the newest",
+    rare: true,
     edits: [requiresRevision],
   },
   {
@@ -218,6 +228,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "releases are applied without the lease, the newest revision and the live version",
+    rare: true,
     fences: ["applies without the lease"],
     edits: [requiresRevision, requiresLiveVersion],
   },
