@@ -30,6 +30,7 @@ export async function consent(call: Call, authorizationUrl: string, how: Consent
   };
   const login = await open(authorizationUrl);
   const loginChallenge = login.searchParams.get("login_challenge");
+  if (!loginChallenge) throw new Error(`The authorization was refused: ${login.search}`);
   const between = await complete("login", { loginChallenge });
   const consentChallenge = between.searchParams.get("consent_challenge");
   return complete("consent", { consentChallenge, accountId, role });
