@@ -334,6 +334,37 @@ test("each name of a service is later than the one before, and unless variables 
   );
 });
 
+test("a service waits for a rename of its project that is under way, so that its address is the new one", async () => {
+  const acting = actAs(berth.port, newId("acc"));
+  const { accountId, catalog } = acting;
+  const environment = await acting.environment();
+  const { projectId } = environment;
+  await catalog.createService({ ...environment, name: "web", type: "web" });
+  const waiting = (count: number) =>
+    eventually(`${count} wait for a lock`, async () => {
+      const { rowCount } = await berth.pool.query(
+        "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+      );
+      return rowCount === count && "waiting";
+    });
+  const other = await berth.pool.connect();
+  try {
+    await other.query("begin");
+    await other.query("select from services where environment_id = $1 for update", [
+      environment.environmentId,
+    ]);
+    const renamed = catalog.updateProject({ accountId, projectId, name: "renamed" });
+    await waiting(1);
+    const created = catalog.createService({ ...environment, name: "late", type: "web" });
+    expect(await Promise.race([waiting(2), created.then(() => "created")])).toBe("waiting");
+    await other.query("commit");
+    expect((await renamed).name).toBe("renamed");
+    expect((await created).name).toBe("late");
+  } finally {
+    other.release();
+  }
+});
+
 test("a reader may read and change nothing", async () => {
   const owner = actAs(berth.port, newId("acc"));
   const environment = await owner.environment();
