@@ -1,9 +1,11 @@
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { FOLDER_ORDER } from "./folder-order.ts";
 
 // Each part imports from those before it: proto, kit, then the gateway and each service, then deploy, then test.
-// Tests beside the code may also import from test/; other code imports no tests.
+// Tests beside the code may also import from test/; other code imports no tests. Inside a part, folders have an order
+// (folder-order.ts), which types follow too.
 
 const root = join(import.meta.dirname, "../..");
 const files = globSync(["{proto,services,gateway,deploy,test}/**/*.ts"], {
@@ -50,4 +52,34 @@ test.each([
 ])("%s may not import %s", (from, to) => {
   expect(imports.size).toBeGreaterThan(300);
   expect(mayImport(from, to)).toBe(false);
+});
+
+describe.each(Object.entries(FOLDER_ORDER))("%s", (part, { floors, exceptions = {} }) => {
+  const floorOf = new Map(floors.flatMap((floor, n) => floor.split(" ").map((room) => [room, n] as const)));
+  const roomOf = (file: string) => {
+    const [first, ...below] = file.slice(part.length + 1).split("/");
+    return below.length > 0 ? first! : first!.replace(/\.ts$/, "");
+  };
+  const inside = files.filter((file) => file.startsWith(`${part}/`) && !isTesting(file));
+  const used = inside.flatMap((from) =>
+    imports.get(from)!.flatMap((to) => (to.startsWith(`${part}/`) ? [[from, to] as const] : [])),
+  );
+
+  test("each folder is on a floor", () => {
+    const rooms = new Set(inside.map(roomOf));
+    expect([...rooms].filter((room) => !floorOf.has(room))).toEqual([]);
+    expect([...floorOf.keys()].filter((room) => !rooms.has(room))).toEqual([]);
+  });
+
+  test("imports go down, types too", () => {
+    const up = new Map<string, string[]>();
+    for (const [from, to] of used) {
+      const [above, below] = [roomOf(from), roomOf(to)];
+      if (above === below || floorOf.get(above)! < floorOf.get(below)!) continue;
+      const pair = `${above} → ${below}`;
+      up.set(pair, [...(up.get(pair) ?? []), `${from} imports ${to}`]);
+    }
+    expect([...up].filter(([pair]) => !exceptions[pair]).flatMap(([, found]) => found)).toEqual([]);
+    expect(Object.keys(exceptions).filter((pair) => !up.has(pair))).toEqual([]);
+  });
 });

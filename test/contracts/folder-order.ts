@@ -1,0 +1,10 @@
+/** Folders and files of a part, from top to bottom: each line imports only from lines below it. */
+type Floors = { floors: string[]; exceptions?: Record<string, string> };
+
+/**
+ * The order inside each part. A name is a folder of the part or a file beside them, without `.ts`. `exceptions` are
+ * imports that go up or stay on a floor, as "from → to", each with its reason; the list may only shrink.
+ */
+export const FOLDER_ORDER: Record<string, Floors> = {
+  "deploy/database": { floors: ["prepare", "provision"] },
+};
