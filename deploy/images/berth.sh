@@ -4,7 +4,7 @@ set -eu
 name=${1:-}
 case "$name" in
   gateway) file=/app/gateway/main.ts ;;
-  replay) file=/app/services/kit/events/replay.ts ;;
+  replay) file=/app/services/kit/replay.ts ;;
   rotate) file=/app/services/variables/rotate.ts ;;
   refunds) file=/app/services/billing/refunds-main.ts ;;
   stripe-seed) file=/app/services/billing/seed-main.ts ;;

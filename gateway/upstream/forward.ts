@@ -1,4 +1,4 @@
-import { IDEMPOTENCY_HEADER, REPLAYED_HEADER } from "../../services/kit/rpc/idempotency.ts";
+import { IDEMPOTENCY_HEADER, REPLAYED_HEADER } from "../../services/kit/idempotency/idempotency.ts";
 import { fromConnectError, internal, unreachable } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
 import type { Route } from "../routing/routes.ts";

@@ -179,7 +179,7 @@ export const seededFaults: SeededFault[] = [
   },
   {
     name: "the answer under a key is kept after the commit",
-    changes: inFile("services/kit/rpc/idempotency.ts", [
+    changes: inFile("services/kit/idempotency/idempotency.ts", [
       [
         `  const made = await transaction(pool, async (tx) => {
     if (!(await claim(tx, key))) return undefined;`,

@@ -6,5 +6,19 @@ type Floors = { floors: string[]; exceptions?: Record<string, string> };
  * imports that go up or stay on a floor, as "from → to", each with its reason; the list may only shrink.
  */
 export const FOLDER_ORDER: Record<string, Floors> = {
+  "deploy/backup": {
+    floors: ["backup restore", "backups open", "folder images uploads", "bucket config database events"],
+  },
   "deploy/database": { floors: ["prepare", "provision"] },
+  "deploy/images": { floors: ["main", "images", "engine sbom"] },
+  "services/kit": {
+    floors: [
+      "mail plans replay",
+      "process",
+      "events idempotency",
+      "postgres",
+      "rpc",
+      "aead bearer-token coalesce every html ids keyed-mutex lanes lines-of log mac network retry sizes telemetry",
+    ],
+  },
 };

@@ -13,12 +13,12 @@ import {
 } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
+import { effect } from "../../kit/idempotency/idempotency.ts";
 import { newId } from "../../kit/ids.ts";
 import type { EntitlementsOf } from "../../kit/plans.ts";
 import { isDuplicate, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
-import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import * as quotas from "../accounts/quotas.ts";
 import { holdAccount } from "../accounts/sql.ts";

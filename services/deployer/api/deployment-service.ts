@@ -3,12 +3,12 @@ import { timestampDate, timestampFromMs, timestampNow } from "@bufbuild/protobuf
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { DeploymentService, DryRunSchema } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { audit } from "../../kit/events/audit.ts";
+import { answered, effect } from "../../kit/idempotency/idempotency.ts";
 import { newId } from "../../kit/ids.ts";
 import type { EntitlementsOf } from "../../kit/plans.ts";
 import type { Db, Pool } from "../../kit/postgres/db.ts";
 import { type Cursors, foreignCursor } from "../../kit/postgres/paging.ts";
 import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
-import { answered, effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { findEntitlements } from "../accounts/provisioning.ts";
 import { readLog } from "../builds/log-sql.ts";

@@ -9,12 +9,12 @@ import {
 import type { AccountService } from "../../../proto/gen/berth/identity/v1/identity_pb.ts";
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
+import { effect } from "../../kit/idempotency/idempotency.ts";
 import { newId } from "../../kit/ids.ts";
 import { isDuplicate, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { capped } from "../../kit/rpc/caller-token.ts";
 import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
-import { effect } from "../../kit/rpc/idempotency.ts";
 import { type Who, who } from "../../kit/rpc/interceptor.ts";
 import { listAuditEvents } from "../audit/sql.ts";
 import { authenticate, authenticateUnlimited, ended } from "../tokens/authenticate.ts";

@@ -8,13 +8,13 @@ import type { InvitationService } from "../../../proto/gen/berth/identity/v1/inv
 import { hashToken } from "../../kit/bearer-token.ts";
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
+import { effect } from "../../kit/idempotency/idempotency.ts";
 import { newId } from "../../kit/ids.ts";
 import { queueMail } from "../../kit/mail/mail.ts";
 import type { EntitlementsOf } from "../../kit/plans.ts";
 import { type Db, type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
-import { effect } from "../../kit/rpc/idempotency.ts";
 import { type Who, who } from "../../kit/rpc/interceptor.ts";
 import { requireSeat } from "../accounts/plan.ts";
 import { findAccount, findMemberByEmail, insertMembership, lockAccount } from "../accounts/sql.ts";

@@ -5,12 +5,12 @@ import type { OauthService } from "../../../proto/gen/berth/identity/v1/oauth_pb
 import { hashToken } from "../../kit/bearer-token.ts";
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
+import { effect } from "../../kit/idempotency/idempotency.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { atLeast, type RoleName } from "../../kit/rpc/caller-token.ts";
 import { invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
-import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { findMember, listAccountsByUser } from "../accounts/sql.ts";
 import { authenticateUnlimited } from "../tokens/authenticate.ts";

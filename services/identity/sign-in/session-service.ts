@@ -5,13 +5,13 @@ import type { SessionService } from "../../../proto/gen/berth/identity/v1/identi
 import { hashToken, lastFour, makeToken } from "../../kit/bearer-token.ts";
 import { audit } from "../../kit/events/audit.ts";
 import { emit } from "../../kit/events/outbox.ts";
+import { effect } from "../../kit/idempotency/idempotency.ts";
 import { newId } from "../../kit/ids.ts";
 import { createKeyedMutex } from "../../kit/keyed-mutex.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { capped, type RoleName } from "../../kit/rpc/caller-token.ts";
 import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
-import { effect } from "../../kit/rpc/idempotency.ts";
 import { type Who, who } from "../../kit/rpc/interceptor.ts";
 import { findMember, listAccountsByUser } from "../accounts/sql.ts";
 import { checkPassword } from "../passwords/check-password.ts";

@@ -4,12 +4,12 @@ import { testNats } from "../../../test/support/servers/nats.ts";
 import { createLog } from "../log.ts";
 import { createPool, type Pool, type Tx, transaction } from "../postgres/db.ts";
 import { migrate } from "../postgres/migrate.ts";
+import { replay } from "../replay.ts";
 import { eventually, testDatabase } from "../testing/testing.ts";
 import { connectBus, DEAD_STREAM } from "./bus.ts";
 import { startConsumer } from "./consumer.ts";
 import { on } from "./handler.ts";
 import { emit, startRelay } from "./outbox.ts";
-import { replay } from "./replay.ts";
 
 const log = createLog("kit-test", "silent");
 let database: Awaited<ReturnType<typeof testDatabase>>;

@@ -1,11 +1,11 @@
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { NotificationService } from "../../../proto/gen/berth/notifications/v1/notifications_pb.ts";
+import { effect } from "../../kit/idempotency/idempotency.ts";
 import type { ChangeFeed } from "../../kit/postgres/change-feed.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Cursors } from "../../kit/postgres/paging.ts";
 import { invalid, notFound } from "../../kit/rpc/errors.ts";
 import { isNotModified } from "../../kit/rpc/etag.ts";
-import { effect } from "../../kit/rpc/idempotency.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { isKind, kindKeys } from "../catalog/kinds.ts";
 import { type Choice, toPreference } from "../catalog/preference.ts";

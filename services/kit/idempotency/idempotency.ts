@@ -15,9 +15,9 @@ import { open, seal } from "../aead.ts";
 import { every } from "../every.ts";
 import type { Logger } from "../log.ts";
 import { type Db, execute, one, type Pool, type Tx, transaction } from "../postgres/db.ts";
-import type { Caller } from "./caller-token.ts";
-import { conflict } from "./errors.ts";
-import { who } from "./interceptor.ts";
+import type { Caller } from "../rpc/caller-token.ts";
+import { conflict } from "../rpc/errors.ts";
+import { who } from "../rpc/interceptor.ts";
 
 /**
  * Header in which the gateway passes a client's Idempotency-Key on: an id made of user, bound account and key, then, for

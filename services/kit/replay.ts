@@ -1,8 +1,8 @@
-import { createLog } from "../log.ts";
-import { type Done, runCommand } from "../process/command.ts";
-import { optionalText, readConfig, url } from "../process/config.ts";
-import { connectBus } from "./bus.ts";
-import { resendDeadLetters } from "./dead-letters.ts";
+import { connectBus } from "./events/bus.ts";
+import { resendDeadLetters } from "./events/dead-letters.ts";
+import { createLog } from "./log.ts";
+import { type Done, runCommand } from "./process/command.ts";
+import { optionalText, readConfig, url } from "./process/config.ts";
 
 /** Sends the dead letters of a consumer, or of all, again: `NATS_URL=… npm run replay [CONSUMER]`. Returns how many. */
 export async function replay(natsUrl: string, consumer: string | undefined): Promise<number> {

@@ -7,9 +7,9 @@ import { createLog } from "../log.ts";
 import { createPool, type Pool, transaction } from "../postgres/db.ts";
 import { migrate } from "../postgres/migrate.ts";
 import { type RunningServer, serve } from "../process/server.ts";
+import type { Caller } from "../rpc/caller-token.ts";
+import { conflict } from "../rpc/errors.ts";
 import { clientAs, eventually, testDatabase, testKeys } from "../testing/testing.ts";
-import type { Caller } from "./caller-token.ts";
-import { conflict } from "./errors.ts";
 import { answered, effect, IDEMPOTENCY_HEADER, idempotencyHeader, REPLAYED_HEADER } from "./idempotency.ts";
 
 let database: Awaited<ReturnType<typeof testDatabase>>;
