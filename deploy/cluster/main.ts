@@ -1,13 +1,13 @@
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { ClusterFailure, run, timed, until } from "./commands.ts";
 import { fetchBases, pushBases } from "./images/base-images.ts";
+import { withLock } from "./lock.ts";
 import { connectNode, findNodeProcess, removeNode, requireAddresses, startNode } from "./node/host.ts";
 import { prepareNode, programLinks, template } from "./node/node-files.ts";
 import { findObstacle, installPackages } from "./node/packages.ts";
 import { buildPrograms } from "./node/programs.ts";
-import { ClusterFailure, run, timed, until } from "./run/commands.ts";
-import { withLock } from "./run/lock.ts";
 import { prepareRun } from "./run/run-settings.ts";
 import { runBench, runTests } from "./run/run-tests.ts";
 import { kubeconfig, logFile, nodeName, registry, runtimeDir } from "./settings.ts";

@@ -9,6 +9,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
   "deploy/backup": {
     floors: ["backup restore", "backups open", "folder images uploads", "bucket config database events"],
   },
+  "deploy/cluster": { floors: ["ingress main", "run", "images", "node", "commands lock", "settings"] },
   "deploy/database": { floors: ["prepare", "provision"] },
   "deploy/images": { floors: ["main", "images", "engine sbom"] },
   "services/kit": {

@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { run, timed } from "../commands.ts";
+import { withLock } from "../lock.ts";
 import { programPath } from "../node/programs.ts";
-import { run, timed } from "../run/commands.ts";
-import { withLock } from "../run/lock.ts";
 import { folders, registry } from "../settings.ts";
 import { push } from "./registry.ts";
 

@@ -1,7 +1,7 @@
 import { copyFile, link, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { buildah as buildahEngine, type Engine } from "../../images/engine.ts";
-import { timed } from "../run/commands.ts";
+import { timed } from "../commands.ts";
 import { folders, registry, runtimeDir } from "../settings.ts";
 
 const manifests = [

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { run } from "../run/commands.ts";
+import { run } from "../commands.ts";
 import { folders, network, nodeName } from "../settings.ts";
 
 export const certificates = join(folders.node, "certificates");

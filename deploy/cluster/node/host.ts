@@ -3,7 +3,7 @@ import { mkdirSync, openSync } from "node:fs";
 import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { commandLine, endOrphan, findProcesses } from "../../local/processes/process-table.ts";
-import { ClusterFailure, run, until, works } from "../run/commands.ts";
+import { ClusterFailure, run, until, works } from "../commands.ts";
 import { cable, folders, logFile, network, runtimeDir } from "../settings.ts";
 import { removeCgroups, removeState } from "./node-files.ts";
 

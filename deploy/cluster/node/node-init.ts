@@ -6,7 +6,7 @@ import { spawn } from "node:child_process";
 import { appendFileSync, existsSync, openSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { run, until, works } from "../run/commands.ts";
+import { run, until, works } from "../commands.ts";
 import {
   cable,
   folders,

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { ClusterFailure, run, timed, works } from "../run/commands.ts";
+import { ClusterFailure, run, timed, works } from "../commands.ts";
 
 /** Debian packages, each with a file that it installs. */
 const packages = {

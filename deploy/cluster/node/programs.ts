@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { run, timed } from "../run/commands.ts";
-import { withLock } from "../run/lock.ts";
+import { run, timed } from "../commands.ts";
+import { withLock } from "../lock.ts";
 import { folders } from "../settings.ts";
 
 const kubernetes = { version: "1.36.3", major: "1", minor: "36" };

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
+import { works } from "../../../deploy/cluster/commands.ts";
 import { buildPrograms, type Program, programPath } from "../../../deploy/cluster/node/programs.ts";
-import { works } from "../../../deploy/cluster/run/commands.ts";
 
 /** Two minutes on a machine that does nothing else, the first time, for the largest. */
 const BUILD_MS = 20 * 60_000;
