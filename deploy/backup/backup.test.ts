@@ -23,7 +23,7 @@ import { databaseUrl } from "../database/provision.ts";
 import { withStoppedPlatform } from "../local/backup/servers.ts";
 import { readSecrets } from "../local/data/secrets.ts";
 import { addonRole } from "../local/postgres/database.ts";
-import { roles } from "../local/processes/programs.ts";
+import { roles } from "../local/programs/programs.ts";
 import { backup, makeBackup } from "./backup.ts";
 import { listBackups } from "./backups.ts";
 import { openBucket } from "./bucket.ts";

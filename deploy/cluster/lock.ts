@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type FolderLock, lockFolder } from "../local/data/folder-lock.ts";
-import { StartFailure } from "../local/terminal/failure.ts";
+import { StartFailure } from "../local/failure.ts";
 
 /** Does `work` while holding the lock of a folder; waits while another process holds it. */
 export async function withLock<T>(dir: string, work: () => Promise<T>): Promise<T> {

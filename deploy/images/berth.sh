@@ -19,6 +19,6 @@ if [ -z "$name" ] || [ ! -f "$file" ]; then
   exit 64
 fi
 shift
-# As on one machine (deploy/local/processes/program-process.ts).
+# As on one machine (deploy/local/programs/program-process.ts).
 export MALLOC_ARENA_MAX="${MALLOC_ARENA_MAX:-1}"
 exec node --disable-warning=ExperimentalWarning --expose-gc --max-semi-space-size=16 --v8-pool-size=1 "$file" "$@"

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { NODE_FLAGS } from "../local/processes/program-process.ts";
+import { NODE_FLAGS } from "../local/programs/program-process.ts";
 
 const script = readFileSync(join(import.meta.dirname, "berth.sh"), "utf8");
 const commands = [...script.matchAll(/^ {2}([\w-]+)\) file=\/app\/((?:services|gateway|deploy)\/\S+) ;;$/gm)];

@@ -2,10 +2,10 @@ import { rm } from "node:fs/promises";
 import { takeDataFolder } from "./data/data-folder.ts";
 import { followLogs } from "./data/logs.ts";
 import { writeSafely } from "./data/secrets.ts";
+import { exitCodes, StartFailure } from "./failure.ts";
 import { createPlatform } from "./platform.ts";
-import { programs } from "./processes/programs.ts";
+import { programs } from "./programs/programs.ts";
 import { createDisplay } from "./terminal/display.ts";
-import { exitCodes, StartFailure } from "./terminal/failure.ts";
 import { help, type Options, readOptions } from "./terminal/options.ts";
 import { summary } from "./terminal/summary.ts";
 

@@ -12,6 +12,7 @@ import {
 } from "./data/data-folder.ts";
 import { rotateLogs } from "./data/logs.ts";
 import { readSecrets, type Secrets } from "./data/secrets.ts";
+import { StartFailure } from "./failure.ts";
 import { startMailCapture } from "./mail/capture.ts";
 import { findNatsServer } from "./nats/install.ts";
 import { startNats } from "./nats/nats.ts";
@@ -20,8 +21,9 @@ import type { PaymentSettings } from "./payments.ts";
 import { addonRole, prepareDatabase } from "./postgres/database.ts";
 import { startPostgres } from "./postgres/postgres.ts";
 import { httpGet } from "./processes/http-get.ts";
-import { createParts } from "./processes/parts.ts";
-import { endOrphanedPrograms, startProgram } from "./processes/program-process.ts";
+import type { Running } from "./processes/running.ts";
+import { createParts } from "./programs/parts.ts";
+import { endOrphanedPrograms, startProgram } from "./programs/program-process.ts";
 import {
   API_PREFIX,
   environmentOf,
@@ -32,10 +34,8 @@ import {
   type Program,
   programs,
   roles,
-} from "./processes/programs.ts";
-import type { Running } from "./processes/running.ts";
+} from "./programs/programs.ts";
 import type { Display } from "./terminal/display.ts";
-import { StartFailure } from "./terminal/failure.ts";
 import type { Options } from "./terminal/options.ts";
 import type { LocalInfo } from "./terminal/summary.ts";
 

@@ -12,6 +12,17 @@ export const FOLDER_ORDER: Record<string, Floors> = {
   "deploy/cluster": { floors: ["ingress main", "run", "images", "node", "commands lock", "settings"] },
   "deploy/database": { floors: ["prepare", "provision"] },
   "deploy/images": { floors: ["main", "images", "engine sbom"] },
+  "deploy/local": {
+    floors: [
+      "main",
+      "backup platform",
+      "programs",
+      "mail nats payments postgres terminal",
+      "data stripe",
+      "processes",
+      "failure",
+    ],
+  },
   "services/kit": {
     floors: [
       "mail plans replay",

@@ -2,7 +2,7 @@ import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { programs } from "../../deploy/local/processes/programs.ts";
+import { programs } from "../../deploy/local/programs/programs.ts";
 import { createPool, type Pool } from "../../services/kit/postgres/db.ts";
 import { migrate } from "../../services/kit/postgres/migrate.ts";
 import { end, type Launched, launch } from "../support/launched.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CoreV1Api } from "@kubernetes/client-node";
 import { inject } from "vitest";
-import { programs } from "../../deploy/local/processes/programs.ts";
+import { programs } from "../../deploy/local/programs/programs.ts";
 import { fields as gatewayFields } from "../../gateway/config.ts";
 import { start as startGateway } from "../../gateway/main.ts";
 import { connectKube } from "../../services/deployer/kube/client.ts";

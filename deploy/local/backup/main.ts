@@ -7,7 +7,7 @@ import { placeFields } from "../../backup/config.ts";
 import { openFolder } from "../../backup/folder.ts";
 import { openBackups } from "../../backup/open.ts";
 import { restoreBackup } from "../../backup/restore.ts";
-import { exitCodes, StartFailure } from "../terminal/failure.ts";
+import { exitCodes, StartFailure } from "../failure.ts";
 import { dataFolder, typedPath } from "../terminal/options.ts";
 import { withServers, withStoppedPlatform } from "./servers.ts";
 

@@ -8,13 +8,13 @@ import { migrateSchema } from "../../database/prepare.ts";
 import { takeDataFolder } from "../data/data-folder.ts";
 import { rotateLogs } from "../data/logs.ts";
 import { readPassword, readSecrets, type Secrets, secretsFile } from "../data/secrets.ts";
+import { StartFailure } from "../failure.ts";
 import { findNatsServer } from "../nats/install.ts";
 import { NATS_USER, startNats } from "../nats/nats.ts";
 import { addonRole, database, prepareDatabase } from "../postgres/database.ts";
 import { startPostgres } from "../postgres/postgres.ts";
-import { endOrphanedPrograms } from "../processes/program-process.ts";
-import { programs, roles } from "../processes/programs.ts";
-import { StartFailure } from "../terminal/failure.ts";
+import { endOrphanedPrograms } from "../programs/program-process.ts";
+import { programs, roles } from "../programs/programs.ts";
 import { openUploads } from "./uploads.ts";
 
 /** The servers of a data folder, as backups know them, and its secrets. */

@@ -3,8 +3,8 @@ import type { Stats } from "node:fs";
 import { access, cp, lstat, mkdir, readFile, readlink, rename, rm, symlink } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, dirname, isAbsolute, join } from "node:path";
+import { StartFailure } from "../failure.ts";
 import { endOrphan, findByWorkingDirectory } from "../processes/process-table.ts";
-import { StartFailure } from "../terminal/failure.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { writeSafely } from "./secrets.ts";
 

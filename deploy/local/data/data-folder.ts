@@ -1,8 +1,8 @@
 import { chmod, mkdir, readdir, readFile, realpath, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { freePort, isFree } from "../../../services/kit/process/free-port.ts";
+import { StartFailure } from "../failure.ts";
 import { endOrphan, findProcesses } from "../processes/process-table.ts";
-import { StartFailure } from "../terminal/failure.ts";
 import { endAppsIn, removeApps } from "./apps-folder.ts";
 import { type FolderLock, lockFolder } from "./folder-lock.ts";
 import { writeSafely } from "./secrets.ts";

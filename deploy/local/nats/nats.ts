@@ -7,11 +7,12 @@ import { connect as connectNats } from "@nats-io/transport-node";
 import { ensureStreams } from "../../../services/kit/events/bus.ts";
 import { createLog } from "../../../services/kit/log.ts";
 import { freePort } from "../../../services/kit/process/free-port.ts";
+import { withLockedFolder } from "../data/folder-lock.ts";
 import { readOrCreatePassword, writeSafely } from "../data/secrets.ts";
+import { StartFailure } from "../failure.ts";
 import { type Child, lastLines } from "../processes/child.ts";
 import { endOrphan } from "../processes/process-table.ts";
-import { type Running, type ServerOptions, startRunning, withLockedFolder } from "../processes/running.ts";
-import { StartFailure } from "../terminal/failure.ts";
+import { type Running, type ServerOptions, startRunning } from "../processes/running.ts";
 import { hasRoom } from "./storage-check.ts";
 
 export type NatsOptions = ServerOptions & {

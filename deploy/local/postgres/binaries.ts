@@ -2,7 +2,7 @@ import { readFile, readlink, rename, symlink } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { arch, platform } from "node:os";
 import { basename, dirname, join } from "node:path";
-import { StartFailure } from "../terminal/failure.ts";
+import { StartFailure } from "../failure.ts";
 
 export type PostgresBinaries = { postgres: string; initdb: string };
 

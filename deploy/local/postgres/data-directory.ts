@@ -1,8 +1,8 @@
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { readOrCreatePassword, readPassword } from "../data/secrets.ts";
+import { StartFailure } from "../failure.ts";
 import { type Command, lastLines, startChild } from "../processes/child.ts";
-import { StartFailure } from "../terminal/failure.ts";
 import { changeOwner, type OsUser } from "./os-user.ts";
 
 export type Preparation = { dir: string; initdb: string; osUser: OsUser; log: string; durable: boolean };

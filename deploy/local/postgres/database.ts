@@ -6,7 +6,7 @@ import {
   withClient,
 } from "../../database/provision.ts";
 import { type Secrets, secretsFile } from "../data/secrets.ts";
-import { StartFailure } from "../terminal/failure.ts";
+import { StartFailure } from "../failure.ts";
 import type { PostgresServer } from "./postgres.ts";
 
 /** The deployer's role for making addon databases: it may create roles and databases, and nothing else. */

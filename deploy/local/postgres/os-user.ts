@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { chmod, lchown, lstat, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { StartFailure } from "../terminal/failure.ts";
+import { StartFailure } from "../failure.ts";
 
 /** The OS user that PostgreSQL runs as, how a program becomes that user, and who has to own its files. */
 export type OsUser = {

@@ -1,5 +1,3 @@
-import { realpath } from "node:fs/promises";
-import { lockFolder } from "../data/folder-lock.ts";
 import { type Child, type Command, type Exit, startChild } from "./child.ts";
 
 /** A process that runs: a server, a service. */
@@ -45,23 +43,3 @@ export type ServerOptions = {
   /** File to which the server's own log is appended; one in `dir` when left out. */
   log?: string;
 };
-
-/**
- * Calls `start` with the real path of a folder that is locked until the server's process is gone.
- *
- * @throws StartFailure `folderTaken` when the folder is in use.
- */
-export async function withLockedFolder<S extends Running>(
-  dir: string,
-  start: (dir: string) => Promise<S>,
-): Promise<S> {
-  const lock = await lockFolder(dir);
-  try {
-    const server = await start(await realpath(dir));
-    void server.exited.then(() => lock.release());
-    return server;
-  } catch (error) {
-    lock.release();
-    throw error;
-  }
-}

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { freePort } from "../../../services/kit/process/free-port.ts";
+import { startProgram } from "../programs/program-process.ts";
 import { projectDir } from "../terminal/options.ts";
 import { until } from "../testing.ts";
 import { startChild } from "./child.ts";
 import { commandLine } from "./process-table.ts";
-import { startProgram } from "./program-process.ts";
 import type { Running } from "./running.ts";
 import { supervise } from "./supervise.ts";
 

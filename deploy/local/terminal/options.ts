@@ -1,6 +1,6 @@
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { StartFailure } from "./failure.ts";
+import { StartFailure } from "../failure.ts";
 
 export type Options = {
   /** Absolute path of the data folder. */

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { NODE_FLAGS } from "../../../deploy/local/processes/program-process.ts";
+import { NODE_FLAGS } from "../../../deploy/local/programs/program-process.ts";
 import { insertRunning, manyReleases } from "../../../services/deployer/runtime/kubernetes/many/testing.ts";
 import { createPool } from "../../../services/kit/postgres/db.ts";
 import { migrate } from "../../../services/kit/postgres/migrate.ts";

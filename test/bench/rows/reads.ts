@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { NODE_FLAGS } from "../../../deploy/local/processes/program-process.ts";
+import { NODE_FLAGS } from "../../../deploy/local/programs/program-process.ts";
 import { type CpuTimes, cpuTimes, perRequest } from "../cpu.ts";
 import { sampleVariables } from "../floor.ts";
 import { type Load, load } from "../load.ts";

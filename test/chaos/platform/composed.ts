@@ -7,16 +7,16 @@ import { stopOnStorageFailure } from "../../../deploy/local/nats/storage-check.t
 import { startSimulatedPayments } from "../../../deploy/local/payments.ts";
 import { addonRole, database, prepareDatabase } from "../../../deploy/local/postgres/database.ts";
 import { startPostgres } from "../../../deploy/local/postgres/postgres.ts";
-import { startProgram } from "../../../deploy/local/processes/program-process.ts";
+import type { Running } from "../../../deploy/local/processes/running.ts";
+import { type Supervised, supervise } from "../../../deploy/local/processes/supervise.ts";
+import { startProgram } from "../../../deploy/local/programs/program-process.ts";
 import {
   environmentOf,
   grpcPortOf,
   MAIL_FROM,
   programs,
   roles,
-} from "../../../deploy/local/processes/programs.ts";
-import type { Running } from "../../../deploy/local/processes/running.ts";
-import { type Supervised, supervise } from "../../../deploy/local/processes/supervise.ts";
+} from "../../../deploy/local/programs/programs.ts";
 import { programsDir } from "../../../services/kit/process/program.ts";
 import { openProxy, type TcpProxy } from "../../../services/kit/testing/proxy.ts";
 import { type Platform, readinessOf, type Victim } from "./platform.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { appendFile, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { MAIL_FROM } from "../../../deploy/local/processes/programs.ts";
+import { MAIL_FROM } from "../../../deploy/local/programs/programs.ts";
 import { projectDir } from "../../../deploy/local/terminal/options.ts";
 import { type Platform, readinessOf } from "./platform.ts";
 

@@ -1,5 +1,5 @@
 import { httpGet } from "../../../deploy/local/processes/http-get.ts";
-import { programs } from "../../../deploy/local/processes/programs.ts";
+import { programs } from "../../../deploy/local/programs/programs.ts";
 import type { TcpProxy } from "../../../services/kit/testing/proxy.ts";
 
 /** A process that can be killed or stopped; it is restarted when it exits. */

@@ -1,7 +1,7 @@
 import type { V1Deployment, V1Ingress, V1Namespace, V1NetworkPolicy } from "@kubernetes/client-node";
 import { register } from "prom-client";
 import { beforeAll, describe, expect, test } from "vitest";
-import { programs } from "../../../deploy/local/processes/programs.ts";
+import { programs } from "../../../deploy/local/programs/programs.ts";
 import { startTelemetry } from "../../../services/kit/telemetry.ts";
 import { configOf, helmProgram, type Manifest, ofKind, render } from "./render.ts";
 

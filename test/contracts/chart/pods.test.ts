@@ -1,6 +1,6 @@
 import type { V1Deployment, V1Secret } from "@kubernetes/client-node";
 import { beforeAll, describe, expect, test } from "vitest";
-import { programs } from "../../../deploy/local/processes/programs.ts";
+import { programs } from "../../../deploy/local/programs/programs.ts";
 import { helmProgram, type Manifest, ofKind, podsOf, render } from "./render.ts";
 
 describe.skipIf(!helmProgram)("the pods of the chart", () => {

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { V1Deployment } from "@kubernetes/client-node";
 import { beforeAll, describe, expect, test } from "vitest";
-import { programs } from "../../../deploy/local/processes/programs.ts";
+import { programs } from "../../../deploy/local/programs/programs.ts";
 import { kubernetesAddonFields, patchImages } from "../../../services/deployer/addons/kubernetes/config.ts";
 import { kubernetesFields } from "../../../services/deployer/config.ts";
 import { planFields } from "../../../services/kit/plans.ts";

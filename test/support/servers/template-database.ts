@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import pg from "pg";
-import { programs } from "../../../deploy/local/processes/programs.ts";
+import { programs } from "../../../deploy/local/programs/programs.ts";
 import { createPool } from "../../../services/kit/postgres/db.ts";
 import { migrate } from "../../../services/kit/postgres/migrate.ts";
 

@@ -1,12 +1,12 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { StartFailure } from "../terminal/failure.ts";
+import { StartFailure } from "../failure.ts";
+import { type Child, lastLines } from "../processes/child.ts";
+import { httpGet } from "../processes/http-get.ts";
+import { endOrphan, findProcesses } from "../processes/process-table.ts";
+import { type Running, startRunning } from "../processes/running.ts";
+import { describeExit } from "../processes/supervise.ts";
 import { projectDir } from "../terminal/options.ts";
-import { type Child, lastLines } from "./child.ts";
-import { httpGet } from "./http-get.ts";
-import { endOrphan, findProcesses } from "./process-table.ts";
-import { type Running, startRunning } from "./running.ts";
-import { describeExit } from "./supervise.ts";
 
 export type ProgramOptions = {
   name: string;

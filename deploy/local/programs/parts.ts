@@ -1,6 +1,6 @@
+import type { Running } from "../processes/running.ts";
+import { type Supervised, supervise } from "../processes/supervise.ts";
 import type { Display } from "../terminal/display.ts";
-import type { Running } from "./running.ts";
-import { type Supervised, supervise } from "./supervise.ts";
 
 /** How long an orderly stop may take; what still runs then is killed. */
 const STOP_MS = 9_000;
