@@ -23,7 +23,7 @@ import { startMetrics } from "./metrics/metrics-port.ts";
 import { type Place, resourceMetadataUrl } from "./oauth/metadata.ts";
 import { registerOauth } from "./oauth/oauth-routes.ts";
 import { pageRoutes } from "./pages/page-routes.ts";
-import { registerRoutes } from "./routing/handle-request.ts";
+import { registerRoutes } from "./requests/handle-request.ts";
 import { allRoutes } from "./routing/routes.ts";
 import { createStreamClient } from "./streams/connect-stream.ts";
 import { deleteExpiredSlots } from "./streams/sql.ts";

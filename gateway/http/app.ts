@@ -9,12 +9,12 @@ import fastify, {
 import type { Logger } from "../../services/kit/log.ts";
 import { closeConnectionsOnShutdown } from "../../services/kit/process/graceful-close.ts";
 import { readiness } from "../../services/kit/process/server.ts";
-import { sendResponse } from "../routing/exchange.ts";
 import { limitBodyTime } from "./body-deadline.ts";
 import { answerPreflight, preflightOf } from "./cors.ts";
 import { errorEnvelope, internal, type Problem, problem, unreadable } from "./problem.ts";
 import { requestId } from "./request-id.ts";
 import { errorResponse, writeResponse } from "./response.ts";
+import { sendResponse } from "./send-response.ts";
 
 /** Longer than any name a path may hold; the router answers 404 above it. */
 const MAX_PARAM = 512;

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from "fastify";
-import { hasBody } from "../routing/exchange.ts";
+import { hasBody } from "./send-response.ts";
 
 declare module "fastify" {
   // biome-ignore lint/style/useConsistentTypeDefinitions: an interface is merged with the library's own.

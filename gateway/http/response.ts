@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { RateLimitState } from "../limits/rate-limiter.ts";
 import { errorEnvelope, type Problem, type TokenError } from "./problem.ts";
 
 const JSON_TYPE = "application/json; charset=utf-8";
@@ -44,6 +43,15 @@ export function errorResponse(refusal: Problem, requestId: string): GatewayRespo
     tokenError: refusal.tokenError,
   };
 }
+
+/** The limit of a subject after one request. */
+export type RateLimitState = {
+  allowed: boolean;
+  limit: number;
+  per: "minute" | "day";
+  remaining: number;
+  resetSeconds: number;
+};
 
 /** Writes a response with the headers that every response has. */
 export function writeResponse(

@@ -2,10 +2,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createLog } from "../../services/kit/log.ts";
 import { createPool, type Pool } from "../../services/kit/postgres/db.ts";
 import { bringIn } from "../../test/support/door.ts";
+import type { RateLimitState } from "../http/response.ts";
 import { buckets } from "../routing/routes.ts";
 import { anyName, refusalOf } from "../testing/api-client.ts";
 import { type TestPlatform, testPlatform } from "../testing/test-platform.ts";
-import { createRateLimiter, type Limits, type RateLimitState, slack } from "./rate-limiter.ts";
+import { createRateLimiter, type Limits, slack } from "./rate-limiter.ts";
 import { addRateCounts } from "./sql.ts";
 
 let platform: TestPlatform;

@@ -1,18 +1,10 @@
 import type { Logger } from "../../services/kit/log.ts";
 import { type Problem, problem } from "../http/problem.ts";
+import type { RateLimitState } from "../http/response.ts";
 import type { BucketName } from "../routing/routes.ts";
 
 /** Requests per minute, or per day, for each bucket; 0 switches a bucket off. */
 export type Limits = Record<BucketName, number>;
-
-/** The limit of a subject after one request. */
-export type RateLimitState = {
-  allowed: boolean;
-  limit: number;
-  per: "minute" | "day";
-  remaining: number;
-  resetSeconds: number;
-};
 
 export type Count = { subject: string; count: number; windowMs: number };
 

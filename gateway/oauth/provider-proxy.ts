@@ -1,19 +1,20 @@
 import { hash } from "node:crypto";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Dispatcher, Pool } from "undici";
+import type { Logger } from "../../services/kit/log.ts";
 import { clientNetwork } from "../../services/kit/network/client-network.ts";
 import { clientAddress } from "../http/client-address.ts";
 import { type Problem, problem, unavailable, unreachable, unreadable } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
-import { tooManyRequests } from "../limits/rate-limiter.ts";
+import { beginMeasured, sendResponse } from "../http/send-response.ts";
+import { type RateLimiter, tooManyRequests } from "../limits/rate-limiter.ts";
 import { CLIENT_LEFT, observer } from "../metrics/request-metrics.ts";
 import { isPageCookie } from "../pages/kit/cookies.ts";
 import { errorPage } from "../pages/kit/error-page.ts";
-import { beginMeasured, sendResponse } from "../routing/exchange.ts";
 import type { BucketName } from "../routing/routes.ts";
 import { readBounded } from "../upstream/read-bounded.ts";
+import type { Place } from "./metadata.ts";
 import { oauthRefusal } from "./oauth-error.ts";
-import type { OauthDeps } from "./oauth-routes.ts";
 
 const MAX_FORM = 16 * 1024;
 const MAX_ANSWER = 256 * 1024;
@@ -38,11 +39,24 @@ const ENDPOINTS: Endpoint[] = [
 const REQUEST_HEADERS = ["accept", "authorization", "content-type", "user-agent"];
 const ANSWER_HEADERS = ["location", "set-cookie", "content-security-policy"];
 
+export type ProviderDeps = {
+  /** Where the provider's public endpoints are, within the installation. */
+  providerUrl: string;
+  /** Known once the gateway listens. */
+  place: () => Place;
+  limiter: RateLimiter;
+  tracing: boolean;
+  log: Logger;
+};
+
 /**
  * Registers the endpoints of the OAuth provider. What a client says of its address, or of the host that it called,
  * does not reach the provider: it makes URLs of these.
  */
-export function registerProviderProxy(app: FastifyInstance, deps: OauthDeps): { close: () => Promise<void> } {
+export function registerProviderProxy(
+  app: FastifyInstance,
+  deps: ProviderDeps,
+): { close: () => Promise<void> } {
   const { limiter, place } = deps;
   const pool = new Pool(deps.providerUrl, { connections: CONNECTIONS });
   app.register(async (scope) => {

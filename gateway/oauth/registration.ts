@@ -1,13 +1,15 @@
+import type { Client } from "@connectrpc/connect";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.ts";
+import type { Logger } from "../../services/kit/log.ts";
 import { clientNetwork } from "../../services/kit/network/client-network.ts";
 import { clientAddress } from "../http/client-address.ts";
 import { fromClientError } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
-import { tooManyRequests } from "../limits/rate-limiter.ts";
+import { beginMeasured, sendResponse } from "../http/send-response.ts";
+import { type RateLimiter, tooManyRequests } from "../limits/rate-limiter.ts";
 import { observer } from "../metrics/request-metrics.ts";
-import { beginMeasured, sendResponse } from "../routing/exchange.ts";
 import { oauthError } from "./oauth-error.ts";
-import type { OauthDeps } from "./oauth-routes.ts";
 
 const MAX_METADATA = 16 * 1024;
 
@@ -15,11 +17,20 @@ const NO_JSON = "the body has to be a JSON object with Content-Type: application
 const TOO_LARGE = `the client metadata is larger than ${MAX_METADATA} bytes`;
 const NOT_OFFERED = "client configuration is not offered: register again instead";
 
+export type RegistrationDeps = {
+  identity: Client<typeof InternalService>;
+  /** The path before all routes of the API. */
+  prefix: string;
+  limiter: RateLimiter;
+  tracing: boolean;
+  log: Logger;
+};
+
 /**
  * Registers the registration of clients by RFC 7591, whose answers are not in the error envelope, and the paths of RFC
  * 7592, which say to everybody that they are not offered (docs/oauth.md#registration).
  */
-export function registerRegistration(app: FastifyInstance, deps: OauthDeps): void {
+export function registerRegistration(app: FastifyInstance, deps: RegistrationDeps): void {
   const { identity, limiter } = deps;
   const url = `${deps.prefix}/oauth/register`;
 

@@ -10,8 +10,8 @@ import { http } from "../../proto/gen/google/api/annotations_pb.ts";
 import { atLeast, type RoleName } from "../../services/kit/rpc/caller-token.ts";
 import { maxBodyOf, requiredRole, rulesOf } from "../../services/kit/rpc/interceptor.ts";
 import { unboundedIn } from "../../services/kit/rpc/json-bounds.ts";
-import { type Follow, followOf, RESUME_MEMBER } from "../streams/sse-format.ts";
 import { published, type Upstream } from "../upstreams.ts";
+import { type Follow, followOf, RESUME_MEMBER } from "./follow.ts";
 import { type Members, membersOf } from "./json-shape.ts";
 
 /** What is limited apart (docs/conventions.md#rate-limits): a route's own, and those of the OAuth protocol. */

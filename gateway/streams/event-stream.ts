@@ -1,11 +1,11 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Gauge } from "prom-client";
 import type { Logger } from "../../services/kit/log.ts";
+import type { Exchange } from "../auth/exchange.ts";
 import { CORS_HEADERS, corsLines } from "../http/cors.ts";
 import { fromConnectError, type Problem, unreachable } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse, rateLimitHeaders } from "../http/response.ts";
 import { CLIENT_LEFT } from "../metrics/request-metrics.ts";
-import type { Exchange } from "../routing/exchange.ts";
 import { type Outbound, streamHeadersOf } from "../upstream/forward.ts";
 import { DEADLINE_MS } from "../upstream/unary.ts";
 import type { Call, StreamClient } from "./connect-stream.ts";

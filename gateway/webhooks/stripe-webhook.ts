@@ -4,8 +4,8 @@ import type { InternalService } from "../../proto/gen/berth/billing/v1/internal_
 import type { Logger } from "../../services/kit/log.ts";
 import { fromClientError } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
+import { beginMeasured, sendResponse } from "../http/send-response.ts";
 import { observer } from "../metrics/request-metrics.ts";
-import { beginMeasured, sendResponse } from "../routing/exchange.ts";
 
 const PATH = "/webhooks/stripe";
 const MAX_PAYLOAD = 1024 * 1024;

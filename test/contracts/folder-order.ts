@@ -23,6 +23,16 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "failure",
     ],
   },
+  gateway: {
+    floors: [
+      "main",
+      "docs oauth requests",
+      "pages streams uploads webhooks",
+      "auth limits upstream",
+      "config http routing",
+      "metrics upstreams",
+    ],
+  },
   "services/kit": {
     floors: [
       "mail plans replay",

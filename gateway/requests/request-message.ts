@@ -5,8 +5,8 @@ import type { Detail } from "../../services/kit/rpc/errors.ts";
 import { findExcess, MAX_DEPTH } from "../../services/kit/rpc/json-bounds.ts";
 import { MAX_FOUND } from "../../services/kit/rpc/violations.ts";
 import { type Problem, problem, validationFailed } from "../http/problem.ts";
-import { checkMembers, checkOf, isObject, unknownField } from "./json-shape.ts";
-import type { Route } from "./routes.ts";
+import { checkMembers, checkOf, isObject, unknownField } from "../routing/json-shape.ts";
+import type { Route } from "../routing/routes.ts";
 
 const WHOLE = /^-?\d{1,15}$/;
 

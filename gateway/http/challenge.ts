@@ -1,4 +1,4 @@
-import type { TokenError } from "../http/problem.ts";
+import type { TokenError } from "./problem.ts";
 
 /** What a client asks for at first, and once it was refused to write; the role of the consent decides. */
 const SCOPES = { first: "platform:read", more: "platform:write" };

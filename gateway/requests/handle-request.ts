@@ -4,18 +4,20 @@ import { clientNetwork } from "../../services/kit/network/client-network.ts";
 import { signCaller } from "../../services/kit/rpc/caller-token.ts";
 import type { Auth } from "../auth/authorize.ts";
 import type { CachedCaller, CallerCache } from "../auth/caller-cache.ts";
+import { beginExchange, type Exchange } from "../auth/exchange.ts";
 import { clientAddress } from "../http/client-address.ts";
 import { isProblem, type Problem } from "../http/problem.ts";
 import { errorResponse, type GatewayResponse } from "../http/response.ts";
+import { sendResponse } from "../http/send-response.ts";
 import type { Idempotency } from "../limits/idempotency.ts";
 import { type RateLimiter, tooManyRequests } from "../limits/rate-limiter.ts";
 import { observer } from "../metrics/request-metrics.ts";
+import { RESUME_MEMBER } from "../routing/follow.ts";
+import type { Route } from "../routing/routes.ts";
 import type { Streams } from "../streams/sse-bridge.ts";
-import { RESUME_MEMBER, wantsEvents } from "../streams/sse-format.ts";
+import { wantsEvents } from "../streams/sse-format.ts";
 import type { createForward, Outbound } from "../upstream/forward.ts";
-import { beginExchange, type Exchange, sendResponse } from "./exchange.ts";
 import { requestMessage } from "./request-message.ts";
-import type { Route } from "./routes.ts";
 
 type RequestDeps = {
   auth: Auth;

@@ -1,27 +1,14 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Credentials } from "../auth/authorize.ts";
-import { bearerChallenge } from "../auth/challenge.ts";
-import { corsLines } from "../http/cors.ts";
-import { drainBody, type GatewayResponse, writeResponse } from "../http/response.ts";
-import type { RateLimitState } from "../limits/rate-limiter.ts";
 import type { Observed, Observer } from "../metrics/request-metrics.ts";
-import type { Route } from "./routes.ts";
+import { bearerChallenge } from "./challenge.ts";
+import { corsLines } from "./cors.ts";
+import { drainBody, type GatewayResponse, type RateLimitState, writeResponse } from "./response.ts";
 
 /** What is recorded of a request while it is answered. */
 export type Measured = {
   observer: Observer;
   observed: Observed;
   rate: RateLimitState | undefined;
-};
-
-/** What is known of one request of the API while it is answered. */
-export type Exchange = Measured & {
-  route: Route;
-  arrivedAt: number;
-  /** The caller, on a route that needs a token; set once the token is identified. */
-  credentials: Credentials | undefined;
-  /** The signed caller for the service; set once the request is admitted. */
-  callerHeader: string;
 };
 
 declare module "fastify" {
@@ -42,18 +29,6 @@ declare module "fastify" {
 export function beginMeasured(request: FastifyRequest, measure: Observer): Measured {
   const observed = measure.begin(request.headers.traceparent as string | undefined);
   return { observer: measure, observed, rate: undefined };
-}
-
-export function beginExchange(request: FastifyRequest, route: Route, measure: Observer): Exchange {
-  return {
-    route,
-    observer: measure,
-    observed: measure.begin(request.headers.traceparent as string | undefined),
-    arrivedAt: Date.now(),
-    credentials: undefined,
-    callerHeader: "",
-    rate: undefined,
-  };
 }
 
 /** Ends a request: writes its response and records it. */
