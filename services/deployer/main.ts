@@ -14,16 +14,17 @@ import { catalogService } from "./api/catalog-service.ts";
 import { deploymentService } from "./api/deployment-service.ts";
 import { internalService } from "./api/internal-service.ts";
 import { createAnnounce } from "./catalog/announce.ts";
+import { deleteProject } from "./catalog/delete-project.ts";
 import { type Config, fields, kubernetesFields, POOL } from "./config.ts";
 import type { Engine } from "./engine/local.ts";
 import { variableHandlers } from "./events.ts";
 import { accountImages } from "./images/account-images.ts";
 import { watchWaitingWork } from "./reconcile/metrics.ts";
 import { startReconciler } from "./reconcile/reconciler.ts";
-import { createEarlyVariables } from "./releases/early-variables.ts";
-import { createVariablesResolver } from "./releases/variables-client.ts";
-import type { EnvironmentPlans } from "./runtime/port.ts";
 import { createSecrets, type Secrets } from "./secrets.ts";
+import type { EnvironmentPlans } from "./terms/environment-plan.ts";
+import { createEarlyVariables } from "./variables/early-variables.ts";
+import { createVariablesResolver } from "./variables/variables-client.ts";
 
 /** Starts the deployer: the database, the engine with what already runs, then the server and the reconciler. */
 export async function start(config: Config, log: Logger, startEngine = startChosenEngine) {
@@ -67,7 +68,7 @@ export async function start(config: Config, log: Logger, startEngine = startChos
       other: engine.other,
       consumers: [
         { name: "deployer-variables", from: "variables", handlers: variableHandlers() },
-        { name: "deployer-identity", from: "identity", handlers: identityHandlers() },
+        { name: "deployer-identity", from: "identity", handlers: identityHandlers(deleteProject) },
         { name: "deployer-billing", from: "billing", handlers: billingHandlers() },
       ],
       async background() {

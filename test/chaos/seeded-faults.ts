@@ -142,7 +142,7 @@ export const seededFaults: SeededFault[] = [
   },
   {
     name: "what becomes due during a step is forgotten",
-    changes: inFile("services/deployer/reconcile/queue/sql.ts", [
+    changes: inFile("services/deployer/queue/sql.ts", [
       [
         `lease_until = null,
        next_at = \${NEXT_AT}`,

@@ -33,6 +33,18 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "metrics upstreams",
     ],
   },
+  "services/deployer": {
+    floors: [
+      "main model",
+      "api reconcile",
+      "builds engine events",
+      "config releases",
+      "addons builder deployments",
+      "catalog runtime",
+      "accounts images kube store usage variables",
+      "queue secrets shared sources terms",
+    ],
+  },
   "services/kit": {
     floors: [
       "mail plans replay",

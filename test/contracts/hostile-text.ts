@@ -1,10 +1,10 @@
 /** The worker of `linear.test.ts`: feeds hostile texts, and records which pattern is running where its parent reads it. */
 import { workerData } from "node:worker_threads";
 import { pythonDependencies } from "../../services/deployer/builder/detect/python.ts";
-import { checkGitSource } from "../../services/deployer/builder/source/git/source.ts";
 import { splitOutput } from "../../services/deployer/runtime/local/logs/log-collector.ts";
 import { clipLine, keepNewest } from "../../services/deployer/shared/clip-log.ts";
 import { maskSecrets } from "../../services/deployer/shared/mask-secrets.ts";
+import { checkGitSource } from "../../services/deployer/sources/git-source.ts";
 import { redact } from "../../services/kit/log.ts";
 
 export type Hostile = { patterns: { source: string; flags: string }[]; progress: SharedArrayBuffer };

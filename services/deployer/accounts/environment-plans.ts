@@ -1,9 +1,8 @@
 import type { Entitlements, EntitlementsOf, Quotas } from "../../kit/plans.ts";
 import type { Db } from "../../kit/postgres/db.ts";
 import { sizes } from "../../kit/sizes.ts";
-import { ADDON_TYPES } from "../addons/port.ts";
-import { DEFAULT_STORAGE } from "../kube/resources.ts";
-import type { EnvironmentPlan, EnvironmentPlans } from "../runtime/port.ts";
+import { DEFAULT_STORAGE, type EnvironmentPlan, type EnvironmentPlans } from "../terms/environment-plan.ts";
+import { ADDON_TYPES } from "../terms/services.ts";
 import { type EnvironmentUse, listEnvironmentUse } from "./sql.ts";
 
 /** Types of services that run deployments. */

@@ -9,7 +9,6 @@ import { emit } from "../../kit/events/outbox.ts";
 import { type Entitlements, type EntitlementsOf, requireTier } from "../../kit/plans.ts";
 import type { Db, Tx } from "../../kit/postgres/db.ts";
 import { refuse } from "../../kit/rpc/errors.ts";
-import { deleteProject } from "../catalog/delete-project.ts";
 import {
   findTier,
   isProvisioned,
@@ -70,8 +69,15 @@ export async function findEntitlements(
   return entitlementsOf(await findTier(db, accountId));
 }
 
+/** Marks a project as being deleted with everything in it. */
+type DeleteProject = (
+  tx: Tx,
+  project: { accountId: string; id: string; name: string },
+  how: { confirmed: true; byUserId: string },
+) => Promise<unknown>;
+
 /** Handlers of the identity service's events. */
-export function identityHandlers(): Handler[] {
+export function identityHandlers(deleteProject: DeleteProject): Handler[] {
   return [
     on(AccountCreatedSchema, (tx, { accountId }) => provision(tx, accountId)),
     on(AccountDeletedSchema, async (tx, { accountId, byUserId }) => {

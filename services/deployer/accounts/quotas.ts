@@ -1,8 +1,8 @@
 import { type Entitlements, type EntitlementsOf, type Quotas, quotaExceeded } from "../../kit/plans.ts";
 import type { Db, Tx } from "../../kit/postgres/db.ts";
 import { sizes } from "../../kit/sizes.ts";
-import { isDeployable, type StoredConfig } from "../catalog/service-config.ts";
-import type { ServiceSize } from "../runtime/port.ts";
+import { isDeployable, type ServiceSize } from "../terms/services.ts";
+import type { StoredConfig } from "../terms/stored-config.ts";
 import { countAddons, countProjects, countServices, findTier, lockTier } from "./sql.ts";
 
 // What the plan allows to be made (docs/plans.md#quotas). Each throws 403 quota_exceeded with `limit`.

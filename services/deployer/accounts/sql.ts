@@ -1,7 +1,7 @@
 import type { Tier } from "../../kit/plans.ts";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import { sizes } from "../../kit/sizes.ts";
-import { ADDON_TYPES } from "../addons/port.ts";
+import { ADDON_TYPES } from "../terms/services.ts";
 
 export async function isProvisioned(db: Db, accountId: string): Promise<boolean> {
   const text = "select id from accounts where id = $1 and provisioned_at is not null";

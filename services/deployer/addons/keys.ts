@@ -1,4 +1,5 @@
-import type { AddonAddress, AddonType } from "./port.ts";
+import type { AddonType } from "../terms/services.ts";
+import type { AddonAddress } from "./port.ts";
 
 /** Returns the name of an addon's role and of its database. */
 export function addonName(serviceId: string): string {

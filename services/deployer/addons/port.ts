@@ -1,13 +1,11 @@
-import type { RuntimeState, ServiceSize, UsageChange } from "../runtime/port.ts";
+import type { RuntimeState } from "../runtime/port.ts";
+import type { AddonType, ServiceSize } from "../terms/services.ts";
+import type { UsageChange } from "../terms/usage-change.ts";
 
 /**
  * The port through which the deployer runs managed addons. On one machine a postgres addon is a database in a shared
  * server and a redis addon a process; on a cluster each is a StatefulSet with a volume.
  */
-
-export const ADDON_TYPES = ["postgres", "redis"] as const;
-
-export type AddonType = (typeof ADDON_TYPES)[number];
 
 /** Identifies an addon. */
 export type AddonRef = {

@@ -29,24 +29,6 @@ import { deleteProject } from "../catalog/delete-project.ts";
 import { deleteServices } from "../catalog/delete-services.ts";
 import { markEnvironments, pruneProject } from "../catalog/deletion-sql.ts";
 import {
-  checkSource,
-  hasEnv,
-  isDeployable,
-  mergeConfig,
-  type StoredConfig,
-  type StoredSource,
-} from "../catalog/service-config.ts";
-import { serviceStatus } from "../catalog/service-status.ts";
-import type { EnvironmentPath } from "../catalog/services-sql.ts";
-import * as services from "../catalog/services-sql.ts";
-import * as sql from "../catalog/sql.ts";
-import { accept, stagedInput } from "../deployments/accept.ts";
-import type { AccountImages } from "../images/account-images.ts";
-import { enqueue, notifyReconcilers } from "../reconcile/queue/sql.ts";
-import { moveAddresses } from "../releases/dirty-sql.ts";
-import type { Secrets } from "../secrets.ts";
-import { resizeUsage } from "../usage/intervals.ts";
-import {
   holdEnvironment,
   nameTaken,
   refuseAddon,
@@ -57,7 +39,21 @@ import {
   requireService,
   serviceDeleting,
   serviceStaged,
-} from "./require.ts";
+} from "../catalog/require.ts";
+import { checkSource, hasEnv, mergeConfig } from "../catalog/service-config.ts";
+import { serviceStatus } from "../catalog/service-status.ts";
+import type { EnvironmentPath } from "../catalog/services-sql.ts";
+import * as services from "../catalog/services-sql.ts";
+import * as sql from "../catalog/sql.ts";
+import { accept, stagedInput } from "../deployments/accept.ts";
+import type { AccountImages } from "../images/account-images.ts";
+import { enqueue, notifyReconcilers } from "../queue/sql.ts";
+import { moveAddresses } from "../releases/dirty-sql.ts";
+import type { Secrets } from "../secrets.ts";
+import type { StoredSource } from "../sources/stored-source.ts";
+import { isDeployable } from "../terms/services.ts";
+import type { StoredConfig } from "../terms/stored-config.ts";
+import { resizeUsage } from "../usage/intervals.ts";
 
 export type CatalogDeps = {
   pool: Pool;

@@ -12,33 +12,35 @@ import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
 import { who } from "../../kit/rpc/interceptor.ts";
 import { findEntitlements } from "../accounts/provisioning.ts";
 import { readLog } from "../builds/log-sql.ts";
+import {
+  refuseAddon,
+  requireLocked,
+  requireService,
+  serviceDeleting,
+  serviceStaged,
+} from "../catalog/require.ts";
 import { type LockedService, type ServicePath, type StagedSource, stage } from "../catalog/services-sql.ts";
 import { accept, type DeploymentInput } from "../deployments/accept.ts";
 import { requireArchive, UPLOAD_SECONDS, UPLOAD_TYPE } from "../deployments/archive-upload.ts";
 import { type ChooseInput, dryRun } from "../deployments/dry-run.ts";
 import { cancelDeployment } from "../deployments/fail-deployment.ts";
+import { requireBuild, requireDeployment } from "../deployments/require-deployment.ts";
 import { findRestorable } from "../deployments/rollback.ts";
 import * as sql from "../deployments/sql.ts";
 import type { AccountImages } from "../images/account-images.ts";
 import { checkImage } from "../images/image-reference.ts";
-import { enqueue } from "../reconcile/queue/sql.ts";
-import type { EarlyVariables } from "../releases/early-variables.ts";
-import type { ResolveVariables } from "../releases/variables-client.ts";
-import { imageArtifact, type LogStream, type Runtime, RuntimeRefusal } from "../runtime/port.ts";
+import { enqueue } from "../queue/sql.ts";
+import type { LogStream, Runtime } from "../runtime/port.ts";
 import { archiveKey, type Secrets } from "../secrets.ts";
 import { keepNewest } from "../shared/clip-log.ts";
 import type { ObjectStore } from "../store/port.ts";
-import {
-  refuseAddon,
-  requireBuild,
-  requireDeployment,
-  requireLocked,
-  requireService,
-  serviceDeleting,
-  serviceStaged,
-} from "./require.ts";
-import { deploymentStreams, type StreamDeps } from "./streams/deployment-streams.ts";
+import { imageArtifact } from "../terms/artifact.ts";
+import { RuntimeRefusal } from "../terms/runtime-refusal.ts";
+import type { EarlyVariables } from "../variables/early-variables.ts";
+import type { ResolveVariables } from "../variables/variables-client.ts";
+import { deploymentStreams } from "./streams/deployment-streams.ts";
 import { runtimeLogList } from "./streams/runtime-log.ts";
+import type { StreamDeps } from "./streams/stream-deps.ts";
 
 export type DeploymentDeps = {
   pool: Pool;

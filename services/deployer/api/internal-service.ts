@@ -5,10 +5,10 @@ import { notFound } from "../../kit/rpc/errors.ts";
 import { countResources } from "../accounts/sql.ts";
 import { addonKeys } from "../addons/keys.ts";
 import type { AddonServers } from "../addons/port.ts";
-import { isDeployable } from "../catalog/service-config.ts";
 import * as sql from "../catalog/sql.ts";
 import { findDeployment } from "../deployments/sql.ts";
 import type { Secrets } from "../secrets.ts";
+import { isDeployable } from "../terms/services.ts";
 
 export type InternalDeps = { pool: Pool; secrets: Secrets; addonServers: AddonServers };
 

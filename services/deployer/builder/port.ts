@@ -1,4 +1,4 @@
-import type { ServiceType } from "../runtime/port.ts";
+import type { ServiceType } from "../terms/services.ts";
 
 /**
  * The port through which the deployer turns source into something its runtime can run. On a cluster a build is one

@@ -1,8 +1,8 @@
 import { BuildFailure } from "../builder/build-failure.ts";
 import type { BuildSource } from "../builder/port.ts";
 import type { ReleaseRow } from "../releases/sql.ts";
-import type { ResolvedVariables } from "../releases/variables-client.ts";
 import type { Secrets } from "../secrets.ts";
+import type { ResolvedVariables } from "../variables/variables-client.ts";
 
 /**
  * Returns where the builder reads a deployment's source, with the current access token of a private repository.

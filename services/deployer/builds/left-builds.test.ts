@@ -12,12 +12,12 @@ import { mergeConfig } from "../catalog/service-config.ts";
 import { insertService, lockService } from "../catalog/services-sql.ts";
 import { insertEnvironment, insertProject } from "../catalog/sql.ts";
 import { accept, type DeploymentInput } from "../deployments/accept.ts";
-import { notifyReconcilers } from "../reconcile/queue/sql.ts";
+import { notifyReconcilers } from "../queue/sql.ts";
 import { type ReconcilerDeps, startReconciler } from "../reconcile/reconciler.ts";
-import { createEarlyVariables } from "../releases/early-variables.ts";
-import { imageArtifact } from "../runtime/port.ts";
 import { createSecrets } from "../secrets.ts";
+import { imageArtifact } from "../terms/artifact.ts";
 import { freePlan } from "../testing/testing.ts";
+import { createEarlyVariables } from "../variables/early-variables.ts";
 
 // What a process builds that stalled while others took its work. The builder is one of a cluster: its builds outlive
 // their process and are resumed.

@@ -2,7 +2,7 @@ import type { Logger } from "../../kit/log.ts";
 import type { Db, Pool } from "../../kit/postgres/db.ts";
 import { BUILD_LOG_BYTES, clipLine } from "../shared/clip-log.ts";
 import { maskSecrets } from "../shared/mask-secrets.ts";
-import { toStorableText } from "../shared/storable-text.ts";
+import { toStorableText } from "../terms/storable-text.ts";
 import { appendLog, dropLog } from "./log-sql.ts";
 
 const FLUSH_MS = 500;

@@ -11,13 +11,14 @@ import {
   type BuildResult,
   defaultBuildLimits,
 } from "../builder/port.ts";
-import { failDeployment, newNotice } from "../deployments/fail-deployment.ts";
+import { failDeployment } from "../deployments/fail-deployment.ts";
 import * as transitions from "../deployments/transitions-sql.ts";
-import { enqueue } from "../reconcile/queue/sql.ts";
+import { enqueue } from "../queue/sql.ts";
 import { findRelease, type ReleaseRow } from "../releases/sql.ts";
-import type { ResolvedVariables, ResolveVariables } from "../releases/variables-client.ts";
-import { imageRef } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";
+import { imageRef } from "../terms/artifact.ts";
+import { newNotice } from "../terms/notice.ts";
+import type { ResolvedVariables, ResolveVariables } from "../variables/variables-client.ts";
 import { toBuildSource } from "./build-source.ts";
 import { dropLog } from "./log-sql.ts";
 import { type BuildLogWriter, writeBuildLog } from "./log-writer.ts";

@@ -2,8 +2,7 @@ import { ServiceDeletedSchema } from "../../../proto/gen/berth/deployer/v1/event
 import { emit } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
 import { conflict } from "../../kit/rpc/errors.ts";
-import { wakeAwaiting } from "../deployments/transitions-sql.ts";
-import { notifyReconcilers } from "../reconcile/queue/sql.ts";
+import { notifyReconcilers, wakeAwaiting } from "../queue/sql.ts";
 import { stopUsage } from "../usage/intervals.ts";
 import { type DeletionColumn, markServices } from "./deletion-sql.ts";
 

@@ -1,31 +1,10 @@
 import type { ServiceConfig, ServiceSource } from "../../../proto/gen/berth/deployer/v1/catalog_pb.ts";
 import { invalid } from "../../kit/rpc/errors.ts";
-import { checkGitSource, type GitSource, normalizeContextDir } from "../builder/source/git/source.ts";
 import { checkImage } from "../images/image-reference.ts";
-import type { ServiceSize, ServiceType } from "../runtime/port.ts";
-
-/** A service's configuration as stored: the members of ServiceConfig, with defaults filled in. */
-export type StoredConfig = {
-  port?: number;
-  command?: string;
-  replicas?: number;
-  size: ServiceSize;
-  healthCheckPath?: string;
-  env?: Record<string, string>;
-  autoApply?: boolean;
-  minReadySeconds?: number;
-  dockerfile?: string;
-};
-
-export type StoredSource = {
-  image?: string;
-  git?: GitSource;
-};
-
-/** Whether services of a type run deployments. The others are managed addons. */
-export function isDeployable(type: string): type is ServiceType {
-  return type === "web" || type === "worker";
-}
+import { checkGitSource, normalizeContextDir } from "../sources/git-source.ts";
+import type { StoredSource } from "../sources/stored-source.ts";
+import { isDeployable, type ServiceSize } from "../terms/services.ts";
+import type { StoredConfig } from "../terms/stored-config.ts";
 
 /** Whether a configuration, or a change of one, has entries in `env`. */
 export function hasEnv(config: Pick<StoredConfig, "env"> | undefined): boolean {

@@ -1,6 +1,7 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
-import type { StoredConfig, StoredSource } from "./service-config.ts";
+import type { StoredSource } from "../sources/stored-source.ts";
+import type { StoredConfig } from "../terms/stored-config.ts";
 import type { StatusFacts } from "./service-status.ts";
 
 /** Path of an environment: with the account and the project that it has to be in. */

@@ -1,6 +1,6 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Db, many, one } from "../../kit/postgres/db.ts";
-import type { AddonType } from "../addons/port.ts";
+import type { AddonType } from "../terms/services.ts";
 import type { EnvironmentPath, ServicePath } from "./services-sql.ts";
 
 // Projects and environments, and the scopes that other services ask for.

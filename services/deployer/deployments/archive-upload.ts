@@ -2,7 +2,7 @@ import type { EntitlementsOf } from "../../kit/plans.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { invalid } from "../../kit/rpc/errors.ts";
 import { findEntitlements } from "../accounts/provisioning.ts";
-import { refuseAddon } from "../api/require.ts";
+import { refuseAddon } from "../catalog/require.ts";
 import type { Secrets } from "../secrets.ts";
 import type { ObjectStore } from "../store/port.ts";
 

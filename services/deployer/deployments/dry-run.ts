@@ -5,16 +5,18 @@ import { ProblemSchema } from "../../../proto/gen/berth/options/v1/options_pb.ts
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
 import { isRefusal, unavailable } from "../../kit/rpc/errors.ts";
 import { requireProvisionable } from "../accounts/provisioning.ts";
-import { requireLocked } from "../api/require.ts";
-import { isDeployable, type StoredConfig } from "../catalog/service-config.ts";
+import { requireLocked } from "../catalog/require.ts";
 import type { LockedService, ServicePath } from "../catalog/services-sql.ts";
+import type { Runtime } from "../runtime/port.ts";
+import type { Secrets } from "../secrets.ts";
+import { RuntimeRefusal } from "../terms/runtime-refusal.ts";
+import { isDeployable } from "../terms/services.ts";
+import type { StoredConfig } from "../terms/stored-config.ts";
 import {
   type ResolvedVariables,
   type ResolveVariables,
   VariablesUnavailable,
-} from "../releases/variables-client.ts";
-import { type Runtime, RuntimeRefusal } from "../runtime/port.ts";
-import type { Secrets } from "../secrets.ts";
+} from "../variables/variables-client.ts";
 import type { DeploymentInput } from "./accept.ts";
 import { findLiveVersion, type LiveVersion } from "./retention-sql.ts";
 import { scalingWarnings } from "./scaling-warnings.ts";

@@ -2,14 +2,9 @@ import { DeploymentFailedSchema } from "../../../proto/gen/berth/deployer/v1/eve
 import { emit } from "../../kit/events/outbox.ts";
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
-import { toStorableText } from "../shared/storable-text.ts";
-import type { StoredNotice } from "./sql.ts";
+import type { StoredNotice } from "../terms/notice.ts";
+import { newNotice } from "../terms/notice.ts";
 import { markFailed } from "./transitions-sql.ts";
-
-/** Returns an error or a warning with the current time, as PostgreSQL can store it. */
-export function newNotice(stage: string, code: string, message: string): StoredNotice {
-  return { message: toStorableText(message), at: new Date().toISOString(), stage, code };
-}
 
 /** Fails a deployment that has not applied. Returns false when it had ended already. */
 export async function failDeployment(

@@ -1,15 +1,15 @@
 import type { EntitlementsOf } from "../../kit/plans.ts";
 import { type Db, many, one, type Pool, transaction } from "../../kit/postgres/db.ts";
 import { planAmount, toPlanAmounts } from "../accounts/plan-amounts.ts";
-import type { StoredConfig } from "../catalog/service-config.ts";
 import { digestOf } from "../images/sql.ts";
-import { enqueue } from "../reconcile/queue/sql.ts";
+import { enqueue } from "../queue/sql.ts";
+import type { StoredNotice } from "../terms/notice.ts";
+import type { StoredConfig } from "../terms/stored-config.ts";
 import {
   builtVersion,
   DEPLOYMENT,
   type DeploymentRow,
   type StoredDeployment,
-  type StoredNotice,
   takeVersion,
   toMessage,
 } from "./sql.ts";

@@ -6,9 +6,10 @@ import type { Db } from "../../kit/postgres/db.ts";
 import { conflict, invalid, isRefusal, notFound, refuse } from "../../kit/rpc/errors.ts";
 import { findEntitlements } from "../accounts/provisioning.ts";
 import { requireScale } from "../accounts/quotas.ts";
-import { serviceDeleting } from "../api/require.ts";
-import { mergeConfig, type StoredConfig } from "../catalog/service-config.ts";
+import { serviceDeleting } from "../catalog/require.ts";
+import { mergeConfig } from "../catalog/service-config.ts";
 import type { LockedService } from "../catalog/services-sql.ts";
+import type { StoredConfig } from "../terms/stored-config.ts";
 import { findRetainedVersion, type RetainedVersion } from "./retention-sql.ts";
 
 /**

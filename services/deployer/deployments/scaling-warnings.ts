@@ -1,7 +1,6 @@
 import { sizes } from "../../kit/sizes.ts";
-import type { StoredConfig } from "../catalog/service-config.ts";
-import { newNotice } from "./fail-deployment.ts";
-import type { StoredNotice } from "./sql.ts";
+import { newNotice, type StoredNotice } from "../terms/notice.ts";
+import type { StoredConfig } from "../terms/stored-config.ts";
 
 type Scale = Pick<StoredConfig, "replicas" | "size">;
 

@@ -2,10 +2,10 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { NoticeSchema } from "../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { type Db, many, one } from "../../kit/postgres/db.ts";
-import type { StoredConfig, StoredSource } from "../catalog/service-config.ts";
+import type { StoredSource } from "../sources/stored-source.ts";
+import type { StoredNotice } from "../terms/notice.ts";
+import type { StoredConfig } from "../terms/stored-config.ts";
 
-/** An error or a warning as stored; `at` is an ISO time. */
-export type StoredNotice = { message: string; at: string; stage: string; code: string };
 export type Notice = MessageInitShape<typeof NoticeSchema>;
 
 export type DeploymentRow = {

@@ -1,7 +1,7 @@
 import { type Db, execute, many, one } from "../../kit/postgres/db.ts";
 import { planAmount } from "../accounts/plan-amounts.ts";
-import { enqueue, RELAXED } from "../reconcile/queue/sql.ts";
-import type { StoredNotice } from "./sql.ts";
+import { RELAXED } from "../queue/sql.ts";
+import type { StoredNotice } from "../terms/notice.ts";
 
 // Compare-and-swap: each statement names the states that it leaves, so a late one changes nothing.
 
@@ -107,22 +107,6 @@ export function beginApply(db: Db, deploymentId: string) {
     `update deployments set apply_started_at = coalesce(apply_started_at, now())
      where id = $1 and status in ('queued', 'built') returning ${RELAXED}`,
     [deploymentId],
-  );
-}
-
-/** Makes due the services whose deployments wait for one of the addons. */
-export async function wakeAwaiting(db: Db, addonIds: string[]): Promise<void> {
-  const found = await many<{ serviceId: string }>(
-    db,
-    "deployment_awaiting",
-    `select s.id as "serviceId" from services a join services s on s.environment_id = a.environment_id
-     join deployments d on d.service_id = s.id
-     where a.id = any($1) and d.status in ('queued', 'built') and a.name = any(d.awaits)`,
-    [addonIds],
-  );
-  await enqueue(
-    db,
-    found.map((row) => row.serviceId),
   );
 }
 

@@ -11,7 +11,7 @@ import { eventually, testDatabase } from "../../kit/testing/testing.ts";
 import { builtImages } from "../builder/job/registry/built-images.ts";
 import type { ServicePath } from "../catalog/services-sql.ts";
 import { startLocalEngine } from "../engine/local.ts";
-import { imageArtifact } from "../runtime/port.ts";
+import { imageArtifact } from "../terms/artifact.ts";
 import { actAs, startDeployer, type TestDeployer } from "../testing/testing.ts";
 
 // A deployer whose builds would push to a registry of its own. Build results are written directly, and removals

@@ -1,6 +1,7 @@
 import { type Db, type Pool, transaction } from "../../kit/postgres/db.ts";
 import { invalid } from "../../kit/rpc/errors.ts";
-import { imageRef, RuntimeRefusal } from "../runtime/port.ts";
+import { imageRef } from "../terms/artifact.ts";
+import { RuntimeRefusal } from "../terms/runtime-refusal.ts";
 import { type AllowedRegistries, isInAllowed } from "./allowed-registries.ts";
 import { findAppRepository } from "./app-repositories.ts";
 import { checkImage, type ImageReference, parseImageReference } from "./image-reference.ts";

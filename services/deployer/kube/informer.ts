@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { ApiException, type KubernetesObject } from "@kubernetes/client-node";
 import { Counter } from "prom-client";
-import type { Logger } from "../runtime/port.ts";
+import type { Logger } from "../shared/logger.ts";
 import { isStatus, type Kind, type Kube } from "./client.ts";
 import { pathOf, readList } from "./read-list.ts";
 import { openStream } from "./stream.ts";

@@ -30,6 +30,9 @@ export function labelsOf(owner: Owner): Record<string, string> {
 
 export const annotation = (name: string) => `${DOMAIN}/${name}`;
 
+/** Distinguishes the namespaces of an installation from those of another with the same prefix. */
+export const INSTALLATION = annotation("installation");
+
 /** Returns the selector of objects that have all of these labels. */
 export function selector(labels: Record<string, string>): string {
   return Object.entries(labels)

@@ -1,10 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { createLog, type Logger } from "../../kit/log.ts";
 import { integer, readConfig, text } from "../../kit/process/config.ts";
-import { INSTALLATION } from "../runtime/kubernetes/namespace/namespace-manifests.ts";
 import { connectKube, type Kube } from "./client.ts";
 import { Namespace } from "./kinds.ts";
-import { managed, selector } from "./names.ts";
+import { INSTALLATION, managed, selector } from "./names.ts";
 
 /**
  * Deletes the environments' namespaces of an installation, with everything in them, and waits until they are gone; fails

@@ -1,6 +1,6 @@
 import type { V1ResourceRequirements } from "@kubernetes/client-node";
 import { sizes } from "../../kit/sizes.ts";
-import type { ServiceSize } from "../runtime/port.ts";
+import type { ServiceSize } from "../terms/services.ts";
 
 /** The share of a size that is reserved; without one of its storage, the namespace's default limits what it stores. */
 type Share = { cpu: number; memory: number; storage?: number };
@@ -17,9 +17,6 @@ export function resourcesOf(size: ServiceSize, reserved: Share): V1ResourceRequi
   const storage = reserved.storage === undefined ? undefined : 1;
   return { requests: amounts(reserved), limits: amounts({ cpu: 1, memory: 1, storage }) };
 }
-
-/** Local disk, in MiB, of containers that say nothing of it: addons, and apps that were applied before it was limited. */
-export const DEFAULT_STORAGE = sizes.large.storage;
 
 // In the form in which the API returns them, so that comparing finds no difference.
 const millicores = (amount: number) => (amount % 1000 === 0 ? String(amount / 1000) : `${amount}m`);

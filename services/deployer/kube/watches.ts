@@ -1,5 +1,5 @@
 import type { KubernetesObject } from "@kubernetes/client-node";
-import type { Logger } from "../runtime/port.ts";
+import type { Logger } from "../shared/logger.ts";
 import type { Kind, Kube } from "./client.ts";
 import { type Informer, startInformer } from "./informer.ts";
 

@@ -15,7 +15,7 @@ export const COVERED = [
   "releases/adjust-release.ts",
   "releases/record-status.ts",
   "releases/lease-lock.ts",
-  "releases/early-variables.ts",
+  "variables/early-variables.ts",
   "releases/to-release.ts",
 ] as const;
 

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { RuntimeStatus } from "../runtime/port.ts";
+import { TIMEOUTS } from "../terms/timeouts.ts";
 import { type Action, type ActiveDeployment, type Desired, type Observed, plan } from "./plan.ts";
-import { TIMEOUTS } from "./timeouts.ts";
 
 const NOW = 1_800_000_000_000;
 

@@ -1,8 +1,10 @@
-import type { Addon, AddonStatus, AddonType } from "../addons/port.ts";
+import type { Addon, AddonStatus } from "../addons/port.ts";
 import type { BuildOutput } from "../catalog/deletion-sql.ts";
-import { isDeployable } from "../catalog/service-config.ts";
-import type { RuntimeStatus, Scale, UsageChange } from "../runtime/port.ts";
-import type { Timeouts } from "./timeouts.ts";
+import type { RecordedStatus } from "../releases/sql.ts";
+import type { RuntimeStatus, Scale } from "../runtime/port.ts";
+import { type AddonType, isDeployable } from "../terms/services.ts";
+import type { Timeouts } from "../terms/timeouts.ts";
+import type { UsageChange } from "../terms/usage-change.ts";
 
 /** A deployment that has not ended. Times in ms since 1970. */
 export type ActiveDeployment = {
@@ -45,16 +47,6 @@ export type Desired = {
   dirtySince?: number | null;
   /** The runtime's status as recorded. */
   recorded: RecordedStatus;
-};
-
-export type RecordedStatus = {
-  state?: string | null;
-  reason?: string | null;
-  message?: string | null;
-  serving?: number | null;
-  url?: string | null;
-  /** The time of the last change that usage has recorded. */
-  usageAt?: number | null;
 };
 
 /** What is observed of one service. */

@@ -1,12 +1,13 @@
 import type { EntitlementsOf } from "../../kit/plans.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import type { AddonServers, AddonType } from "../addons/port.ts";
+import type { AddonServers } from "../addons/port.ts";
 import type { Builds } from "../builds/running-builds.ts";
 import type { Runtime, RuntimeStatus } from "../runtime/port.ts";
-import { toStorableText } from "../shared/storable-text.ts";
+import type { AddonType } from "../terms/services.ts";
+import { toStorableText } from "../terms/storable-text.ts";
+import { TIMEOUTS } from "../terms/timeouts.ts";
 import { readDesired } from "./desired-sql.ts";
 import { type Action, type Desired, type Observed, plan } from "./plan.ts";
-import { TIMEOUTS } from "./timeouts.ts";
 
 export type ReconcileDeps = {
   pool: Pool;

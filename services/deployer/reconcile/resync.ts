@@ -1,8 +1,9 @@
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { ADDON_TYPES, type AddonServers } from "../addons/port.ts";
+import type { AddonServers } from "../addons/port.ts";
 import { listDeletedEnvironments } from "../catalog/deletion-sql.ts";
 import type { Runtime } from "../runtime/port.ts";
+import { ADDON_TYPES } from "../terms/services.ts";
 import { recordHeartbeats } from "../usage/intervals.ts";
 import { enqueueDrifted, enqueueDriftedAddons, enqueueUnfinished, listStrays } from "./resync-sql.ts";
 

@@ -6,19 +6,25 @@ import {
 import { emit } from "../../kit/events/outbox.ts";
 import type { Logger } from "../../kit/log.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
-import { failDeployment, newNotice } from "../deployments/fail-deployment.ts";
+import { failDeployment } from "../deployments/fail-deployment.ts";
 import { addWarning, beginApply, markApplied, setWarnings } from "../deployments/transitions-sql.ts";
 import { sealDigests } from "../deployments/variable-digests.ts";
 import type { AccountImages } from "../images/account-images.ts";
-import { type Runtime, RuntimeRefusal } from "../runtime/port.ts";
+import type { Runtime } from "../runtime/port.ts";
 import type { Secrets } from "../secrets.ts";
+import { newNotice } from "../terms/notice.ts";
+import { RuntimeRefusal } from "../terms/runtime-refusal.ts";
+import type { EarlyVariables } from "../variables/early-variables.ts";
+import {
+  type ResolvedVariables,
+  type ResolveVariables,
+  VariablesUnavailable,
+} from "../variables/variables-client.ts";
 import { emitUnresolved, recordUnresolved } from "./dangling.ts";
-import type { EarlyVariables } from "./early-variables.ts";
 import { whileLeased } from "./lease-lock.ts";
 import { type PinDeps, pinImage } from "./pin-image.ts";
 import * as sql from "./sql.ts";
 import { fingerprintOf, toRelease } from "./to-release.ts";
-import { type ResolvedVariables, type ResolveVariables, VariablesUnavailable } from "./variables-client.ts";
 
 export type ApplyDeps = PinDeps & {
   runtime: Runtime;

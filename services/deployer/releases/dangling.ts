@@ -1,8 +1,8 @@
 import { VariableDanglingSchema } from "../../../proto/gen/berth/deployer/v1/events_pb.ts";
 import { emitAll, eventOf } from "../../kit/events/outbox.ts";
 import type { Tx } from "../../kit/postgres/db.ts";
+import type { ResolvedVariables } from "../variables/variables-client.ts";
 import { recordDangling } from "./sql.ts";
-import type { ResolvedVariables } from "./variables-client.ts";
 
 // What the platform sets itself, and what an addon will publish that is being created, does not dangle.
 const NO_REASON = ["port_reserved", "service_not_ready"];

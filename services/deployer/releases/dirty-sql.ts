@@ -1,6 +1,6 @@
 import { type Db, execute } from "../../kit/postgres/db.ts";
-import { notifyReconcilers } from "../reconcile/queue/sql.ts";
-import { TIMEOUTS } from "../reconcile/timeouts.ts";
+import { notifyReconcilers } from "../queue/sql.ts";
+import { TIMEOUTS } from "../terms/timeouts.ts";
 
 const SCOPE_COLUMNS = { project: "project_id", environment: "environment_id", service: "id" };
 

@@ -1,8 +1,9 @@
 import type { Pool } from "../../kit/postgres/db.ts";
-import { newNotice } from "../deployments/fail-deployment.ts";
 import { setWarnings } from "../deployments/transitions-sql.ts";
 import type { ImageDigests } from "../images/digests/resolve-digest.ts";
-import { imageArtifact, imageRef, RuntimeRefusal } from "../runtime/port.ts";
+import { imageArtifact, imageRef } from "../terms/artifact.ts";
+import { newNotice } from "../terms/notice.ts";
+import { RuntimeRefusal } from "../terms/runtime-refusal.ts";
 import * as sql from "./sql.ts";
 
 export type PinDeps = { pool: Pool; imageDigests?: ImageDigests };

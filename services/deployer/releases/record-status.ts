@@ -7,10 +7,10 @@ import {
 import { emit } from "../../kit/events/outbox.ts";
 import type { EntitlementsOf } from "../../kit/plans.ts";
 import { type Pool, transaction } from "../../kit/postgres/db.ts";
-import { newNotice } from "../deployments/fail-deployment.ts";
 import { expireArtifacts } from "../deployments/retention-sql.ts";
 import { addWarning, markHealthy } from "../deployments/transitions-sql.ts";
 import type { RuntimeStatus } from "../runtime/port.ts";
+import { newNotice } from "../terms/notice.ts";
 import { recordUsage } from "../usage/intervals.ts";
 import { recordStatus } from "./sql.ts";
 

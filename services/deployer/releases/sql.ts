@@ -1,9 +1,20 @@
 import { type Db, execute, one } from "../../kit/postgres/db.ts";
 import { BEING_MADE } from "../addons/sql.ts";
-import type { StoredConfig, StoredSource } from "../catalog/service-config.ts";
-import type { RecordedStatus } from "../reconcile/plan.ts";
 import type { RuntimeStatus } from "../runtime/port.ts";
 import { epochMs } from "../shared/epoch-ms.ts";
+import type { StoredSource } from "../sources/stored-source.ts";
+import type { StoredConfig } from "../terms/stored-config.ts";
+
+/** A service's status as recorded. */
+export type RecordedStatus = {
+  state?: string | null;
+  reason?: string | null;
+  message?: string | null;
+  serving?: number | null;
+  url?: string | null;
+  /** The time of the last change that usage has recorded. */
+  usageAt?: number | null;
+};
 
 /** A service with one of its deployments: all that a release is made of but the variables. */
 export type ReleaseRow = {

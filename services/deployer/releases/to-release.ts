@@ -1,6 +1,6 @@
 import type { Release } from "../runtime/port.ts";
+import type { ResolvedVariables } from "../variables/variables-client.ts";
 import type { ReleaseRow } from "./sql.ts";
-import type { ResolvedVariables } from "./variables-client.ts";
 
 /**
  * Returns the release of a deployment with these variables. `minReadySeconds` is for services whose configuration has

@@ -19,11 +19,11 @@ import { fields } from "../config.ts";
 import { accept } from "../deployments/accept.ts";
 import { type Engine, startLocalEngine } from "../engine/local.ts";
 import { startReconciler } from "../reconcile/reconciler.ts";
-import { createEarlyVariables } from "../releases/early-variables.ts";
-import { createVariablesResolver, type ResolveVariables } from "../releases/variables-client.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { createSecrets, type Secrets } from "../secrets.ts";
 import { archiveOf, exampleApp, freePlan, startTestPlatform, type TestPlatform } from "../testing/testing.ts";
+import { createEarlyVariables } from "../variables/early-variables.ts";
+import { createVariablesResolver, type ResolveVariables } from "../variables/variables-client.ts";
 
 const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
 const caller: Caller = { kind: "user", id: "usr_test", ip: "127.0.0.1" };

@@ -9,7 +9,7 @@ import { migrate } from "../../kit/postgres/migrate.ts";
 import { openProxy, type TcpProxy } from "../../kit/testing/proxy.ts";
 import { testDatabase } from "../../kit/testing/testing.ts";
 import { requireSingleInstance } from "../engine/single-instance.ts";
-import { startLeaseSession } from "../reconcile/queue/lease-session.ts";
+import { startLeaseSession } from "../queue/lease-session.ts";
 
 const log = createLog("test", "silent");
 let database: Awaited<ReturnType<typeof testDatabase>>;

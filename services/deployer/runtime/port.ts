@@ -4,10 +4,8 @@
  * on one machine it is a set of processes.
  */
 
-import type { sizes } from "../../kit/sizes.ts";
-
-export type ServiceType = "web" | "worker";
-export type ServiceSize = keyof typeof sizes;
+import type { ServiceSize, ServiceType } from "../terms/services.ts";
+import type { UsageChange } from "../terms/usage-change.ts";
 
 /** The desired state of a service. Applying the same release twice is applying it once. */
 export type Release = {
@@ -94,14 +92,6 @@ export type Scale = {
   size: ServiceSize;
 };
 
-/** From `at` (ms since 1970) on, this many available replicas of this size served. */
-export type UsageChange = {
-  at: number;
-  replicas: number;
-  /** Absent where the runtime does not know it: then the service's configuration says it. */
-  size?: ServiceSize;
-};
-
 export type LogFilter = {
   version?: number;
   stream?: LogStream;
@@ -182,54 +172,3 @@ export type Runtime = {
   /** Removes the namespace of a deleted environment with all that it holds. Idempotent. */
   removeEnvironment?(environmentId: string): Promise<void>;
 };
-
-export type RuntimeRefusalCode =
-  | "image_needs_cluster"
-  | "image_not_allowed"
-  | "image_not_found"
-  | "artifact_missing"
-  | "command_missing"
-  | "release_superseded"
-  | "cluster_refused"
-  | "invalid_cursor"
-  | "runtime_in_use";
-
-/** A refusal that no retry can cure. `message` is a sentence for users. */
-export class RuntimeRefusal extends Error {
-  readonly stage = "apply";
-  readonly code: RuntimeRefusalCode;
-  constructor(code: RuntimeRefusalCode, message: string) {
-    super(message);
-    this.name = "RuntimeRefusal";
-    this.code = code;
-  }
-}
-
-/** Returns the artifact of an image deployment. */
-export function imageArtifact(ref: string): string {
-  return `image:${ref}`;
-}
-
-/** Returns the image ref of an artifact; undefined when it is no image. */
-export function imageRef(artifact: string): string | undefined {
-  return artifact.startsWith("image:") ? artifact.slice("image:".length) : undefined;
-}
-
-/** What is used of pino's logger. */
-export type Logger = {
-  info(object: object, message: string): void;
-  warn(object: object, message: string): void;
-  error(object: object, message: string): void;
-};
-
-/** What the plan of an account allows in one of its environments; nothing is counted that is absent. */
-export type EnvironmentPlan = {
-  /** At once, without other versions; `cpu` in thousandths, `memory` and local `storage` in MiB. */
-  most?: { pods: number; cpu: number; memory: number; storage: number };
-  volumes?: number;
-  /** Ports that the installation closes otherwise. */
-  openPorts: number[];
-};
-
-/** Returns the plans of these environments, by id; none of one that is not known. */
-export type EnvironmentPlans = (environmentIds: string[]) => Promise<ReadonlyMap<string, EnvironmentPlan>>;

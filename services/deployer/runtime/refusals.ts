@@ -1,4 +1,5 @@
-import { type Release, RuntimeRefusal } from "./port.ts";
+import { RuntimeRefusal } from "../terms/runtime-refusal.ts";
+import type { Release } from "./port.ts";
 
 type Order = Pick<Release, "version" | "revision">;
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { UsageChange } from "../runtime/port.ts";
+import type { UsageChange } from "../terms/usage-change.ts";
 import { usageSteps } from "./intervals.ts";
 import { appendUsage } from "./journal.ts";
 

@@ -8,7 +8,7 @@ import {
 import { emit, emitAll, eventOf } from "../../kit/events/outbox.ts";
 import { newId } from "../../kit/ids.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
-import type { UsageChange } from "../runtime/port.ts";
+import type { UsageChange } from "../terms/usage-change.ts";
 import * as sql from "./sql.ts";
 
 export type UsageStep = ({ do: "start" | "resize"; at: number } & sql.Amount) | { do: "stop"; at: number };

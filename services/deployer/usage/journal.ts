@@ -1,4 +1,4 @@
-import type { UsageChange } from "../runtime/port.ts";
+import type { UsageChange } from "../terms/usage-change.ts";
 
 /** More changes than happen while the deployer's database is away. */
 const MAX_CHANGES = 100;

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { V1PodTemplateSpec } from "@kubernetes/client-node";
 import { Pod } from "../../../services/deployer/kube/kinds.ts";
 import { annotation } from "../../../services/deployer/kube/names.ts";
-import { selectorOf } from "../../../services/deployer/runtime/kubernetes/release/manifests.ts";
+import { selectorOf } from "../../../services/deployer/runtime/kubernetes/app-pods.ts";
 import { serviceIdOf } from "../../../services/deployer/runtime/kubernetes/release/release-annotations.ts";
 import type { Store, Stored } from "../../support/kube-api/store.ts";
 

@@ -221,7 +221,7 @@ describe.skipIf(!helmProgram)("the network and metrics of the chart", () => {
       import("../../../services/billing/webhook/metrics.ts"),
       import("../../../services/billing/metering/compare-invoices.ts"),
       import("../../../services/deployer/reconcile/metrics.ts"),
-      import("../../../services/deployer/reconcile/queue/work-queue.ts"),
+      import("../../../services/deployer/queue/work-queue.ts"),
       import("../../../services/deployer/addons/kubernetes/adapter.ts"),
       import("../../../services/deployer/kube/informer.ts"),
     ]);

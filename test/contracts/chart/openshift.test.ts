@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { loadYaml, type V1NetworkPolicy } from "@kubernetes/client-node";
 import { beforeAll, describe, expect, test } from "vitest";
 import { addonObjects } from "../../../services/deployer/addons/kubernetes/manifests.ts";
-import { ADDON_TYPES } from "../../../services/deployer/addons/port.ts";
 import { jobBuilderOptions } from "../../../services/deployer/builder/job/config.ts";
 import { toJob } from "../../../services/deployer/builder/job/job-manifest.ts";
 import type { KubernetesConfig } from "../../../services/deployer/config.ts";
 import { runtimeOptions } from "../../../services/deployer/engine/kubernetes.ts";
 import { manifestsOf } from "../../../services/deployer/runtime/kubernetes/release/manifests.ts";
+import { ADDON_TYPES } from "../../../services/deployer/terms/services.ts";
 import { type Constraints, RESTRICTED_V2, violationsOf } from "./constraints.ts";
 import {
   chartFolder,

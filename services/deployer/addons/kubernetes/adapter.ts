@@ -5,17 +5,13 @@ import { isStatus, type Kube } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { label, nameOf, namespaceOf, selector } from "../../kube/names.ts";
 import type { WatchScope } from "../../kube/watches.ts";
-import type { Logger } from "../../runtime/port.ts";
-import type { Addon, AddonServers, AddonType } from "../port.ts";
-import {
-  addonObjects,
-  type FixedSettings,
-  GENERATION,
-  type ManifestOptions,
-  secretName,
-} from "./manifests.ts";
+import type { Logger } from "../../shared/logger.ts";
+import type { AddonType } from "../../terms/services.ts";
+import type { Addon, AddonServers } from "../port.ts";
+import { GENERATION, MOVED } from "./annotations.ts";
+import { addonObjects, type FixedSettings, type ManifestOptions, secretName } from "./manifests.ts";
 import { createNamespaceWatches } from "./namespace-watch.ts";
-import { imageOf, MOVED, newerPatches, patchState } from "./patches.ts";
+import { imageOf, newerPatches, patchState } from "./patches.ts";
 import { addonOutcome } from "./pod-status.ts";
 import { passwordMark, programs } from "./server-scripts.ts";
 

@@ -6,9 +6,10 @@ import { eventually } from "../../../kit/testing/testing.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { nameOf } from "../../kube/names.ts";
 import { readPodLog } from "../../kube/pod-log.ts";
+import type { AddonType } from "../../terms/services.ts";
 import { addonKeys } from "../keys.ts";
 import { newPassword } from "../lifecycle.ts";
-import type { Addon, AddonOutcome, AddonType } from "../port.ts";
+import type { Addon, AddonOutcome } from "../port.ts";
 import { addonsForTest } from "./testing.ts";
 
 const changes = new EventEmitter();

@@ -9,7 +9,7 @@ import {
   optionalText,
   text,
 } from "../../../kit/process/config.ts";
-import { ADDON_TYPES, type AddonType } from "../port.ts";
+import { ADDON_TYPES, type AddonType } from "../../terms/services.ts";
 
 /** The environment variables of managed addons on a cluster. */
 export const kubernetesAddonFields = {

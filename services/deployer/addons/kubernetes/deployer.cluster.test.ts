@@ -17,14 +17,14 @@ import { fields } from "../../config.ts";
 import { type Engine, startLocalEngine } from "../../engine/local.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { nameOf } from "../../kube/names.ts";
-import { enqueue } from "../../reconcile/queue/sql.ts";
+import { enqueue } from "../../queue/sql.ts";
 import { startReconciler } from "../../reconcile/reconciler.ts";
-import { createEarlyVariables } from "../../releases/early-variables.ts";
-import { createVariablesResolver } from "../../releases/variables-client.ts";
 import { createSecrets, type Secrets } from "../../secrets.ts";
+import { ADDON_TYPES, type AddonType } from "../../terms/services.ts";
 import { freePlan, startTestPlatform, type TestPlatform } from "../../testing/testing.ts";
+import { createEarlyVariables } from "../../variables/early-variables.ts";
+import { createVariablesResolver } from "../../variables/variables-client.ts";
 import { createAddons, newPassword } from "../lifecycle.ts";
-import { ADDON_TYPES, type AddonType } from "../port.ts";
 import { beginRotation } from "../sql.ts";
 import { addonsForTest } from "./testing.ts";
 

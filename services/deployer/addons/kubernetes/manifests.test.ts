@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { ConfigError, readConfig } from "../../../kit/process/config.ts";
+import { ADDON_TYPES } from "../../terms/services.ts";
 import { newPassword } from "../lifecycle.ts";
-import { ADDON_TYPES, type Addon } from "../port.ts";
+import type { Addon } from "../port.ts";
 import { kubernetesAddonFields } from "./config.ts";
 import { addonObjects } from "./manifests.ts";
 

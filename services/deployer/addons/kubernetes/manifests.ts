@@ -8,11 +8,11 @@ import type {
 } from "@kubernetes/client-node";
 import { sizes } from "../../../kit/sizes.ts";
 import type { Sent } from "../../kube/client.ts";
-import { annotation, label, labelsOf, nameOf, namespaceOf } from "../../kube/names.ts";
+import { label, labelsOf, nameOf, namespaceOf } from "../../kube/names.ts";
 import type { Placement } from "../../kube/placement.ts";
 import { resourcesOf } from "../../kube/resources.ts";
 import type { Addon } from "../port.ts";
-import { MOVED } from "./patches.ts";
+import { GENERATION, MOVED, PASSWORD, SIZE } from "./annotations.ts";
 import { DATA, FILES, passwordMark, programs } from "./server-scripts.ts";
 
 /**
@@ -37,11 +37,6 @@ export type Objects = {
   policy: Sent<V1NetworkPolicy>;
   set: Sent<V1StatefulSet>;
 };
-
-/** The `Addon.generation` that was applied last. */
-export const GENERATION = annotation("generation");
-export const PASSWORD = annotation("password-mark");
-export const SIZE = annotation("size");
 
 /** All of the memory is reserved: a server cannot give back what it holds. */
 const RESERVED = { cpu: 0.2, memory: 1 };

@@ -4,7 +4,7 @@ import type { Kube } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { label, selector } from "../../kube/names.ts";
 import { startWatches, type Watches, type WatchScope } from "../../kube/watches.ts";
-import type { Logger } from "../../runtime/port.ts";
+import type { Logger } from "../../shared/logger.ts";
 import type { AddonStatus } from "../port.ts";
 import type { Server } from "./patches.ts";
 import { addonStatus } from "./pod-status.ts";

@@ -1,13 +1,10 @@
 import type { V1Pod, V1StatefulSet } from "@kubernetes/client-node";
 import { parseImageReference } from "../../images/image-reference.ts";
-import { annotation } from "../../kube/names.ts";
-import type { AddonType } from "../port.ts";
+import type { AddonType } from "../../terms/services.ts";
+import { MOVED } from "./annotations.ts";
 import { addonStatus } from "./pod-status.ts";
 
 // Servers follow patch releases: one after another, each only once the one before is ready.
-
-/** The image that Berth moved a server to last: one that has another since, by hand, is not moved to it again. */
-export const MOVED = annotation("moved-to");
 
 /** How many numbers of a version say what reads the data of what. */
 const LINE: Record<AddonType, number> = { postgres: 1, redis: 2 };

@@ -1,6 +1,6 @@
 import type { V1ContainerStatus, V1Pod, V1StatefulSet } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
-import { PASSWORD, SIZE } from "./manifests.ts";
+import { PASSWORD, SIZE } from "./annotations.ts";
 import { addonOutcome, addonStatus } from "./pod-status.ts";
 
 const NOW = Date.parse("2030-01-01T00:10:00Z");

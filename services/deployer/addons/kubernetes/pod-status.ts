@@ -1,10 +1,10 @@
 import type { V1ContainerStatus, V1Pod, V1StatefulSet } from "@kubernetes/client-node";
 import { label } from "../../kube/names.ts";
 import { PULL_FAILURES, START_FAILURES } from "../../kube/pod-failures.ts";
-import type { ServiceSize } from "../../runtime/port.ts";
-import { toStorableText } from "../../shared/storable-text.ts";
-import type { AddonOutcome, AddonStatus, AddonType } from "../port.ts";
-import { PASSWORD, SIZE } from "./manifests.ts";
+import type { AddonType, ServiceSize } from "../../terms/services.ts";
+import { toStorableText } from "../../terms/storable-text.ts";
+import type { AddonOutcome, AddonStatus } from "../port.ts";
+import { PASSWORD, SIZE } from "./annotations.ts";
 
 /** What keeps a server from serving. `broken`: it needs somebody's help. */
 type Problem = { message: string; broken: boolean };

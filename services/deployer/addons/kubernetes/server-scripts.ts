@@ -1,6 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
+import type { AddonType } from "../../terms/services.ts";
 import { addonName } from "../keys.ts";
-import type { AddonType } from "../port.ts";
 import { scramVerifier } from "../scram.ts";
 
 /** How a server of one type runs in a container; the image needs only a shell and the server's programs. */

@@ -4,7 +4,7 @@ import { createLog } from "../../../kit/log.ts";
 import { connectKube } from "../../kube/client.ts";
 import * as kinds from "../../kube/kinds.ts";
 import { label, labelsOf, namespaceOf, selector } from "../../kube/names.ts";
-import type { AddonType } from "../port.ts";
+import type { AddonType } from "../../terms/services.ts";
 import { createKubernetesAddons } from "./adapter.ts";
 
 type More = { images?: Record<AddonType, string>; storage?: { size: string; className?: string } };

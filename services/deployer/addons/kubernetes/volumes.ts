@@ -1,7 +1,7 @@
 import { isStatus, type Kube } from "../../kube/client.ts";
 import { PersistentVolumeClaim } from "../../kube/kinds.ts";
 import { bytesOf } from "../../kube/resources.ts";
-import type { Logger } from "../../runtime/port.ts";
+import type { Logger } from "../../shared/logger.ts";
 
 /**
  * Requests that the volumes of a namespace that have these labels grow to `size`; larger ones stay. A cluster refuses it

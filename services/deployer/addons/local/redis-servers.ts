@@ -6,7 +6,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../../kit/log.ts";
 import { isFree } from "../../../kit/process/free-port.ts";
 import { chooseAppPort } from "../../runtime/local/app-port.ts";
-import type { ServiceSize, UsageChange } from "../../runtime/port.ts";
 import { endedUnwatched, startAliveMark } from "../../shared/alive-mark.ts";
 import {
   endProcesses,
@@ -16,7 +15,8 @@ import {
   startedOf,
 } from "../../shared/process-tree.ts";
 import { replaceFile } from "../../shared/replace-file.ts";
-
+import type { ServiceSize } from "../../terms/services.ts";
+import type { UsageChange } from "../../terms/usage-change.ts";
 import { RedisRefusal, sendCommands } from "./redis-client.ts";
 import { adjustments, configuredPassword, type RedisSettings, redisConfig } from "./redis-config.ts";
 import { createRedisRecords, isRunning, type RedisRecord } from "./redis-records.ts";

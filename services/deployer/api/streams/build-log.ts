@@ -6,9 +6,9 @@ import type {
 import type { Pool } from "../../../kit/postgres/db.ts";
 import { parseEventId } from "../../../kit/rpc/event-id.ts";
 import { listLogPieces } from "../../builds/log-sql.ts";
-import { requireBuild } from "../require.ts";
-import type { StreamDeps } from "./deployment-streams.ts";
+import { requireBuild } from "../../deployments/require-deployment.ts";
 import { observeOutcome } from "./observe-outcome.ts";
+import type { StreamDeps } from "./stream-deps.ts";
 
 type Event = MessageInitShape<typeof BuildLogEventSchema>;
 /** The last piece read: its position in the table, and its number in its build. */

@@ -1,19 +1,9 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { DeploymentService } from "../../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
-import type { ChangeFeed } from "../../../kit/postgres/change-feed.ts";
-import type { Pool } from "../../../kit/postgres/db.ts";
-import type { Cursors } from "../../../kit/postgres/paging.ts";
-import type { Runtime } from "../../runtime/port.ts";
 import { streamBuildLog } from "./build-log.ts";
 import { streamRuntimeLog } from "./runtime-log.ts";
 import { streamStates } from "./states.ts";
-
-export type StreamDeps = {
-  pool: Pool;
-  cursors: Cursors;
-  changes: Pick<ChangeFeed, "signal">;
-  runtime: Pick<Runtime, "logs" | "followLogs">;
-};
+import type { StreamDeps } from "./stream-deps.ts";
 
 type Streams = Pick<
   ServiceImpl<typeof DeploymentService>,

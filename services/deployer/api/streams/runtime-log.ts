@@ -8,9 +8,10 @@ import { pause } from "../../../kit/postgres/change-feed.ts";
 import type { Cursors } from "../../../kit/postgres/paging.ts";
 import { isRefusal, unavailable } from "../../../kit/rpc/errors.ts";
 import { foreignEventId } from "../../../kit/rpc/event-id.ts";
-import { type LogStream, type Runtime, RuntimeRefusal } from "../../runtime/port.ts";
-import { requireService } from "../require.ts";
-import type { StreamDeps } from "./deployment-streams.ts";
+import { requireService } from "../../catalog/require.ts";
+import type { LogStream, Runtime } from "../../runtime/port.ts";
+import { RuntimeRefusal } from "../../terms/runtime-refusal.ts";
+import type { StreamDeps } from "./stream-deps.ts";
 
 const UNAPPLIED_POLL_MS = 500;
 /** More lines than a log holds. */

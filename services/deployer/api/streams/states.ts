@@ -4,10 +4,10 @@ import type {
   FollowDeploymentRequest,
 } from "../../../../proto/gen/berth/deployer/v1/deployments_pb.ts";
 import { parseEventId } from "../../../kit/rpc/event-id.ts";
-import { requireDeployment } from "../require.ts";
-import type { StreamDeps } from "./deployment-streams.ts";
+import { requireDeployment } from "../../deployments/require-deployment.ts";
 import { observeOutcome } from "./observe-outcome.ts";
 import { listStates } from "./sql.ts";
+import type { StreamDeps } from "./stream-deps.ts";
 
 /** Yields a deployment at each change of its state or progress, then its outcome. */
 export async function* streamStates(

@@ -1,4 +1,4 @@
-import type { ServiceType } from "../../runtime/port.ts";
+import type { ServiceType } from "../../terms/services.ts";
 import { BuildFailure, type BuildFailureCode } from "../build-failure.ts";
 import type { BuildRuntime } from "../port.ts";
 

@@ -1,4 +1,4 @@
-import type { ServiceType } from "../../runtime/port.ts";
+import type { ServiceType } from "../../terms/services.ts";
 import {
   type BuildPlan,
   type DetectionInput,

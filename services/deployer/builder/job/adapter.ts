@@ -5,8 +5,9 @@ import { parseImageReference } from "../../images/image-reference.ts";
 import { isStatus, type Kube } from "../../kube/client.ts";
 import { Job, Pod, Secret } from "../../kube/kinds.ts";
 import { selector } from "../../kube/names.ts";
-import { imageArtifact, imageRef, type Logger } from "../../runtime/port.ts";
+import type { Logger } from "../../shared/logger.ts";
 import type { S3Store } from "../../store/s3/adapter.ts";
+import { imageArtifact, imageRef } from "../../terms/artifact.ts";
 import { archiveMissing, BuildFailure } from "../build-failure.ts";
 import {
   type Builder,

@@ -5,7 +5,7 @@ import { startInformer } from "../../kube/informer.ts";
 import { Job, Pod } from "../../kube/kinds.ts";
 import { selector } from "../../kube/names.ts";
 import { readPodLog } from "../../kube/pod-log.ts";
-import type { Logger } from "../../runtime/port.ts";
+import type { Logger } from "../../shared/logger.ts";
 import { untilAborted } from "../../shared/until-aborted.ts";
 import type { BuildRequest } from "../port.ts";
 import { buildLabels, CONTAINER_NAME } from "./job-manifest.ts";

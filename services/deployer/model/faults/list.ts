@@ -97,7 +97,7 @@ export const FAULTS: readonly Fault[] = [
     rare: true,
     edits: [
       {
-        file: "releases/early-variables.ts",
+        file: "variables/early-variables.ts",
         from: "if (revision !== row.revision || dirtyAt !== row.dirtyAt) return undefined;",
         to: "",
       },

@@ -1,5 +1,5 @@
 import { startReconciler } from "../../reconcile/reconciler.ts";
-import { createEarlyVariables } from "../../releases/early-variables.ts";
+import { createEarlyVariables } from "../../variables/early-variables.ts";
 import { BUILDS_AT_ONCE, entitlementsOf } from "../entitlements.ts";
 import { type Engine, isBuiltImage } from "../world/engine.ts";
 import { createSimulatedPool } from "../world/pool.ts";

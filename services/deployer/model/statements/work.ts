@@ -1,4 +1,4 @@
-import { LEASE_SECONDS } from "../../reconcile/queue/sql.ts";
+import { LEASE_SECONDS } from "../../queue/sql.ts";
 import type { Query, Row } from "../world/database.ts";
 import type { Without } from "./fences.ts";
 import { least, type Statements } from "./rows.ts";
@@ -6,7 +6,7 @@ import { least, type Statements } from "./rows.ts";
 /** Returns the time in `wakeInMs`; null when there is none. */
 const later = (q: Query, wakeInMs: number | undefined) => (wakeInMs === undefined ? null : q.now + wakeInMs);
 
-/** The statements of reconcile/queue/sql.ts: leases, and when services are due. */
+/** The statements of queue/sql.ts: leases, and when services are due. */
 export function work(without: Without): Statements {
   return {
     work_enqueue(q, ids: string[]) {

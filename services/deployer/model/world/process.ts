@@ -1,6 +1,6 @@
 import type { startReconciler } from "../../reconcile/reconciler.ts";
-import type { EarlyVariables } from "../../releases/early-variables.ts";
 import type { RuntimeStatus } from "../../runtime/port.ts";
+import type { EarlyVariables } from "../../variables/early-variables.ts";
 import type { Session } from "./database.ts";
 
 /** What an operation of a dead process returns. */

@@ -1,4 +1,5 @@
-import { type Release, type Runtime, RuntimeRefusal, type RuntimeStatus } from "../../runtime/port.ts";
+import type { Release, Runtime, RuntimeStatus } from "../../runtime/port.ts";
+import { RuntimeRefusal } from "../../terms/runtime-refusal.ts";
 import type { Process } from "./process.ts";
 import type { World } from "./world.ts";
 

@@ -3,7 +3,8 @@ import type { Kube } from "../../kube/client.ts";
 import type { GatewayRef } from "../../kube/kinds.ts";
 import type { Placement } from "../../kube/placement.ts";
 import type { WatchScope } from "../../kube/watches.ts";
-import type { EnvironmentPlans, Logger } from "../port.ts";
+import type { Logger } from "../../shared/logger.ts";
+import type { EnvironmentPlans } from "../../terms/environment-plan.ts";
 import type { LokiOptions } from "./logs/loki.ts";
 
 /** How releases run on this cluster. */

@@ -13,7 +13,7 @@ import { connectKube, isStatus, type Kube } from "../../kube/client.ts";
 import { Namespace } from "../../kube/kinds.ts";
 import { managed, selector } from "../../kube/names.ts";
 import { readPodLog } from "../../kube/pod-log.ts";
-import { imageArtifact } from "../port.ts";
+import { imageArtifact } from "../../terms/artifact.ts";
 import { createEnvironments } from "./namespace/namespaces.ts";
 import type { KubernetesRuntimeOptions } from "./options.ts";
 import { createKubernetesRuntime, type KubernetesRuntime } from "./runtime.ts";

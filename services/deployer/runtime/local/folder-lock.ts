@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isAlive, type ProcessRef, startedOf } from "../../shared/process-tree.ts";
-import { RuntimeRefusal } from "../port.ts";
+import { RuntimeRefusal } from "../../terms/runtime-refusal.ts";
 
 const FILE_NAME = "lock.json";
 

@@ -4,16 +4,12 @@ import { delimiter, dirname, join, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { createKeyedMutex } from "../../../kit/keyed-mutex.ts";
 import { startAliveMark } from "../../shared/alive-mark.ts";
+import type { Logger } from "../../shared/logger.ts";
 import { endProcesses, endProcessesOutside } from "../../shared/process-tree.ts";
+import { imageRef } from "../../terms/artifact.ts";
+import { RuntimeRefusal } from "../../terms/runtime-refusal.ts";
 import { chooseLabel } from "../host-label.ts";
-import {
-  imageRef,
-  type Logger,
-  type Release,
-  type Runtime,
-  RuntimeRefusal,
-  type RuntimeStatus,
-} from "../port.ts";
+import type { Release, Runtime, RuntimeStatus } from "../port.ts";
 import { directoryBuildId, readManifest } from "./artifact.ts";
 import { lockFolder, unlockFolder } from "./folder-lock.ts";
 import type { Router } from "./routing/router.ts";

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { imageArtifact, RuntimeRefusal } from "../../../../services/deployer/runtime/port.ts";
+import { imageArtifact } from "../../../../services/deployer/terms/artifact.ts";
+import { RuntimeRefusal } from "../../../../services/deployer/terms/runtime-refusal.ts";
 import { applyContract } from "./apply.ts";
 import { crashContract } from "./crashes.ts";
 import { openRuntime, type RuntimeHarness, releaseOf } from "./harness.ts";

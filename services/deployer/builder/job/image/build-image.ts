@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { imageArtifact } from "../../../runtime/port.ts";
+import { imageArtifact } from "../../../terms/artifact.ts";
 import { archiveChanged, archiveMissing, toBuildFailure } from "../../build-failure.ts";
 import type { BuildPlan } from "../../detect/build-plan.ts";
 import type { BuildResult } from "../../port.ts";

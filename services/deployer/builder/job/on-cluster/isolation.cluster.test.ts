@@ -4,7 +4,7 @@ import { never } from "../../../../../test/contracts/ports/builder/harness.ts";
 import { exampleFiles } from "../../../../../test/support/archives.ts";
 import { Job, Pod, Secret } from "../../../kube/kinds.ts";
 import { readPodLog } from "../../../kube/pod-log.ts";
-import { imageRef } from "../../../runtime/port.ts";
+import { imageRef } from "../../../terms/artifact.ts";
 import { CONTAINER_NAME, jobName } from "../job-manifest.ts";
 import { tryBuild } from "../node-check/trial.ts";
 import type { ClusterHarness } from "./testing.ts";

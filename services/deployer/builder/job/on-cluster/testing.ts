@@ -11,8 +11,8 @@ import { findS3Server, startS3Server } from "../../../../../test/support/servers
 import { connectKube } from "../../../kube/client.ts";
 import { Job, Namespace, NetworkPolicy, Pod, Secret } from "../../../kube/kinds.ts";
 import { managed, selector } from "../../../kube/names.ts";
-import { imageRef } from "../../../runtime/port.ts";
 import { createS3Store } from "../../../store/s3/adapter.ts";
+import { imageRef } from "../../../terms/artifact.ts";
 import { createJobBuilder, type JobBuilderOptions } from "../adapter.ts";
 import { buildLabels } from "../job-manifest.ts";
 import { imageTag } from "../job-request.ts";

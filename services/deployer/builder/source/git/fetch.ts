@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { checkGitSource, normalizeContextDir } from "../../../sources/git-source.ts";
 import { hasProgram } from "../../build-environment.ts";
 import { BuildFailure, sourceFailure } from "../../build-failure.ts";
 import type { BuildLimits, GitBuildSource } from "../../port.ts";
@@ -9,7 +10,6 @@ import { type CommandContext, runCommand, superviseSession } from "../../run-com
 import { unpackArchive } from "../archive/unpack.ts";
 import { gitEnvironment, repositoryFolder } from "./environment.ts";
 import { lastError, repositoryUnreadable, toFetchFailure, toRepositoryFailure } from "./failures.ts";
-import { checkGitSource, normalizeContextDir } from "./source.ts";
 
 type GitFetch = {
   source: GitBuildSource;

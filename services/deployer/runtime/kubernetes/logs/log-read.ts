@@ -1,7 +1,7 @@
 import { isStatus, type Kube } from "../../../kube/client.ts";
 import { type PodLogQuery, readPodLog } from "../../../kube/pod-log.ts";
 import type { LogStream } from "../../port.ts";
-import { CONTAINER } from "../release/manifests.ts";
+import { CONTAINER } from "../app-pods.ts";
 import { type Line, numberLines, parseLine, shortName } from "./log-lines.ts";
 
 /** A pod whose log is read. */

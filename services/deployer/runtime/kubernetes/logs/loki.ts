@@ -1,6 +1,7 @@
 import { text } from "node:stream/consumers";
-import type { LogFilter, Logger } from "../../port.ts";
-import { CONTAINER } from "../release/manifests.ts";
+import type { Logger } from "../../../shared/logger.ts";
+import type { LogFilter } from "../../port.ts";
+import { CONTAINER } from "../app-pods.ts";
 import { compare, type Line, numberLines, type Position, shortName } from "./log-lines.ts";
 
 /** The labels under which a collector hands in the lines of pods. */

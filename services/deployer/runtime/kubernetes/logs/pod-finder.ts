@@ -3,9 +3,9 @@ import { isStatus } from "../../../kube/client.ts";
 import { startInformer } from "../../../kube/informer.ts";
 import { Deployment, Pod } from "../../../kube/kinds.ts";
 import { namespaceOf, selector } from "../../../kube/names.ts";
+import { selectorOf } from "../app-pods.ts";
 import { podFacts } from "../observe/pod-facts.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
-import { selectorOf } from "../release/manifests.ts";
 import type { LoggedPod } from "./log-read.ts";
 
 /** An existing service whose logs are read, and its pods. */

@@ -4,7 +4,7 @@ import { freePort } from "../../../../kit/process/free-port.ts";
 import { openProxy } from "../../../../kit/testing/proxy.ts";
 import { type ServiceProcess, serviceProcess } from "../../../../kit/testing/service-process.ts";
 import { eventually } from "../../../../kit/testing/testing.ts";
-import { enqueue } from "../../../reconcile/queue/sql.ts";
+import { enqueue } from "../../../queue/sql.ts";
 import { atRest, running, stops } from "./testing-run.ts";
 
 test("of two deployers one watches and decides, and the other takes over when that one hangs or is killed", async () => {

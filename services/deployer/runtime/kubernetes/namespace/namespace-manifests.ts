@@ -13,9 +13,9 @@ import type {
 } from "@kubernetes/client-node";
 import type { Kind, Sent } from "../../../kube/client.ts";
 import { LimitRange, NetworkPolicy, ResourceQuota, Secret } from "../../../kube/kinds.ts";
-import { annotation, label, labelsOf, namespaceOf } from "../../../kube/names.ts";
-import { bytesOf, DEFAULT_STORAGE } from "../../../kube/resources.ts";
-import type { EnvironmentPlan } from "../../port.ts";
+import { annotation, INSTALLATION, label, labelsOf, namespaceOf } from "../../../kube/names.ts";
+import { bytesOf } from "../../../kube/resources.ts";
+import { DEFAULT_STORAGE, type EnvironmentPlan } from "../../../terms/environment-plan.ts";
 import type { AppOptions, KubernetesRuntimeOptions, NetworkOptions } from "../options.ts";
 import { PULL_SECRET } from "../release/manifests.ts";
 
@@ -36,9 +36,6 @@ type Options = Pick<
   | "registryAuth"
   | "quota"
 >;
-
-/** Distinguishes the namespaces of an installation from those of another with the same prefix. */
-export const INSTALLATION = annotation("installation");
 
 /** Tells on a namespace which state was applied to it and to what it holds. */
 const MARK = annotation("applied");

@@ -3,14 +3,13 @@ import { retry } from "../../../../kit/retry.ts";
 import { isStatus } from "../../../kube/client.ts";
 import { type Informer, startInformer } from "../../../kube/informer.ts";
 import { Namespace, RoleBinding } from "../../../kube/kinds.ts";
-import { label, managed, namespaceOf, selector } from "../../../kube/names.ts";
-import type { EnvironmentPlan } from "../../port.ts";
+import { INSTALLATION, label, managed, namespaceOf, selector } from "../../../kube/names.ts";
+import type { EnvironmentPlan } from "../../../terms/environment-plan.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
 import {
   bindingFor,
   type Environment,
   environmentManifests,
-  INSTALLATION,
   isSameMark,
   namespaceFor,
   withMark,

@@ -4,7 +4,7 @@ import { type KubeApi, startKubeApi } from "../../../../../test/support/kube-api
 import { eventually } from "../../../../kit/testing/testing.ts";
 import { connectKube } from "../../../kube/client.ts";
 import { Namespace, NetworkPolicy, ResourceQuota } from "../../../kube/kinds.ts";
-import type { EnvironmentPlan } from "../../port.ts";
+import type { EnvironmentPlan } from "../../../terms/environment-plan.ts";
 import { manyOptions } from "../many/testing.ts";
 import { release } from "../observe/testing.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";

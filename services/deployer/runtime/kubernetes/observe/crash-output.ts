@@ -3,7 +3,8 @@ import type { Kube } from "../../../kube/client.ts";
 import { Secret } from "../../../kube/kinds.ts";
 import { readPodLog } from "../../../kube/pod-log.ts";
 import { QUOTED_LINES, quoteOutput } from "../../status-messages.ts";
-import { CONTAINER, secretName } from "../release/manifests.ts";
+import { CONTAINER } from "../app-pods.ts";
+import { secretName } from "../release/manifests.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import type { Observation } from "./status.ts";
 

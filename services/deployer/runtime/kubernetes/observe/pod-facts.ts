@@ -5,7 +5,7 @@ import type {
   V1PodCondition,
 } from "@kubernetes/client-node";
 import { annotation, label } from "../../../kube/names.ts";
-import type { ServiceSize } from "../../port.ts";
+import type { ServiceSize } from "../../../terms/services.ts";
 
 /** How an instance of a container ended. Times in ms. */
 export type End = { exitCode: number; reason?: string; startedAt: number; finishedAt: number };

@@ -1,5 +1,6 @@
+import type { ServiceSize } from "../../../terms/services.ts";
+import type { UsageChange } from "../../../terms/usage-change.ts";
 import { appendUsage } from "../../../usage/journal.ts";
-import type { ServiceSize, UsageChange } from "../../port.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { availableAt, isAvailable, type Observation, replicasOf, servingOf } from "./status.ts";
 

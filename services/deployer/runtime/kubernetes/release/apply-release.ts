@@ -3,15 +3,16 @@ import { isDeepStrictEqual } from "node:util";
 import type { V1Deployment } from "@kubernetes/client-node";
 import { hasOwnData, isStatus } from "../../../kube/client.ts";
 import { Deployment, HTTPRoute, Ingress, Secret, Service } from "../../../kube/kinds.ts";
-import { type Release, RuntimeRefusal, type Scale } from "../../port.ts";
+import { RuntimeRefusal } from "../../../terms/runtime-refusal.ts";
+import type { Release, Scale } from "../../port.ts";
 import { refuseOlder } from "../../refusals.ts";
+import { CONTAINER, selectorOf } from "../app-pods.ts";
 import type { KubernetesRuntimeOptions } from "../options.ts";
 import { pruneSecrets, removeDoubles, removeObjects } from "./cleanup.ts";
 import { type Door, hostOf } from "./doors.ts";
 import type { createHostClaims } from "./host-claims.ts";
 import {
   type AppRelease,
-  CONTAINER,
   imageOf,
   type Manifests,
   manifestsOf,
@@ -19,7 +20,6 @@ import {
   ownerOf,
   ownLabels,
   secretOf,
-  selectorOf,
 } from "./manifests.ts";
 import { isApplied, nextState } from "./next-state.ts";
 import { type ReleaseState, readState, serviceIdOf, withAnnotations } from "./release-annotations.ts";

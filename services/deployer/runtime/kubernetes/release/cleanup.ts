@@ -3,7 +3,8 @@ import type { V1Pod } from "@kubernetes/client-node";
 import type { Kube } from "../../../kube/client.ts";
 import { Deployment, HTTPRoute, Ingress, Pod, ReplicaSet, Secret, Service } from "../../../kube/kinds.ts";
 import { label, selector } from "../../../kube/names.ts";
-import { type AppRelease, objectName, secretName, selectorOf } from "./manifests.ts";
+import { selectorOf } from "../app-pods.ts";
+import { type AppRelease, objectName, secretName } from "./manifests.ts";
 
 /** A Secret that nothing uses yet may belong to a release that is being applied. */
 const FRESH_MS = 10 * 60_000;

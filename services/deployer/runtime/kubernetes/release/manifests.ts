@@ -12,15 +12,17 @@ import type { Sent } from "../../../kube/client.ts";
 import { annotation, label, labelsOf } from "../../../kube/names.ts";
 import { resourcesOf } from "../../../kube/resources.ts";
 import { withExec } from "../../../shared/exec-command.ts";
-import { imageRef, type Release, RuntimeRefusal } from "../../port.ts";
+import { imageRef } from "../../../terms/artifact.ts";
+import { RuntimeRefusal } from "../../../terms/runtime-refusal.ts";
+import type { Release } from "../../port.ts";
+import { CONTAINER, selectorOf } from "../app-pods.ts";
 import type { AppOptions, DoorOptions } from "../options.ts";
 import { type Doors, doorsOf } from "./doors.ts";
 
 /** What the cluster records of a release: everything but its variables. */
 export type AppRelease = Omit<Release, "env">;
 
-/** The one container of an app's pod, and its port. */
-export const CONTAINER = "app";
+/** The port of that container. */
 const PORT = "http";
 /** At which other services of the environment reach it, and requests from outside. */
 const SERVICE_PORT = 80;
@@ -60,11 +62,6 @@ export function manifestsOf(release: AppRelease, options: ManifestOptions): Mani
     },
     ...(type === "web" && { service: serviceOf(release), ...doorsOf(target, host, doors) }),
   };
-}
-
-/** Returns labels that select a service's objects, whichever the release. */
-export function selectorOf(serviceId: string): Record<string, string> {
-  return { [label("service")]: serviceId, [label("kind")]: "app" };
 }
 
 /** Returns the labels of a service's objects. */

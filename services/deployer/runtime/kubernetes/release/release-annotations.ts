@@ -1,7 +1,7 @@
 import type { V1Deployment } from "@kubernetes/client-node";
 import type { Sent } from "../../../kube/client.ts";
 import { annotation, label } from "../../../kube/names.ts";
-import type { UsageChange } from "../../port.ts";
+import type { UsageChange } from "../../../terms/usage-change.ts";
 import { type AppRelease, type Manifests, ownLabels } from "./manifests.ts";
 
 /** What a service's Deployment records in its annotations. Times in ms. */

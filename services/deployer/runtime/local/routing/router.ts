@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import type { Logger } from "../../port.ts";
+import type { Logger } from "../../../shared/logger.ts";
 import { type Address, forward, forwardUpgrade } from "./proxy.ts";
 
 export type Router = {

@@ -1,4 +1,4 @@
-import type { Logger } from "../../port.ts";
+import type { Logger } from "../../../shared/logger.ts";
 import { type ServiceRecord, writeServiceRecord } from "./service-record.ts";
 import type { Sealer } from "./state-seal.ts";
 

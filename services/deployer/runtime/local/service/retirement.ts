@@ -1,4 +1,4 @@
-import type { Logger } from "../../port.ts";
+import type { Logger } from "../../../shared/logger.ts";
 import type { Router } from "../routing/router.ts";
 import type { Replica } from "./replica.ts";
 import type { InstanceRecord } from "./service-record.ts";

@@ -2,7 +2,8 @@ import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ProcessRef } from "../../../shared/process-tree.ts";
 import { replaceFile } from "../../../shared/replace-file.ts";
-import type { Release, UsageChange } from "../../port.ts";
+import type { UsageChange } from "../../../terms/usage-change.ts";
+import type { Release } from "../../port.ts";
 import type { Sealer } from "./state-seal.ts";
 
 /** One process of a release. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import type { ReleaseRow } from "../releases/sql.ts";
 import { createEarlyVariables } from "./early-variables.ts";
-import type { ReleaseRow } from "./sql.ts";
 import type { ResolvedVariables } from "./variables-client.ts";
 
 const service = { id: "svc", revision: 3, dirtyAt: "2026-01-01 00:00:00+00" };

@@ -1,9 +1,8 @@
 import type { Db } from "../../kit/postgres/db.ts";
-import { conflict, invalid, notFound, refuse } from "../../kit/rpc/errors.ts";
-import { isDeployable } from "../catalog/service-config.ts";
-import { type EnvironmentPath, findService, lockService, type ServicePath } from "../catalog/services-sql.ts";
-import * as catalog from "../catalog/sql.ts";
-import { findDeployment } from "../deployments/sql.ts";
+import { conflict, invalid, notFound } from "../../kit/rpc/errors.ts";
+import { isDeployable } from "../terms/services.ts";
+import { type EnvironmentPath, findService, lockService, type ServicePath } from "./services-sql.ts";
+import * as catalog from "./sql.ts";
 
 /** Returns the project. Throws 404. */
 export async function requireProject(db: Db, accountId: string, projectId: string) {
@@ -35,24 +34,6 @@ export async function requireService(db: Db, path: ServicePath) {
   await requireEnvironment(db, path);
   if (!service) throw notFound("service");
   return service;
-}
-
-/** Returns the deployment with a version. Throws 404 with the part of the path that does not exist. */
-export async function requireDeployment(db: Db, path: ServicePath & { version: number }) {
-  const { id } = await requireService(db, path);
-  const deployment = await findDeployment(db, id, path.version);
-  if (!deployment) throw notFound("version");
-  return deployment;
-}
-
-/** Returns the deployment with a version, which was built. Throws 404; with `builtVersion` where another was. */
-export async function requireBuild(db: Db, path: ServicePath & { version: number }) {
-  const deployment = await requireDeployment(db, path);
-  const { version, buildId, builtVersion } = deployment;
-  if (buildId) return deployment;
-  if (!builtVersion) throw notFound("build: the version was deployed without one");
-  const message = `There is no build of version ${version}: it runs what version ${builtVersion} built, which has the log.`;
-  throw refuse(404, "not_found", message, { context: { builtVersion } });
 }
 
 /** Returns the service, locked until the transaction ends. Throws 404 with the part of the path that does not exist. */

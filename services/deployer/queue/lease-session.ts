@@ -1,5 +1,5 @@
-import type { Logger } from "../../../kit/log.ts";
-import { keepSession } from "../../../kit/postgres/session.ts";
+import type { Logger } from "../../kit/log.ts";
+import { keepSession } from "../../kit/postgres/session.ts";
 import { CHANNEL, OWNER_CLASS } from "./sql.ts";
 
 /**

@@ -1,7 +1,6 @@
 import type { Client } from "@connectrpc/connect";
 import type { InternalService } from "../../../proto/gen/berth/variables/v1/internal_pb.ts";
-import { newNotice } from "../deployments/fail-deployment.ts";
-import type { StoredNotice } from "../deployments/sql.ts";
+import { newNotice, type StoredNotice } from "../terms/notice.ts";
 
 /** A service's current variables. `values` and `secrets` hold plaintext and are never stored. */
 export type ResolvedVariables = {

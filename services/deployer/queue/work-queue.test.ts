@@ -1,14 +1,14 @@
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { newId } from "../../../kit/ids.ts";
-import { createLog } from "../../../kit/log.ts";
-import { createPool, type Pool } from "../../../kit/postgres/db.ts";
-import { migrate } from "../../../kit/postgres/migrate.ts";
-import { eventually, testDatabase } from "../../../kit/testing/testing.ts";
-import { mergeConfig } from "../../catalog/service-config.ts";
-import { insertService } from "../../catalog/services-sql.ts";
-import { insertEnvironment, insertProject } from "../../catalog/sql.ts";
+import { newId } from "../../kit/ids.ts";
+import { createLog } from "../../kit/log.ts";
+import { createPool, type Pool } from "../../kit/postgres/db.ts";
+import { migrate } from "../../kit/postgres/migrate.ts";
+import { eventually, testDatabase } from "../../kit/testing/testing.ts";
+import { mergeConfig } from "../catalog/service-config.ts";
+import { insertService } from "../catalog/services-sql.ts";
+import { insertEnvironment, insertProject } from "../catalog/sql.ts";
 import { enqueue } from "./sql.ts";
 import { startWorkQueue } from "./work-queue.ts";
 
@@ -18,7 +18,7 @@ const log = createLog("deployer", process.env.LOG_LEVEL ?? "silent");
 async function openDatabase(services: number) {
   const database = await testDatabase(["deployer"]);
   const pool = createPool(database.url("deployer"));
-  await migrate(pool, join(import.meta.dirname, "../../migrations"));
+  await migrate(pool, join(import.meta.dirname, "../migrations"));
   const [accountId, projectId, environmentId] = ["acc_work", newId("prj"), newId("env")];
   await insertProject(pool, projectId, accountId, "work");
   await insertEnvironment(pool, environmentId, accountId, projectId, "production");

@@ -1,5 +1,4 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { ReleaseRow } from "./sql.ts";
 import type { ResolvedVariables, ResolveVariables } from "./variables-client.ts";
 
 /** Less than changed variables wait before they are compared: by then the next apply asks again. */
@@ -7,6 +6,8 @@ const KEPT_MS = 1_000;
 
 /** A locked service, as far as its variables can be told from it. */
 type Service = { id: string; revision: number; dirtyAt?: string | null };
+/** A deployment that is being applied, and what its service's variables have been since. */
+type Applied = { serviceId: string; deploymentId: string; revision: number; dirtyAt?: string | null };
 type Asked = { deploymentId: string; service: Service; variables: Promise<ResolvedVariables> };
 
 export type EarlyVariables = ReturnType<typeof createEarlyVariables>;
@@ -39,7 +40,7 @@ export function createEarlyVariables(resolve: ResolveVariables) {
      * Returns the variables that were asked for, once. Undefined when there are none, or when the service has been marked
      * or has taken other variables since: those that were asked for may be older.
      */
-    async take(row: ReleaseRow): Promise<ResolvedVariables | undefined> {
+    async take(row: Applied): Promise<ResolvedVariables | undefined> {
       const one = asked.get(row.serviceId);
       asked.delete(row.serviceId);
       if (one?.deploymentId !== row.deploymentId) return undefined;

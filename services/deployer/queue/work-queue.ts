@@ -1,9 +1,9 @@
 import { AsyncResource } from "node:async_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import { Counter } from "prom-client";
-import { createKeyedMutex } from "../../../kit/keyed-mutex.ts";
-import type { Logger } from "../../../kit/log.ts";
-import type { Pool } from "../../../kit/postgres/db.ts";
+import { createKeyedMutex } from "../../kit/keyed-mutex.ts";
+import type { Logger } from "../../kit/log.ts";
+import type { Pool } from "../../kit/postgres/db.ts";
 import { createBackoff } from "./backoff.ts";
 import * as sql from "./sql.ts";
 import { startWakeableLoop } from "./wakeable-loop.ts";

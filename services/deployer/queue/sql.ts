@@ -1,4 +1,4 @@
-import { type Db, execute, many } from "../../../kit/postgres/db.ts";
+import { type Db, execute, many } from "../../kit/postgres/db.ts";
 
 /** Class of the advisory locks, one per process, that show which lease owners are alive. */
 export const OWNER_CLASS = 1_111_839_316;
@@ -32,6 +32,22 @@ export async function enqueue(db: Db, serviceIds: string[]): Promise<void> {
     `with due as (update work set next_at = now() where service_id = any($1))
      select pg_notify(${CHANNEL}, '')`,
     [serviceIds],
+  );
+}
+
+/** Makes due the services whose deployments wait for one of the addons. */
+export async function wakeAwaiting(db: Db, addonIds: string[]): Promise<void> {
+  const found = await many<{ serviceId: string }>(
+    db,
+    "deployment_awaiting",
+    `select s.id as "serviceId" from services a join services s on s.environment_id = a.environment_id
+     join deployments d on d.service_id = s.id
+     where a.id = any($1) and d.status in ('queued', 'built') and a.name = any(d.awaits)`,
+    [addonIds],
+  );
+  await enqueue(
+    db,
+    found.map((row) => row.serviceId),
   );
 }
 

@@ -1,0 +1,6 @@
+/** What is used of pino's logger. */
+export type Logger = {
+  info(object: object, message: string): void;
+  warn(object: object, message: string): void;
+  error(object: object, message: string): void;
+};
