@@ -1,4 +1,4 @@
-import type { Fence } from "../../services/deployer/model/statements/fences.ts";
+import type { Fence } from "../model/statements/fences.ts";
 import type { Kind } from "./clients/work.ts";
 import type { Schedule } from "./faults/inflict.ts";
 import type { Change } from "./seeded/plant.ts";

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { projectDir } from "../../../deploy/local/terminal/options.ts";
-import { runModel } from "../../../services/deployer/model/run.ts";
-import type { Fence } from "../../../services/deployer/model/statements/fences.ts";
 import { createRandom } from "../../../services/kit/testing/random.ts";
 import { startMailbox } from "../../../services/kit/testing/smtp-server.ts";
+import { runModel } from "../../model/run.ts";
+import type { Fence } from "../../model/statements/fences.ts";
 import { CHECKS, look } from "../checks/check.ts";
 import { createChecking } from "../checks/checking.ts";
 import { steadyPace } from "../clients/pace.ts";
@@ -91,7 +91,7 @@ async function findByModel(
   if (whole.failure) throw new Error(`The model breaks a rule without a fault: ${whole.failure.message}`);
   if (clean) return undefined;
   const { failure, seconds } = await runModel({ schedules: MODEL_SCHEDULES, seed, removed, shrinkMs: 0 });
-  return failure && { by: `services/deployer/model: ${failure.message}`, seconds };
+  return failure && { by: `test/model: ${failure.message}`, seconds };
 }
 
 /** Runs a test with the fault planted: it has to fail. */

@@ -1,5 +1,5 @@
-import { startReconciler } from "../../reconcile/reconciler.ts";
-import { createEarlyVariables } from "../../variables/early-variables.ts";
+import { startReconciler } from "../../../services/deployer/reconcile/reconciler.ts";
+import { createEarlyVariables } from "../../../services/deployer/variables/early-variables.ts";
 import { BUILDS_AT_ONCE, entitlementsOf } from "../entitlements.ts";
 import { type Engine, isBuiltImage } from "../world/engine.ts";
 import { createSimulatedPool } from "../world/pool.ts";

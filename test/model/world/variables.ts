@@ -1,5 +1,5 @@
-import { newNotice } from "../../terms/notice.ts";
-import { type ResolveVariables, VariablesUnavailable } from "../../variables/variables-client.ts";
+import { newNotice } from "../../../services/deployer/terms/notice.ts";
+import { type ResolveVariables, VariablesUnavailable } from "../../../services/deployer/variables/variables-client.ts";
 import type { Process } from "./process.ts";
 import type { World } from "./world.ts";
 

@@ -1,6 +1,6 @@
-import { BuildFailure } from "../../builder/build-failure.ts";
-import { type Builder, BuildHandedOver } from "../../builder/port.ts";
-import type { IsBuiltImage } from "../../images/account-images.ts";
+import { BuildFailure } from "../../../services/deployer/builder/build-failure.ts";
+import { type Builder, BuildHandedOver } from "../../../services/deployer/builder/port.ts";
+import type { IsBuiltImage } from "../../../services/deployer/images/account-images.ts";
 import type { Process } from "./process.ts";
 import { SimulatedRuntime } from "./runtime.ts";
 import { Variables } from "./variables.ts";

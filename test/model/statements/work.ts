@@ -1,4 +1,4 @@
-import { LEASE_SECONDS } from "../../queue/sql.ts";
+import { LEASE_SECONDS } from "../../../services/deployer/queue/sql.ts";
 import type { Query, Row } from "../world/database.ts";
 import type { Without } from "./fences.ts";
 import { least, type Statements } from "./rows.ts";

@@ -8,7 +8,7 @@ export type Edit = {
   to: string;
 };
 
-export const urlOf = (file: string) => new URL(`../../${file}`, import.meta.url);
+export const urlOf = (file: string) => new URL(`../../../services/deployer/${file}`, import.meta.url);
 
 /**
  * Has this thread load the deployer's code with these changes; to be called before it is loaded. Returns what throws

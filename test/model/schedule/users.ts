@@ -1,20 +1,20 @@
-import { transaction } from "../../../kit/postgres/db.ts";
-import { deleteServices } from "../../catalog/delete-services.ts";
+import { transaction } from "../../../services/kit/postgres/db.ts";
+import { deleteServices } from "../../../services/deployer/catalog/delete-services.ts";
 import {
   type LockedService,
   lockService,
   rescale,
   rollLive,
   updateService,
-} from "../../catalog/services-sql.ts";
-import { renameProject } from "../../catalog/sql.ts";
-import { accept, type DeploymentInput } from "../../deployments/accept.ts";
-import { cancelDeployment } from "../../deployments/fail-deployment.ts";
-import { findRestorable } from "../../deployments/rollback.ts";
-import { accountImages } from "../../images/account-images.ts";
-import { enqueue } from "../../queue/sql.ts";
-import { markDirty, moveAddresses } from "../../releases/dirty-sql.ts";
-import { TIMEOUTS } from "../../terms/timeouts.ts";
+} from "../../../services/deployer/catalog/services-sql.ts";
+import { renameProject } from "../../../services/deployer/catalog/sql.ts";
+import { accept, type DeploymentInput } from "../../../services/deployer/deployments/accept.ts";
+import { cancelDeployment } from "../../../services/deployer/deployments/fail-deployment.ts";
+import { findRestorable } from "../../../services/deployer/deployments/rollback.ts";
+import { accountImages } from "../../../services/deployer/images/account-images.ts";
+import { enqueue } from "../../../services/deployer/queue/sql.ts";
+import { markDirty, moveAddresses } from "../../../services/deployer/releases/dirty-sql.ts";
+import { TIMEOUTS } from "../../../services/deployer/terms/timeouts.ts";
 import { entitlementsOf } from "../entitlements.ts";
 import { type Engine, isBuiltImage } from "../world/engine.ts";
 import type { Process } from "../world/process.ts";

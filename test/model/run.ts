@@ -124,7 +124,7 @@ export function describe(summary: Summary): string {
     lines.push(
       ...failure.trace,
       `schedule ${failure.schedule} breaks a rule: ${failure.message}`,
-      `again: node services/deployer/model/run.ts --seed ${seed} --first ${failure.schedule} --schedules 1`,
+      `again: node test/model/run.ts --seed ${seed} --first ${failure.schedule} --schedules 1`,
     );
   return lines.join("\n");
 }

@@ -1,6 +1,6 @@
-import type { startReconciler } from "../../reconcile/reconciler.ts";
-import type { RuntimeStatus } from "../../runtime/port.ts";
-import type { EarlyVariables } from "../../variables/early-variables.ts";
+import type { startReconciler } from "../../../services/deployer/reconcile/reconciler.ts";
+import type { RuntimeStatus } from "../../../services/deployer/runtime/port.ts";
+import type { EarlyVariables } from "../../../services/deployer/variables/early-variables.ts";
 import type { Session } from "./database.ts";
 
 /** What an operation of a dead process returns. */

@@ -91,7 +91,8 @@ export class Session {
   /** Returns a function that runs a statement, and runs it again with the same snapshot after it threw `Blocked`. */
   statement(name: string, values: unknown[]): () => { rows: Row[]; rowCount: number } {
     const statement = this.db.statements[name];
-    if (!statement) throw new Error(`the statement ${name} has no mirror: write it into model/statements/`);
+    if (!statement)
+      throw new Error(`the statement ${name} has no mirror: write it into test/model/statements/`);
     const q = new Query(this);
     return () => {
       if (this.state !== "open") throw new DatabaseError("57P01", "the connection was terminated");

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, inject, test } from "vitest";
-import { sample, sampleSize } from "../../kit/testing/sample.ts";
+import { sample, sampleSize } from "../../services/kit/testing/sample.ts";
 import { describeFinding, findFaults, isAsExpected } from "./faults/find.ts";
 import { FAULTS } from "./faults/list.ts";
 import { applyEdit, urlOf } from "./faults/seed.ts";

@@ -1,4 +1,4 @@
-import { createEntitlements, type EntitlementsOf } from "../../kit/plans.ts";
+import { createEntitlements, type EntitlementsOf } from "../../services/kit/plans.ts";
 
 /** The model's plan retains this many versions, so that short schedules reach the limit. */
 export const RETAINED = 2;

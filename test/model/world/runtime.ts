@@ -1,5 +1,5 @@
-import type { Release, Runtime, RuntimeStatus } from "../../runtime/port.ts";
-import { RuntimeRefusal } from "../../terms/runtime-refusal.ts";
+import type { Release, Runtime, RuntimeStatus } from "../../../services/deployer/runtime/port.ts";
+import { RuntimeRefusal } from "../../../services/deployer/terms/runtime-refusal.ts";
 import type { Process } from "./process.ts";
 import type { World } from "./world.ts";
 

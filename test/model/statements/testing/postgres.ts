@@ -1,9 +1,9 @@
 import { join } from "node:path";
-import { createPool, type Tx } from "../../../../kit/postgres/db.ts";
-import { migrate } from "../../../../kit/postgres/migrate.ts";
-import { testDatabase } from "../../../../kit/testing/testing.ts";
-import { insertService } from "../../../catalog/services-sql.ts";
-import { insertEnvironment, insertProject } from "../../../catalog/sql.ts";
+import { insertService } from "../../../../services/deployer/catalog/services-sql.ts";
+import { insertEnvironment, insertProject } from "../../../../services/deployer/catalog/sql.ts";
+import { createPool, type Tx } from "../../../../services/kit/postgres/db.ts";
+import { migrate } from "../../../../services/kit/postgres/migrate.ts";
+import { testDatabase } from "../../../../services/kit/testing/testing.ts";
 import { insertServices } from "../../schedule/services.ts";
 import type { Database, Row } from "../../world/database.ts";
 import { CONFIG, SCOPE } from "./calls.ts";
@@ -24,7 +24,7 @@ export async function startPostgres() {
   await first.query(`alter database ${database.name} set model.now = '0'`);
   await first.end();
   const pool = createPool(url, { max: 2 });
-  await migrate(pool, join(import.meta.dirname, "../../../migrations"));
+  await migrate(pool, join(import.meta.dirname, "../../../../services/deployer/migrations"));
   const [sql, owners] = [await pool.connect(), await pool.connect()];
   return {
     /** The session of the statements. */

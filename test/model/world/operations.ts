@@ -1,4 +1,4 @@
-import { DEFAULT_TIMEOUTS } from "../../../kit/postgres/connection.ts";
+import { DEFAULT_TIMEOUTS } from "../../../services/kit/postgres/connection.ts";
 import type { Choices } from "../choices.ts";
 import { showValue } from "../trace.ts";
 import type { Clock } from "./clock.ts";

@@ -1,4 +1,4 @@
-import { DEFAULT_TIMEOUTS } from "../../../kit/postgres/connection.ts";
+import { DEFAULT_TIMEOUTS } from "../../../services/kit/postgres/connection.ts";
 import type { Choices } from "../choices.ts";
 import type { Fence } from "../statements/fences.ts";
 import { mirror, NOT_MODELLED } from "../statements/mirror.ts";

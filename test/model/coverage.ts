@@ -3,6 +3,7 @@ import { Session } from "node:inspector";
 import { stripTypeScriptTypes } from "node:module";
 import { type Node, parse } from "acorn";
 import { full } from "acorn-walk";
+import { urlOf } from "./faults/seed.ts";
 
 /** The files whose branches are counted: what decides, and what acts on it. */
 export const COVERED = [
@@ -26,8 +27,6 @@ export type Counts = Record<string, number[]>;
 type Branch = { line: number; text: string; at: number; but?: number };
 type Range = { startOffset: number; endOffset: number; count: number };
 type Scripts = { result: { url: string; functions: { ranges: Range[] }[] }[] };
-
-const urlOf = (file: string) => new URL(`../${file}`, import.meta.url);
 
 /** Counts this thread's branches from now on, of files that are not loaded yet; returns what ends that. */
 export function startCoverage(): () => Counts {
