@@ -4,7 +4,7 @@ import { productId, soldPrices } from "../../services/billing/catalog/keys.ts";
 import { seed } from "../../services/billing/catalog/seed.ts";
 import { createProvider, type Provider } from "../../services/billing/stripe/provider.ts";
 import { createLog } from "../../services/kit/log.ts";
-import { startStripe } from "./stripe/start.ts";
+import { startStripe } from "../stripe-simulator/start.ts";
 
 /** The simulator takes every key that begins like a test key of Stripe's. */
 const KEY = "sk_test_simulator";

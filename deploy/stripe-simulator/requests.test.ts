@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Stripe from "stripe";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ask, foreignHeaders, ownHeaders } from "../testing.ts";
+import { ask, foreignHeaders, ownHeaders } from "../local/testing.ts";
 import { startStripe } from "./start.ts";
 import { clientOf, openShop, type Shop, subscribe } from "./testing.ts";
 

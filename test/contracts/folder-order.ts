@@ -18,7 +18,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "backup platform",
       "programs",
       "mail nats payments postgres terminal",
-      "data stripe",
+      "data",
       "processes",
       "failure",
     ],

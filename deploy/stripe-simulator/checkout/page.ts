@@ -1,5 +1,5 @@
 import type Stripe from "stripe";
-import { html } from "../../../../services/kit/html.ts";
+import { html } from "../../../services/kit/html.ts";
 import { findCardByNumber, TEST_CARDS } from "../customers/test-cards.ts";
 import { StripeError } from "../http/errors.ts";
 import type { SimpleRequest, SimpleResponse } from "../http/server.ts";

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import { isOwnRequest, NOT_OWN_REQUEST } from "../../../../services/kit/network/own-origin.ts";
+import { isOwnRequest, NOT_OWN_REQUEST } from "../../../services/kit/network/own-origin.ts";
 import type { FaultKind, Faults } from "../control/faults.ts";
 import { newId } from "../state/ids.ts";
 import type { World } from "../state/world.ts";

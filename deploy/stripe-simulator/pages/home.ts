@@ -1,4 +1,4 @@
-import { type Html, html } from "../../../../services/kit/html.ts";
+import { type Html, html } from "../../../services/kit/html.ts";
 import { productOf } from "../catalog/prices.ts";
 import type { Controls } from "../control/routes.ts";
 import type { SimpleRequest, SimpleResponse } from "../http/server.ts";

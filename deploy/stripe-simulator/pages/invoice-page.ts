@@ -1,5 +1,5 @@
 import type Stripe from "stripe";
-import { html } from "../../../../services/kit/html.ts";
+import { html } from "../../../services/kit/html.ts";
 import type { SimpleRequest, SimpleResponse } from "../http/server.ts";
 import type { World } from "../state/world.ts";
 import { collect } from "../subscriptions/collection.ts";

@@ -1,4 +1,4 @@
-import { type Html, html } from "../../../../services/kit/html.ts";
+import { type Html, html } from "../../../services/kit/html.ts";
 import type { SimpleResponse } from "../http/server.ts";
 
 const STYLE = `

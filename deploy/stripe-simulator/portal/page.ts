@@ -1,5 +1,5 @@
 import type Stripe from "stripe";
-import { type Html, html } from "../../../../services/kit/html.ts";
+import { type Html, html } from "../../../services/kit/html.ts";
 import { updateCustomer } from "../customers/customers.ts";
 import { attach, createCard } from "../customers/payment-methods.ts";
 import { findCardByNumber } from "../customers/test-cards.ts";

@@ -1,5 +1,5 @@
 import type Stripe from "stripe";
-import { clientOf } from "../../../deploy/local/stripe/testing.ts";
+import { clientOf } from "../../../deploy/stripe-simulator/testing.ts";
 import type { Check, Checking } from "./checking.ts";
 
 const OVER = ["canceled", "incomplete_expired"];

@@ -84,7 +84,7 @@ const faults = {
   { to: "process" | "connection" | "stripe"; weight: number; inflict: Inflict }
 >;
 
-/** Tells the simulator of Stripe what goes wrong (deploy/local/stripe/README.md). */
+/** Tells the simulator of Stripe what goes wrong (deploy/stripe-simulator/README.md). */
 async function control(stripeUrl: string, method: string, what: string, body: object): Promise<void> {
   await fetch(`${stripeUrl}/_sim/${what}`, { method, body: JSON.stringify(body) });
 }

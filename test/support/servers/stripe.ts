@@ -1,6 +1,6 @@
-import { requestChecker } from "../../../deploy/local/stripe/conformance/check-request.ts";
-import { type StripeOptions, startStripe } from "../../../deploy/local/stripe/start.ts";
-import { clientOf, payOnPage } from "../../../deploy/local/stripe/testing.ts";
+import { type StripeOptions, startStripe } from "../../../deploy/stripe-simulator/start.ts";
+import { clientOf, payOnPage } from "../../../deploy/stripe-simulator/testing.ts";
+import { requestChecker } from "../../contracts/stripe/conformance/check-request.ts";
 
 /** The simulator takes every key that begins like a test key. */
 const STRIPE_KEY = "sk_test_simulator";

@@ -1,7 +1,7 @@
 import { Stripe } from "stripe";
 import { expect, test } from "vitest";
-import { testStripe } from "../../../../test/support/servers/stripe.ts";
-import { decodeForm } from "../http/form.ts";
+import { decodeForm } from "../../../../deploy/stripe-simulator/http/form.ts";
+import { testStripe } from "../../../support/servers/stripe.ts";
 import { requestChecker } from "./check-request.ts";
 import { sdkCalls } from "./sdk-calls.ts";
 

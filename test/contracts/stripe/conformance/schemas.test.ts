@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { Stripe } from "stripe";
 import { expect, test } from "vitest";
-import { allRoutes } from "../start.ts";
-import { createClock } from "../state/clock.ts";
-import { openState } from "../state/state.ts";
+import { allRoutes } from "../../../../deploy/stripe-simulator/start.ts";
+import { createClock } from "../../../../deploy/stripe-simulator/state/clock.ts";
+import { openState } from "../../../../deploy/stripe-simulator/state/state.ts";
 import { readSchemas, schemasFile } from "./check-request.ts";
 import { generateSchemas, toText } from "./generate.ts";
 

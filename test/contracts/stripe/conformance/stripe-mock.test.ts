@@ -1,6 +1,6 @@
 import { Stripe } from "stripe";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { findStripeMock, startStripeMock } from "../../../../test/support/servers/stripe-mock.ts";
+import { findStripeMock, startStripeMock } from "../../../support/servers/stripe-mock.ts";
 import { sdkCalls } from "./sdk-calls.ts";
 
 /** What its OpenAPI, of 2026-08-26.dahlia, cannot know of the version in use; remove what a newer one knows. */
