@@ -4,10 +4,10 @@ import { SpanKind } from "@opentelemetry/api";
 import { every } from "../every.ts";
 import type { Logger } from "../log.ts";
 import { type Pool, type Tx, transaction } from "../postgres/db.ts";
-import { isTransient, isTransientMessage, isUnreachable } from "../rpc/errors.ts";
+import { isTransient, isUnreachable } from "../rpc/errors.ts";
 import { traced } from "../telemetry.ts";
 import { type Bus, CHECK_MS, type Connected, isMissing, STREAM, type StreamState } from "./bus.ts";
-import { ONLY_FOR, publishDeadLetter, resendDeadLetters } from "./dead-letters.ts";
+import { isTransientLetter, ONLY_FOR, publishDeadLetter, resendDeadLetters } from "./dead-letters.ts";
 import type { Effect, Handler } from "./handler.ts";
 import * as sql from "./inbox-sql.ts";
 import { deadLetters } from "./metrics.ts";
@@ -140,7 +140,7 @@ export function startConsumer(options: ConsumerOptions) {
 
   function resendAfterOutage(): void {
     bus.connected
-      .then((connected) => resendDeadLetters(connected, name, isTransientMessage))
+      .then((connected) => resendDeadLetters(connected, name, isTransientLetter))
       .then((sent) => sent > 0 && log.info({ consumer: name, sent }, "dead letters were sent again"))
       .catch((error) => log.warn({ err: error, consumer: name }, "dead letters could not be sent again"));
   }

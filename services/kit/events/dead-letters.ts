@@ -1,9 +1,12 @@
 import { AckPolicy, DeliverPolicy, type JsMsg } from "@nats-io/jetstream";
 import { type MsgHdrs, headers as natsHeaders } from "@nats-io/transport-node";
+import { isTransient, isTransientMessage } from "../rpc/errors.ts";
 import { type Connected, DEAD_STREAM } from "./bus.ts";
 
 /** Header with the reason why a consumer gave up. */
 const REASON = "Berth-Reason";
+/** Header with the class of the failure. */
+const CLASS = "Berth-Class";
 /** Header with the consumer that gave up. */
 const CONSUMER = "Berth-Consumer";
 /** Header with the consumer to which an event is sent again; the others have handled it. */
@@ -18,18 +21,25 @@ export async function publishDeadLetter(
 ): Promise<void> {
   const headers = copyHeaders(message, ["Nats-Msg-Id"]);
   headers.set(REASON, error.message.replace(/[\r\n]+/g, " ").slice(0, 500));
+  headers.set(CLASS, isTransient(error) ? "transient" : "permanent");
   headers.set(CONSUMER, consumer);
   await js.publish(`berth-dead.${consumer}.${message.subject}`, message.data, { headers });
 }
 
+/** Returns whether a dead letter tells of an outage. Letters of versions that stored no class are told by their reason. */
+export function isTransientLetter(headers: MsgHdrs | undefined): boolean {
+  const failure = headers?.get(CLASS);
+  return failure ? failure === "transient" : isTransientMessage(headers?.get(REASON) ?? "");
+}
+
 /**
  * Sends dead letters of a consumer, or of all, to the consumer that gave up, under their original subject and event
- * id: those whose reason `matches`. Returns how many. Running twice at the same time does no harm.
+ * id: those whose headers match. Returns how many. Running twice at the same time does no harm.
  */
 export async function resendDeadLetters(
   { js, manager }: Connected,
   consumer = "*",
-  matches: (reason: string) => boolean = () => true,
+  matches: (headers: MsgHdrs | undefined) => boolean = () => true,
 ): Promise<number> {
   const subject = `berth-dead.${consumer}.>`;
   const { state } = await manager.streams.info(DEAD_STREAM, { subjects_filter: subject });
@@ -47,8 +57,8 @@ export async function resendDeadLetters(
   for (; left > 0; left--) {
     const message = await dead.next({ expires: 1_000 });
     if (!message) break;
-    if (!matches(message.headers?.get(REASON) ?? "")) continue;
-    const headers = copyHeaders(message, [REASON, CONSUMER]);
+    if (!matches(message.headers)) continue;
+    const headers = copyHeaders(message, [REASON, CLASS, CONSUMER]);
     const [, gaveUp, ...original] = message.subject.split(".");
     headers.set(ONLY_FOR, gaveUp!);
     await js.publish(original.join("."), message.data, { headers });

@@ -271,3 +271,25 @@ test("dead letters that tell of an outage are sent again by themselves, to their
   expect(await seen("sibling", "letter_")).toEqual(["letter_z"]);
   await eventually("one is left", async () => (await dead("heir")) === 1);
 });
+
+test("a dead letter is of the class that it was written with, whatever its reason reads like", async () => {
+  const misleading = async (_tx: Tx, { userId }: MemberRemoved) => {
+    if (userId === "classed_1") throw new Error("deadlock detected");
+  };
+  const first = consume("classed", { handle: misleading });
+  await publish("classed_1");
+  await eventually("it is given up", async () => (await dead("classed")) === 1);
+  await first.stop();
+  // Letters are sent again in their order: once this one of a former version, without a class, has arrived, the one
+  // before it was passed over.
+  const former = { "Berth-Reason": "deadlock detected", "Berth-Consumer": "classed" };
+  await publish("classed_2", `berth-dead.classed.${SUBJECT}`, former);
+  consume("classed", {});
+  // What was on its way to the first one is given out again after 20 s.
+  await vi.waitFor(async () => expect(await seen("classed", "classed_")).toContain("classed_2"), {
+    timeout: 50_000,
+    interval: 50,
+  });
+  expect(await seen("classed", "classed_")).toEqual(["classed_2"]);
+  await eventually("one is left", async () => (await dead("classed")) === 1);
+});

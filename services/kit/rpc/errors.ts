@@ -159,7 +159,7 @@ const TRANSIENT_MESSAGES = [
   /in a read-only transaction$/,
 ];
 
-/** As `isTransient`, by the message alone: nothing else is stored of an error. */
+/** As `isTransient`, by the message alone: dead letters of former versions have nothing else of an error. */
 export function isTransientMessage(message: string): boolean {
   return TRANSIENT_MESSAGES.some((reason) => reason.test(message));
 }
