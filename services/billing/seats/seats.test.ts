@@ -128,7 +128,14 @@ test("who joins between the checkout and its payment is billed too", async () =>
   const { id } = await eventually("it is recorded", async () =>
     owner.getSubscription({ accountId }).catch(() => undefined),
   );
-  await teamOf(accountId, id).billed(1);
+  const { settled, seats } = teamOf(accountId, id);
+  const seat = await eventually("the seat is shown", async () => {
+    const { items } = await owner.getSubscription({ accountId });
+    return items.find(({ kind }) => kind === "seat");
+  });
+  await settled();
+  expect(seat.quantity).toBe(1);
+  expect(await seats()).toBe(1);
 });
 
 test("a member who is added costs what the price list said at which the subscription was bought", async () => {
@@ -148,10 +155,11 @@ test("a member who is added costs what the price list said at which the subscrip
   await stripe.subscriptionItems.update(item!.id, { price: plan.id, proration_behavior: "none" });
   await become(4);
   await billed(1);
-  await eventually("the seat is shown", async () => {
+  const seat = await eventually("the seat is shown", async () => {
     const { items } = await billing.as(accountId).getSubscription({ accountId });
-    return items.some(({ kind, unitPriceUsd }) => kind === "seat" && unitPriceUsd === 7);
+    return items.find(({ kind }) => kind === "seat");
   });
+  expect(seat).toMatchObject({ quantity: 1, unitPriceUsd: 7 });
 });
 
 test("members of an account without a subscription, and one within what is included, change nothing", async () => {

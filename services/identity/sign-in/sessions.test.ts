@@ -35,15 +35,18 @@ test("signing in returns a session token that says who its user is and ends afte
 });
 
 test("an e-mail signs in whatever its case, and with blanks around it", async () => {
-  await signIn("  Owner@EXAMPLE.com ", OWNER_PASSWORD);
+  const { token, user } = await signIn("  Owner@EXAMPLE.com ", OWNER_PASSWORD);
+  expect(user).toMatchObject({ id: it.ownerId, email: "owner@example.com" });
+  expect((await it.lookup(token)).userId).toBe(it.ownerId);
 });
 
 test("a password signs in however the keyboard composes its accents", async () => {
-  const { email, password, token } = await it.member("reader");
+  const { email, password, token, userId } = await it.member("reader");
   const accented = "café-au-lait-crème";
   const { passwords } = await it.as(token);
   await passwords.changePassword({ current: password, new: accented.normalize("NFC") });
-  await signIn(email, accented.normalize("NFD"));
+  expect((await signIn(email, accented.normalize("NFD"))).user?.id).toBe(userId);
+  expect(await refused(signIn(email, "cafe-au-lait-creme"))).toBe(WRONG);
 });
 
 test("a wrong password, an unknown e-mail and a disabled user get one and the same answer", async () => {

@@ -188,6 +188,24 @@ test("a transaction may use another pool, and what it leaves behind its own once
 
 test("transactions of one pool that run beside each other do not disturb each other", async () => {
   const pool = open();
-  const work = () => transaction(pool, (tx) => tx.query("select pg_sleep(0.05)"));
-  await Promise.all([work(), work(), pool.query("select 1"), work()]);
+  await pool.query("create table beside (n int)");
+  const work = (n: number, fails = false) =>
+    transaction(pool, async (tx) => {
+      await tx.query("insert into beside values ($1)", [n]);
+      await tx.query("select pg_sleep(0.05)");
+      // Neither what the others wrote, nor what they rolled back.
+      const { rows } = await tx.query(
+        "select count(*)::int as own from beside where xmin = pg_current_xact_id()::xid",
+      );
+      if (fails) throw new Error(`${n} fails`);
+      return rows[0].own;
+    });
+  const done = await Promise.allSettled([work(1), work(2, true), pool.query("select 1 as n"), work(3)]);
+  expect(done).toMatchObject([
+    { status: "fulfilled", value: 1 },
+    { status: "rejected", reason: { message: "2 fails" } },
+    { status: "fulfilled", value: { rows: [{ n: 1 }] } },
+    { status: "fulfilled", value: 1 },
+  ]);
+  expect((await pool.query("select n from beside order by n")).rows).toEqual([{ n: 1 }, { n: 3 }]);
 });
