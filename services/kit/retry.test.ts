@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { every } from "./every.ts";
 import { retry } from "./retry.ts";
 
 test("work is tried until it succeeds, and each failure before is told with its number", async () => {
@@ -30,31 +29,4 @@ test("it ends at the signal, also in a pause", async () => {
   await promise;
   stopping.abort();
   await expect(trying).rejects.toThrow("abort");
-});
-
-test("periodic work goes on after a failure, never twice at once, and `stop` waits for the run under way", async () => {
-  const errors: unknown[] = [];
-  const last = Promise.withResolvers<void>();
-  const inLast = Promise.withResolvers<void>();
-  let [runs, running] = [0, 0];
-  const work = async () => {
-    expect(++running).toBe(1);
-    runs++;
-    if (runs === 3) inLast.resolve();
-    if (runs === 3) await last.promise;
-    running--;
-    if (runs === 1) throw new Error("first");
-  };
-  const periodic = every(1, work, { atOnce: true, failed: (error) => errors.push(error) });
-  await inLast.promise;
-  let stopped = false;
-  const stopping = periodic.stop().then(() => {
-    stopped = true;
-  });
-  await Promise.resolve();
-  expect(stopped).toBe(false);
-  last.resolve();
-  await stopping;
-  expect(runs).toBe(3);
-  expect(errors).toEqual([new Error("first")]);
 });

@@ -52,7 +52,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "events idempotency",
       "postgres",
       "rpc",
-      "aead bearer-token coalesce every html ids keyed-mutex lanes lines-of log mac network retry sizes telemetry",
+      "aead bearer-token coalesce every html ids keyed-mutex lanes lines-of log mac network retry sizes tasks telemetry",
     ],
   },
 };

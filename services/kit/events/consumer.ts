@@ -1,10 +1,18 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { AckPolicy, type ConsumerInfo, DeliverPolicy, type JsMsg } from "@nats-io/jetstream";
+import {
+  AckPolicy,
+  type ConsumerInfo,
+  type ConsumerMessages,
+  DeliverPolicy,
+  type JsMsg,
+} from "@nats-io/jetstream";
 import { SpanKind } from "@opentelemetry/api";
-import { every } from "../every.ts";
 import type { Logger } from "../log.ts";
 import { type Pool, type Tx, transaction } from "../postgres/db.ts";
 import { isTransient, isUnreachable } from "../rpc/errors.ts";
+import { startLoop } from "../tasks/loop.ts";
+import { CONSUME, SWEEP_INBOX } from "../tasks/shared-tasks.ts";
+import { startTask } from "../tasks/task.ts";
 import { traced } from "../telemetry.ts";
 import { type Bus, CHECK_MS, type Connected, isMissing, STREAM, type StreamState } from "./bus.ts";
 import { isTransientLetter, ONLY_FOR, publishDeadLetter, resendDeadLetters } from "./dead-letters.ts";
@@ -41,7 +49,6 @@ const MAX_PAUSE_MS = 30_000;
 const MAX_OUTAGE_PAUSE_MS = 5_000;
 const MAX_FAILURES = 10;
 const INBOX_DAYS = 14;
-const SWEEP_MS = 3_600_000;
 
 /**
  * Handles events in order, each exactly once: the handler's effect and the inbox row are one transaction. An event
@@ -54,67 +61,88 @@ const SWEEP_MS = 3_600_000;
 export function startConsumer(options: ConsumerOptions) {
   const { bus, pool, log, name } = options;
   deadLetters.inc({ consumer: name }, 0);
-  const stopping = new AbortController();
-  let wake = () => {};
-  let consuming = Promise.resolve();
+  const stopping = Promise.withResolvers<undefined>();
+  let connected: Connected | undefined;
+  let reception: Reception | undefined;
   let outageFailures = 0;
   /** Up to which sequence all is handled, as far as this process knows; a consumer that is lost goes on there. */
   let handled = 0;
   /** Whether the consumer was there when it was looked for last. */
   let flows = false;
 
-  async function consume(connected: Connected): Promise<void> {
+  /** Begins to receive events. */
+  async function receive(connected: Connected): Promise<Reception> {
     const { created } = await ensureConsumer(connected, options, await bus.check(), handled);
     const consumer = await connected.js.consumers.get(STREAM, name);
     const waiting: JsMsg[] = [];
-    let underWay: JsMsg[] = [];
-    let open = true;
     const callback = (message: JsMsg) => {
       waiting.push(message);
-      wake();
+      task.wake();
     };
     const messages = await consumer.consume({ max_messages: 100, callback, abort_on_missing_resource: true });
+    const begun: Reception = { waiting, open: true, end };
     const closed = () => {
-      open = flows = false;
-      wake();
+      begun.open = flows = false;
+      task.wake();
     };
     void messages.closed().then(closed, closed);
-    const look = async () => {
-      const info = await connected.manager.consumers.info(STREAM, name);
-      if (info.created !== created) return messages.stop();
-      handled = info.ack_floor.stream_seq;
-      flows = open;
-    };
-    const lost = (error: unknown) => {
-      flows = false;
-      if (isMissing(error)) messages.stop();
-    };
-    const looks = every(CHECK_MS, look, { failed: lost, atOnce: true });
-    try {
-      while (open && !stopping.signal.aborted) {
-        if (waiting.length === 0) await new Promise<void>((resolve) => (wake = resolve));
-        underWay = waiting.splice(0);
-        if (underWay.length === 0) continue;
-        await handleBatch(connected, options, underWay).then(
-          (committed) => committed && endOutage(),
-          (error) => pauseForOutage(error, underWay, waiting),
-        );
-      }
-    } finally {
+    const looks = startLoop(async () => {
+      await look(connected, created, begun, messages).catch((error) => {
+        flows = false;
+        if (isMissing(error)) messages.stop();
+      });
+      return CHECK_MS;
+    });
+    function end(underWay: JsMsg[] = []): void {
       void looks.stop();
       messages.stop();
       // Has no effect on messages that were acknowledged or returned already.
-      for (const message of [...underWay, ...waiting]) message.nak();
+      for (const message of [...underWay, ...waiting.splice(0)]) message.nak();
+    }
+    return begun;
+  }
+
+  /** Looks whether the consumer is the one whose events are received. */
+  async function look(
+    { manager }: Connected,
+    created: string,
+    begun: Reception,
+    messages: ConsumerMessages,
+  ): Promise<void> {
+    const info = await manager.consumers.info(STREAM, name);
+    if (info.created !== created) return messages.stop();
+    handled = info.ack_floor.stream_seq;
+    flows = begun.open;
+  }
+
+  /** Handles what has arrived. */
+  async function handleWaiting(signal: AbortSignal): Promise<void> {
+    connected ??= await Promise.race([bus.connected, stopping.promise]);
+    if (!connected) return;
+    if (!reception?.open) {
+      reception?.end();
+      reception = undefined;
+      reception = await receive(connected);
+    }
+    const underWay = reception.waiting.splice(0);
+    if (underWay.length === 0) return;
+    try {
+      if (await handleBatch(connected, options, underWay)) endOutage();
+    } catch (error) {
+      if (isUnreachable(error)) await pauseForOutage(signal, underWay, reception.waiting);
+      else {
+        reception.end(underWay);
+        reception = undefined;
+      }
+      throw error;
     }
   }
 
   /** Returns events to the stream while the database is unreachable. */
-  async function pauseForOutage(error: unknown, ...batches: JsMsg[][]): Promise<void> {
-    if (!isUnreachable(error)) throw error;
-    if (outageFailures === 0) log.warn({ err: error, consumer: name }, "events wait for the database");
+  async function pauseForOutage(signal: AbortSignal, ...batches: JsMsg[][]): Promise<void> {
     const ms = Math.min(pauseAfter(options, ++outageFailures), MAX_OUTAGE_PAUSE_MS);
     for (const batch of batches) for (const message of batch.splice(0)) message.nak(ms);
-    await delay(ms, undefined, { signal: stopping.signal }).catch(() => {});
+    await delay(ms, undefined, { signal }).catch(() => {});
   }
 
   function endOutage(): void {
@@ -122,41 +150,38 @@ export function startConsumer(options: ConsumerOptions) {
     outageFailures = 0;
   }
 
-  async function run(): Promise<void> {
-    const connected = await bus.connected;
-    resendAfterOutage();
-    while (!stopping.signal.aborted) {
-      try {
-        consuming = consume(connected);
-        await consuming;
-      } catch (error) {
-        if (!stopping.signal.aborted)
-          log.warn({ err: error, consumer: name }, "consuming events failed and is tried again");
-        await delay(RETRY_MS);
-      }
-    }
-  }
-  void run();
-
   function resendAfterOutage(): void {
     bus.connected
       .then((connected) => resendDeadLetters(connected, name, isTransientLetter))
       .then((sent) => sent > 0 && log.info({ consumer: name, sent }, "dead letters were sent again"))
       .catch((error) => log.warn({ err: error, consumer: name }, "dead letters could not be sent again"));
   }
-  const sweep = async () => sql.deleteOldEntries(pool, INBOX_DAYS).finally(resendAfterOutage);
-  const sweeps = every(SWEEP_MS, sweep, { failed: () => {} });
+  async function sweep(): Promise<void> {
+    await sql.deleteOldEntries(pool, INBOX_DAYS).finally(resendAfterOutage);
+  }
+  resendAfterOutage();
+  const task = startTask(CONSUME, handleWaiting, { log, of: name });
+  const sweeps = startTask(SWEEP_INBOX, sweep, { log, of: name });
   return {
     /** Whether events reach this process. */
     flows: () => flows,
     /** Finishes the events that are under way and returns all others to the stream. */
     stop: async () => {
-      stopping.abort();
-      wake();
-      await Promise.all([sweeps.stop(), consuming.catch(() => {})]);
+      stopping.resolve(undefined);
+      await Promise.all([task.stop(), sweeps.stop()]);
+      reception?.end();
     },
   };
 }
+
+/** Events that arrive at a consumer. */
+type Reception = {
+  waiting: JsMsg[];
+  /** False once no more arrive. */
+  open: boolean;
+  /** Returns what waits, and what is under way, to the stream. */
+  end: (underWay?: JsMsg[]) => void;
+};
 
 /** Returns the durable consumer, which is made where it is missing: to go on after `handled`, or as a new one. */
 async function ensureConsumer(

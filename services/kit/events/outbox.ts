@@ -8,6 +8,9 @@ import type { Logger } from "../log.ts";
 import { type Db, execute, many, one } from "../postgres/db.ts";
 import { keepSession } from "../postgres/session.ts";
 import { retry } from "../retry.ts";
+import type { Loop } from "../tasks/loop.ts";
+import { RELAY } from "../tasks/shared-tasks.ts";
+import { type Next, startTask } from "../tasks/task.ts";
 import { type Bus, CHECK_MS, type StreamState } from "./bus.ts";
 
 /** Header with the id by which consumers recognise an event that they have handled. */
@@ -80,7 +83,6 @@ function traceHeaders(): Record<string, string> {
   return carrier;
 }
 
-const LEADER_RETRY_MS = 1_000;
 const BATCH = 500;
 const SWEEP_MS = 60_000;
 /** How long, and how many, published events are kept for a stream that is lost: a minute more than these at most. */
@@ -96,74 +98,69 @@ export function startRelay(options: { url: string; bus: Bus; log: Logger }) {
   const { url, bus, log } = options;
   const stopping = new AbortController();
   const { signal } = stopping;
-  let wake = () => {};
+  const stopped = Promise.withResolvers<undefined>();
   let kept: Awaited<ReturnType<typeof keepSession>> | undefined;
-  let failures = 0;
+  let relay: Loop | undefined;
+  let lead: { session: pg.Client; next: () => Promise<Next> } | undefined;
+  /** Why there is no session. */
+  let failure: unknown;
   const failed = (error: unknown) => {
-    if (failures++ === 0) log.warn({ err: error }, "events wait in the outbox");
+    failure = error;
   };
-
-  const sleep = () =>
-    new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, LEADER_RETRY_MS);
-      wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-      if (signal.aborted) wake();
-    });
-
-  /** Publishes while this session lives. While another replica leads, it asks for the lock. */
-  async function lead(session: pg.Client): Promise<void> {
-    let ended = false;
-    // A row may be committed between reading the outbox and going to sleep.
-    let notified = false;
-    session.once("end", () => {
-      ended = true;
-      wake();
-    });
-    session.on("notification", () => {
-      notified = true;
-      wake();
-    });
-    let leads = false;
-    const followStream = createStreamFollower(session, bus, log);
-    while (!ended && !signal.aborted) {
-      leads ||= await tryToLead(session);
-      notified = false;
-      if (leads) {
-        await followStream();
-        const published = await publishBatch(session, bus);
-        failures = 0;
-        if (published > 0) continue;
-      }
-      if (!notified) await sleep();
-    }
-  }
 
   async function prepare(session: pg.Client): Promise<void> {
     // A deletion that a crash undoes is repeated: the row is published again under the same id.
     await session.query("set synchronous_commit = off");
-    lead(session).catch(async (error) => {
-      failed(error);
-      await sleep();
-      await session.end().catch(() => {});
+    session.on("notification", () => relay?.wake());
+    const own = { session, next: createPublisher(session, bus, log) };
+    session.once("end", () => {
+      if (lead === own) lead = undefined;
     });
+    lead = own;
+    failure = undefined;
+  }
+
+  /** Publishes while the session lives. While another replica leads, it asks for the lock. */
+  async function publishNext(): Promise<Next> {
+    if (!lead) throw failure ?? new Error("the session with the database was lost");
+    const { session, next } = lead;
+    try {
+      // One that hangs for NATS delays no stop: what it has published is published again under the same id.
+      return await Promise.race([next(), stopped.promise]);
+    } catch (error) {
+      // Another replica may reach NATS; this one goes on in another session.
+      lead = undefined;
+      session.end().catch(() => {});
+      throw error;
+    }
   }
 
   async function run(): Promise<void> {
     await bus.connected;
     const keep = () => keepSession({ url, name: "outbox", prepare, failed });
-    kept = await retry(keep, { everyMs: LEADER_RETRY_MS, failed, signal });
-    if (signal.aborted) await kept.stop();
+    kept = await retry(keep, { everyMs: RELAY.everyMs, failed, signal });
+    if (signal.aborted) return kept.stop();
+    relay = startTask(RELAY, publishNext, { log });
   }
   run().catch(() => {});
   return {
     stop: async () => {
       stopping.abort();
-      wake();
-      await kept?.stop();
+      stopped.resolve(undefined);
+      await Promise.all([relay?.stop(), kept?.stop()]);
     },
+  };
+}
+
+/** Returns a function that publishes what waits, once this session leads. */
+function createPublisher(session: pg.Client, bus: Bus, log: Logger): () => Promise<Next> {
+  const followStream = createStreamFollower(session, bus, log);
+  let leads = false;
+  return async () => {
+    leads ||= await tryToLead(session);
+    if (!leads) return undefined;
+    await followStream();
+    return (await publishBatch(session, bus)) > 0 ? "more" : undefined;
   };
 }
 

@@ -12,12 +12,13 @@ import { createContextKey, type HandlerContext, type Interceptor } from "@connec
 import { method as methodRules, Role } from "../../../proto/gen/berth/options/v1/options_pb.ts";
 import { http } from "../../../proto/gen/google/api/annotations_pb.ts";
 import { open, seal } from "../aead.ts";
-import { every } from "../every.ts";
 import type { Logger } from "../log.ts";
 import { type Db, execute, one, type Pool, type Tx, transaction } from "../postgres/db.ts";
 import type { Caller } from "../rpc/caller-token.ts";
 import { conflict } from "../rpc/errors.ts";
 import { who } from "../rpc/interceptor.ts";
+import { SWEEP_ANSWERS } from "../tasks/shared-tasks.ts";
+import { startTask } from "../tasks/task.ts";
 
 /**
  * Header in which the gateway passes a client's Idempotency-Key on: an id made of user, bound account and key, then, for
@@ -121,16 +122,12 @@ export function idempotencyInterceptor(pool: Pool): Interceptor {
   };
 }
 
-const SWEEP_MS = 15 * 60_000;
-
-/** Deletes answers older than 24 hours, every 15 minutes until it is stopped. */
+/** Deletes answers older than 24 hours until it is stopped. */
 export function sweepAnswers(pool: Pool, log: Logger) {
   const text = `delete from kept_answers where id in
     (select id from kept_answers where at <= now() - interval '24 hours' limit 10000 for update skip locked)`;
-  const sweep = () => execute(pool, "answers_sweep", text);
-  return every(SWEEP_MS, sweep, {
-    failed: (error) => log.warn({ err: error }, "expired answers could not be deleted"),
-  });
+  const sweep = async () => void (await execute(pool, "answers_sweep", text));
+  return startTask(SWEEP_ANSWERS, sweep, { log });
 }
 
 // The id depends on the verified caller, so the header alone does not find the answer of another caller.

@@ -1,6 +1,8 @@
 import nodemailer from "nodemailer";
 import type { Logger } from "../log.ts";
 import { type Pool, type Tx, transaction } from "../postgres/db.ts";
+import { SEND_MAILS } from "../tasks/shared-tasks.ts";
+import { type Next, startTask } from "../tasks/task.ts";
 import { type Mail, type MailContent, type MailSettings, oneLine } from "./mail.ts";
 import { mailTries, watchQueues } from "./metrics.ts";
 import {
@@ -13,7 +15,6 @@ import {
 } from "./outcome.ts";
 import { deleteMail, retryMail, type TakenMail, takeMails } from "./sql.ts";
 
-const POLL_MS = 1_000;
 const STOP_MS = 5_000;
 /** How many mails of a queue are being sent at once, besides those that are slow. */
 const AT_ONCE = 10;
@@ -67,8 +68,6 @@ type Transport = ReturnType<typeof nodemailer.createTransport>;
 
 function startSender(options: MailerOptions, transport: Transport, queue: string) {
   const { pool, log, settings, compose, record } = options;
-  let stopped = false;
-  let wake = () => {};
 
   async function deliver(mail: TakenMail): Promise<void> {
     const outcome = await attempt(mail);
@@ -116,53 +115,36 @@ function startSender(options: MailerOptions, transport: Transport, queue: string
 
   const underWay = new Set<Promise<void>>();
   let slow = 0;
-  const warn = (error: unknown) => log.warn({ err: error }, "mails could not be sent");
 
-  /** Takes as many mails as may be under way besides those that are. Returns whether more may be due. */
-  async function takeSome(): Promise<boolean> {
+  /** Takes as many mails as may be under way besides those that are. */
+  async function takeSome(): Promise<Next> {
     const limit = Math.min(AT_ONCE + slow, MOST_AT_ONCE) - underWay.size;
     const taken = limit > 0 ? await takeMails(pool, queue, { limit, leaseSeconds: LEASE_SECONDS }) : [];
     for (const mail of taken) {
       let isSlow = 0;
       const timer = setTimeout(() => {
         slow += isSlow = 1;
-        wake();
+        task.wake();
       }, SLOW_MS);
       const work: Promise<void> = deliver(mail)
-        .catch(warn)
+        .catch((error) => log.warn({ err: error }, "what became of a mail could not be recorded"))
         .finally(() => {
           clearTimeout(timer);
           slow -= isSlow;
           underWay.delete(work);
-          wake();
+          task.wake();
         });
       underWay.add(work);
     }
-    return limit > 0 && taken.length === limit;
+    return limit > 0 && taken.length === limit ? "more" : undefined;
   }
 
-  async function run(): Promise<void> {
-    while (!stopped) {
-      const more = await takeSome().catch(warn);
-      if (!more && !stopped)
-        await new Promise<void>((resolve) => {
-          const timer = setTimeout(resolve, POLL_MS);
-          wake = () => {
-            clearTimeout(timer);
-            resolve();
-          };
-        });
-    }
+  async function end(): Promise<void> {
+    await task.stop();
     await Promise.all(underWay);
   }
-  const running = run();
-  return {
-    stop: async () => {
-      stopped = true;
-      wake();
-      await settledWithin(STOP_MS, running);
-    },
-  };
+  const task = startTask(SEND_MAILS, takeSome, { log, ...(queue && { of: queue }) });
+  return { stop: () => settledWithin(STOP_MS, end()) };
 }
 
 function messageOf({ from }: MailSettings, mail: Mail, content: MailContent) {

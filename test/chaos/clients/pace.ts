@@ -1,9 +1,10 @@
 import { cpus } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
-import { every } from "../../../services/kit/every.ts";
+import { startLoop } from "../../../services/kit/tasks/loop.ts";
 
 /** How much of the machine is to be free, so that requests fail for what is done to the platform and not for load. */
 const FREE = { least: 0.15, most: 0.35 };
+const ADAPT_MS = 1_000;
 const PAUSE_MS = { shortest: 20, longest: 4_000 };
 
 export type Pace = ReturnType<typeof createPace>;
@@ -26,8 +27,9 @@ export function createPace() {
     if (free < FREE.least) pauseMs *= 1.3;
     else if (free > FREE.most) pauseMs *= 0.8;
     pauseMs = Math.min(PAUSE_MS.longest, Math.max(PAUSE_MS.shortest, pauseMs));
+    return ADAPT_MS;
   };
-  const adapting = every(1_000, adapt, { failed: () => {} });
+  const adapting = startLoop(adapt, ADAPT_MS);
   return {
     pauseMs: () => pauseMs,
     /** Pauses, by between half and one and a half of the present pause. */
