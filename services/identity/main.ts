@@ -5,13 +5,13 @@ import { InternalService } from "../../proto/gen/berth/identity/v1/internal_pb.t
 import { InvitationService } from "../../proto/gen/berth/identity/v1/invitations_pb.ts";
 import { OauthService } from "../../proto/gen/berth/identity/v1/oauth_pb.ts";
 import { PasswordService } from "../../proto/gen/berth/identity/v1/passwords_pb.ts";
-import { every } from "../kit/every.ts";
 import type { Logger } from "../kit/log.ts";
 import { linkSettings } from "../kit/mail/mail.ts";
 import { startMailer } from "../kit/mail/mailer.ts";
 import { createEntitlements } from "../kit/plans.ts";
 import { main } from "../kit/process/process.ts";
 import { startService } from "../kit/process/service.ts";
+import { startTask } from "../kit/tasks/task.ts";
 import { accountService } from "./accounts/account-service.ts";
 import { billingHandlers, createDescribePlan } from "./accounts/plan.ts";
 import { auditHandlers } from "./audit/audit-handlers.ts";
@@ -34,12 +34,11 @@ import { passwordService } from "./passwords/password-service.ts";
 import { createPasswordCheck } from "./passwords/passwords.ts";
 import { sessionService } from "./sign-in/session-service.ts";
 import { sweep } from "./sweep.ts";
+import { RENEW_KEYS, SWEEP } from "./tasks.ts";
 import { internalService } from "./tokens/internal-service.ts";
 
 /** The consumer of audit records. */
 const AUDIT = "identity-audit";
-const SWEEP_MS = 15 * 60_000;
-const RENEW_KEYS_MS = 60_000;
 
 /**
  * Starts identity: database first (tried for a minute), then the first owner, then the server. `now`
@@ -100,22 +99,19 @@ export async function start(
         { name: "identity-billing", from: "billing", handlers: billingHandlers },
       ],
       background() {
-        const sweepAll = async (at: Date) => {
+        const sweepAll = async () => {
+          const at = new Date(now());
           await sweep(pool, at);
           await revokeUnusedGrants(pool, at);
           await sweepClients({ pool, provider }, at);
         };
         const compose = createMailContents({ pool, links, now });
         const mailer = mail && startMailer({ pool, log, settings: mail, compose });
-        const sweeps = every(SWEEP_MS, () => sweepAll(new Date(now())), {
-          failed: (error) => log.warn({ err: error }, "sweep failed"),
-        });
-        const renewal = every(RENEW_KEYS_MS, async () => embedded?.renewKeys(), {
-          failed: (error) => log.warn({ err: error }, "signing keys could not be renewed"),
-        });
+        const sweeps = startTask(SWEEP, sweepAll, { log });
+        const renewal = embedded && startTask(RENEW_KEYS, embedded.renewKeys, { log });
         return {
           stop: async () => {
-            await Promise.all([sweeps.stop(), renewal.stop(), mailer?.stop()]);
+            await Promise.all([sweeps.stop(), renewal?.stop(), mailer?.stop()]);
           },
         };
       },
