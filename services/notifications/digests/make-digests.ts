@@ -1,14 +1,14 @@
-import { every } from "../../kit/every.ts";
 import type { Logger } from "../../kit/log.ts";
 import { queueMails } from "../../kit/mail/mail.ts";
 import { type Pool, type Tx, transaction } from "../../kit/postgres/db.ts";
+import { startTask } from "../../kit/tasks/task.ts";
 import type { Directory } from "../notices/recipients.ts";
+import { MAKE_DIGESTS } from "../tasks.ts";
 import * as sql from "./sql.ts";
 import { type Digest, windowKey } from "./windows.ts";
 
 type Deps = { pool: Pool; directory: Directory; now: () => number };
 
-const TICK_MS = 1_000;
 /** How many users one transaction makes digests for. */
 const CHUNK = 500;
 
@@ -18,10 +18,7 @@ export function startDigests({ log, ...deps }: Deps & { log: Logger }) {
     await makeDigests(deps, "daily");
     await makeDigests(deps, "weekly");
   };
-  return every(TICK_MS, tick, {
-    failed: (error) => log.warn({ err: error }, "digests could not be made"),
-    atOnce: true,
-  });
+  return startTask(MAKE_DIGESTS, tick, { log });
 }
 
 /**

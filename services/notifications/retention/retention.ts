@@ -1,10 +1,10 @@
-import { every } from "../../kit/every.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
+import { startTask } from "../../kit/tasks/task.ts";
+import { SWEEP } from "../tasks.ts";
 import * as sql from "./sql.ts";
 
 const DAY = 24 * 3_600_000;
-const SWEEP_MS = 6 * 3_600_000;
 /** How many rows one statement changes, so that none holds locks for long. */
 const BATCH = 1_000;
 
@@ -15,33 +15,23 @@ export const MAX_UNREAD = 1_000;
 
 /**
  * Deletes what was read 90 days ago and all that is 180 days old, and marks the oldest as read beyond a user's 1,000
- * unread. Several replicas may do this at once. `stopped` ends it between two batches.
+ * unread. Several replicas may do this at once. The signal ends it between two batches.
  */
-export async function sweep(pool: Pool, now: number, stopped: () => boolean = () => false): Promise<void> {
+export async function sweep(pool: Pool, now: number, signal?: AbortSignal): Promise<void> {
   const [readBefore, before] = [new Date(now - KEPT_READ_DAYS * DAY), new Date(now - KEPT_DAYS * DAY)];
   const batches = async (statement: () => Promise<number>) => {
-    while (!stopped() && (await statement()) === BATCH);
+    while (!signal?.aborted && (await statement()) === BATCH);
   };
   await batches(() => sql.deleteRead(pool, readBefore, BATCH));
   await batches(() => sql.deleteOld(pool, before, BATCH));
   await batches(() => sql.deleteDigests(pool, before, BATCH));
   await sql.deleteBursts(pool, new Date(now));
   await sql.deleteBundles(pool, new Date(now));
-  for (const userId of stopped() ? [] : await sql.listFullFeeds(pool, MAX_UNREAD))
+  for (const userId of signal?.aborted ? [] : await sql.listFullFeeds(pool, MAX_UNREAD))
     await batches(() => sql.readOldest(pool, { userId, most: MAX_UNREAD, limit: BATCH, now: new Date(now) }));
 }
 
 /** Sweeps at the start and then every 6 hours, until it is stopped. */
 export function startRetention({ pool, log, now }: { pool: Pool; log: Logger; now: () => number }) {
-  let stopped = false;
-  const sweeps = every(SWEEP_MS, () => sweep(pool, now(), () => stopped), {
-    failed: (error) => log.warn({ err: error }, "old notifications could not be deleted"),
-    atOnce: true,
-  });
-  return {
-    stop: () => {
-      stopped = true;
-      return sweeps.stop();
-    },
-  };
+  return startTask(SWEEP, (signal) => sweep(pool, now(), signal), { log });
 }
