@@ -1,16 +1,16 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { every } from "../../kit/every.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import type { Running } from "../../kit/process/process.ts";
 import { causeOf } from "../../kit/rpc/errors.ts";
+import { startTask } from "../../kit/tasks/task.ts";
 import type { AccountLock } from "../accounts/account-lock.ts";
 import type { Provider } from "../stripe/provider.ts";
+import { CARRY_CANCELLATIONS_ON, toCause } from "../tasks.ts";
 import type { CarryOn } from "./carry-on.ts";
 import { endOf, isOver } from "./end-subscription.ts";
 import * as sql from "./sql.ts";
 
-const PAUSE_MS = 1_000;
 const BATCH = 20;
 /** After this, a request to end a subscription that was not answered has no effect any more. */
 const UNCERTAIN_MS = 600_000;
@@ -19,11 +19,9 @@ type Deps = { pool: Pool; provider: Provider; lock: AccountLock; carryOn: CarryO
 
 /** Carries cancellations on that were left: by a process that ended, or because the provider did not answer. */
 export function startCancellations({ pool, provider, lock, carryOn, log }: Deps): Running {
-  let stopped = false;
-
-  async function tick(): Promise<void> {
+  async function carryAllOn(signal: AbortSignal): Promise<void> {
     for (const { accountId, subscriptionId } of await sql.takeCancellations(pool, BATCH)) {
-      if (stopped) return;
+      if (signal.aborted) return;
       await lock(accountId, () => resume(subscriptionId)).catch((error) =>
         log.warn({ subscription: subscriptionId, cause: causeOf(error) }, "a cancellation waits"),
       );
@@ -48,13 +46,5 @@ export function startCancellations({ pool, provider, lock, carryOn, log }: Deps)
     return undefined;
   }
 
-  const ticks = every(PAUSE_MS, tick, {
-    failed: (error) => log.warn({ cause: causeOf(error) }, "cancellations cannot be read"),
-  });
-  return {
-    stop: () => {
-      stopped = true;
-      return ticks.stop();
-    },
-  };
+  return startTask(CARRY_CANCELLATIONS_ON, carryAllOn, { log, toLog: toCause });
 }

@@ -1,9 +1,10 @@
-import { every } from "../../kit/every.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
 import { causeOf } from "../../kit/rpc/errors.ts";
+import { startTask } from "../../kit/tasks/task.ts";
 import { creditOf } from "../catalog/compute.ts";
 import type { Provider } from "../stripe/provider.ts";
+import { REPORT_PERIODS, toCause } from "../tasks.ts";
 import { frozenAmount } from "../usage/closing/compute-periods.ts";
 import { FREEZE_AFTER_SECONDS } from "../usage/closing/freeze.ts";
 import { toCents } from "../usage/money.ts";
@@ -12,7 +13,6 @@ import { compareInvoices } from "./compare-invoices.ts";
 import { grantCredit, reportAmount } from "./provider-usage.ts";
 import * as sql from "./sql.ts";
 
-const TICK_MS = 1_000;
 const HOUR = 3_600;
 const MINUTE = 60;
 /** How long no other replica reports on a period; longer than the requests may take. */
@@ -31,26 +31,16 @@ type Deps = { pool: Pool; provider: Provider; log: Logger; now: () => number };
  * and a last time once the ledger has frozen the period. `now` is in milliseconds.
  */
 export function startMetering(deps: Deps) {
-  let stopped = false;
-  const work = async () => {
-    await reportPeriods(deps, () => stopped);
+  const work = async (signal: AbortSignal) => {
+    await reportPeriods(deps, signal);
     await compareInvoices(deps);
   };
-  const reports = every(TICK_MS, work, {
-    failed: (error) => deps.log.warn({ cause: causeOf(error) }, "what compute came to could not be reported"),
-    atOnce: true,
-  });
-  return {
-    stop: () => {
-      stopped = true;
-      return reports.stop();
-    },
-  };
+  return startTask(REPORT_PERIODS, work, { log: deps.log, toLog: toCause });
 }
 
 /** Reports on the periods that are due, each once among several replicas. */
-async function reportPeriods(deps: Deps, stopped: () => boolean): Promise<void> {
-  while (!stopped()) {
+async function reportPeriods(deps: Deps, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
     const at = Math.floor(deps.now() / 1_000);
     const period = await sql.takePeriod(deps.pool, at, at + LEASE_SECONDS);
     if (!period) return;

@@ -1,18 +1,17 @@
-import { every } from "../../kit/every.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import type { Running } from "../../kit/process/process.ts";
 import { causeOf } from "../../kit/rpc/errors.ts";
+import type { Loop } from "../../kit/tasks/loop.ts";
+import { type Next, startTask } from "../../kit/tasks/task.ts";
 import type { Sync } from "../subscription/sync.ts";
+import { READ_CUSTOMERS, RENEW_LEASES } from "../tasks.ts";
 import { customerReads, watchLag } from "./metrics.ts";
 import { finishCustomer, renewCustomers, retryCustomer, type TakenCustomer, takeCustomers } from "./sql.ts";
 
-const POLL_MS = 1_000;
 /** How many customers are being read at once, so that one at whom the provider hangs holds up no others. */
 const AT_ONCE = 4;
 /** How long no other replica takes a customer after this one has died: what is being read is leased again and again. */
 const LEASE_SECONDS = 15;
-const RENEW_MS = 5_000;
 /** A customer that takes longer than all requests for one may take is left to other replicas. */
 const STUCK_MS = 300_000;
 const FIRST_RETRY_SECONDS = 5;
@@ -27,19 +26,9 @@ export function retrySeconds(attempts: number): number {
  * Reads the customers anew that are due, in any number of replicas: what the provider says of them now is recorded, so
  * that the order of webhooks, doubles and replays do not matter. `wake` begins at once.
  */
-export function startInbox({
-  pool,
-  sync,
-  log,
-}: {
-  pool: Pool;
-  sync: Sync;
-  log: Logger;
-}): Running & { wake: () => void } {
+export function startInbox({ pool, sync, log }: { pool: Pool; sync: Sync; log: Logger }): Loop {
   watchLag(pool);
   const underWay = new Map<Promise<void>, { customer: TakenCustomer; since: number }>();
-  let stopped = false;
-  let wake = () => {};
 
   async function read(customer: TakenCustomer): Promise<void> {
     const { customerId, attempts } = customer;
@@ -57,8 +46,8 @@ export function startInbox({
     }
   }
 
-  /** Takes as many customers as may be read besides those that are. Returns whether more may be due. */
-  async function takeSome(): Promise<boolean> {
+  /** Takes as many customers as may be read besides those that are. */
+  async function takeSome(): Promise<Next> {
     const limit = AT_ONCE - underWay.size;
     const taken = limit > 0 ? await takeCustomers(pool, limit, LEASE_SECONDS) : [];
     for (const customer of taken) {
@@ -67,25 +56,11 @@ export function startInbox({
         .catch((error) => log.warn({ err: error }, "what became of a customer could not be recorded"))
         .finally(() => {
           underWay.delete(work);
-          wake();
+          task.wake();
         });
       underWay.set(work, { customer, since: Date.now() });
     }
-    return limit > 0 && taken.length === limit;
-  }
-
-  async function run(): Promise<void> {
-    while (!stopped) {
-      const woken = new Promise<void>((resolve) => {
-        wake = resolve;
-      });
-      const more = await takeSome().catch((error) => {
-        log.warn({ err: error }, "customers that are due could not be read");
-        return false;
-      });
-      if (!more && !stopped) await within(POLL_MS, woken);
-    }
-    await Promise.all(underWay.keys());
+    return limit > 0 && taken.length === limit ? "more" : undefined;
   }
 
   async function renew(): Promise<void> {
@@ -95,27 +70,14 @@ export function startInbox({
     if (customers.length > 0) await renewCustomers(pool, customers, LEASE_SECONDS);
   }
 
-  const leases = every(RENEW_MS, renew, {
-    failed: (error) => log.warn({ err: error }, "customers that are being read could not be leased again"),
-  });
-  const running = run();
+  const task = startTask(READ_CUSTOMERS, takeSome, { log });
+  const leases = startTask(RENEW_LEASES, renew, { log });
   return {
-    wake: () => wake(),
+    wake: task.wake,
     stop: async () => {
-      stopped = true;
-      wake();
-      await running;
+      await task.stop();
+      await Promise.all(underWay.keys());
       await leases.stop();
     },
   };
-}
-
-/** Waits until something happens, but no longer than this. */
-async function within(ms: number, happened: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([happened, late]);
-  clearTimeout(timer);
 }

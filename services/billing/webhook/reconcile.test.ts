@@ -93,7 +93,7 @@ test("the provider is away at the time of a pass: it is done a minute later, and
   billing.stripe.faults.add({ kind: "error", path: "/v1/events", times: 4 });
   advance(16 * MINUTE);
   const began = billing.stripe.clock.now();
-  await eventually("a pass failed", async () => lines("the comparison with the payment provider failed") > 0);
+  await eventually("a pass failed", async () => lines('"task":"reconcile"') > 0);
   drop(0);
   await eventually("the next pass is done", async () => {
     const text =

@@ -1,10 +1,10 @@
 import type Stripe from "stripe";
-import { every } from "../../kit/every.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
-import { causeOf } from "../../kit/rpc/errors.ts";
+import { startTask } from "../../kit/tasks/task.ts";
 import type { Provider } from "../stripe/provider.ts";
 import { LIVE } from "../subscription/sql.ts";
+import { RECONCILE, toCause } from "../tasks.ts";
 import { EVENT_TYPES } from "./event-types.ts";
 import { toStripeEvent } from "./intake.ts";
 import { missedEvents } from "./metrics.ts";
@@ -12,7 +12,6 @@ import * as sql from "./sql.ts";
 
 const SECOND = 1_000;
 const DAY = 86_400 * SECOND;
-const TICK_MS = SECOND;
 const EVENTS_EVERY_MS = 900 * SECOND;
 /** When in a day all customers are compared of whom something may change: at three o'clock, UTC. */
 const NIGHTLY_MS = 3 * 3_600 * SECOND;
@@ -35,30 +34,19 @@ type Deps = { pool: Pool; provider: Provider; log: Logger; now: () => number; st
  * is the provider's time, in milliseconds; `stored` is called when customers are due.
  */
 export function startReconciler(deps: Deps) {
-  const { log } = deps;
-  let stopped = false;
-  const passes = every(TICK_MS, () => reconcile(deps, () => stopped), {
-    failed: (error) => log.warn({ cause: causeOf(error) }, "the comparison with the payment provider failed"),
-    atOnce: true,
-  });
-  return {
-    stop: () => {
-      stopped = true;
-      return passes.stop();
-    },
-  };
+  return startTask(RECONCILE, (signal) => reconcile(deps, signal), { log: deps.log, toLog: toCause });
 }
 
 /** Does the passes that are due. Several replicas may do this at once. */
-export async function reconcile(deps: Deps, stopped: () => boolean = () => false): Promise<void> {
+export async function reconcile(deps: Deps, signal: AbortSignal): Promise<void> {
   const now = deps.now();
   await pass(deps, "events", now + EVENTS_EVERY_MS, (doneUntil) =>
-    addMissedEvents(deps, now, doneUntil, stopped),
+    addMissedEvents(deps, now, doneUntil, signal),
   );
-  if (stopped()) return;
+  if (signal.aborted) return;
   await pass(deps, "customers", nextNight(now), async () => {
     await sql.markCustomers(deps.pool, { all: false, live: LIVE, minutes: SPREAD_MINUTES });
-    while (!stopped() && (await sql.deleteEvents(deps.pool, KEPT_DAYS, BATCH)) === BATCH);
+    while (!signal.aborted && (await sql.deleteEvents(deps.pool, KEPT_DAYS, BATCH)) === BATCH);
   });
 }
 
@@ -83,7 +71,7 @@ async function addMissedEvents(
   deps: Deps,
   now: number,
   doneUntil: number | undefined,
-  stopped: () => boolean,
+  signal: AbortSignal,
 ): Promise<void> {
   const { pool, log, stored } = deps;
   const listed = now - KEPT_DAYS * DAY;
@@ -94,7 +82,7 @@ async function addMissedEvents(
   for await (const events of listPages(deps.provider, Math.floor(since / SECOND))) {
     const added = new Set(await sql.addEvents(pool, events.map(toStripeEvent)));
     missed += events.filter(({ id, created }) => added.has(id) && created * SECOND < now - MISSED_MS).length;
-    if (stopped()) throw new Error("The process stops; the pass is done again.");
+    if (signal.aborted) throw new Error("The process stops; the pass is done again.");
   }
   stored();
   if (missed === 0) return;

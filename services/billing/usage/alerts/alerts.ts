@@ -17,8 +17,8 @@ const RETRY_SECONDS = 5 * 60;
  * Compares what accounts owe before their credit with their budgets, and emits an event for a share that is reached:
  * once for a period, and of several at a time for the highest. Several replicas may do this at once.
  */
-export async function alertSpend(deps: Deps, stopped: () => boolean = () => false): Promise<void> {
-  while (!stopped() && (await transaction(deps.pool, (tx) => alertOne(tx, deps))));
+export async function alertSpend(deps: Deps, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted && (await transaction(deps.pool, (tx) => alertOne(tx, deps))));
 }
 
 /** Looks at one account that is due. Returns false when none is. */

@@ -17,10 +17,10 @@ type Deps = { pool: Pool; log: Logger; tierOf: TierOf; now: () => number };
 
 /**
  * Freezes all periods that ended 45 minutes ago, each once: what came until then is in its statement, and what comes
- * later corrects it. Several replicas may do this at once. Stops between two accounts when `stopped`.
+ * later corrects it. Several replicas may do this at once. The signal ends it between two accounts.
  */
-export async function freezePeriods(deps: Deps, stopped: () => boolean = () => false): Promise<void> {
-  while (!stopped() && (await transaction(deps.pool, (tx) => freezeOne(tx, deps))));
+export async function freezePeriods(deps: Deps, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted && (await transaction(deps.pool, (tx) => freezeOne(tx, deps))));
 }
 
 /** Freezes the next period of an account that is due. Returns false when none is. */
