@@ -4,11 +4,11 @@ import { InternalService as BillingInternal } from "../proto/gen/berth/billing/v
 import { InternalService } from "../proto/gen/berth/identity/v1/internal_pb.ts";
 import { hashToken } from "../services/kit/bearer-token.ts";
 import { watchEvents } from "../services/kit/events/metrics.ts";
-import { every } from "../services/kit/every.ts";
 import type { Logger } from "../services/kit/log.ts";
 import type { Pool } from "../services/kit/postgres/db.ts";
 import { main, type Running } from "../services/kit/process/process.ts";
 import { type ConnectClient, connectBackends } from "../services/kit/process/service.ts";
+import { startTask } from "../services/kit/tasks/task.ts";
 import { createAuth } from "./auth/authorize.ts";
 import { createCallerCache } from "./auth/caller-cache.ts";
 import { invalidateOnEvents } from "./auth/invalidate-on-events.ts";
@@ -29,13 +29,13 @@ import { createStreamClient } from "./streams/connect-stream.ts";
 import { deleteExpiredSlots } from "./streams/sql.ts";
 import { createStreams } from "./streams/sse-bridge.ts";
 import { createStreamSlots } from "./streams/stream-limit.ts";
+import { SWEEP } from "./tasks.ts";
 import { registerUploads } from "./uploads/upload-proxy.ts";
 import { createForward } from "./upstream/forward.ts";
 import { createUnaryClient } from "./upstream/unary.ts";
 import { type Upstream, upstreamNames } from "./upstreams.ts";
 import { registerStripeWebhook } from "./webhooks/stripe-webhook.ts";
 
-const SWEEP_MS = 60_000;
 const LOOKUP_MS = 5_000;
 
 /** Starts the gateway and returns where it listens; `stop` finishes open requests. */
@@ -188,7 +188,7 @@ function startSweep(pool: Pool, log: Logger): Running {
     await sweepIdempotent(pool);
     await deleteExpiredSlots(pool);
   };
-  return every(SWEEP_MS, sweep, { failed: (error) => log.warn({ err: error }, "sweep failed") });
+  return startTask(SWEEP, sweep, { log });
 }
 
 if (import.meta.main) await main("gateway", fields, start);

@@ -1,11 +1,11 @@
-import { every } from "../../services/kit/every.ts";
 import { newId } from "../../services/kit/ids.ts";
 import type { Logger } from "../../services/kit/log.ts";
 import type { Pool } from "../../services/kit/postgres/db.ts";
+import { startTask } from "../../services/kit/tasks/task.ts";
+import { RENEW_SLOTS } from "../tasks.ts";
 import { claimSlot, countSlots, releaseSlot, renewSlots, type Slot } from "./sql.ts";
 
 const LEASE_MS = 30_000;
-const RENEW_MS = 10_000;
 
 /** A slot that a stream holds; `release` may be called more than once. */
 type HeldSlot = { release: () => void };
@@ -52,7 +52,7 @@ export function createStreamSlots(options: { limit: number; pool: Pool; log: Log
     releases.add(done);
   }
 
-  const renewing = every(RENEW_MS, renew, { failed: countAlone });
+  const renewing = startTask(RENEW_SLOTS, renew, { log });
 
   return {
     limit,
