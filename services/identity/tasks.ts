@@ -8,7 +8,7 @@ export const SWEEP = defineTask({
 
 export const RENEW_KEYS = defineTask({
   name: "renew-keys",
-  does: "Makes the next key that signs access tokens before it is needed, and removes those that are over.",
+  does: "Makes the next key that signs access tokens before it is needed, and takes up those of other replicas.",
   everyMs: 60_000,
   where: "identity, where it is the OAuth provider",
 });

@@ -4,9 +4,10 @@ import { Counter } from "prom-client";
 import { createKeyedMutex } from "../../kit/keyed-mutex.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
+import { type Next, startTask } from "../../kit/tasks/task.ts";
+import { CLAIM } from "../tasks.ts";
 import { createBackoff } from "./backoff.ts";
 import * as sql from "./sql.ts";
-import { startWakeableLoop } from "./wakeable-loop.ts";
 
 export type WorkQueueDeps = {
   pool: Pool;
@@ -27,7 +28,6 @@ const errors = new Counter({
 });
 
 const BATCH = 50;
-const IDLE_MS = 5_000;
 /** A step that takes longer hangs: its lease is no longer prolonged, so that another process may try. */
 const STUCK_MS = 120_000;
 /** How long a stop waits for steps in progress. */
@@ -90,11 +90,11 @@ export function startWorkQueue(deps: WorkQueueDeps) {
     // If the database is away, a later claim finds the lease: it is ours and not in hand.
     await change(pool, owner, serviceId, wakeIn).catch(() => {});
     // For what is due later, the loop claims in time by itself.
-    if (wakeIn !== undefined && wakeIn < IDLE_MS) loop.wake();
+    if (wakeIn !== undefined && wakeIn < CLAIM.everyMs) claims.wake();
   }
 
-  /** Claims due services and begins a step of each; returns the milliseconds until the next claim. */
-  async function claimDue(): Promise<number> {
+  /** Claims due services and begins a step of each. */
+  async function claimDue(): Promise<Next> {
     const count = await inTurn(async () => {
       const claimed = await sql.claim(pool, owner, [...inHand.keys(), ...background()], BATCH);
       for (const { serviceId } of claimed) {
@@ -103,18 +103,14 @@ export function startWorkQueue(deps: WorkQueueDeps) {
       }
       return claimed.length;
     });
-    if (count === BATCH) return 0;
-    const due = (await sql.msUntilDue(pool)) ?? IDLE_MS;
+    if (count === BATCH) return "more";
+    const due = await sql.msUntilDue(pool);
+    if (due === undefined) return undefined;
     // What is due and could not be claimed is leased by another process.
-    return due > 0 ? Math.min(due + 1, IDLE_MS) : 250;
+    return { inMs: due > 0 ? due + 1 : 250 };
   }
 
-  const loop = startWakeableLoop(() =>
-    claimDue().catch((error) => {
-      log.warn({ err: error }, "due services could not be claimed; trying again");
-      return 1_000;
-    }),
-  );
+  const claims = startTask(CLAIM, claimDue, { log });
 
   /** Makes all gathered services due: one statement at a time, however many services change at once. */
   async function enqueueGathered(): Promise<void> {
@@ -142,7 +138,7 @@ export function startWorkQueue(deps: WorkQueueDeps) {
 
   return {
     /** Claims due services now. */
-    wake: loop.wake,
+    wake: claims.wake,
     /** Makes a service due, whichever process leases it; one in hand here gets another step. */
     enqueue,
     /** Makes a service due whose background work has ended; after a pause if it is `broken`. */
@@ -166,7 +162,7 @@ export function startWorkQueue(deps: WorkQueueDeps) {
     /** Claims nothing more and waits for the steps in progress, at most `STOP_MS`. */
     async stop(): Promise<void> {
       stopping = true;
-      await loop.stop();
+      await claims.stop();
       const steps = Promise.all([...inHand.values()].map((one) => one.done));
       await Promise.race([steps, delay(STOP_MS, undefined, { ref: false })]);
     },

@@ -1,8 +1,9 @@
 import { randomInt } from "node:crypto";
-import { every } from "../../kit/every.ts";
 import type { Logger } from "../../kit/log.ts";
 import type { EntitlementsOf } from "../../kit/plans.ts";
 import type { Pool } from "../../kit/postgres/db.ts";
+import type { Loop } from "../../kit/tasks/loop.ts";
+import { startTask } from "../../kit/tasks/task.ts";
 import type { Addons } from "../addons/lifecycle.ts";
 import type { AddonServers } from "../addons/port.ts";
 import type { Builder } from "../builder/port.ts";
@@ -18,6 +19,7 @@ import { startWorkQueue, type WorkQueue } from "../queue/work-queue.ts";
 import type { Runtime } from "../runtime/port.ts";
 import { type Secrets, UPLOADS } from "../secrets.ts";
 import type { ObjectStore } from "../store/port.ts";
+import { ADMIT_BUILDS, RECORD_RUNNING, RENEW_LEASES, RESYNC, SWEEP } from "../tasks.ts";
 import type { EarlyVariables } from "../variables/early-variables.ts";
 import { perform } from "./perform.ts";
 import type { Action } from "./plan.ts";
@@ -41,13 +43,6 @@ export type ReconcilerDeps = {
   minReadySeconds: number;
 } & AdmissionDeps;
 
-const RENEW_MS = 15_000;
-const RESYNC_MS = 15_000;
-const RUNNING_MS = 60_000;
-/** Finds slots of builds that ended while no process ran them, and plans that changed. */
-const ADMIT_MS = 15_000;
-const SWEEP_MS = 3_600_000;
-
 /**
  * Brings every service from what is observed to what is desired (docs/architecture.md#reconciler).
  * Several processes share the work by leases on rows; one at a time works on a service. Notifications
@@ -58,9 +53,8 @@ export async function startReconciler(deps: ReconcilerDeps) {
   const owner = randomInt(1, 2 ** 31);
   const stopping = new AbortController();
   let queue: WorkQueue | undefined;
+  let admission: Loop | undefined;
 
-  const failed = (error: unknown) =>
-    log.warn({ err: error }, "a periodic task of the reconciler failed; it will be repeated");
   const builds = createBuilds({
     ...deps,
     resolve: early.resolve,
@@ -68,7 +62,7 @@ export async function startReconciler(deps: ReconcilerDeps) {
     ended(serviceId, broken) {
       queue?.backgroundEnded(serviceId, broken);
       // A stop leaves its builds under way.
-      if (!stopping.signal.aborted) admitBuilds(deps).catch(failed);
+      if (!stopping.signal.aborted) admission?.wake();
     },
   });
   const performDeps = {
@@ -103,23 +97,24 @@ export async function startReconciler(deps: ReconcilerDeps) {
   addonServers.watch((serviceId) => queue?.enqueue(serviceId));
   const unwatch = runtime.watch((status) => queue?.enqueue(status.serviceId));
   const resyncDeps = { ...deps, wake };
-  const timers = [
-    every(RENEW_MS, renew, { atOnce: true, failed }),
-    every(RESYNC_MS, () => resync(resyncDeps), { atOnce: true, failed }),
-    every(RUNNING_MS, () => recordRunning(resyncDeps), { atOnce: true, failed }),
-    every(ADMIT_MS, () => admitBuilds(deps), { failed }),
-    every(SWEEP_MS, sweep, { atOnce: true, failed }),
+  admission = startTask(ADMIT_BUILDS, async () => void (await admitBuilds(deps)), { log });
+  const tasks = [
+    startTask(RENEW_LEASES, renew, { log }),
+    startTask(RESYNC, () => resync(resyncDeps), { log }),
+    startTask(RECORD_RUNNING, () => recordRunning(resyncDeps), { log }),
+    admission,
+    startTask(SWEEP, sweep, { log }),
   ];
   return {
     /** Ends the work in progress without deciding it: the process that takes over continues from there. */
     stop: async () => {
       stopping.abort();
       early.setApplies(false);
-      const timersEnded = Promise.all(timers.map((timer) => timer.stop()));
+      const tasksEnded = Promise.all(tasks.map((task) => task.stop()));
       unwatch();
       await queue?.stop();
       await builds.handOverAll();
-      await timersEnded;
+      await tasksEnded;
       await releaseAll(pool, owner).catch(() => {});
       await session.stop();
     },

@@ -1,4 +1,3 @@
-import type { Logger } from "../log.ts";
 import { type Loop, startLoop } from "./loop.ts";
 import { reportTask } from "./metrics.ts";
 
@@ -28,7 +27,7 @@ export type Next = "more" | { inMs: number } | undefined;
 type Run = ((signal: AbortSignal) => Promise<void>) | ((signal: AbortSignal) => Promise<Next>);
 
 type TaskOptions = {
-  log: Logger;
+  log: { warn(object: object, message: string): void };
   /** Which one it is, where a process does a task for several things. */
   of?: string;
   /** What of an error is logged. All by default; what may hold secrets or data of users is to be left out. */

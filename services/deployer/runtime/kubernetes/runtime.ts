@@ -1,9 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import type { V1Deployment } from "@kubernetes/client-node";
-import { every } from "../../../kit/every.ts";
+import type { Loop } from "../../../kit/tasks/loop.ts";
+import { startTask } from "../../../kit/tasks/task.ts";
 import { isStatus } from "../../kube/client.ts";
 import { createSlots } from "../../kube/slots.ts";
 import { takeBreaths } from "../../shared/take-breaths.ts";
+import { COMPARE, FOLLOW_PLANS } from "../../tasks.ts";
 import type { Runtime, RuntimeStatus } from "../port.ts";
 import { createLogs } from "./logs/logs.ts";
 import { type Environments, TURNS } from "./namespace/namespaces.ts";
@@ -27,8 +29,6 @@ export type KubernetesRuntime = Runtime & {
 
 /** Changes of one service within this time are reported together. */
 const GATHER_MS = 25;
-/** How soon the namespaces of an account follow its plan. */
-const PLANS_MS = 60_000;
 /** What a status is made of is ten times as large: with all at once, many services would need much memory. */
 const STATUSES_AT_ONCE = 20;
 
@@ -58,7 +58,7 @@ export function createKubernetesRuntime(
   let started = false;
   const inTurn = createSlots(STATUSES_AT_ONCE);
   const breathe = takeBreaths();
-  const periodic: ReturnType<typeof every>[] = [];
+  let tasks: Loop[] = [];
   const stopping = new AbortController();
 
   function scheduleReport(serviceId: string, inMs: number): void {
@@ -102,9 +102,11 @@ export function createKubernetesRuntime(
     if (isNews) for (const listener of listeners) listener(status);
   }
 
-  function repeat(ms: number, work: () => Promise<void>): void {
-    const failed = (err: unknown) => log.warn({ err }, "could not compare with the cluster; retrying");
-    periodic.push(every(ms, work, { atOnce: true, failed }));
+  /** None of an account's namespaces has its turn at the start, which is busy enough. */
+  let turn: number | undefined;
+  async function followPlans(): Promise<void> {
+    await environments.reapply(turn);
+    turn = turn === undefined ? 0 : (turn + 1) % TURNS;
   }
 
   return {
@@ -112,13 +114,8 @@ export function createKubernetesRuntime(
       drift.start();
       await cache.start();
       started = true;
-      repeat(options.compareMs, () => drift.compare(stopping.signal));
-      // None has its turn at the start, which is busy enough.
-      let turn: number | undefined;
-      repeat(PLANS_MS, async () => {
-        await environments.reapply(turn);
-        turn = turn === undefined ? 0 : (turn + 1) % TURNS;
-      });
+      const compare = { ...COMPARE, everyMs: options.compareMs };
+      tasks = [startTask(compare, drift.compare, { log }), startTask(FOLLOW_PLANS, followPlans, { log })];
     },
     learnPlan: environments.learnPlan,
     check: ({ artifact }) => void imageOf(artifact),
@@ -172,7 +169,7 @@ export function createKubernetesRuntime(
     removeEnvironment: environments.remove,
     async stop() {
       stopping.abort();
-      for (const task of periodic) void task.stop();
+      for (const task of tasks) void task.stop();
       for (const timer of scheduled.values()) clearTimeout(timer);
       await Promise.all([cache.stop(), drift.stop()]);
     },
