@@ -30,7 +30,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "pages streams uploads webhooks",
       "auth limits upstream",
       "config http routing",
-      "metrics upstreams",
+      "metrics tasks upstreams",
     ],
   },
   "services/deployer": {
@@ -52,7 +52,7 @@ export const FOLDER_ORDER: Record<string, Floors> = {
       "events idempotency",
       "postgres",
       "rpc",
-      "aead bearer-token coalesce every html ids keyed-mutex lanes lines-of log mac network retry sizes tasks telemetry",
+      "aead bearer-token coalesce html ids keyed-mutex lanes lines-of log mac network retry sizes tasks telemetry",
     ],
   },
 };
