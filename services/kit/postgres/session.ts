@@ -1,6 +1,6 @@
-import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
 import { retry } from "../retry.ts";
+import { startLoop } from "../tasks/loop.ts";
 import { sessionOptions } from "./connection.ts";
 
 /** How long a statement of a kept session may take before the session is given up. */
@@ -67,22 +67,17 @@ function sessionOpener(url: string, name: string) {
       await session.end().catch(() => {});
       throw error;
     }
-    void sendHeartbeats(session);
+    sendHeartbeats(session);
     return session;
   };
 }
 
-async function sendHeartbeats(session: pg.Client): Promise<void> {
-  const ended = new AbortController();
-  session.once("end", () => ended.abort());
-  try {
-    for (;;) {
-      await delay(HEARTBEAT_MS, undefined, { signal: ended.signal, ref: false });
-      await session.query("select 1");
-    }
-  } catch {
-    await session.end().catch(() => {});
-  }
+function sendHeartbeats(session: pg.Client): void {
+  const heartbeats = startLoop(async () => {
+    await session.query("select 1").catch(() => void session.end().catch(() => {}));
+    return HEARTBEAT_MS;
+  }, HEARTBEAT_MS);
+  session.once("end", () => void heartbeats.stop());
 }
 
 const SELF = "select pid, backend_start::text as since from pg_stat_activity where pid = pg_backend_pid()";
