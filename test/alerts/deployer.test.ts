@@ -1,12 +1,14 @@
 import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { archiveWith, newFile, waitFor } from "../../services/deployer/builds/testing-builds.ts";
+import * as tasks from "../../services/deployer/tasks.ts";
 import {
   archiveOf,
   createWebService,
   startDeployer,
   type TestDeployer,
 } from "../../services/deployer/testing/testing.ts";
+import { eventually } from "../../services/kit/testing/testing.ts";
 import type { TestNats } from "../support/servers/nats.ts";
 import { expectAlert, metricIn, promtool, scraper } from "./evaluate.ts";
 
@@ -66,6 +68,20 @@ describe.skipIf(!promtool)("an operator is alerted", () => {
     await berth.pool.query("alter table work drop constraint untaken");
     const after = await scrape.untilZero("berth_services_overdue_seconds");
     await expectAlert("BerthServicesOverdue", { before, during, after });
+  });
+
+  test("of a task by metrics that each process has of each that it does", async () => {
+    const done = Object.values(tasks).filter(({ where }) => !where?.endsWith("on a cluster"));
+    await eventually("each that runs at once has ended well", async () => {
+      const text = await (await fetch(`http://127.0.0.1:${berth.port}/metrics`)).text();
+      const listed = (what: string) =>
+        new Set(
+          [...text.matchAll(RegExp(`^berth_task_${what}_seconds{task="([^"]+)`, "gm"))].map((one) => one[1]),
+        );
+      expect([...listed("period")]).toEqual(expect.arrayContaining(done.map(({ name }) => name)));
+      const well = listed("succeeded_timestamp");
+      return done.every(({ name, atOnce }) => !atOnce || well.has(name)) && well.has("relay");
+    });
   });
 
   test("that steps of services fail, while variables does not answer", async () => {

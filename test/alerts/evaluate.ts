@@ -106,9 +106,9 @@ function toSeries(expr: string, { before, during, after }: Scrapes) {
   });
 }
 
-/** What waits is older by a minute after each minute. */
+/** What waits is older by a minute after each minute. A time or a period is no age. */
 function agesBy(name: string, from = 0, to = 0): number {
-  return name.endsWith("_seconds") && to > from ? 60 : 0;
+  return /(?<!_timestamp|_period)_seconds$/.test(name) && to > from ? 60 : 0;
 }
 
 function samplesOf(text: string, expr: string): Map<string, Sample> {

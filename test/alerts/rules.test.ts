@@ -50,6 +50,47 @@ describe.skipIf(!promtool)("the rules", () => {
     });
   });
 
+  describe("alert on a task that", () => {
+    const MINUTE = 60;
+    const HOUR = 60 * MINUTE;
+    const LATER = 100 * HOUR;
+    const series = (what: string, value: number, task: string) =>
+      `berth_task_${what}_seconds{service="billing",task="${task}",pod="one"} ${value}\n`;
+    const metrics = (task: string, period: number, times: { started: number; succeeded?: number }) =>
+      series("period", period, task) +
+      series("started_timestamp", times.started, task) +
+      (times.succeeded === undefined ? "" : series("succeeded_timestamp", times.succeeded, task));
+
+    // The condition begins after 30 minutes and lasts for two hours.
+    test.each([
+      ["ended well once and not since, each second", 1, { started: 0, succeeded: 29 * MINUTE }],
+      ["never ended well since its process started", 1, { started: 29 * MINUTE }],
+      ["has not ended well for three of its longer periods", 30 * MINUTE, { started: -60, succeeded: 0 }],
+    ])("%s", async (_which, period, during) => {
+      const before = metrics("t", period, { started: -60, succeeded: 29 * MINUTE });
+      const after = metrics("t", period, { started: -60, succeeded: LATER });
+      await expectAlert("BerthTaskFailing", { before, during: metrics("t", period, during), after });
+    });
+
+    test("fails in one process, though others do it well", async () => {
+      const other = (times: { started: number; succeeded: number }) =>
+        metrics("t", 1, times).replaceAll('"one"', '"two"');
+      const well = other({ started: 0, succeeded: LATER });
+      await expectAlert("BerthTaskFailing", {
+        before: well,
+        during: well + metrics("t", 1, { started: 29 * MINUTE }),
+        after: well,
+      });
+    });
+
+    test("fails: not on those within their three periods, or that a process does not do", async () => {
+      const long = metrics("daily", 24 * HOUR, { started: 0 });
+      const failing = metrics("t", 1, { started: 29 * MINUTE });
+      // Without it the alert would fire before and after, too.
+      await expectAlert("BerthTaskFailing", { before: long, during: long + failing, after: long });
+    });
+  });
+
   test("alert on addons that do not serve since they were moved", async () => {
     const stuck = (count: number) => `berth_addons_stuck ${count}\n`;
     await expectAlert("BerthAddonsStuck", { before: stuck(0), during: stuck(1), after: stuck(0) });
