@@ -1,5 +1,6 @@
 import { mkdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { startLoop } from "../../kit/tasks/loop.ts";
 
 const FILE = "alive";
 const EVERY_MS = 1_000;
@@ -21,8 +22,11 @@ export function startAliveMark(folder: string): { before: number | undefined; st
     }
   };
   writeFileSync(path, "", { mode: 0o600 });
-  const timer = setInterval(mark, EVERY_MS).unref();
-  return { before, stop: () => clearInterval(timer) };
+  const marks = startLoop(async () => {
+    mark();
+    return EVERY_MS;
+  }, EVERY_MS);
+  return { before, stop: () => void marks.stop() };
 }
 
 /**

@@ -5,6 +5,7 @@ import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../../kit/log.ts";
 import { isFree } from "../../../kit/process/free-port.ts";
+import { type Loop, startLoop } from "../../../kit/tasks/loop.ts";
 import { chooseAppPort } from "../../runtime/local/app-port.ts";
 import { endedUnwatched, startAliveMark } from "../../shared/alive-mark.ts";
 import {
@@ -44,7 +45,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
   const folderOf = (serviceId: string) => join(root, serviceId);
   const records = createRedisRecords(folderOf, log);
   let alive: ReturnType<typeof startAliveMark> | undefined;
-  let watching: NodeJS.Timeout | undefined;
+  let watching: Loop | undefined;
   let stopping = false;
 
   function watchServers(): void {
@@ -137,7 +138,10 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
       const found = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
       await Promise.all(found.map(({ name }) => adopt(name)));
       await endProcessesOutside(root, new Set(found.map(({ name }) => name)), GRACE_MS);
-      watching = setInterval(watchServers, WATCH_MS).unref();
+      watching = startLoop(async () => {
+        watchServers();
+        return WATCH_MS;
+      }, WATCH_MS);
     },
     /**
      * Brings a server to the desired state: starts it, or changes it while it runs. Returns its port once it answers;
@@ -175,7 +179,7 @@ export function createRedisServers(given: { folder: string; log: Logger; path: (
     /** Ends every server; the next process starts them again. */
     async stopAll(): Promise<void> {
       stopping = true;
-      clearInterval(watching);
+      await watching?.stop();
       const deadline = Date.now() + GRACE_MS;
       await Promise.all(
         records.list().map(async ([serviceId, record]) => {
