@@ -15,7 +15,7 @@ export const file_berth_options_v1_options: GenFile = /*@__PURE__*/
   fileDesc("Ch5iZXJ0aC9vcHRpb25zL3YxL29wdGlvbnMucHJvdG8SEGJlcnRoLm9wdGlvbnMudjEiJwoHUmVmdXNhbBIOCgZzdGF0dXMYASABKAUSDAoEY29kZRgCIAEoCSKGAgoLTWV0aG9kUnVsZXMSJAoEcm9sZRgBIAEoDjIWLmJlcnRoLm9wdGlvbnMudjEuUm9sZRImCgVhY3RvchgCIAEoDjIXLmJlcnRoLm9wdGlvbnMudjEuQWN0b3ISDwoHc3VjY2VzcxgDIAEoBRIoCgZidWNrZXQYBCABKA4yGC5iZXJ0aC5vcHRpb25zLnYxLkJ1Y2tldBIMCgRldGFnGAUgASgIEhAKCG1heF9ib2R5GAYgASgFEisKCHJlZnVzYWxzGAcgAygLMhkuYmVydGgub3B0aW9ucy52MS5SZWZ1c2FsEg8KB3JlYXNvbnMYCCABKAkSEAoIcHJvdmlkZXIYCSABKAkilAEKB1Byb2JsZW0SDgoGc3RhdHVzGAEgASgFEgwKBGNvZGUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIwCgdkZXRhaWxzGAQgAygLMh8uYmVydGgub3B0aW9ucy52MS5Qcm9ibGVtRGV0YWlsEigKB2NvbnRleHQYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ij4KDVByb2JsZW1EZXRhaWwSDAoEcGF0aBgBIAEoCRIOCgZyZWFzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCSqFAQoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9QVUJMSUMQARISCg5ST0xFX1NJR05FRF9JThACEg8KC1JPTEVfUkVBREVSEAMSDwoLUk9MRV9FRElUT1IQBBIOCgpST0xFX09XTkVSEAUSEAoMUk9MRV9TRVJWSUNFEAYqLgoFQWN0b3ISFQoRQUNUT1JfVU5TUEVDSUZJRUQQABIOCgpBQ1RPUl9VU0VSEAEq5QEKBkJ1Y2tldBIWChJCVUNLRVRfVU5TUEVDSUZJRUQQABIRCg1CVUNLRVRfUkVWRUFMEAESEAoMQlVDS0VUX0JBVENIEAISEwoPQlVDS0VUX0RFQ0lTSU9OEAMSFAoQQlVDS0VUX05FV19UT0tFThAEEhgKFEJVQ0tFVF9MT0dJTl9SRVFVRVNUEAUSEgoOQlVDS0VUX1NJR05fSU4QBhIZChVCVUNLRVRfUEFTU1dPUkRfUkVTRVQQBxIPCgtCVUNLRVRfTElOSxAIEhkKFUJVQ0tFVF9VTlNVQlNDUklQVElPThAJOlcKBm1ldGhvZBIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGLSHAyABKAsyHS5iZXJ0aC5vcHRpb25zLnYxLk1ldGhvZFJ1bGVzUgZtZXRob2Q6PQoIZm9ybWVybHkSHy5nb29nbGUucHJvdG9idWYuU2VydmljZU9wdGlvbnMYyIcDIAEoCVIIZm9ybWVybHk6OQoHc3VjY2VzcxIdLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE9wdGlvbnMYvocDIAEoBVIHc3VjY2Vzczo8Cgl0b29fbGFyZ2USHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGL+HAyABKAlSCHRvb0xhcmdlOjsKCG51bGxhYmxlEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxjAhwMgASgJUghudWxsYWJsZTo1CgVzaG93bhIdLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE9wdGlvbnMYwYcDIAEoCFIFc2hvd246OgoIdG9vX2xvbmcSHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGMKHAyABKAlSB3Rvb0xvbmdiBnByb3RvMw", [file_google_protobuf_descriptor, file_google_protobuf_struct]);
 
 /**
- * A documented refusal beyond those that follow from the role, the binding and the members of a method.
+ * A documented refusal, in addition to those that follow from the method's role, binding and fields.
  *
  * @generated from message berth.options.v1.Refusal
  */
@@ -39,10 +39,11 @@ export const RefusalSchema: GenMessage<Refusal> = /*@__PURE__*/
   messageDesc(file_berth_options_v1_options, 0);
 
 /**
- * The rules of a method, in addition to its REST paths in google.api.http. A server-streaming method is answered as
- * server-sent events (text/event-stream). Its response has a string `id` and one oneof: the member that is set names
- * the event and is its data. The first message has none and only says that the stream is open. A request member
- * `last_event_id` takes Last-Event-ID. The method may share its path with a unary one: then Accept decides.
+ * The rules of a method, in addition to its REST paths in google.api.http. The gateway answers a server-streaming
+ * method with server-sent events (text/event-stream). The response of such a method has a string `id` and one oneof.
+ * The field that is set in the oneof names the event, and its value is the event's data. The first message sets no
+ * field; it only signals that the stream is open. The request field `last_event_id` receives Last-Event-ID. A streaming
+ * method can share its path with a unary one; then the Accept header selects the method.
  *
  * @generated from message berth.options.v1.MethodRules
  */
@@ -58,7 +59,7 @@ export type MethodRules = Message<"berth.options.v1.MethodRules"> & {
   actor: Actor;
 
   /**
-   * The status of success: 200 unless set, or 204, without a body, for google.protobuf.Empty.
+   * The status code of success. Defaults to 200, or to 204 without a body for google.protobuf.Empty.
    *
    * @generated from field: int32 success = 3;
    */
@@ -70,14 +71,14 @@ export type MethodRules = Message<"berth.options.v1.MethodRules"> & {
   bucket: Bucket;
 
   /**
-   * The response carries an ETag; a matching If-None-Match is answered with 304.
+   * The response carries an ETag. A request with a matching If-None-Match gets 304.
    *
    * @generated from field: bool etag = 5;
    */
   etag: boolean;
 
   /**
-   * The largest request body in bytes; unless set 1 MiB, and 16 KiB for ROLE_PUBLIC.
+   * The largest request body in bytes. Defaults to 1 MiB, or to 16 KiB for ROLE_PUBLIC.
    *
    * @generated from field: int32 max_body = 6;
    */
@@ -89,16 +90,16 @@ export type MethodRules = Message<"berth.options.v1.MethodRules"> & {
   refusals: Refusal[];
 
   /**
-   * Comma-separated details[].reason values of 422 validation_failed, beyond those that follow from the types and rules
-   * of the members.
+   * Comma-separated details[].reason values of 422 validation_failed, in addition to those that follow from the types
+   * and rules of the fields.
    *
    * @generated from field: string reasons = 8;
    */
   reasons: string;
 
   /**
-   * The provider outside of Berth that the method asks, such as identity_provider: while that does not answer, it is
-   * refused with 502 and this name with _unavailable.
+   * The external provider that the method calls, such as identity_provider. If the provider does not answer, the method
+   * is refused with 502 and this name followed by _unavailable.
    *
    * @generated from field: string provider = 9;
    */
@@ -113,7 +114,7 @@ export const MethodRulesSchema: GenMessage<MethodRules> = /*@__PURE__*/
   messageDesc(file_berth_options_v1_options, 1);
 
 /**
- * The detail of every error of a service, from which the gateway makes the error envelope.
+ * The detail of every error of a service. The gateway builds the error envelope from it.
  *
  * @generated from message berth.options.v1.Problem
  */
@@ -139,7 +140,7 @@ export type Problem = Message<"berth.options.v1.Problem"> & {
   details: ProblemDetail[];
 
   /**
-   * Further members of the envelope, such as requiredRole, limit or impact.
+   * Additional fields of the envelope, such as requiredRole, limit or impact.
    *
    * @generated from field: google.protobuf.Struct context = 5;
    */
@@ -181,7 +182,7 @@ export const ProblemDetailSchema: GenMessage<ProblemDetail> = /*@__PURE__*/
   messageDesc(file_berth_options_v1_options, 3);
 
 /**
- * Who may call a method. A method without a role is refused when its process starts.
+ * Who can call a method. A process refuses to start if one of its methods has no role.
  *
  * @generated from enum berth.options.v1.Role
  */
@@ -192,14 +193,14 @@ export const Role = {
   UNSPECIFIED: 0,
 
   /**
-   * Anyone. A bearer token is ignored.
+   * Anyone. The method ignores a bearer token.
    *
    * @generated from enum value: ROLE_PUBLIC = 1;
    */
   PUBLIC: 1,
 
   /**
-   * Any authenticated caller. The handler restricts what is visible to the caller's own.
+   * Any authenticated caller. The handler returns only what belongs to the caller.
    *
    * @generated from enum value: ROLE_SIGNED_IN = 2;
    */
@@ -223,7 +224,7 @@ export const Role = {
   OWNER: 5,
 
   /**
-   * Only Berth's own services: the methods of each InternalService. They have no REST paths.
+   * Only Berth's own services. The methods of every InternalService have this role and no REST paths.
    *
    * @generated from enum value: ROLE_SERVICE = 6;
    */
@@ -231,7 +232,7 @@ export const Role = {
 } as const;
 
 /**
- * Who may call a method. A method without a role is refused when its process starts.
+ * Who can call a method. A process refuses to start if one of its methods has no role.
  *
  * @generated from enum berth.options.v1.Role
  */
@@ -244,20 +245,20 @@ export const RoleSchema: GenEnum<Role> = /*@__PURE__*/
   enumDesc(file_berth_options_v1_options, 0);
 
 /**
- * What kind of caller a method accepts.
+ * The kinds of callers that a method accepts.
  *
  * @generated from enum berth.options.v1.Actor
  */
 export const Actor = {
   /**
-   * Users and machines alike.
+   * Both users and machines.
    *
    * @generated from enum value: ACTOR_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Users only: machines get 403 machine_actor_forbidden.
+   * Only users. Machines get 403 machine_actor_forbidden.
    *
    * @generated from enum value: ACTOR_USER = 1;
    */
@@ -265,7 +266,7 @@ export const Actor = {
 } as const;
 
 /**
- * What kind of caller a method accepts.
+ * The kinds of callers that a method accepts.
  *
  * @generated from enum berth.options.v1.Actor
  */
@@ -278,13 +279,14 @@ export const ActorSchema: GenEnum<Actor> = /*@__PURE__*/
   enumDesc(file_berth_options_v1_options, 1);
 
 /**
- * Rate-limit bucket of a route (docs/conventions.md#rate-limits).
+ * The rate-limit bucket of a route (docs/conventions.md#rate-limits).
  *
  * @generated from enum berth.options.v1.Bucket
  */
 export const Bucket = {
   /**
-   * GET counts as a read, everything else as a write. A public method has to name another one, which counts by network.
+   * GET counts as a read, every other method as a write. A public method must name another bucket, which counts per
+   * network.
    *
    * @generated from enum value: BUCKET_UNSPECIFIED = 0;
    */
@@ -301,21 +303,21 @@ export const Bucket = {
   BATCH: 2,
 
   /**
-   * What a user answers to an application: counted by user, or by address where no token is needed.
+   * A user's answers to an application's request. Counted per user, or per address if the method needs no token.
    *
    * @generated from enum value: BUCKET_DECISION = 3;
    */
   DECISION: 3,
 
   /**
-   * Making a personal token.
+   * Creating a personal token.
    *
    * @generated from enum value: BUCKET_NEW_TOKEN = 4;
    */
   NEW_TOKEN: 4,
 
   /**
-   * The purposes of public methods: who uses up one locks nobody out of another.
+   * One bucket for each purpose of public methods. Using up one bucket does not block the other purposes.
    *
    * @generated from enum value: BUCKET_LOGIN_REQUEST = 5;
    */
@@ -343,7 +345,7 @@ export const Bucket = {
 } as const;
 
 /**
- * Rate-limit bucket of a route (docs/conventions.md#rate-limits).
+ * The rate-limit bucket of a route (docs/conventions.md#rate-limits).
  *
  * @generated from enum berth.options.v1.Bucket
  */
@@ -362,8 +364,8 @@ export const method: GenExtension<MethodOptions, MethodRules> = /*@__PURE__*/
   extDesc(file_berth_options_v1_options, 0);
 
 /**
- * The service that had these methods in the previous release. Its name works too, so that replicas of both releases
- * can call each other during an upgrade.
+ * The service that had these methods in the previous release. Calls under its name also work, so that replicas of
+ * both releases can call each other during an upgrade.
  *
  * @generated from extension: string formerly = 50120;
  */
@@ -371,7 +373,7 @@ export const formerly: GenExtension<ServiceOptions, string> = /*@__PURE__*/
   extDesc(file_berth_options_v1_options, 1);
 
 /**
- * For a response that is one oneof, whose set member is the REST body: the status when it is this member, if that
+ * For a response that is a single oneof, whose set field is the REST body: the status code for this field, if it
  * differs from the method's success.
  *
  * @generated from extension: int32 success = 50110;
@@ -380,7 +382,7 @@ export const success: GenExtension<FieldOptions, number> = /*@__PURE__*/
   extDesc(file_berth_options_v1_options, 2);
 
 /**
- * For a number: the details[].reason of a value larger than the member can hold, instead of out_of_range.
+ * For a number: the details[].reason for a value too large for the field, instead of out_of_range.
  *
  * @generated from extension: string too_large = 50111;
  */
@@ -388,7 +390,7 @@ export const too_large: GenExtension<FieldOptions, string> = /*@__PURE__*/
   extDesc(file_berth_options_v1_options, 3);
 
 /**
- * For a google.protobuf.Value of a response: the message of the same file that it is when it is not null.
+ * For a google.protobuf.Value in a response: the message, from the same file, that it contains when it is not null.
  *
  * @generated from extension: string nullable = 50112;
  */
@@ -396,8 +398,8 @@ export const nullable: GenExtension<FieldOptions, string> = /*@__PURE__*/
   extDesc(file_berth_options_v1_options, 4);
 
 /**
- * For a text that people choose and others see, such as a name: it is on one line, and holds no characters that control
- * how it or what follows is shown.
+ * For a text that people choose and others see, such as a name: it must be a single line without characters that
+ * control how it, or the text after it, is displayed.
  *
  * @generated from extension: bool shown = 50113;
  */
@@ -405,7 +407,7 @@ export const shown: GenExtension<FieldOptions, boolean> = /*@__PURE__*/
   extDesc(file_berth_options_v1_options, 5);
 
 /**
- * For a list or a text: the details[].reason of one that is longer than its rule allows, instead of too_long.
+ * For a list or a text: the details[].reason for one longer than its rule allows, instead of too_long.
  *
  * @generated from extension: string too_long = 50114;
  */
