@@ -17,7 +17,7 @@ export const file_berth_identity_v1_events: GenFile = /*@__PURE__*/
   fileDesc("Ch5iZXJ0aC9pZGVudGl0eS92MS9ldmVudHMucHJvdG8SEWJlcnRoLmlkZW50aXR5LnYxIrgCCg1BdWRpdFJlY29yZGVkEgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEiwKBWFjdG9yGAQgASgLMh0uYmVydGguaWRlbnRpdHkudjEuQXVkaXRBY3RvchIOCgZ0YXJnZXQYBSABKAkSQAoIbWV0YWRhdGEYBiADKAsyLi5iZXJ0aC5pZGVudGl0eS52MS5BdWRpdFJlY29yZGVkLk1ldGFkYXRhRW50cnkSEgoKcmVxdWVzdF9pZBgHIAEoCRIKCgJpcBgIIAEoCRImCgJhdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIksKDkFjY291bnRDcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhUKDW93bmVyX3VzZXJfaWQYAyABKAkiYAoOQWNjb3VudERlbGV0ZWQSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpieV91c2VyX2lkGAIgASgJEiYKAmF0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ5CgtNZW1iZXJBZGRlZBISCgphY2NvdW50X2lkGAEgASgJEg8KB3VzZXJfaWQYAiABKAkSDAoEcm9sZRgDIAEoCRIPCgdmb3VuZGVyGAQgASgIEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKFAQoRTWVtYmVyUm9sZUNoYW5nZWQSEgoKYWNjb3VudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEgwKBHJvbGUYAyABKAkSFQoNcHJldmlvdXNfcm9sZRgEIAEoCRImCgJhdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAicAoNTWVtYmVyUmVtb3ZlZBISCgphY2NvdW50X2lkGAEgASgJEg8KB3VzZXJfaWQYAiABKAkSEgoKYnlfdXNlcl9pZBgDIAEoCRImCgJhdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiPwoMVG9rZW5DcmVhdGVkEg8KB3VzZXJfaWQYASABKAkSEAoIdG9rZW5faWQYAiABKAkSDAoEbmFtZRgDIAEoCSKAAQoMVG9rZW5SZXZva2VkEg8KB3VzZXJfaWQYASABKAkSEAoIdG9rZW5faWQYAiABKAkSDAoEbmFtZRgDIAEoCRIXCg9wZXJzb25hbF90b2tlbnMYBCABKAUSJgoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInwKDFVzZXJTaWduZWRJbhIPCgd1c2VyX2lkGAEgASgJEgoKAmlwGAIgASgJEhMKC25ld19uZXR3b3JrGAMgASgIEhIKCnNlc3Npb25faWQYBCABKAkSJgoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlsKD1Bhc3N3b3JkQ2hhbmdlZBIPCgd1c2VyX2lkGAEgASgJEg8KB2J5X2xpbmsYAiABKAgSJgoCYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkYKC1VzZXJEZWxldGVkEg8KB3VzZXJfaWQYASABKAkSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInkKEUludml0YXRpb25DcmVhdGVkEhIKCmFjY291bnRfaWQYASABKAkSFQoNaW52aXRhdGlvbl9pZBgCIAEoCRIMCgRyb2xlGAMgASgJEhoKEmludml0ZWRfYnlfdXNlcl9pZBgEIAEoCRIPCgd1c2VyX2lkGAUgASgJIjoKEENsaWVudFJlZ2lzdGVyZWQSEQoJY2xpZW50X2lkGAEgASgJEhMKC2NsaWVudF9uYW1lGAIgASgJInsKDEdyYW50Q3JlYXRlZBIQCghncmFudF9pZBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEhEKCWNsaWVudF9pZBgDIAEoCRITCgtjbGllbnRfbmFtZRgEIAEoCRISCgphY2NvdW50X2lkGAUgASgJEgwKBHJvbGUYBiABKAkipQEKDEdyYW50UmV2b2tlZBIPCgd1c2VyX2lkGAEgASgJEhEKCWNsaWVudF9pZBgCIAEoCRIQCghncmFudF9pZBgDIAEoCRITCgtjbGllbnRfbmFtZRgEIAEoCRISCgphY2NvdW50X2lkGAUgASgJEg4KBnJlYXNvbhgGIAEoCRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBiBnByb3RvMw", [file_berth_identity_v1_identity, file_google_protobuf_timestamp]);
 
 /**
- * A record for the audit log. Every service sends its own, in the transaction of the change.
+ * A record for the audit log. Every service sends its own records, each in the transaction of the change.
  *
  * @generated from message berth.identity.v1.AuditRecorded
  */
@@ -103,7 +103,7 @@ export const AccountCreatedSchema: GenMessage<AccountCreated> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_events, 1);
 
 /**
- * An account is deleted, for good: nobody is a member any more. What others store of it goes too.
+ * An account was deleted permanently and has no members left. Other services delete what they store about it.
  *
  * @generated from message berth.identity.v1.AccountDeleted
  */
@@ -151,7 +151,7 @@ export type MemberAdded = Message<"berth.identity.v1.MemberAdded"> & {
   role: string;
 
   /**
-   * The account was created with this member as its first owner.
+   * True if the account was created with this member as its first owner.
    *
    * @generated from field: bool founder = 4;
    */
@@ -222,7 +222,7 @@ export type MemberRemoved = Message<"berth.identity.v1.MemberRemoved"> & {
   userId: string;
 
   /**
-   * Who removed the member; the member itself for one who left.
+   * The user who removed the member. If the member left, it is the member's own id.
    *
    * @generated from field: string by_user_id = 3;
    */
@@ -269,7 +269,7 @@ export const TokenCreatedSchema: GenMessage<TokenCreated> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_events, 6);
 
 /**
- * A personal token was revoked or a session ended; gateways drop it from their caches.
+ * A personal token was revoked or a session ended. Gateways drop it from their caches.
  *
  * @generated from message berth.identity.v1.TokenRevoked
  */
@@ -280,21 +280,21 @@ export type TokenRevoked = Message<"berth.identity.v1.TokenRevoked"> & {
   userId: string;
 
   /**
-   * Empty when several tokens of the user ended at once.
+   * Empty if several tokens of the user ended at once.
    *
    * @generated from field: string token_id = 2;
    */
   tokenId: string;
 
   /**
-   * The name of a personal token; empty for sessions, and when several tokens ended.
+   * The name of a personal token. Empty for sessions, and if several tokens ended.
    *
    * @generated from field: string name = 3;
    */
   name: string;
 
   /**
-   * How many personal tokens ended.
+   * The number of personal tokens that ended.
    *
    * @generated from field: int32 personal_tokens = 4;
    */
@@ -328,7 +328,7 @@ export type UserSignedIn = Message<"berth.identity.v1.UserSignedIn"> & {
   ip: string;
 
   /**
-   * The user signed in before, but not from this network during the last 30 days.
+   * True if the user has signed in before, but not from this network in the last 30 days.
    *
    * @generated from field: bool new_network = 3;
    */
@@ -353,7 +353,7 @@ export const UserSignedInSchema: GenMessage<UserSignedIn> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_events, 8);
 
 /**
- * A user has another password: changed with the current one, or set by a mailed link.
+ * A user's password changed. The user either entered the current password or used a mailed link.
  *
  * @generated from message berth.identity.v1.PasswordChanged
  */
@@ -382,7 +382,7 @@ export const PasswordChangedSchema: GenMessage<PasswordChanged> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_events, 9);
 
 /**
- * A user is deleted. What is stored about the user elsewhere goes too.
+ * A user was deleted. Other services delete what they store about the user.
  *
  * @generated from message berth.identity.v1.UserDeleted
  */
@@ -406,7 +406,7 @@ export const UserDeletedSchema: GenMessage<UserDeleted> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_events, 10);
 
 /**
- * Somebody is invited to an account.
+ * An owner invited someone to an account.
  *
  * @generated from message berth.identity.v1.InvitationCreated
  */
@@ -432,7 +432,7 @@ export type InvitationCreated = Message<"berth.identity.v1.InvitationCreated"> &
   invitedByUserId: string;
 
   /**
-   * Empty when no user is known to own the invited e-mail.
+   * Empty if no user is known to own the invited e-mail address.
    *
    * @generated from field: string user_id = 5;
    */
@@ -471,7 +471,7 @@ export const ClientRegisteredSchema: GenMessage<ClientRegistered> = /*@__PURE__*
   messageDesc(file_berth_identity_v1_events, 12);
 
 /**
- * A user gave an OAuth client access to one account.
+ * A user granted an OAuth client access to one account.
  *
  * @generated from message berth.identity.v1.GrantCreated
  */
@@ -515,7 +515,7 @@ export const GrantCreatedSchema: GenMessage<GrantCreated> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_events, 13);
 
 /**
- * The access of an OAuth client ended: gateways forget its tokens.
+ * An OAuth client lost its access. Gateways drop its tokens from their caches.
  *
  * @generated from message berth.identity.v1.GrantRevoked
  */
@@ -531,7 +531,7 @@ export type GrantRevoked = Message<"berth.identity.v1.GrantRevoked"> & {
   clientId: string;
 
   /**
-   * Empty when several of the user's to this client ended at once.
+   * Empty if several of the user's grants to this client ended at once.
    *
    * @generated from field: string grant_id = 3;
    */
@@ -548,9 +548,9 @@ export type GrantRevoked = Message<"berth.identity.v1.GrantRevoked"> & {
   accountId: string;
 
   /**
-   * user: ended by the user; newer: replaced by newer grants to the client; client: the client gave it up; reuse: a
-   * code or token of it was used twice; claimed: the owner of the user's e-mail took the user over; owner: ended by an
-   * owner of the account; account: the account was deleted.
+   * user: the user revoked it; newer: newer grants to the client replaced it; client: the client gave it up; reuse: one
+   * of its codes or tokens was used twice; claimed: the owner of the user's e-mail address took over the user; owner:
+   * an owner of the account revoked it; account: the account was deleted.
    *
    * @generated from field: string reason = 6;
    */

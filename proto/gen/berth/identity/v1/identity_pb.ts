@@ -29,7 +29,7 @@ export type Account = Message<"berth.identity.v1.Account"> & {
   id: string;
 
   /**
-   * 3-39 characters of a-z, 0-9 and -, unique in the installation.
+   * 3-39 characters from a-z, 0-9 and -. Unique in the installation.
    *
    * @generated from field: string handle = 2;
    */
@@ -53,7 +53,7 @@ export type Account = Message<"berth.identity.v1.Account"> & {
   createdAt?: Timestamp | undefined;
 
   /**
-   * Only where one account is returned, as are the limits.
+   * Present only when a single account is returned. The same applies to `limits`.
    *
    * @generated from field: optional berth.identity.v1.AccountPlan plan = 6;
    */
@@ -90,13 +90,13 @@ export const AccountPlanSchema: GenMessage<AccountPlan> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_identity, 1);
 
 /**
- * What the plan allows (docs/plans.md#plans). What has no member is not limited.
+ * The limits of the plan (docs/plans.md#plans). A resource without a member here is not limited.
  *
  * @generated from message berth.identity.v1.AccountLimits
  */
 export type AccountLimits = Message<"berth.identity.v1.AccountLimits"> & {
   /**
-   * Of an upload, gzipped.
+   * The maximum size of an upload after gzip compression.
    *
    * @generated from field: int32 upload_bytes = 1;
    */
@@ -108,7 +108,7 @@ export type AccountLimits = Message<"berth.identity.v1.AccountLimits"> & {
   buildMinutes: number;
 
   /**
-   * How many versions that were live are retained for a rollback.
+   * The number of formerly live versions that are kept for rollbacks.
    *
    * @generated from field: int32 history_depth = 3;
    */
@@ -120,7 +120,7 @@ export type AccountLimits = Message<"berth.identity.v1.AccountLimits"> & {
   buildsAtOnce?: number | undefined;
 
   /**
-   * Addons, of all environments together.
+   * The maximum number of addons, counted across all environments.
    *
    * @generated from field: optional int32 addons = 5;
    */
@@ -132,21 +132,21 @@ export type AccountLimits = Message<"berth.identity.v1.AccountLimits"> & {
   projects?: number | undefined;
 
   /**
-   * Services of each type.
+   * The maximum number of services of each type.
    *
    * @generated from field: optional int32 services_per_type = 7;
    */
   servicesPerType?: number | undefined;
 
   /**
-   * Replicas of each service.
+   * The maximum number of replicas of each service.
    *
    * @generated from field: optional int32 replicas = 8;
    */
   replicas?: number | undefined;
 
   /**
-   * The largest size of a service.
+   * The largest size that a service can have.
    *
    * @generated from field: optional string size = 9;
    */
@@ -307,7 +307,7 @@ export type Member = Message<"berth.identity.v1.Member"> & {
   userId: string;
 
   /**
-   * Only for owners.
+   * Only owners see this.
    *
    * @generated from field: optional string email = 2;
    */
@@ -493,7 +493,7 @@ export type AuditEvent = Message<"berth.identity.v1.AuditEvent"> & {
   id: string;
 
   /**
-   * What was done, as resource.verb: variable.reveal.
+   * The action, as resource.verb, such as variable.reveal.
    *
    * @generated from field: string action = 2;
    */
@@ -505,7 +505,7 @@ export type AuditEvent = Message<"berth.identity.v1.AuditEvent"> & {
   actor?: AuditActor | undefined;
 
   /**
-   * The name or id of what it was done to.
+   * The name or the id of the resource that the action changed or read.
    *
    * @generated from field: string target = 4;
    */
@@ -581,21 +581,21 @@ export type ListAuditEventsRequest = Message<"berth.identity.v1.ListAuditEventsR
   cursor?: string | undefined;
 
   /**
-   * Lists only records of this action.
+   * Returns only records of this action.
    *
    * @generated from field: optional string action = 4;
    */
   action?: string | undefined;
 
   /**
-   * Lists only records of the actor with this id.
+   * Returns only records of the actor with this id.
    *
    * @generated from field: optional string actor = 5;
    */
   actor?: string | undefined;
 
   /**
-   * Lists only records at or after this time.
+   * Returns only records from this time on.
    *
    * @generated from field: optional google.protobuf.Timestamp since = 6;
    */
@@ -671,7 +671,7 @@ export type Me = Message<"berth.identity.v1.Me"> & {
   createdAt?: Timestamp | undefined;
 
   /**
-   * Whether the e-mail is known to be the user's. Opening a mailed link verifies it.
+   * True if the user is known to own the e-mail address. Opening a mailed link verifies it.
    *
    * @generated from field: bool email_verified = 6;
    */
@@ -703,7 +703,7 @@ export const GetMeRequestSchema: GenMessage<GetMeRequest> = /*@__PURE__*/
  */
 export type DeleteMeRequest = Message<"berth.identity.v1.DeleteMeRequest"> & {
   /**
-   * The caller's password, as a confirmation.
+   * The caller's password, which confirms the deletion.
    *
    * @generated from field: string password = 1;
    */
@@ -806,14 +806,14 @@ export type ActiveSession = Message<"berth.identity.v1.ActiveSession"> & {
   id: string;
 
   /**
-   * Whether this request carries the session's token.
+   * True if the token of this session authenticates the request.
    *
    * @generated from field: bool current = 2;
    */
   current: boolean;
 
   /**
-   * The address from which the user signed in.
+   * The IP address from which the user signed in.
    *
    * @generated from field: optional string ip = 3;
    */
@@ -997,7 +997,7 @@ export type CreatedToken = Message<"berth.identity.v1.CreatedToken"> & {
   expiresAt?: Timestamp | undefined;
 
   /**
-   * The text of the token, shown only in this answer.
+   * The token itself. Only this answer contains it.
    *
    * @generated from field: string token = 8;
    */
@@ -1048,14 +1048,14 @@ export type CreateTokenRequest = Message<"berth.identity.v1.CreateTokenRequest">
   expiresInDays?: number | undefined;
 
   /**
-   * The highest role of the token. It acts with the lower of this and the user's role.
+   * The highest role of the token. The token acts with this role or the user's role, whichever is lower.
    *
    * @generated from field: optional string role_cap = 3;
    */
   roleCap?: string | undefined;
 
   /**
-   * Limits the token to one account.
+   * Restricts the token to one account.
    *
    * @generated from field: optional string account_id = 4;
    */
@@ -1115,7 +1115,7 @@ export const RevokeTokenRequestSchema: GenMessage<RevokeTokenRequest> = /*@__PUR
  */
 export const AccountService: GenService<{
   /**
-   * Creates an account; the caller becomes its first owner.
+   * Creates an account. The caller becomes its first owner.
    *
    * @generated from rpc berth.identity.v1.AccountService.CreateAccount
    */
@@ -1135,7 +1135,7 @@ export const AccountService: GenService<{
     output: typeof AccountsPageSchema;
   },
   /**
-   * Returns an account, with the caller's role in it, its plan and what that allows.
+   * Returns an account with the caller's role, the plan and the limits of the plan.
    *
    * @generated from rpc berth.identity.v1.AccountService.GetAccount
    */
@@ -1155,8 +1155,9 @@ export const AccountService: GenService<{
     output: typeof AccountSchema;
   },
   /**
-   * Deletes an account with everything in it, for good. `confirm_impact` is required: 409
-   * impact_confirmation_required says what goes. While a subscription runs: 409 subscription_active.
+   * Permanently deletes an account and everything in it. `confirm_impact` is required; without it, 409
+   * impact_confirmation_required lists what would be deleted. While the account has a running subscription, the answer
+   * is 409 subscription_active.
    *
    * @generated from rpc berth.identity.v1.AccountService.DeleteAccount
    */
@@ -1166,7 +1167,7 @@ export const AccountService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Lists the members of an account, newest first: their names and roles, and for owners their e-mails.
+   * Lists the members of an account with their names and roles, newest first. Owners also see the e-mail addresses.
    *
    * @generated from rpc berth.identity.v1.AccountService.ListMembers
    */
@@ -1176,7 +1177,7 @@ export const AccountService: GenService<{
     output: typeof MembersPageSchema;
   },
   /**
-   * Returns a member of an account; the e-mail only to owners.
+   * Returns a member of an account. Only owners see the e-mail address.
    *
    * @generated from rpc berth.identity.v1.AccountService.GetMember
    */
@@ -1186,7 +1187,8 @@ export const AccountService: GenService<{
     output: typeof MemberSchema;
   },
   /**
-   * Changes a member's role. An account keeps at least one owner: 409 last_owner.
+   * Changes a member's role. An account keeps at least one owner; demoting the last one is answered with 409
+   * last_owner.
    *
    * @generated from rpc berth.identity.v1.AccountService.UpdateMember
    */
@@ -1196,8 +1198,9 @@ export const AccountService: GenService<{
     output: typeof MemberSchema;
   },
   /**
-   * Removes a member, whose tokens are refused in the account at once. Owners remove anybody; every member can remove
-   * himself, which is leaving the account. An account keeps at least one owner: 409 last_owner.
+   * Removes a member. The account refuses the member's tokens immediately. Owners can remove any member. Other members
+   * can remove only themselves, that is, leave the account. An account keeps at least one owner; removing the last one
+   * is answered with 409 last_owner.
    *
    * @generated from rpc berth.identity.v1.AccountService.RemoveMember
    */
@@ -1207,7 +1210,7 @@ export const AccountService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Lists the account's audit log, newest first: what was done, by whom and from which address.
+   * Lists the account's audit log, newest first. Each record says what was done, by whom and from which IP address.
    *
    * @generated from rpc berth.identity.v1.AccountService.ListAuditEvents
    */
@@ -1220,14 +1223,14 @@ export const AccountService: GenService<{
   serviceDesc(file_berth_identity_v1_identity, 0);
 
 /**
- * Sign-in, the caller's own identity and personal tokens (docs/identity.md#sessions).
+ * Sign-in, the caller's own user, and personal tokens (docs/identity.md#sessions).
  *
  * @generated from service berth.identity.v1.SessionService
  */
 export const SessionService: GenService<{
   /**
-   * Exchanges e-mail and password for a session token. The session ends 7 days after signing in, or after 12 hours
-   * without use. A wrong password and an unknown e-mail get the same answer.
+   * Exchanges an e-mail address and a password for a session token. The session ends 7 days after sign-in, or after 12
+   * hours without use. A wrong password and an unknown e-mail address get the same answer.
    *
    * @generated from rpc berth.identity.v1.SessionService.SignIn
    */
@@ -1237,7 +1240,7 @@ export const SessionService: GenService<{
     output: typeof SessionSchema;
   },
   /**
-   * Ends the session whose token the request carries.
+   * Ends the session whose token authenticates the request.
    *
    * @generated from rpc berth.identity.v1.SessionService.SignOut
    */
@@ -1257,7 +1260,7 @@ export const SessionService: GenService<{
     output: typeof MeSchema;
   },
   /**
-   * Changes how the caller is called, in every account.
+   * Changes the caller's display name, which all accounts share.
    *
    * @generated from rpc berth.identity.v1.SessionService.UpdateMe
    */
@@ -1267,9 +1270,9 @@ export const SessionService: GenService<{
     output: typeof MeSchema;
   },
   /**
-   * Deletes the caller, for good: sessions, tokens, memberships and what applications were granted end at once. The
-   * only owner of an account makes somebody else an owner first, or deletes the account: 409 last_owner, with the
-   * accounts. The audit log keeps the user's id alone.
+   * Permanently deletes the caller. The caller's sessions, tokens, memberships and application grants end immediately.
+   * A caller who is the only owner of an account must first make another member an owner, or delete the account.
+   * Otherwise the answer is 409 last_owner, which lists the accounts. The audit log keeps only the user's id.
    *
    * @generated from rpc berth.identity.v1.SessionService.DeleteMe
    */
@@ -1279,7 +1282,7 @@ export const SessionService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Lists the caller's sessions that are still valid, newest first.
+   * Lists the caller's active sessions, newest first.
    *
    * @generated from rpc berth.identity.v1.SessionService.ListSessions
    */
@@ -1289,7 +1292,7 @@ export const SessionService: GenService<{
     output: typeof SessionsPageSchema;
   },
   /**
-   * Ends one of the caller's sessions. Its token is refused at once.
+   * Ends one of the caller's sessions. Its token stops working immediately.
    *
    * @generated from rpc berth.identity.v1.SessionService.EndSession
    */
@@ -1299,8 +1302,8 @@ export const SessionService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Creates a personal token, valid for 90 days unless `expires_in_days` says otherwise. Its text is shown only in this
-   * answer. A user has at most 100.
+   * Creates a personal token. The token is valid for 90 days unless `expires_in_days` sets another lifetime. Only this
+   * answer contains the token itself. A user can have at most 100 tokens.
    *
    * @generated from rpc berth.identity.v1.SessionService.CreateToken
    */
@@ -1310,7 +1313,7 @@ export const SessionService: GenService<{
     output: typeof CreatedTokenSchema;
   },
   /**
-   * Lists the caller's personal tokens that are still valid, newest first, without their text.
+   * Lists the caller's valid personal tokens, newest first. The list does not contain the tokens themselves.
    *
    * @generated from rpc berth.identity.v1.SessionService.ListTokens
    */
@@ -1320,7 +1323,7 @@ export const SessionService: GenService<{
     output: typeof TokensPageSchema;
   },
   /**
-   * Revokes one of the caller's personal tokens. It is refused at once.
+   * Revokes one of the caller's personal tokens. It stops working immediately.
    *
    * @generated from rpc berth.identity.v1.SessionService.RevokeToken
    */

@@ -39,14 +39,14 @@ export const LookupMachineRequestSchema: GenMessage<LookupMachineRequest> = /*@_
  */
 export type RegisterClientRequest = Message<"berth.identity.v1.RegisterClientRequest"> & {
   /**
-   * The client metadata as it was sent: JSON, at most 16 KiB.
+   * The client metadata exactly as the client sent it: JSON of at most 16 KiB.
    *
    * @generated from field: bytes metadata = 1;
    */
   metadata: Uint8Array;
 
   /**
-   * The address that sent it.
+   * The IP address of the client.
    *
    * @generated from field: string ip = 2;
    */
@@ -69,7 +69,7 @@ export type RegisterClientResponse = Message<"berth.identity.v1.RegisterClientRe
    */
   result: {
     /**
-     * The registered client as JSON.
+     * The registered client, as JSON.
      *
      * @generated from field: string client = 1;
      */
@@ -92,7 +92,7 @@ export const RegisterClientResponseSchema: GenMessage<RegisterClientResponse> = 
   messageDesc(file_berth_identity_v1_internal, 2);
 
 /**
- * An error of RFC 7591, section 3.2.2.
+ * An error according to RFC 7591, section 3.2.2.
  *
  * @generated from message berth.identity.v1.RegistrationError
  */
@@ -161,7 +161,7 @@ export type CallerRecord = Message<"berth.identity.v1.CallerRecord"> & {
   roleCap?: string | undefined;
 
   /**
-   * Set when the token is bound to one account.
+   * Set if the token is restricted to one account.
    *
    * @generated from field: optional string account_id = 5;
    */
@@ -214,7 +214,7 @@ export const MembershipSchema: GenMessage<Membership> = /*@__PURE__*/
  */
 export type ListRecipientsRequest = Message<"berth.identity.v1.ListRecipientsRequest"> & {
   /**
-   * Either an account, or users.
+   * Set either the account or the users.
    *
    * @generated from field: optional string account_id = 1;
    */
@@ -238,7 +238,7 @@ export const ListRecipientsRequestSchema: GenMessage<ListRecipientsRequest> = /*
  */
 export type Recipients = Message<"berth.identity.v1.Recipients"> & {
   /**
-   * Empty when there is no such account.
+   * Empty if the account does not exist.
    *
    * @generated from field: string account_handle = 1;
    */
@@ -277,14 +277,14 @@ export type Recipient = Message<"berth.identity.v1.Recipient"> & {
   displayName: string;
 
   /**
-   * The role in the account that was asked for.
+   * The user's role in the requested account.
    *
    * @generated from field: string role = 4;
    */
   role: string;
 
   /**
-   * Whether mail may go to the e-mail: somebody vouched for it.
+   * True if the e-mail address is verified. Only then may it receive mail.
    *
    * @generated from field: bool email_verified = 5;
    */
@@ -299,13 +299,14 @@ export const RecipientSchema: GenMessage<Recipient> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_internal, 9);
 
 /**
- * RPCs that gateways and notifications call.
+ * RPCs that gateways and the notifications service call.
  *
  * @generated from service berth.identity.v1.InternalService
  */
 export const InternalService: GenService<{
   /**
-   * Returns the user of a bearer token, with memberships. An unknown, expired or revoked token is 401 unauthenticated.
+   * Returns the user of a bearer token with the user's memberships. An unknown, expired or revoked token gets 401
+   * unauthenticated.
    *
    * @generated from rpc berth.identity.v1.InternalService.LookupCaller
    */
@@ -315,8 +316,8 @@ export const InternalService: GenService<{
     output: typeof CallerRecordSchema;
   },
   /**
-   * Who a machine token is, with the role that its grant and its user's membership leave. Only gateways ask; an
-   * unknown, expired or revoked token: 401 unauthenticated.
+   * Returns the machine that a token identifies. Its role is limited by its grant and by the membership of the user who
+   * granted it. Only gateways call this. An unknown, expired or revoked token gets 401 unauthenticated.
    *
    * @generated from rpc berth.identity.v1.InternalService.LookupMachine
    */
@@ -326,8 +327,8 @@ export const InternalService: GenService<{
     output: typeof CallerRecordSchema;
   },
   /**
-   * Returns who can be told of something: the members of an account, or users by id. Users who do not exist and those
-   * who are disabled are left out.
+   * Returns possible recipients of a notification: the members of an account, or users by id. It leaves out users who
+   * do not exist and disabled users.
    *
    * @generated from rpc berth.identity.v1.InternalService.ListRecipients
    */
@@ -337,7 +338,7 @@ export const InternalService: GenService<{
     output: typeof RecipientsSchema;
   },
   /**
-   * Registers an OAuth client as RFC 7591 says (docs/oauth.md#registration).
+   * Registers an OAuth client according to RFC 7591 (docs/oauth.md#registration).
    *
    * @generated from rpc berth.identity.v1.InternalService.RegisterClient
    */

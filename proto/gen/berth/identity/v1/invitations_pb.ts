@@ -73,7 +73,7 @@ export type Invitation = Message<"berth.identity.v1.Invitation"> & {
   status: string;
 
   /**
-   * The e-mail of the owner who sent the invitation.
+   * The e-mail address of the owner who sent the invitation.
    *
    * @generated from field: string invited_by = 5;
    */
@@ -90,7 +90,8 @@ export type Invitation = Message<"berth.identity.v1.Invitation"> & {
   expiresAt?: Timestamp | undefined;
 
   /**
-   * Works once, until `expires_at`. Only for operators of an installation that sends no mail, and only in this answer.
+   * The invitation link. It works once, until `expires_at`. Present only in this answer, and only for operators of an
+   * installation that sends no mail.
    *
    * @generated from field: optional string link = 8;
    */
@@ -249,7 +250,7 @@ export type MyInvitation = Message<"berth.identity.v1.MyInvitation"> & {
   role: string;
 
   /**
-   * The e-mail of the owner who sent the invitation.
+   * The e-mail address of the owner who sent the invitation.
    *
    * @generated from field: string invited_by = 6;
    */
@@ -405,7 +406,7 @@ export type OpenedInvitation = Message<"berth.identity.v1.OpenedInvitation"> & {
   expiresAt?: Timestamp | undefined;
 
   /**
-   * Whether the e-mail already has a user, who accepts by signing in.
+   * True if the e-mail address already has a user. That user accepts by signing in.
    *
    * @generated from field: bool known = 7;
    */
@@ -434,7 +435,7 @@ export type JoinByInvitationRequest = Message<"berth.identity.v1.JoinByInvitatio
   token: string;
 
   /**
-   * By default the part of the e-mail before the @.
+   * Defaults to the part of the e-mail address before the @.
    *
    * @generated from field: optional string display_name = 2;
    */
@@ -478,15 +479,15 @@ export const JoinedSchema: GenMessage<Joined> = /*@__PURE__*/
   messageDesc(file_berth_identity_v1_invitations, 15);
 
 /**
- * Invitations, the only way to become a member of an account (docs/identity.md#invitations).
+ * Invitations. Accepting one is the only way to become a member of an account (docs/identity.md#invitations).
  *
  * @generated from service berth.identity.v1.InvitationService
  */
 export const InvitationService: GenService<{
   /**
-   * Invites someone by e-mail. The answer is the same whether the e-mail has a user or not, and nobody becomes a member
-   * without accepting. If the installation sends mail, a link is mailed to the e-mail. If not, the answer has the
-   * `link`, but only for operators: the owners of the installation's first account.
+   * Invites someone by e-mail address. The answer does not depend on whether a user has that address. Nobody becomes a
+   * member without accepting. If the installation sends mail, it mails a link to the address. Otherwise the answer
+   * contains the `link`, but only for operators: the owners of the installation's first account.
    *
    * @generated from rpc berth.identity.v1.InvitationService.InviteMember
    */
@@ -496,8 +497,8 @@ export const InvitationService: GenService<{
     output: typeof InvitationSchema;
   },
   /**
-   * Lists the unanswered invitations of an account, newest first. Expired ones are listed, and can be resent, for 30
-   * days.
+   * Lists the open invitations of an account, newest first. Expired invitations stay in the list for 30 days and can be
+   * resent during that time.
    *
    * @generated from rpc berth.identity.v1.InvitationService.ListInvitations
    */
@@ -507,7 +508,7 @@ export const InvitationService: GenService<{
     output: typeof InvitationsPageSchema;
   },
   /**
-   * Returns an unanswered invitation of an account.
+   * Returns an open invitation of an account.
    *
    * @generated from rpc berth.identity.v1.InvitationService.GetInvitation
    */
@@ -517,7 +518,7 @@ export const InvitationService: GenService<{
     output: typeof InvitationSchema;
   },
   /**
-   * Creates a new link, valid for 7 days, and mails it. The previous link stops working.
+   * Creates a new link, which is valid for 7 days, and mails it. The previous link stops working.
    *
    * @generated from rpc berth.identity.v1.InvitationService.ResendInvitation
    */
@@ -537,7 +538,8 @@ export const InvitationService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Lists the invitations to the caller's e-mail, newest first. A user whose e-mail is not verified sees none.
+   * Lists the invitations to the caller's e-mail address, newest first. The list is empty if the address is not
+   * verified.
    *
    * @generated from rpc berth.identity.v1.InvitationService.ListMyInvitations
    */
@@ -547,7 +549,7 @@ export const InvitationService: GenService<{
     output: typeof MyInvitationsPageSchema;
   },
   /**
-   * Accepts an invitation: the caller becomes a member. Returns the account.
+   * Accepts an invitation and returns the account. The caller becomes a member.
    *
    * @generated from rpc berth.identity.v1.InvitationService.AcceptInvitation
    */
@@ -567,7 +569,7 @@ export const InvitationService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Returns the invitation that a link belongs to, without using the link up.
+   * Returns the invitation of a link. The link can still be used afterwards.
    *
    * @generated from rpc berth.identity.v1.InvitationService.OpenInvitation
    */
@@ -577,8 +579,8 @@ export const InvitationService: GenService<{
     output: typeof OpenedInvitationSchema;
   },
   /**
-   * Creates a user by the link of an invitation, and makes the user a member. If the e-mail already has a user:
-   * 409 user_exists; that user signs in and accepts the invitation at /me/invitations.
+   * Creates a user from the link of an invitation and makes the user a member. If the e-mail address already has a
+   * user, the answer is 409 user_exists. That user signs in and accepts the invitation at /me/invitations.
    *
    * @generated from rpc berth.identity.v1.InvitationService.JoinByInvitation
    */

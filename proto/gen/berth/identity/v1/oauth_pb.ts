@@ -20,7 +20,7 @@ export const file_berth_identity_v1_oauth: GenFile = /*@__PURE__*/
   fileDesc("Ch1iZXJ0aC9pZGVudGl0eS92MS9vYXV0aC5wcm90bxIRYmVydGguaWRlbnRpdHkudjEioAEKC09hdXRoQ2xpZW50EhEKCWNsaWVudF9pZBgBIAEoCRITCgtjbGllbnRfbmFtZRgCIAEoCRISCgpjbGllbnRfdXJpGAMgASgJEhAKCGxvZ29fdXJpGAQgASgJEhUKDXJlZGlyZWN0X2hvc3QYBSABKAkSGgoNZG9jdW1lbnRfaG9zdBgGIAEoCUgAiAEBQhAKDl9kb2N1bWVudF9ob3N0IjcKFkdldExvZ2luUmVxdWVzdFJlcXVlc3QSHQoJY2hhbGxlbmdlGAEgASgJQgq6SAdyBRABGIBAImAKFU9hdXRoTG9naW5SZXF1ZXN0VmlldxIuCgZjbGllbnQYASABKAsyHi5iZXJ0aC5pZGVudGl0eS52MS5PYXV0aENsaWVudBIXCg9yZXF1ZXN0ZWRfc2NvcGUYAiADKAkiOwoUQ29tcGxldGVMb2dpblJlcXVlc3QSIwoPbG9naW5fY2hhbGxlbmdlGAEgASgJQgq6SAdyBRABGIBAIjkKElJlamVjdExvZ2luUmVxdWVzdBIjCg9sb2dpbl9jaGFsbGVuZ2UYASABKAlCCrpIB3IFEAEYgEAiOQoYR2V0Q29uc2VudFJlcXVlc3RSZXF1ZXN0Eh0KCWNoYWxsZW5nZRgBIAEoCUIKukgHcgUQARiAQCK1AQoXT2F1dGhDb25zZW50UmVxdWVzdFZpZXcSLgoGY2xpZW50GAEgASgLMh4uYmVydGguaWRlbnRpdHkudjEuT2F1dGhDbGllbnQSFwoPcmVxdWVzdGVkX3Njb3BlGAIgAygJEhoKEnJlcXVlc3RlZF9hdWRpZW5jZRgDIAMoCRI1CghhY2NvdW50cxgEIAMoCzIjLmJlcnRoLmlkZW50aXR5LnYxLkdyYW50YWJsZUFjY291bnQijAEKEEdyYW50YWJsZUFjY291bnQSCgoCaWQYASABKAkSDgoGaGFuZGxlGAIgASgJEhQKDGRpc3BsYXlfbmFtZRgDIAEoCRItCgdteV9yb2xlGAQgASgJQhy6SBlyF1IGcmVhZGVyUgZlZGl0b3JSBW93bmVyEhcKD2dyYW50YWJsZV9yb2xlcxgFIAMoCSKDAQoWQ29tcGxldGVDb25zZW50UmVxdWVzdBIlChFjb25zZW50X2NoYWxsZW5nZRgBIAEoCUIKukgHcgUQARiAQBIdCgphY2NvdW50X2lkGAIgASgJQgm6SAZyBBABGEASIwoEcm9sZRgDIAEoCUIVukgSchBSBnJlYWRlclIGZWRpdG9yIj0KFFJlamVjdENvbnNlbnRSZXF1ZXN0EiUKEWNvbnNlbnRfY2hhbGxlbmdlGAEgASgJQgq6SAdyBRABGIBAIiQKDU9hdXRoUmVkaXJlY3QSEwoLcmVkaXJlY3RfdG8YASABKAkiFgoUTGlzdE1jcEdyYW50c1JlcXVlc3QiQgoVTGlzdE1jcEdyYW50c1Jlc3BvbnNlEikKBGRhdGEYASADKAsyGy5iZXJ0aC5pZGVudGl0eS52MS5NY3BHcmFudCKzAQoITWNwR3JhbnQSEQoJY2xpZW50X2lkGAEgASgJEhMKC2NsaWVudF9uYW1lGAIgASgJEhIKCmFjY291bnRfaWQYAyABKAkSFgoOYWNjb3VudF9oYW5kbGUYBCABKAkSIwoEcm9sZRgFIAEoCUIVukgSchBSBnJlYWRlclIGZWRpdG9yEi4KCmdyYW50ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIjcKFlJldm9rZU1jcEdyYW50c1JlcXVlc3QSHQoJY2xpZW50X2lkGAEgASgJQgq6SAdyBRABGIAEIncKGExpc3RBY2NvdW50R3JhbnRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEh0KBWxpbWl0GAIgASgFQgm6SAYaBBhkKAFIAIgBARITCgZjdXJzb3IYAyABKAlIAYgBAUIICgZfbGltaXRCCQoHX2N1cnNvciJoChFBY2NvdW50R3JhbnRzUGFnZRItCgRkYXRhGAEgAygLMh8uYmVydGguaWRlbnRpdHkudjEuQWNjb3VudEdyYW50EiQKBHBhZ2UYAiABKAsyFi5iZXJ0aC5vcHRpb25zLnYxLlBhZ2Ui8AEKDEFjY291bnRHcmFudBIKCgJpZBgBIAEoCRIRCgljbGllbnRfaWQYAiABKAkSEwoLY2xpZW50X25hbWUYAyABKAkSDwoHdXNlcl9pZBgEIAEoCRIUCgxkaXNwbGF5X25hbWUYBSABKAkSIwoEcm9sZRgGIAEoCUIVukgSchBSBnJlYWRlclIGZWRpdG9yEi4KCmdyYW50ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3RfdXNlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiPgoWR2V0QWNjb3VudEdyYW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhAKCGdyYW50X2lkGAIgASgJIkEKGVJldm9rZUFjY291bnRHcmFudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIQCghncmFudF9pZBgCIAEoCTKQDwoMT2F1dGhTZXJ2aWNlErIBCg9HZXRMb2dpblJlcXVlc3QSKS5iZXJ0aC5pZGVudGl0eS52MS5HZXRMb2dpblJlcXVlc3RSZXF1ZXN0GiguYmVydGguaWRlbnRpdHkudjEuT2F1dGhMb2dpblJlcXVlc3RWaWV3IkqiuxgqCAEgBUIRY2hhbGxlbmdlX2V4cGlyZWRKEWlkZW50aXR5X3Byb3ZpZGVygtPkkwIWEhQvb2F1dGgvbG9naW4tcmVxdWVzdBLDAQoNQ29tcGxldGVMb2dpbhInLmJlcnRoLmlkZW50aXR5LnYxLkNvbXBsZXRlTG9naW5SZXF1ZXN0GiAuYmVydGguaWRlbnRpdHkudjEuT2F1dGhSZWRpcmVjdCJnorsYQwgCEAEgAzoVCJMDEhBzdWJqZWN0X21pc21hdGNoQhFjaGFsbGVuZ2VfZXhwaXJlZEoRaWRlbnRpdHlfcHJvdmlkZXKC0+STAho6ASoiFS9vYXV0aC9sb2dpbi9jb21wbGV0ZRKkAQoLUmVqZWN0TG9naW4SJS5iZXJ0aC5pZGVudGl0eS52MS5SZWplY3RMb2dpblJlcXVlc3QaIC5iZXJ0aC5pZGVudGl0eS52MS5PYXV0aFJlZGlyZWN0IkyiuxgqCAEgA0IRY2hhbGxlbmdlX2V4cGlyZWRKEWlkZW50aXR5X3Byb3ZpZGVygtPkkwIYOgEqIhMvb2F1dGgvbG9naW4vcmVqZWN0EtEBChFHZXRDb25zZW50UmVxdWVzdBIrLmJlcnRoLmlkZW50aXR5LnYxLkdldENvbnNlbnRSZXF1ZXN0UmVxdWVzdBoqLmJlcnRoLmlkZW50aXR5LnYxLk9hdXRoQ29uc2VudFJlcXVlc3RWaWV3ImOiuxhBCAIQAToVCJMDEhBzdWJqZWN0X21pc21hdGNoQhFjaGFsbGVuZ2VfZXhwaXJlZEoRaWRlbnRpdHlfcHJvdmlkZXKC0+STAhgSFi9vYXV0aC9jb25zZW50LXJlcXVlc3QS9gEKD0NvbXBsZXRlQ29uc2VudBIpLmJlcnRoLmlkZW50aXR5LnYxLkNvbXBsZXRlQ29uc2VudFJlcXVlc3QaIC5iZXJ0aC5pZGVudGl0eS52MS5PYXV0aFJlZGlyZWN0IpUBorsYbwgCEAEgAzoVCJMDEhBzdWJqZWN0X21pc21hdGNoOhEIkwMSDG5vdF9hX21lbWJlcjoXCJMDEhJyb2xlX25vdF9ncmFudGFibGVCEWNoYWxsZW5nZV9leHBpcmVkShFpZGVudGl0eV9wcm92aWRlcoLT5JMCHDoBKiIXL29hdXRoL2NvbnNlbnQvY29tcGxldGUSqgEKDVJlamVjdENvbnNlbnQSJy5iZXJ0aC5pZGVudGl0eS52MS5SZWplY3RDb25zZW50UmVxdWVzdBogLmJlcnRoLmlkZW50aXR5LnYxLk9hdXRoUmVkaXJlY3QiTqK7GCoIASADQhFjaGFsbGVuZ2VfZXhwaXJlZEoRaWRlbnRpdHlfcHJvdmlkZXKC0+STAho6ASoiFS9vYXV0aC9jb25zZW50L3JlamVjdBKIAQoNTGlzdE1jcEdyYW50cxInLmJlcnRoLmlkZW50aXR5LnYxLkxpc3RNY3BHcmFudHNSZXF1ZXN0GiguYmVydGguaWRlbnRpdHkudjEuTGlzdE1jcEdyYW50c1Jlc3BvbnNlIiSiuxgECAIQAYLT5JMCFmIEZGF0YRIOL21lL21jcC1ncmFudHMSkwEKD1Jldm9rZU1jcEdyYW50cxIpLmJlcnRoLmlkZW50aXR5LnYxLlJldm9rZU1jcEdyYW50c1JlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiPaK7GBcIAhABShFpZGVudGl0eV9wcm92aWRlcoLT5JMCHCoaL21lL21jcC1ncmFudHMve2NsaWVudF9pZH0SkwEKEUxpc3RBY2NvdW50R3JhbnRzEisuYmVydGguaWRlbnRpdHkudjEuTGlzdEFjY291bnRHcmFudHNSZXF1ZXN0GiQuYmVydGguaWRlbnRpdHkudjEuQWNjb3VudEdyYW50c1BhZ2UiK6K7GAIIBYLT5JMCHxIdL2FjY291bnRzL3thY2NvdW50X2lkfS9ncmFudHMSlQEKD0dldEFjY291bnRHcmFudBIpLmJlcnRoLmlkZW50aXR5LnYxLkdldEFjY291bnRHcmFudFJlcXVlc3QaHy5iZXJ0aC5pZGVudGl0eS52MS5BY2NvdW50R3JhbnQiNqK7GAIIBYLT5JMCKhIoL2FjY291bnRzL3thY2NvdW50X2lkfS9ncmFudHMve2dyYW50X2lkfRKUAQoSUmV2b2tlQWNjb3VudEdyYW50EiwuYmVydGguaWRlbnRpdHkudjEuUmV2b2tlQWNjb3VudEdyYW50UmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSI4orsYBAgFEAGC0+STAioqKC9hY2NvdW50cy97YWNjb3VudF9pZH0vZ3JhbnRzL3tncmFudF9pZH1iBnByb3RvMw", [file_berth_options_v1_options, file_berth_options_v1_page, file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_empty, file_google_protobuf_timestamp]);
 
 /**
- * A client as it describes itself: nobody vouches for it.
+ * An OAuth client as it describes itself. Nobody has verified these details.
  *
  * @generated from message berth.identity.v1.OauthClient
  */
@@ -46,14 +46,16 @@ export type OauthClient = Message<"berth.identity.v1.OauthClient"> & {
   logoUri: string;
 
   /**
-   * The host that the browser is sent to with the answer; of an application's own scheme the scheme, such as `cursor:`.
+   * The host that receives the browser with the result. For an application's own URL scheme, this is the scheme, such
+   * as `cursor:`.
    *
    * @generated from field: string redirect_host = 5;
    */
   redirectHost: string;
 
   /**
-   * The host of the document that describes the client, when its id is the URL of one; absent when it registered.
+   * The host of the document that describes the client. Present if the client's id is the URL of a document, absent if
+   * the client registered itself.
    *
    * @generated from field: optional string document_host = 6;
    */
@@ -72,7 +74,7 @@ export const OauthClientSchema: GenMessage<OauthClient> = /*@__PURE__*/
  */
 export type GetLoginRequestRequest = Message<"berth.identity.v1.GetLoginRequestRequest"> & {
   /**
-   * The login_challenge of the redirect.
+   * The login_challenge parameter of the redirect.
    *
    * @generated from field: string challenge = 1;
    */
@@ -96,7 +98,7 @@ export type OauthLoginRequestView = Message<"berth.identity.v1.OauthLoginRequest
   client?: OauthClient | undefined;
 
   /**
-   * As the client asked; what it gets is decided by the role of the consent.
+   * The scope that the client asked for. The role of the consent decides what the client gets.
    *
    * @generated from field: repeated string requested_scope = 2;
    */
@@ -149,7 +151,7 @@ export const RejectLoginRequestSchema: GenMessage<RejectLoginRequest> = /*@__PUR
  */
 export type GetConsentRequestRequest = Message<"berth.identity.v1.GetConsentRequestRequest"> & {
   /**
-   * The consent_challenge of the redirect.
+   * The consent_challenge parameter of the redirect.
    *
    * @generated from field: string challenge = 1;
    */
@@ -178,14 +180,14 @@ export type OauthConsentRequestView = Message<"berth.identity.v1.OauthConsentReq
   requestedScope: string[];
 
   /**
-   * URLs of the resources that the client wants tokens for.
+   * URLs of the resources for which the client wants tokens.
    *
    * @generated from field: repeated string requested_audience = 3;
    */
   requestedAudience: string[];
 
   /**
-   * The caller's accounts, by handle.
+   * The caller's accounts, sorted by handle.
    *
    * @generated from field: repeated berth.identity.v1.GrantableAccount accounts = 4;
    */
@@ -226,7 +228,7 @@ export type GrantableAccount = Message<"berth.identity.v1.GrantableAccount"> & {
   myRole: string;
 
   /**
-   * The roles that the caller can grant: reader, editor.
+   * The roles that the caller can grant: reader and editor.
    *
    * @generated from field: repeated string grantable_roles = 5;
    */
@@ -255,7 +257,7 @@ export type CompleteConsentRequest = Message<"berth.identity.v1.CompleteConsentR
   accountId: string;
 
   /**
-   * reader sees; editor also deploys and changes.
+   * A reader can only view; an editor can also deploy and make changes.
    *
    * @generated from field: string role = 3;
    */
@@ -291,7 +293,7 @@ export const RejectConsentRequestSchema: GenMessage<RejectConsentRequest> = /*@_
  */
 export type OauthRedirect = Message<"berth.identity.v1.OauthRedirect"> & {
   /**
-   * Where the browser that began has to go now. It works once, and in that browser alone.
+   * Where the browser that started the authorization must go next. The URL works once, and only in that browser.
    *
    * @generated from field: string redirect_to = 1;
    */
@@ -446,7 +448,7 @@ export const AccountGrantsPageSchema: GenMessage<AccountGrantsPage> = /*@__PURE_
   messageDesc(file_berth_identity_v1_oauth, 16);
 
 /**
- * What an application may do in an account for one of its members.
+ * The access of an application to an account on behalf of one of its members.
  *
  * @generated from message berth.identity.v1.AccountGrant
  */
@@ -467,7 +469,7 @@ export type AccountGrant = Message<"berth.identity.v1.AccountGrant"> & {
   clientName: string;
 
   /**
-   * Who connected it.
+   * The member who connected the application.
    *
    * @generated from field: string user_id = 4;
    */
@@ -479,7 +481,7 @@ export type AccountGrant = Message<"berth.identity.v1.AccountGrant"> & {
   displayName: string;
 
   /**
-   * reader or editor: never above the member's own role.
+   * reader or editor. Never higher than the member's own role.
    *
    * @generated from field: string role = 6;
    */
@@ -548,13 +550,13 @@ export const RevokeAccountGrantRequestSchema: GenMessage<RevokeAccountGrantReque
   messageDesc(file_berth_identity_v1_oauth, 19);
 
 /**
- * Login and consent of OAuth clients, and the grants that users gave them (docs/oauth.md#consent).
+ * Login and consent for OAuth clients, and the grants that users gave them (docs/oauth.md#consent).
  *
  * @generated from service berth.identity.v1.OauthService
  */
 export const OauthService: GenService<{
   /**
-   * Returns which client asks a user to sign in. Expired, used and unknown challenges: 422 challenge_expired.
+   * Returns the client that asks a user to sign in. An expired, used or unknown challenge gets 422 challenge_expired.
    *
    * @generated from rpc berth.identity.v1.OauthService.GetLoginRequest
    */
@@ -564,7 +566,8 @@ export const OauthService: GenService<{
     output: typeof OauthLoginRequestViewSchema;
   },
   /**
-   * Tells the provider that the caller is the user who signed in. The browser that began goes on at redirectTo.
+   * Confirms to the provider that the caller is the user who signed in. The browser that started the login continues at
+   * redirectTo.
    *
    * @generated from rpc berth.identity.v1.OauthService.CompleteLogin
    */
@@ -574,7 +577,7 @@ export const OauthService: GenService<{
     output: typeof OauthRedirectSchema;
   },
   /**
-   * Ends the authorization: the client receives access_denied at redirectTo.
+   * Denies the login and ends the authorization. The client receives access_denied at redirectTo.
    *
    * @generated from rpc berth.identity.v1.OauthService.RejectLogin
    */
@@ -584,7 +587,7 @@ export const OauthService: GenService<{
     output: typeof OauthRedirectSchema;
   },
   /**
-   * Returns which client asks for access, and the accounts and roles that the caller can grant.
+   * Returns the client that asks for access, and the accounts and roles that the caller can grant.
    *
    * @generated from rpc berth.identity.v1.OauthService.GetConsentRequest
    */
@@ -594,7 +597,7 @@ export const OauthService: GenService<{
     output: typeof OauthConsentRequestViewSchema;
   },
   /**
-   * Grants the client access to one account, at a role not above the caller's own.
+   * Grants the client access to one account. The role cannot be higher than the caller's own.
    *
    * @generated from rpc berth.identity.v1.OauthService.CompleteConsent
    */
@@ -604,7 +607,7 @@ export const OauthService: GenService<{
     output: typeof OauthRedirectSchema;
   },
   /**
-   * Refuses the client: it receives access_denied at redirectTo.
+   * Denies the client access. The client receives access_denied at redirectTo.
    *
    * @generated from rpc berth.identity.v1.OauthService.RejectConsent
    */
@@ -614,7 +617,7 @@ export const OauthService: GenService<{
     output: typeof OauthRedirectSchema;
   },
   /**
-   * Lists which clients have access to which of the caller's accounts, newest first.
+   * Lists the clients that have access to the caller's accounts, newest first.
    *
    * @generated from rpc berth.identity.v1.OauthService.ListMcpGrants
    */
@@ -624,7 +627,7 @@ export const OauthService: GenService<{
     output: typeof ListMcpGrantsResponseSchema;
   },
   /**
-   * Revokes everything that the caller granted to a client, in all accounts. Its tokens are refused at once.
+   * Revokes all of the caller's grants to a client, in all accounts. The client's tokens stop working immediately.
    *
    * @generated from rpc berth.identity.v1.OauthService.RevokeMcpGrants
    */
@@ -634,7 +637,7 @@ export const OauthService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Lists the applications that members connected to an account, newest first.
+   * Lists the applications that members have connected to an account, newest first.
    *
    * @generated from rpc berth.identity.v1.OauthService.ListAccountGrants
    */
@@ -644,7 +647,7 @@ export const OauthService: GenService<{
     output: typeof AccountGrantsPageSchema;
   },
   /**
-   * Returns an application that a member connected to an account; 404 once its access has ended.
+   * Returns an application that a member has connected to an account. After its access has ended, the answer is 404.
    *
    * @generated from rpc berth.identity.v1.OauthService.GetAccountGrant
    */
@@ -654,7 +657,8 @@ export const OauthService: GenService<{
     output: typeof AccountGrantSchema;
   },
   /**
-   * Ends the access of an application that a member connected to the account. Its tokens are refused at once.
+   * Revokes the access of an application that a member has connected to the account. Its tokens stop working
+   * immediately.
    *
    * @generated from rpc berth.identity.v1.OauthService.RevokeAccountGrant
    */

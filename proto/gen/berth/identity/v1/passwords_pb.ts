@@ -85,13 +85,13 @@ export const CompletePasswordResetRequestSchema: GenMessage<CompletePasswordRese
   messageDesc(file_berth_identity_v1_passwords, 2);
 
 /**
- * Changing a password, and resetting it by a mailed link (docs/identity.md#passwords).
+ * Changing a password, and resetting it with a mailed link (docs/identity.md#passwords).
  *
  * @generated from service berth.identity.v1.PasswordService
  */
 export const PasswordService: GenService<{
   /**
-   * Changes the caller's password and ends all other sessions. Personal tokens stay valid.
+   * Changes the caller's password and ends all of the caller's other sessions. Personal tokens stay valid.
    *
    * @generated from rpc berth.identity.v1.PasswordService.ChangePassword
    */
@@ -101,8 +101,8 @@ export const PasswordService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Mails a link that sets a new password to the user of an e-mail. The answer is the same whether there is one or
-   * not. An installation that sends no mail: 409 mail_not_configured.
+   * Mails a link for setting a new password to the user with this e-mail address. The answer is the same if no such
+   * user exists. An installation that sends no mail answers 409 mail_not_configured.
    *
    * @generated from rpc berth.identity.v1.PasswordService.RequestPasswordReset
    */
@@ -112,7 +112,8 @@ export const PasswordService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Sets a new password by a mailed link, and ends all sessions of the user. A link works once, for an hour.
+   * Sets a new password with a mailed link and ends all of the user's sessions. A link works once and is valid for an
+   * hour.
    *
    * @generated from rpc berth.identity.v1.PasswordService.CompletePasswordReset
    */
