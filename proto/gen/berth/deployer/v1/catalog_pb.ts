@@ -398,7 +398,7 @@ export const DeleteEnvironmentRequestSchema: GenMessage<DeleteEnvironmentRequest
   messageDesc(file_berth_deployer_v1_catalog, 13);
 
 /**
- * What a deployment without an image runs: at most one of the two. A git source is built from its branch.
+ * The source of deployments without an image. Set at most one of the two. For a git source, the branch is built.
  *
  * @generated from message berth.deployer.v1.ServiceSource
  */
@@ -436,15 +436,15 @@ export type GitSource = Message<"berth.deployer.v1.GitSource"> & {
   branch: string;
 
   /**
-   * The folder of the repository to build; by default the whole repository.
+   * The folder of the repository to build. Defaults to the whole repository.
    *
    * @generated from field: optional string context_dir = 3;
    */
   contextDir?: string | undefined;
 
   /**
-   * The name of a sensitive variable of the service that holds an access token for a private repository. Its value is
-   * a token, or user:token.
+   * The name of a sensitive variable of the service that holds an access token for a private repository. The variable's
+   * value is a token, or user:token.
    *
    * @generated from field: optional string token_variable = 120;
    */
@@ -459,20 +459,20 @@ export const GitSourceSchema: GenMessage<GitSource> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_catalog, 15);
 
 /**
- * How a release runs. In responses every member that has a default is present.
+ * How a release runs. Responses contain every field that has a default.
  *
  * @generated from message berth.deployer.v1.ServiceConfig
  */
 export type ServiceConfig = Message<"berth.deployer.v1.ServiceConfig"> & {
   /**
-   * The port that a container listens on, passed to the process as PORT. 8080 by default.
+   * The port that the container listens on. The process receives it as PORT. Defaults to 8080.
    *
    * @generated from field: optional int32 port = 1;
    */
   port?: number | undefined;
 
   /**
-   * Run by a shell instead of the detected start command.
+   * A shell runs this command instead of the detected start command.
    *
    * @generated from field: optional string command = 2;
    */
@@ -491,28 +491,28 @@ export type ServiceConfig = Message<"berth.deployer.v1.ServiceConfig"> & {
   size?: string | undefined;
 
   /**
-   * A path that must answer 2xx or 3xx before a release counts as healthy.
+   * A path that must answer with 2xx or 3xx before a release counts as healthy.
    *
    * @generated from field: optional string health_check_path = 5;
    */
   healthCheckPath?: string | undefined;
 
   /**
-   * Further environment variables of the process. A variable of the same name wins.
+   * Additional environment variables of the process. A variable with the same name takes precedence.
    *
    * @generated from field: map<string, string> env = 6;
    */
   env: { [key: string]: string };
 
   /**
-   * Whether the live release is applied again when its resolved variables change. True by default.
+   * Whether the live release is applied again when its resolved variables change. Defaults to true.
    *
    * @generated from field: optional bool auto_apply = 7;
    */
   autoApply?: boolean | undefined;
 
   /**
-   * How many seconds a release must be available before it counts as healthy.
+   * The number of seconds that a release must be available before it counts as healthy.
    *
    * @generated from field: optional int32 min_ready_seconds = 8;
    */
@@ -568,7 +568,7 @@ export type Service = Message<"berth.deployer.v1.Service"> & {
   config?: ServiceConfig | undefined;
 
   /**
-   * The address of a web service.
+   * The URL of a web service.
    *
    * @generated from field: optional string url = 7;
    */
@@ -597,7 +597,7 @@ export type Service = Message<"berth.deployer.v1.Service"> & {
   createdAt?: Timestamp | undefined;
 
   /**
-   * Why the service is failed, crashed or degraded.
+   * Why the status is failed, crashed or degraded.
    *
    * @generated from field: optional string status_message = 12;
    */
@@ -786,22 +786,22 @@ export type UpdateServiceRequest = Message<"berth.deployer.v1.UpdateServiceReque
   service: string;
 
   /**
-   * Replaces the source as a whole.
+   * Replaces the whole source.
    *
    * @generated from field: optional berth.deployer.v1.ServiceSource source = 5;
    */
   source?: ServiceSource | undefined;
 
   /**
-   * Omitted members keep their values. An empty `command`, `health_check_path` or `dockerfile` removes it. `env` is
-   * merged by name.
+   * Omitted fields keep their values. An empty `command`, `health_check_path` or `dockerfile` removes the setting.
+   * `env` is merged by name.
    *
    * @generated from field: optional berth.deployer.v1.ServiceConfig config = 6;
    */
   config?: ServiceConfig | undefined;
 
   /**
-   * Names to remove from config.env.
+   * Names of the environment variables to remove from config.env.
    *
    * @generated from field: repeated string unset_env = 7;
    */
@@ -891,7 +891,7 @@ export const ApplyEnvironmentRequestSchema: GenMessage<ApplyEnvironmentRequest> 
  */
 export type ApplyResult = Message<"berth.deployer.v1.ApplyResult"> & {
   /**
-   * The ids of the services that were applied.
+   * The ids of the services to which the changes were applied.
    *
    * @generated from field: repeated string applied = 1;
    */
@@ -1016,7 +1016,7 @@ export const CatalogService: GenService<{
     output: typeof ProjectSchema;
   },
   /**
-   * Deletes a project and everything in it. If it has live services, `confirm_impact` is required.
+   * Deletes a project and everything in it. `confirm_impact` is required if the project has live services.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.DeleteProject
    */
@@ -1056,7 +1056,7 @@ export const CatalogService: GenService<{
     output: typeof EnvironmentSchema;
   },
   /**
-   * Renames an environment. The addresses of its web services follow within seconds.
+   * Renames an environment. The addresses of its web services change within seconds.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.UpdateEnvironment
    */
@@ -1066,7 +1066,7 @@ export const CatalogService: GenService<{
     output: typeof EnvironmentSchema;
   },
   /**
-   * Deletes an environment and everything in it. If it has live services, `confirm_impact` is required.
+   * Deletes an environment and everything in it. `confirm_impact` is required if the environment has live services.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.DeleteEnvironment
    */
@@ -1076,8 +1076,8 @@ export const CatalogService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Creates a service. An addon (postgres or redis) is provisioned at once; a web or worker service waits for its first
-   * deployment.
+   * Creates a service. An addon (postgres or redis) is provisioned immediately. A web or worker service waits for its
+   * first deployment.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.CreateService
    */
@@ -1107,10 +1107,11 @@ export const CatalogService: GenService<{
     output: typeof ServiceSchema;
   },
   /**
-   * Changes the source or the configuration of a service. Omitted members of `config` keep their values, and `env` is
-   * merged by name. Replicas and size change at once; everything else takes effect with the next deployment, and until
-   * then `pending_changes` is true. With another `name` it is renamed: it is at the path with that name at once, and
-   * no longer at this one. Its address follows within seconds. Addons keep their names.
+   * Changes the source, the configuration or the name of a service. Omitted fields of `config` keep their values, and
+   * `env` is merged by name. Changes of the replicas and the size take effect immediately. All other configuration
+   * changes take effect with the next deployment; until then `pending_changes` is true. A new `name` renames the
+   * service: it moves to the path with that name immediately, and the old path stops working. Its address changes
+   * within seconds. Addons cannot be renamed.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.UpdateService
    */
@@ -1120,7 +1121,7 @@ export const CatalogService: GenService<{
     output: typeof ServiceSchema;
   },
   /**
-   * Deletes a service with its history, variables and data. If it is live, `confirm_impact` is required.
+   * Deletes a service with its history, variables and data. `confirm_impact` is required if the service is live.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.DeleteService
    */
@@ -1130,7 +1131,7 @@ export const CatalogService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Applies everything staged in an environment: provisions its addons and deploys its services.
+   * Applies everything that is staged in an environment: provisions its addons and deploys its services.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.ApplyEnvironment
    */
@@ -1140,8 +1141,8 @@ export const CatalogService: GenService<{
     output: typeof ApplyResultSchema;
   },
   /**
-   * Restarts the live release: new replicas with the same image, configuration and variables replace the running ones.
-   * There is no new version. A restart during a restart starts over.
+   * Restarts the live release. New replicas with the same image, configuration and variables replace the running ones.
+   * A restart creates no new version. A second restart during a restart starts over.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.RestartService
    */
@@ -1151,8 +1152,9 @@ export const CatalogService: GenService<{
     output: typeof ServiceSchema;
   },
   /**
-   * Rotates the password of an addon. Its keys are published again, and connected services pick them up automatically;
-   * `credentials_rotated_at` changes when the rotation is complete. A request during a rotation starts no second one.
+   * Rotates the password of an addon. The addon publishes its keys again, and connected services pick them up
+   * automatically. `credentials_rotated_at` changes when the rotation is complete. A request during a rotation does not
+   * start a second one.
    *
    * @generated from rpc berth.deployer.v1.CatalogService.RotateCredentials
    */

@@ -66,14 +66,14 @@ export type Deployment = Message<"berth.deployer.v1.Deployment"> & {
   serviceId: string;
 
   /**
-   * Grows with each deployment of the service.
+   * Increases with each deployment of the service.
    *
    * @generated from field: int32 version = 3;
    */
   version: number;
 
   /**
-   * As it was given. Once applied, a tag is followed by the digest that it had then.
+   * The image as given in the request. When a tag is applied, its digest at that time is appended.
    *
    * @generated from field: optional string image = 4;
    */
@@ -87,7 +87,7 @@ export type Deployment = Message<"berth.deployer.v1.Deployment"> & {
   buildId?: string | undefined;
 
   /**
-   * Present only on deployments that were built from git, as is `commit`.
+   * Present only on deployments that were built from git. The same applies to `commit`.
    *
    * @generated from field: optional string branch = 6;
    */
@@ -111,7 +111,7 @@ export type Deployment = Message<"berth.deployer.v1.Deployment"> & {
   status: string;
 
   /**
-   * What the builder is doing, while the status is building.
+   * The current step of the builder while the status is building.
    *
    * @generated from field: optional string build_stage = 10;
    */
@@ -148,7 +148,7 @@ export type Deployment = Message<"berth.deployer.v1.Deployment"> & {
   appliedAt?: Timestamp | undefined;
 
   /**
-   * When the release was first observed healthy. Absent while it is rolling out, and if it never became healthy.
+   * When the release first became healthy. Absent while it rolls out, and if it never became healthy.
    *
    * @generated from field: optional google.protobuf.Timestamp healthy_at = 17;
    */
@@ -162,8 +162,8 @@ export type Deployment = Message<"berth.deployer.v1.Deployment"> & {
   finishedAt?: Timestamp | undefined;
 
   /**
-   * The version whose build it runs, on a deployment that runs what an earlier one built: a rollback, or a deploy of what
-   * is live. That version has the build log, and says what it was built from.
+   * The version whose build this deployment runs. Present if the deployment reuses an earlier build: a rollback, or a
+   * deployment of the live image. That version has the build log and names the source.
    *
    * @generated from field: optional int32 built_version = 19;
    */
@@ -266,7 +266,7 @@ export type CreateUploadRequest = Message<"berth.deployer.v1.CreateUploadRequest
   service: string;
 
   /**
-   * The size of the gzipped archive, if known. One over the plan's limit is refused at once.
+   * The size of the gzipped archive, if known. A size above the plan's limit is refused immediately.
    *
    * @generated from field: optional int32 size_bytes = 5;
    */
@@ -546,21 +546,21 @@ export type BuildLogsResponse = Message<"berth.deployer.v1.BuildLogsResponse"> &
   version: number;
 
   /**
-   * Empty while there is no output.
+   * Empty until the build writes output.
    *
    * @generated from field: string logs = 2;
    */
   logs: string;
 
   /**
-   * Whether older output was dropped.
+   * True if older output was dropped.
    *
    * @generated from field: bool truncated = 3;
    */
   truncated: boolean;
 
   /**
-   * Whether the log comes from a build that is still running.
+   * True if the build is still running.
    *
    * @generated from field: bool live = 4;
    */
@@ -604,7 +604,7 @@ export type ListLogsRequest = Message<"berth.deployer.v1.ListLogsRequest"> & {
   service: string;
 
   /**
-   * Only lines of this deployment version.
+   * Returns only lines of this deployment version.
    *
    * @generated from field: optional int32 version = 5;
    */
@@ -616,7 +616,7 @@ export type ListLogsRequest = Message<"berth.deployer.v1.ListLogsRequest"> & {
   stream?: string | undefined;
 
   /**
-   * Only lines at or after this time.
+   * Returns only lines from this time on.
    *
    * @generated from field: optional google.protobuf.Timestamp since = 7;
    */
@@ -786,14 +786,14 @@ export const BuildLogEventSchema: GenMessage<BuildLogEvent> = /*@__PURE__*/
  */
 export type BuildLogPiece = Message<"berth.deployer.v1.BuildLogPiece"> & {
   /**
-   * Whole lines, each with its line break.
+   * Complete lines, each with its line break.
    *
    * @generated from field: string logs = 1;
    */
   logs: string;
 
   /**
-   * Whether output before this piece was dropped.
+   * True if output before this piece was dropped.
    *
    * @generated from field: bool truncated = 2;
    */
@@ -808,7 +808,7 @@ export const BuildLogPieceSchema: GenMessage<BuildLogPiece> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_deployments, 18);
 
 /**
- * The build started over: what came before belongs to an attempt that was interrupted.
+ * The build started over. The output before this event belongs to an interrupted attempt.
  *
  * @generated from message berth.deployer.v1.BuildLogRestart
  */
@@ -829,7 +829,7 @@ export const BuildLogRestartSchema: GenMessage<BuildLogRestart> = /*@__PURE__*/
  */
 export type FollowEnd = Message<"berth.deployer.v1.FollowEnd"> & {
   /**
-   * Of a deployment: healthy, failed or superseded. Of a build: built, failed or superseded.
+   * For a deployment: healthy, failed or superseded. For a build: built, failed or superseded.
    *
    * @generated from field: string outcome = 1;
    */
@@ -868,7 +868,7 @@ export type FollowLogsRequest = Message<"berth.deployer.v1.FollowLogsRequest"> &
   service: string;
 
   /**
-   * Only lines of this deployment version.
+   * Returns only lines of this deployment version.
    *
    * @generated from field: optional int32 version = 5;
    */
@@ -880,14 +880,14 @@ export type FollowLogsRequest = Message<"berth.deployer.v1.FollowLogsRequest"> &
   stream?: string | undefined;
 
   /**
-   * Only lines at or after this time.
+   * Returns only lines from this time on.
    *
    * @generated from field: optional google.protobuf.Timestamp since = 7;
    */
   since?: Timestamp | undefined;
 
   /**
-   * How many existing lines come first.
+   * The number of existing lines at the start of the stream.
    *
    * @generated from field: optional int32 limit = 8;
    */
@@ -911,7 +911,7 @@ export const FollowLogsRequestSchema: GenMessage<FollowLogsRequest> = /*@__PURE_
  */
 export type LogEvent = Message<"berth.deployer.v1.LogEvent"> & {
   /**
-   * The position after the line, for Last-Event-ID.
+   * The position after this line, for Last-Event-ID.
    *
    * @generated from field: string id = 1;
    */
@@ -992,7 +992,7 @@ export type DeploymentEvent = Message<"berth.deployer.v1.DeploymentEvent"> & {
    */
   event: {
     /**
-     * The deployment entered a state, or was first observed healthy.
+     * The deployment entered a state, or became healthy for the first time.
      *
      * @generated from field: berth.deployer.v1.Deployment state = 2;
      */
@@ -1100,20 +1100,21 @@ export const DeployResultSchema: GenMessage<DeployResult> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_deployments, 26);
 
 /**
- * What a deployment would change. Variables are listed by name, never with values.
+ * What a deployment would change. It contains the names of variables, never their values.
  *
  * @generated from message berth.deployer.v1.DryRun
  */
 export type DryRun = Message<"berth.deployer.v1.DryRun"> & {
   /**
-   * Whether the deployment would be accepted and could run here. On one machine an image cannot (image_needs_cluster).
+   * True if the deployment would be accepted and could run. An installation on a single machine cannot run images
+   * (image_needs_cluster).
    *
    * @generated from field: bool eligible = 1;
    */
   eligible: boolean;
 
   /**
-   * The refusal that the deployment would be answered with, or why it would fail.
+   * The error that the deployment request would get, or the error with which the deployment would fail.
    *
    * @generated from field: optional berth.deployer.v1.DryRunRefusal refusal = 2;
    */
@@ -1125,15 +1126,14 @@ export type DryRun = Message<"berth.deployer.v1.DryRun"> & {
   diff?: DryRunDiff | undefined;
 
   /**
-   * Variables that do not resolve and would be left out.
+   * Variables that do not resolve. The deployment would run without them.
    *
    * @generated from field: repeated berth.deployer.v1.DryRunDangling dangling = 4;
    */
   dangling: DryRunDangling[];
 
   /**
-   * What the deployment would be accepted with: `scales_down` when it has fewer replicas, or a smaller size, than what is
-   * live.
+   * Warnings about the deployment: `scales_down` if it has fewer replicas or a smaller size than the live release.
    *
    * @generated from field: repeated berth.deployer.v1.Notice warnings = 5;
    */
@@ -1167,7 +1167,7 @@ export type DryRunRefusal = Message<"berth.deployer.v1.DryRunRefusal"> & {
   message: string;
 
   /**
-   * The reasons of a validation_failed.
+   * The reasons of validation_failed.
    *
    * @generated from field: repeated string reasons = 4;
    */
@@ -1182,7 +1182,7 @@ export const DryRunRefusalSchema: GenMessage<DryRunRefusal> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_deployments, 28);
 
 /**
- * The differences from the live release. Without one, everything is new.
+ * The differences from the live release. If no release is live, everything is new.
  *
  * @generated from message berth.deployer.v1.DryRunDiff
  */
@@ -1193,7 +1193,7 @@ export type DryRunDiff = Message<"berth.deployer.v1.DryRunDiff"> & {
   image?: DryRunImage | undefined;
 
   /**
-   * The members of the configuration that differ, such as "port" or "env.LOG_LEVEL".
+   * The fields of the configuration that differ, such as "port" or "env.LOG_LEVEL".
    *
    * @generated from field: repeated string config = 2;
    */
@@ -1330,16 +1330,16 @@ export const CancelDeploymentRequestSchema: GenMessage<CancelDeploymentRequest> 
   messageDesc(file_berth_deployer_v1_deployments, 33);
 
 /**
- * Deployments of a service: deploy, archive upload, history, logs (docs/deployments.md#sources).
+ * Deployments of a service: deploying, uploading archives, history and logs (docs/deployments.md#sources).
  *
  * @generated from service berth.deployer.v1.DeploymentService
  */
 export const DeploymentService: GenService<{
   /**
-   * Deploys an image: the given one, else the one that the service is configured with, else the live one. Without a
-   * given image, a service with a git source builds the newest commit of its branch. A staged service answers a staged
-   * acknowledgement and is deployed when its environment is applied. With `dry_run` nothing changes: the answer
-   * describes what would.
+   * Deploys an image. This is the given image, otherwise the one in the service's configuration, otherwise the live
+   * one. If no image is given and the service has a git source, the newest commit of its branch is built. For a staged
+   * service the answer is a staged acknowledgement; the service is deployed when its environment is applied. With
+   * `dry_run` nothing changes, and the answer describes what would change.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.Deploy
    */
@@ -1349,7 +1349,7 @@ export const DeploymentService: GenService<{
     output: typeof DeployResultSchema;
   },
   /**
-   * Creates a short-lived URL for one upload of a gzipped tar archive of the source.
+   * Creates a short-lived URL for a single upload of the source, as a gzipped tar archive.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.CreateUpload
    */
@@ -1359,8 +1359,9 @@ export const DeploymentService: GenService<{
     output: typeof UploadTargetSchema;
   },
   /**
-   * Builds and deploys an uploaded archive. A staged service answers a staged acknowledgement and is deployed when its
-   * environment is applied. With `dry_run` nothing changes: the answer describes what would.
+   * Builds and deploys an uploaded archive. For a staged service the answer is a staged acknowledgement; the service is
+   * deployed when its environment is applied. With `dry_run` nothing changes, and the answer describes what would
+   * change.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.DeployFromArchive
    */
@@ -1380,7 +1381,7 @@ export const DeploymentService: GenService<{
     output: typeof DeploymentsPageSchema;
   },
   /**
-   * Returns one deployment by its version.
+   * Returns a deployment by its version.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.GetDeployment
    */
@@ -1390,7 +1391,7 @@ export const DeploymentService: GenService<{
     output: typeof DeploymentSchema;
   },
   /**
-   * Returns the log of a build: what there is so far while the build runs, the stored log afterwards.
+   * Returns the log of a build: the output so far while the build runs, and the stored log after it ends.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.GetBuildLogs
    */
@@ -1400,7 +1401,7 @@ export const DeploymentService: GenService<{
     output: typeof BuildLogsResponseSchema;
   },
   /**
-   * Lists the lines that the service's processes wrote, newest first.
+   * Lists the lines that the service's processes have logged, newest first.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.ListLogs
    */
@@ -1410,9 +1411,9 @@ export const DeploymentService: GenService<{
     output: typeof LogsPageSchema;
   },
   /**
-   * Follows the log of a build: first what is stored, then each piece at most two seconds after it was written, and
-   * `end` when the build is over. If the build had to start over, `restart` comes first and the log follows from its
-   * beginning.
+   * Streams the log of a build. The stored log comes first, followed by each new piece within two seconds of being
+   * written, and by `end` when the build is over. If the build had to start over, a `restart` event comes first and the
+   * log follows from the beginning.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.FollowBuildLogs
    */
@@ -1422,9 +1423,9 @@ export const DeploymentService: GenService<{
     output: typeof BuildLogEventSchema;
   },
   /**
-   * Follows the lines that the service's processes write, oldest first: the newest `limit` lines (200 by default), or
-   * all after the one in Last-Event-ID, then each new line. The stream continues across deployments until the client
-   * closes it.
+   * Streams the lines that the service's processes log, oldest first. The stream begins with the newest `limit` lines
+   * (200 by default), or with all lines after the one in Last-Event-ID, and continues with each new line. It continues
+   * across deployments until the client closes it.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.FollowLogs
    */
@@ -1434,8 +1435,9 @@ export const DeploymentService: GenService<{
     output: typeof LogEventSchema;
   },
   /**
-   * Follows a deployment: a `state` event for each state that it entered, from the first on, `progress` for any other
-   * change, and `end` when it is healthy, failed or superseded. Resumes after Last-Event-ID.
+   * Streams the progress of a deployment: a `state` event for each state that it has entered, beginning with the first,
+   * `progress` for any other change, and `end` when the deployment is healthy, failed or superseded. Resumes after
+   * Last-Event-ID.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.FollowDeployment
    */
@@ -1445,9 +1447,9 @@ export const DeploymentService: GenService<{
     output: typeof DeploymentEventSchema;
   },
   /**
-   * Deploys the image and service configuration of an earlier version again, as a new deployment with the current
-   * variables. The version must have been live, and be among those that the plan retains. With `dry_run` nothing
-   * changes: the answer describes what would.
+   * Deploys the image and the service configuration of an earlier version again. The result is a new deployment with
+   * the current variables. The version must have been live, and must be among those that the plan retains. With
+   * `dry_run` nothing changes, and the answer describes what would change.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.Rollback
    */
@@ -1457,8 +1459,8 @@ export const DeploymentService: GenService<{
     output: typeof DeployResultSchema;
   },
   /**
-   * Cancels a deployment that is not applied yet: its build is stopped, and it fails with the error code `canceled`.
-   * The live release is not affected.
+   * Cancels a deployment that has not been applied yet. Its build stops, and the deployment fails with the error code
+   * `canceled`. The live release is not affected.
    *
    * @generated from rpc berth.deployer.v1.DeploymentService.CancelDeployment
    */

@@ -88,7 +88,7 @@ export type ProjectDeleted = Message<"berth.deployer.v1.ProjectDeleted"> & {
   byUserId: string;
 
   /**
-   * How many services were deleted with it.
+   * The number of services that were deleted with it.
    *
    * @generated from field: int32 services = 5;
    */
@@ -154,7 +154,7 @@ export type EnvironmentDeleted = Message<"berth.deployer.v1.EnvironmentDeleted">
   name: string;
 
   /**
-   * Deleted with its project; the members below are empty then.
+   * True if it was deleted with its project. The fields below are empty then.
    *
    * @generated from field: bool with_project = 5;
    */
@@ -171,7 +171,7 @@ export type EnvironmentDeleted = Message<"berth.deployer.v1.EnvironmentDeleted">
   byUserId: string;
 
   /**
-   * How many services were deleted with it.
+   * The number of services that were deleted with it.
    *
    * @generated from field: int32 services = 8;
    */
@@ -220,14 +220,14 @@ export type ServiceCreated = Message<"berth.deployer.v1.ServiceCreated"> & {
   type: string;
 
   /**
-   * As in ScopeChain.
+   * See ScopeChain.
    *
    * @generated from field: optional bool has_config_env = 7;
    */
   hasConfigEnv?: boolean | undefined;
 
   /**
-   * As in ScopeChain.
+   * See ScopeChain.
    *
    * @generated from field: google.protobuf.Timestamp named_at = 8;
    */
@@ -242,7 +242,7 @@ export const ServiceCreatedSchema: GenMessage<ServiceCreated> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 5);
 
 /**
- * A web or worker service has another name.
+ * A web or worker service was renamed.
  *
  * @generated from message berth.deployer.v1.ServiceRenamed
  */
@@ -278,7 +278,7 @@ export type ServiceRenamed = Message<"berth.deployer.v1.ServiceRenamed"> & {
   type: string;
 
   /**
-   * As in ScopeChain.
+   * See ScopeChain.
    *
    * @generated from field: google.protobuf.Timestamp named_at = 7;
    */
@@ -327,7 +327,7 @@ export type ServiceDeleted = Message<"berth.deployer.v1.ServiceDeleted"> & {
   type: string;
 
   /**
-   * Deleted with its environment or project; the members below are empty then.
+   * True if it was deleted with its environment or project. The fields below are empty then.
    *
    * @generated from field: bool with_environment = 7;
    */
@@ -357,7 +357,7 @@ export const ServiceDeletedSchema: GenMessage<ServiceDeleted> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 7);
 
 /**
- * An addon's keys changed. Events carry no values: consumers ask for them.
+ * An addon's keys changed. Events carry no values; consumers fetch them.
  *
  * @generated from message berth.deployer.v1.AddonKeysPublished
  */
@@ -410,7 +410,7 @@ export type DeploymentQueued = Message<"berth.deployer.v1.DeploymentQueued"> & {
   version: number;
 
   /**
-   * The version that it rolls back to; 0 for other deployments.
+   * The version that this deployment rolls back to. 0 for other deployments.
    *
    * @generated from field: int32 rollback_of = 5;
    */
@@ -595,7 +595,7 @@ export const DeploymentSupersededSchema: GenMessage<DeploymentSuperseded> = /*@_
   messageDesc(file_berth_deployer_v1_events, 14);
 
 /**
- * A release is healthy for the first time.
+ * A release became healthy for the first time.
  *
  * @generated from message berth.deployer.v1.ReleaseHealthy
  */
@@ -666,7 +666,7 @@ export const ReleaseUnhealthySchema: GenMessage<ReleaseUnhealthy> = /*@__PURE__*
   messageDesc(file_berth_deployer_v1_events, 16);
 
 /**
- * A service that was unhealthy runs as it should again.
+ * A service that was unhealthy is healthy again.
  *
  * @generated from message berth.deployer.v1.ReleaseRecovered
  */
@@ -692,7 +692,7 @@ export type ReleaseRecovered = Message<"berth.deployer.v1.ReleaseRecovered"> & {
   at?: Timestamp | undefined;
 
   /**
-   * The release is healthy for the first time: ReleaseHealthy says so too.
+   * The release is healthy for the first time. A ReleaseHealthy event reports this too.
    *
    * @generated from field: bool first_healthy = 5;
    */
@@ -707,7 +707,7 @@ export const ReleaseRecoveredSchema: GenMessage<ReleaseRecovered> = /*@__PURE__*
   messageDesc(file_berth_deployer_v1_events, 17);
 
 /**
- * A variable of a live service does not resolve any more, or was added and does not resolve.
+ * A variable of a live service no longer resolves, or a new variable does not resolve.
  *
  * @generated from message berth.deployer.v1.VariableDangling
  */
@@ -733,14 +733,14 @@ export type VariableDangling = Message<"berth.deployer.v1.VariableDangling"> & {
   name: string;
 
   /**
-   * Why, as `dangling` of the service's resolved variables says it.
+   * The reason, as in `dangling` of the service's resolved variables.
    *
    * @generated from field: string reason = 5;
    */
   reason: string;
 
   /**
-   * The PLATFORM_VARIABLES_REVISION of the service that is without it.
+   * The PLATFORM_VARIABLES_REVISION of the service without this variable.
    *
    * @generated from field: int32 revision = 6;
    */
@@ -755,8 +755,8 @@ export const VariableDanglingSchema: GenMessage<VariableDangling> = /*@__PURE__*
   messageDesc(file_berth_deployer_v1_events, 18);
 
 /**
- * A service began to run something billable. An interval lasts until UsageStopped. interval_id and seq together
- * identify one event of it, however often it is delivered; seq is their order.
+ * A service began to run something billable. The interval lasts until UsageStopped. interval_id and seq together
+ * identify one event of the interval, even if it is delivered several times; seq gives the order.
  *
  * @generated from message berth.deployer.v1.UsageStarted
  */
@@ -811,7 +811,7 @@ export type UsageStarted = Message<"berth.deployer.v1.UsageStarted"> & {
   seq: number;
 
   /**
-   * When it happened, which may be earlier than when it was observed.
+   * When it happened, possibly earlier than when it was observed.
    *
    * @generated from field: google.protobuf.Timestamp at = 10;
    */
@@ -826,7 +826,7 @@ export const UsageStartedSchema: GenMessage<UsageStarted> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 19);
 
 /**
- * Size or replicas changed. The members are the state from `at` on.
+ * The size or the replicas changed. The fields contain the state from `at` on.
  *
  * @generated from message berth.deployer.v1.UsageResized
  */
@@ -890,7 +890,7 @@ export const UsageResizedSchema: GenMessage<UsageResized> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 20);
 
 /**
- * Nothing of the service runs from `at` on. Size and replicas are what ran until then.
+ * Nothing of the service runs from `at` on. The size and replicas are those that ran until then.
  *
  * @generated from message berth.deployer.v1.UsageStopped
  */
@@ -954,7 +954,7 @@ export const UsageStoppedSchema: GenMessage<UsageStopped> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 21);
 
 /**
- * The interval was still running, unchanged, at `at`. Sent every five minutes.
+ * The interval was still running unchanged at `at`. Sent every five minutes.
  *
  * @generated from message berth.deployer.v1.UsageHeartbeat
  */
@@ -1018,7 +1018,7 @@ export const UsageHeartbeatSchema: GenMessage<UsageHeartbeat> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_events, 22);
 
 /**
- * The account is provisioned: its services can be deployed.
+ * The account was provisioned. Its services can now be deployed.
  *
  * @generated from message berth.deployer.v1.AccountProvisioned
  */

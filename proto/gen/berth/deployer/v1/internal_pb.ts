@@ -20,7 +20,7 @@ export const file_berth_deployer_v1_internal: GenFile = /*@__PURE__*/
  */
 export type ResolveScopeRequest = Message<"berth.deployer.v1.ResolveScopeRequest"> & {
   /**
-   * Either the ids and name of a path, or a service's id alone.
+   * Set either the ids and the name of a path, or only a service id.
    *
    * @generated from field: optional string account_id = 1;
    */
@@ -55,7 +55,7 @@ export const ResolveScopeRequestSchema: GenMessage<ResolveScopeRequest> = /*@__P
   messageDesc(file_berth_deployer_v1_internal, 0);
 
 /**
- * A project, an environment in it and a service in that, as deep as the request goes.
+ * A project, an environment in it and a service in that environment. Contains as many levels as the request names.
  *
  * @generated from message berth.deployer.v1.ScopeChain
  */
@@ -91,15 +91,16 @@ export type ScopeChain = Message<"berth.deployer.v1.ScopeChain"> & {
   serviceType?: string | undefined;
 
   /**
-   * Whether the service has a `config.env`; absent of a deployer that does not say so, and that may have any.
+   * Whether the service has a `config.env`. Absent if the deployer is too old to report it; the service may have one
+   * then.
    *
    * @generated from field: optional bool has_config_env = 7;
    */
   hasConfigEnv?: boolean | undefined;
 
   /**
-   * Since when the service has its name. Of two that had the same one it is the later one's. Absent of a deployer that
-   * renames none.
+   * When the service took its name. If two services have had the same name, it belongs to the one with the later time.
+   * Absent if the deployer is too old to rename services.
    *
    * @generated from field: google.protobuf.Timestamp named_at = 8;
    */
@@ -223,7 +224,7 @@ export type ServiceEnv = Message<"berth.deployer.v1.ServiceEnv"> & {
   env: { [key: string]: string };
 
   /**
-   * Grows with each change of the service's configuration.
+   * Increases with each change of the service's configuration.
    *
    * @generated from field: int32 revision = 2;
    */
@@ -303,7 +304,7 @@ export type DescribeServiceRequest = Message<"berth.deployer.v1.DescribeServiceR
   serviceId: string;
 
   /**
-   * With the deployment of this version.
+   * Includes the deployment of this version.
    *
    * @generated from field: optional int32 version = 2;
    */
@@ -362,7 +363,7 @@ export type ServiceDescription = Message<"berth.deployer.v1.ServiceDescription">
   deployment?: DeploymentDescription | undefined;
 
   /**
-   * The version that answers requests; 0 when nothing runs.
+   * The version that serves requests. 0 if nothing runs.
    *
    * @generated from field: int32 serving_version = 9;
    */
@@ -386,7 +387,7 @@ export type DeploymentDescription = Message<"berth.deployer.v1.DeploymentDescrip
   version: number;
 
   /**
-   * Why it failed, in a sentence; values of sensitive variables are masked.
+   * Why the deployment failed, as a sentence. Values of sensitive variables are masked.
    *
    * @generated from field: string error_message = 2;
    */
@@ -403,14 +404,14 @@ export type DeploymentDescription = Message<"berth.deployer.v1.DeploymentDescrip
   errorStage: string;
 
   /**
-   * The last warning of its rollout; empty when there is none.
+   * The last warning of the deployment's rollout. Empty if there was none.
    *
    * @generated from field: string rollout_message = 5;
    */
   rolloutMessage: string;
 
   /**
-   * Whether it was healthy at any time.
+   * True if the deployment was healthy at any time.
    *
    * @generated from field: bool was_healthy = 6;
    */
@@ -469,13 +470,13 @@ export const ResourceCountsSchema: GenMessage<ResourceCounts> = /*@__PURE__*/
   messageDesc(file_berth_deployer_v1_internal, 14);
 
 /**
- * RPCs that variables, notifications, billing and identity call.
+ * RPCs that the variables, notifications, billing and identity services call.
  *
  * @generated from service berth.deployer.v1.InternalService
  */
 export const InternalService: GenService<{
   /**
-   * Returns the ids of the scopes of a path, or of a service id.
+   * Returns the ids of the scopes on a path, or of the scopes of a service id.
    *
    * @generated from rpc berth.deployer.v1.InternalService.ResolveScope
    */
@@ -485,7 +486,8 @@ export const InternalService: GenService<{
     output: typeof ScopeChainSchema;
   },
   /**
-   * Lists the web and worker services of a project, or of one of its environments, that are not being deleted.
+   * Lists the web and worker services of a project, or of one of its environments. Leaves out services that are being
+   * deleted.
    *
    * @generated from rpc berth.deployer.v1.InternalService.ListScopeServices
    */
@@ -495,7 +497,8 @@ export const InternalService: GenService<{
     output: typeof ScopeServicesSchema;
   },
   /**
-   * Returns what a message about a service says: its names, and how a deployment of it ended. 404 once it is deleted.
+   * Returns the facts about a service that a notification contains: its names, and how one of its deployments ended.
+   * Answers 404 after the service was deleted.
    *
    * @generated from rpc berth.deployer.v1.InternalService.DescribeService
    */
@@ -505,7 +508,7 @@ export const InternalService: GenService<{
     output: typeof ServiceDescriptionSchema;
   },
   /**
-   * Returns `config.env` of a service, which its variables come before.
+   * Returns `config.env` of a service. The service's variables take precedence over it.
    *
    * @generated from rpc berth.deployer.v1.InternalService.GetServiceEnv
    */
@@ -515,7 +518,7 @@ export const InternalService: GenService<{
     output: typeof ServiceEnvSchema;
   },
   /**
-   * Returns how much there is in an account that is not being deleted.
+   * Counts the resources of an account, without those that are being deleted.
    *
    * @generated from rpc berth.deployer.v1.InternalService.CountResources
    */
@@ -525,7 +528,7 @@ export const InternalService: GenService<{
     output: typeof ResourceCountsSchema;
   },
   /**
-   * Returns the keys that a managed addon publishes, secrets included.
+   * Returns the keys that a managed addon publishes, including the secret ones.
    *
    * @generated from rpc berth.deployer.v1.InternalService.GetAddonKeys
    */
