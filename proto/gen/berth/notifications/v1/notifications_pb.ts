@@ -34,14 +34,14 @@ export type Notification = Message<"berth.notifications.v1.Notification"> & {
   userId: string;
 
   /**
-   * The account that it is about; empty for what concerns the user alone.
+   * The account that the notification is about. Empty if it concerns only the user.
    *
    * @generated from field: string account_id = 3;
    */
   accountId: string;
 
   /**
-   * A key of the catalogue, such as deploy.ready.
+   * A key from the catalogue, such as deploy.ready.
    *
    * @generated from field: string kind = 4;
    */
@@ -58,14 +58,14 @@ export type Notification = Message<"berth.notifications.v1.Notification"> & {
   body: string;
 
   /**
-   * Ids and names of what it is about.
+   * Ids and names of the resources that the notification is about.
    *
    * @generated from field: map<string, string> metadata = 7;
    */
   metadata: { [key: string]: string };
 
   /**
-   * Absent while it is not read.
+   * Absent while the notification is unread.
    *
    * @generated from field: optional google.protobuf.Timestamp read_at = 8;
    */
@@ -293,14 +293,15 @@ export type NotificationDecisions = Message<"berth.notifications.v1.Notification
   kind: string;
 
   /**
-   * Who gets this kind, in words.
+   * A description of who gets this kind.
    *
    * @generated from field: string recipients = 2;
    */
   recipients: string;
 
   /**
-   * The preference that applied when it was written, and whether the caller had chosen it.
+   * The preference that applied when the notification was created: its channel and frequency, whether mail is forced,
+   * and whether the caller had chosen it.
    *
    * @generated from field: string channel = 3;
    */
@@ -322,7 +323,7 @@ export type NotificationDecisions = Message<"berth.notifications.v1.Notification
   overridden: boolean;
 
   /**
-   * Whether it is in the feed.
+   * True if the notification is in the feed.
    *
    * @generated from field: bool in_app = 7;
    */
@@ -346,8 +347,8 @@ export const NotificationDecisionsSchema: GenMessage<NotificationDecisions> = /*
  */
 export type MailDecision = Message<"berth.notifications.v1.MailDecision"> & {
   /**
-   * none; digest: waits for one; queued; retrying; sent; failed: given up; dropped: no longer of use, or not
-   * deliverable to this address.
+   * none: no mail; digest: it waits for a digest; queued; retrying; sent; failed: delivery was given up; dropped: no
+   * longer useful, or not deliverable to this address.
    *
    * @generated from field: string state = 1;
    */
@@ -359,9 +360,9 @@ export type MailDecision = Message<"berth.notifications.v1.MailDecision"> & {
   attempts: number;
 
   /**
-   * Why, in a word, where it is not obvious: burst, read, healed, switched_off, empty, invitation (a mail of identity's
-   * says it), no_mail, not_verified, suppressed (the address was refused before), user_gone, no_access, expired, or the
-   * status or error of SMTP.
+   * A short reason, if it is not obvious: burst, read, healed, switched_off, empty, invitation (the identity service
+   * sends a mail about it), no_mail, not_verified, suppressed (the address was rejected earlier), user_gone, no_access,
+   * expired, or the SMTP status or error.
    *
    * @generated from field: optional string reason = 3;
    */
@@ -440,14 +441,14 @@ export type NotificationPref = Message<"berth.notifications.v1.NotificationPref"
   frequency: string;
 
   /**
-   * Mailed at once, whatever the channel.
+   * True if notifications of this kind are always mailed immediately, whatever the channel.
    *
    * @generated from field: bool force_email = 6;
    */
   forceEmail: boolean;
 
   /**
-   * Whether the caller stored a choice for this kind.
+   * True if the caller has stored a choice for this kind.
    *
    * @generated from field: bool overridden = 7;
    */
@@ -489,13 +490,13 @@ export const SetNotificationPrefRequestSchema: GenMessage<SetNotificationPrefReq
   messageDesc(file_berth_notifications_v1_notifications, 16);
 
 /**
- * What a user is told of what happens to his accounts (docs/notifications.md#delivery).
+ * Notifications to users about events in their accounts (docs/notifications.md#delivery).
  *
  * @generated from service berth.notifications.v1.NotificationService
  */
 export const NotificationService: GenService<{
   /**
-   * Lists the caller's notifications, newest first; with `unread=true` only those that are not read.
+   * Lists the caller's notifications, newest first. With `unread=true`, lists only unread ones.
    *
    * @generated from rpc berth.notifications.v1.NotificationService.ListNotifications
    */
@@ -505,7 +506,7 @@ export const NotificationService: GenService<{
     output: typeof NotificationsPageSchema;
   },
   /**
-   * Counts the caller's unread notifications, exactly.
+   * Returns the exact number of the caller's unread notifications.
    *
    * @generated from rpc berth.notifications.v1.NotificationService.CountUnread
    */
@@ -515,7 +516,7 @@ export const NotificationService: GenService<{
     output: typeof UnreadCountSchema;
   },
   /**
-   * Marks a notification as read. One that is read keeps its `readAt`.
+   * Marks a notification as read. A notification that is already read keeps its `readAt`.
    *
    * @generated from rpc berth.notifications.v1.NotificationService.MarkRead
    */
@@ -525,7 +526,8 @@ export const NotificationService: GenService<{
     output: typeof NotificationSchema;
   },
   /**
-   * Marks all notifications as read that exist at the time of the request. Returns how many are unread then.
+   * Marks as read all notifications that exist at the time of the request. Returns the number that are unread
+   * afterwards.
    *
    * @generated from rpc berth.notifications.v1.NotificationService.MarkAllRead
    */
@@ -535,8 +537,9 @@ export const NotificationService: GenService<{
     output: typeof UnreadCountSchema;
   },
   /**
-   * Follows the caller's feed: a `notification` event for each new one, and `unread` with the count when it changes.
-   * Resumes after Last-Event-ID: what arrived meanwhile comes first, and may come twice.
+   * Streams the caller's feed: a `notification` event for each new notification, and `unread` with the count when the
+   * count changes. Resumes after Last-Event-ID: notifications that arrived in the meantime come first, and some may
+   * come twice.
    *
    * @generated from rpc berth.notifications.v1.NotificationService.FollowNotifications
    */
@@ -546,7 +549,7 @@ export const NotificationService: GenService<{
     output: typeof NotificationEventSchema;
   },
   /**
-   * Returns why the caller got a notification, and what became of its mail.
+   * Returns why the caller got a notification, and what happened to its mail.
    *
    * @generated from rpc berth.notifications.v1.NotificationService.GetNotificationDecisions
    */
@@ -556,7 +559,7 @@ export const NotificationService: GenService<{
     output: typeof NotificationDecisionsSchema;
   },
   /**
-   * Lists how the caller is told of each kind, in the order of the catalogue.
+   * Lists how the caller is notified of each kind, in the order of the catalogue.
    *
    * @generated from rpc berth.notifications.v1.NotificationService.ListNotificationPrefs
    */
@@ -566,8 +569,8 @@ export const NotificationService: GenService<{
     output: typeof ListNotificationPrefsResponseSchema;
   },
   /**
-   * Sets how the caller is told of a kind. One with `forceEmail` is mailed at once whatever is chosen; the choice then
-   * governs the feed.
+   * Sets how the caller is notified of a kind. Notifications of a kind with `forceEmail` are mailed immediately
+   * whatever the caller chooses; for these kinds the choice applies only to the feed.
    *
    * @generated from rpc berth.notifications.v1.NotificationService.SetNotificationPref
    */

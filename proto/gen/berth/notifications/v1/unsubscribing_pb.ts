@@ -21,7 +21,7 @@ export const file_berth_notifications_v1_unsubscribing: GenFile = /*@__PURE__*/
  */
 export type GetUnsubscriptionRequest = Message<"berth.notifications.v1.GetUnsubscriptionRequest"> & {
   /**
-   * The last part of the link's path.
+   * The last segment of the link's path.
    *
    * @generated from field: string token = 1;
    */
@@ -40,7 +40,7 @@ export const GetUnsubscriptionRequestSchema: GenMessage<GetUnsubscriptionRequest
  */
 export type UnsubscribeRequest = Message<"berth.notifications.v1.UnsubscribeRequest"> & {
   /**
-   * The last part of the link's path.
+   * The last segment of the link's path.
    *
    * @generated from field: string token = 1;
    */
@@ -59,14 +59,15 @@ export const UnsubscribeRequestSchema: GenMessage<UnsubscribeRequest> = /*@__PUR
  */
 export type Unsubscription = Message<"berth.notifications.v1.Unsubscription"> & {
   /**
-   * The kind whose mails the link ends; or daily or weekly: those of all kinds that this digest brings.
+   * The kind whose mails the link ends. Or daily or weekly, for the mails of all kinds in this digest.
    *
    * @generated from field: string of = 1;
    */
   of: string;
 
   /**
-   * What is mailed and would end; when it was done, what ended, as it is from then on.
+   * Before unsubscribing: the kinds that are mailed and that the link would end. Afterwards: the kinds that ended, with
+   * their new preferences.
    *
    * @generated from field: repeated berth.notifications.v1.NotificationPref preferences = 2;
    */
@@ -81,13 +82,13 @@ export const UnsubscriptionSchema: GenMessage<Unsubscription> = /*@__PURE__*/
   messageDesc(file_berth_notifications_v1_unsubscribing, 2);
 
 /**
- * Ends mails by the link that each of them has, without signing in (docs/notifications.md#unsubscribing).
+ * Unsubscribing from mails with the link in each mail, without signing in (docs/notifications.md#unsubscribing).
  *
  * @generated from service berth.notifications.v1.UnsubscribeService
  */
 export const UnsubscribeService: GenService<{
   /**
-   * Returns what a link ends, and changes nothing.
+   * Returns the mails that a link ends. Changes nothing.
    *
    * @generated from rpc berth.notifications.v1.UnsubscribeService.GetUnsubscription
    */
@@ -97,8 +98,8 @@ export const UnsubscribeService: GenService<{
     output: typeof UnsubscriptionSchema;
   },
   /**
-   * Ends the mails of a link: what came both ways comes in the app alone, what came by mail not at all. Once more, it
-   * changes nothing.
+   * Unsubscribes from the mails of a link. Kinds that came both by mail and in the app then come only in the app. Kinds
+   * that came only by mail are switched off. Repeating the request changes nothing.
    *
    * @generated from rpc berth.notifications.v1.UnsubscribeService.Unsubscribe
    */
