@@ -68,7 +68,7 @@ export type Subscription = Message<"berth.billing.v1.Subscription"> & {
   currentPeriodEnd?: Timestamp | undefined;
 
   /**
-   * Until when the prices of `priceVersion` hold; absent while they are current.
+   * The prices of `priceVersion` apply until this time. Absent while they are current.
    *
    * @generated from field: optional google.protobuf.Timestamp legacy_until = 6;
    */
@@ -80,7 +80,7 @@ export type Subscription = Message<"berth.billing.v1.Subscription"> & {
   cancelAtPeriodEnd: boolean;
 
   /**
-   * The price list it was bought from, as YYYY-MM.
+   * The price list of the subscription, as YYYY-MM.
    *
    * @generated from field: string price_version = 8;
    */
@@ -102,14 +102,14 @@ export type Subscription = Message<"berth.billing.v1.Subscription"> & {
   items: SubscriptionItem[];
 
   /**
-   * Newest first, at most 24. Empty until the payment provider reports the first.
+   * At most 24 invoices, newest first. Empty until the payment provider reports the first invoice.
    *
    * @generated from field: repeated berth.billing.v1.Invoice invoices = 12;
    */
   invoices: Invoice[];
 
   /**
-   * How it is paid; absent when nothing is on file.
+   * The payment method of the subscription. Absent if none is on file.
    *
    * @generated from field: optional berth.billing.v1.PaymentMethod payment_method = 13;
    */
@@ -138,7 +138,7 @@ export type Coupon = Message<"berth.billing.v1.Coupon"> & {
   label: string;
 
   /**
-   * Either a share, or an amount.
+   * Either this percentage is set, or an amount.
    *
    * @generated from field: optional double percent_off = 3;
    */
@@ -167,7 +167,7 @@ export type SubscriptionItem = Message<"berth.billing.v1.SubscriptionItem"> & {
   kind: string;
 
   /**
-   * The plan, for `plan` and `seat`; `compute`.
+   * The plan for `plan` and `seat` items, and `compute` for compute.
    *
    * @generated from field: string ref = 2;
    */
@@ -250,7 +250,7 @@ export const InvoiceSchema: GenMessage<Invoice> = /*@__PURE__*/
  */
 export type PaymentMethod = Message<"berth.billing.v1.PaymentMethod"> & {
   /**
-   * The brand of a card, or the kind of another payment method.
+   * The brand of the card, or the type of another payment method.
    *
    * @generated from field: string brand = 1;
    */
@@ -296,7 +296,7 @@ export type CreateSubscriptionRequest = Message<"berth.billing.v1.CreateSubscrip
   tierId: string;
 
   /**
-   * monthly unless set. `annual` bills a year of plan and seats at ten times the monthly price.
+   * Defaults to monthly. `annual` bills a year of plan and seats at ten times the monthly price.
    *
    * @generated from field: optional string cadence = 3;
    */
@@ -361,14 +361,14 @@ export type CancelSubscriptionResult = Message<"berth.billing.v1.CancelSubscript
   accessUntil: string;
 
   /**
-   * What was refunded; absent when no cash was.
+   * The cash refund. Absent if nothing was refunded in cash.
    *
    * @generated from field: optional berth.billing.v1.Refund refund = 3;
    */
   refund?: Refund | undefined;
 
   /**
-   * A refund is due and waits: for staff, or for the payment provider.
+   * True if a refund is due but waits for staff or for the payment provider.
    *
    * @generated from field: bool refund_under_review = 4;
    */
@@ -495,14 +495,14 @@ export type ComputeUsage = Message<"berth.billing.v1.ComputeUsage"> & {
   accruedUsd: number;
 
   /**
-   * After the allowance and the credit.
+   * The amount after the allowance and the credit.
    *
    * @generated from field: double net_usd = 5;
    */
   netUsd: number;
 
   /**
-   * net_usd at the end of the period, if all runs on as it does now.
+   * The projected net_usd at the end of the period if usage stays as it is now.
    *
    * @generated from field: double projected_net_usd = 6;
    */
@@ -524,7 +524,8 @@ export type ComputeUsage = Message<"berth.billing.v1.ComputeUsage"> & {
   services: ServiceUsage[];
 
   /**
-   * Corrections of earlier periods, found after they were closed: owed, or below 0 returned. Part of net_usd.
+   * Corrections of earlier periods that were found after those periods were closed. A positive amount is owed, a
+   * negative one is returned. Included in net_usd.
    *
    * @generated from field: double adjustment_usd = 10;
    */
@@ -553,7 +554,7 @@ export type Allowance = Message<"berth.billing.v1.Allowance"> & {
   appliedUsd: number;
 
   /**
-   * By type of service; those without any are missing.
+   * The allowance by service type. Types without an allowance are absent.
    *
    * @generated from field: map<string, berth.billing.v1.TypeAllowance> by_type = 3;
    */
@@ -599,7 +600,7 @@ export type Credit = Message<"berth.billing.v1.Credit"> & {
   includedUsd: number;
 
   /**
-   * As of now: the credit is applied when the invoice is finalized.
+   * The amount as of now. The credit is applied when the invoice is finalized.
    *
    * @generated from field: double applied_usd = 2;
    */
@@ -670,7 +671,7 @@ export type ListComputeUsageLinesRequest = Message<"berth.billing.v1.ListCompute
   accountId: string;
 
   /**
-   * Only those of one service.
+   * Returns only lines of this service.
    *
    * @generated from field: optional string service_id = 2;
    */
@@ -687,7 +688,7 @@ export type ListComputeUsageLinesRequest = Message<"berth.billing.v1.ListCompute
   limit?: number | undefined;
 
   /**
-   * Those of the period that contains this time; of the current one unless set.
+   * Returns the lines of the period that contains this time. Defaults to the current period.
    *
    * @generated from field: optional google.protobuf.Timestamp at = 5;
    */
@@ -738,7 +739,7 @@ export type ComputeUsageLine = Message<"berth.billing.v1.ComputeUsageLine"> & {
   startedAt?: Timestamp | undefined;
 
   /**
-   * Absent while it runs.
+   * Absent while the interval is running.
    *
    * @generated from field: optional google.protobuf.Timestamp ended_at = 3;
    */
@@ -755,28 +756,28 @@ export type ComputeUsageLine = Message<"berth.billing.v1.ComputeUsageLine"> & {
   replicas: number;
 
   /**
-   * Within the period, up to now.
+   * The seconds of the interval within the period, up to now.
    *
    * @generated from field: double seconds = 6;
    */
   seconds: number;
 
   /**
-   * Of one replica, in billionths of a dollar.
+   * The price of one replica, in billionths of a dollar.
    *
    * @generated from field: int32 nano_usd_per_second = 7;
    */
   nanoUsdPerSecond: number;
 
   /**
-   * Exact, all nine decimals: the lines of a service add up to what it accrued.
+   * The exact amount with all nine decimals. The lines of a service add up to the amount that it accrued.
    *
    * @generated from field: double accrued_usd = 8;
    */
   accruedUsd: number;
 
   /**
-   * The price list that the rate is from.
+   * The price list that contains the rate.
    *
    * @generated from field: string price_version = 9;
    */
@@ -812,7 +813,7 @@ export const GetCouponRequestSchema: GenMessage<GetCouponRequest> = /*@__PURE__*
  */
 export type PendingCoupon = Message<"berth.billing.v1.PendingCoupon"> & {
   /**
-   * Null when nothing is saved.
+   * Null if no code is saved.
    *
    * @generated from field: google.protobuf.Value pending = 1;
    */
@@ -900,13 +901,13 @@ export const BillingPortalSchema: GenMessage<BillingPortal> = /*@__PURE__*/
   messageDesc(file_berth_billing_v1_billing, 27);
 
 /**
- * What an account is on, what it uses and what it pays (docs/billing.md#plans). Amounts are in US dollars.
+ * The plan, the usage and the payments of an account (docs/billing.md#plans). Amounts are in US dollars.
  *
  * @generated from service berth.billing.v1.BillingService
  */
 export const BillingService: GenService<{
   /**
-   * Returns the subscription as the payment provider last reported it. An account on the free plan has none.
+   * Returns the subscription as last reported by the payment provider. An account on the free plan has none.
    *
    * @generated from rpc berth.billing.v1.BillingService.GetSubscription
    */
@@ -916,9 +917,9 @@ export const BillingService: GenService<{
     output: typeof SubscriptionSchema;
   },
   /**
-   * Returns the page of the payment provider on which an owner subscribes. The plan changes when the provider confirms
-   * the payment, not with this answer. Asked again, it returns the page that is still open for the same choice; the
-   * page for another choice ends.
+   * Returns the payment provider's checkout page, on which an owner subscribes. The plan does not change with this
+   * answer; it changes when the provider confirms the payment. A repeated request for the same choice returns the page
+   * that is still open. A request for another choice closes the earlier page.
    *
    * @generated from rpc berth.billing.v1.BillingService.CreateSubscription
    */
@@ -928,8 +929,8 @@ export const BillingService: GenService<{
     output: typeof CheckoutSessionSchema;
   },
   /**
-   * Cancels. A monthly subscription lapses at the end of the period that is paid. An annual one ends now, and what the
-   * regular monthly price leaves of it is refunded.
+   * Cancels the subscription. A monthly subscription lapses at the end of the paid period. An annual subscription ends
+   * immediately: the time used is charged at the regular monthly price, and the rest is refunded.
    *
    * @generated from rpc berth.billing.v1.BillingService.CancelSubscription
    */
@@ -939,7 +940,7 @@ export const BillingService: GenService<{
     output: typeof CancelSubscriptionResultSchema;
   },
   /**
-   * Returns what canceling now would answer, and changes nothing.
+   * Returns what canceling now would answer. Changes nothing.
    *
    * @generated from rpc berth.billing.v1.BillingService.PreviewCancellation
    */
@@ -949,7 +950,8 @@ export const BillingService: GenService<{
     output: typeof CancellationPreviewSchema;
   },
   /**
-   * Rates what ran in the current period: that of the compute item of the subscription, or else the calendar month, UTC.
+   * Returns the rated compute usage of the current period. This is the period of the subscription's compute item;
+   * without one, it is the calendar month in UTC.
    *
    * @generated from rpc berth.billing.v1.BillingService.GetComputeUsage
    */
@@ -959,7 +961,7 @@ export const BillingService: GenService<{
     output: typeof ComputeUsageSchema;
   },
   /**
-   * Lists the stretches of time behind the amounts of a period, newest first.
+   * Lists the time intervals behind the amounts of a period, newest first.
    *
    * @generated from rpc berth.billing.v1.BillingService.ListComputeUsageLines
    */
@@ -969,7 +971,7 @@ export const BillingService: GenService<{
     output: typeof ComputeUsageLinesPageSchema;
   },
   /**
-   * Returns the promo code that waits for the next subscription.
+   * Returns the promo code that is saved for the next subscription.
    *
    * @generated from rpc berth.billing.v1.BillingService.GetCoupon
    */
@@ -979,7 +981,8 @@ export const BillingService: GenService<{
     output: typeof PendingCouponSchema;
   },
   /**
-   * Redeems a promo code: on the subscription from its next invoice on, or saved for the next subscription.
+   * Redeems a promo code. If the account has a subscription, the discount applies from the next invoice on. Otherwise
+   * the code is saved for the next subscription.
    *
    * @generated from rpc berth.billing.v1.BillingService.RedeemCoupon
    */
@@ -989,7 +992,7 @@ export const BillingService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Takes the discount off the subscription, or drops the saved code. Does nothing when there is neither.
+   * Removes the discount from the subscription, or deletes the saved code. Does nothing if there is neither.
    *
    * @generated from rpc berth.billing.v1.BillingService.RemoveCoupon
    */
@@ -999,7 +1002,7 @@ export const BillingService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Returns a page of the payment provider with invoices, addresses and payment methods. Its URL is a secret that works
+   * Returns a page of the payment provider with invoices, addresses and payment methods. The URL is a secret and works
    * for minutes.
    *
    * @generated from rpc berth.billing.v1.BillingService.OpenBillingPortal

@@ -31,8 +31,8 @@ export type TierChanged = Message<"berth.billing.v1.TierChanged"> & {
   tier: string;
 
   /**
-   * Grows with each change of the account's plan; a message without it is older than all others. An event with the same
-   * or an older revision than the last one changes nothing.
+   * Increases with each change of the account's plan. A message without a revision is older than all others. Consumers
+   * ignore an event whose revision is not higher than that of the last one.
    *
    * @generated from field: int64 revision = 3;
    */
@@ -47,7 +47,7 @@ export const TierChangedSchema: GenMessage<TierChanged> = /*@__PURE__*/
   messageDesc(file_berth_billing_v1_events, 0);
 
 /**
- * What the payment provider says of an account's subscription changed.
+ * The payment provider reported a change of an account's subscription.
  *
  * @generated from message berth.billing.v1.SubscriptionChanged
  */
@@ -68,7 +68,7 @@ export type SubscriptionChanged = Message<"berth.billing.v1.SubscriptionChanged"
   status: string;
 
   /**
-   * The status before; empty for a subscription that is new.
+   * The previous status. Empty for a new subscription.
    *
    * @generated from field: string former_status = 4;
    */
@@ -98,7 +98,7 @@ export const SubscriptionChangedSchema: GenMessage<SubscriptionChanged> = /*@__P
   messageDesc(file_berth_billing_v1_events, 1);
 
 /**
- * An invoice was seen for the first time, or its status changed.
+ * An invoice appeared for the first time, or its status changed.
  *
  * @generated from message berth.billing.v1.InvoiceMirrored
  */
@@ -137,7 +137,7 @@ export const InvoiceMirroredSchema: GenMessage<InvoiceMirrored> = /*@__PURE__*/
   messageDesc(file_berth_billing_v1_events, 2);
 
 /**
- * A payment failed; the provider tries again, and cancels in the end. Sent for each attempt.
+ * A payment failed. The provider tries again and finally cancels. Sent for each attempt.
  *
  * @generated from message berth.billing.v1.PaymentFailed
  */
@@ -158,7 +158,7 @@ export type PaymentFailed = Message<"berth.billing.v1.PaymentFailed"> & {
   totalCents: bigint;
 
   /**
-   * When the provider tries again; absent when it does not.
+   * When the provider tries again. Absent if it does not.
    *
    * @generated from field: optional google.protobuf.Timestamp next_attempt_at = 4;
    */
@@ -173,7 +173,7 @@ export const PaymentFailedSchema: GenMessage<PaymentFailed> = /*@__PURE__*/
   messageDesc(file_berth_billing_v1_events, 3);
 
 /**
- * A payment waits until its payer confirms it, as the bank wants. Sent once for an invoice.
+ * A payment needs the payer's confirmation because the bank requires it. Sent once per invoice.
  *
  * @generated from message berth.billing.v1.PaymentActionRequired
  */
@@ -202,7 +202,7 @@ export const PaymentActionRequiredSchema: GenMessage<PaymentActionRequired> = /*
   messageDesc(file_berth_billing_v1_events, 4);
 
 /**
- * The card that pays a subscription expires within a month. Sent once for the card.
+ * The card that pays for a subscription expires within a month. Sent once per card.
  *
  * @generated from message berth.billing.v1.CardExpiring
  */
@@ -246,7 +246,7 @@ export const CardExpiringSchema: GenMessage<CardExpiring> = /*@__PURE__*/
   messageDesc(file_berth_billing_v1_events, 5);
 
 /**
- * The prices of a subscription are superseded by those of a later list. Sent once for its price list.
+ * A later price list replaces the prices of a subscription. Sent once per price list of the subscription.
  *
  * @generated from message berth.billing.v1.PricesSuperseded
  */
@@ -269,7 +269,7 @@ export type PricesSuperseded = Message<"berth.billing.v1.PricesSuperseded"> & {
   priceVersion: string;
 
   /**
-   * Until when its prices hold.
+   * The subscription's prices apply until this time.
    *
    * @generated from field: google.protobuf.Timestamp legacy_until = 4;
    */
@@ -285,7 +285,7 @@ export const PricesSupersededSchema: GenMessage<PricesSuperseded> = /*@__PURE__*
 
 /**
  * A refund was made (`refunded`), waits for staff or the provider (`under_review`), was denied by staff (`denied`), or
- * was made and then taken back by the bank (`failed`).
+ * was made and then returned by the bank (`failed`).
  *
  * @generated from message berth.billing.v1.RefundChanged
  */
@@ -311,7 +311,7 @@ export type RefundChanged = Message<"berth.billing.v1.RefundChanged"> & {
   amountCents: bigint;
 
   /**
-   * Of the refund that failed; otherwise empty.
+   * The id of the refund that failed. Empty otherwise.
    *
    * @generated from field: string refund_id = 5;
    */
@@ -326,7 +326,7 @@ export const RefundChangedSchema: GenMessage<RefundChanged> = /*@__PURE__*/
   messageDesc(file_berth_billing_v1_events, 7);
 
 /**
- * Compute of the current period reached a share of its budget. Sent once for each period and threshold.
+ * The compute of the current period reached a percentage of its budget. Sent once for each period and threshold.
  *
  * @generated from message berth.billing.v1.UsageThreshold
  */
@@ -361,7 +361,7 @@ export type UsageThreshold = Message<"berth.billing.v1.UsageThreshold"> & {
   budgetNanoUsd: bigint;
 
   /**
-   * What the plan pays of the period's compute; 0 on the free plan.
+   * The amount of the period's compute that the plan covers. 0 on the free plan.
    *
    * @generated from field: int64 credit_nano_usd = 6;
    */
@@ -376,7 +376,7 @@ export const UsageThresholdSchema: GenMessage<UsageThreshold> = /*@__PURE__*/
   messageDesc(file_berth_billing_v1_events, 8);
 
 /**
- * A saved promo code could not be applied to the checkout of a subscription, and waits on.
+ * A saved promo code could not be applied to the checkout of a subscription. The code stays saved.
  *
  * @generated from message berth.billing.v1.CouponNotApplied
  */

@@ -18,14 +18,14 @@ export const file_berth_billing_v1_internal: GenFile = /*@__PURE__*/
  */
 export type ReceiveWebhookRequest = Message<"berth.billing.v1.ReceiveWebhookRequest"> & {
   /**
-   * The body as it was sent.
+   * The body exactly as sent.
    *
    * @generated from field: bytes payload = 1;
    */
   payload: Uint8Array;
 
   /**
-   * Stripe-Signature.
+   * The Stripe-Signature header.
    *
    * @generated from field: string signature = 2;
    */
@@ -87,14 +87,15 @@ export const FindSubscriptionResponseSchema: GenMessage<FindSubscriptionResponse
   messageDesc(file_berth_billing_v1_internal, 3);
 
 /**
- * RPCs that gateways and identity call.
+ * RPCs that gateways and the identity service call.
  *
  * @generated from service berth.billing.v1.InternalService
  */
 export const InternalService: GenService<{
   /**
-   * Stores a webhook of the payment provider (docs/billing.md#webhook). Answered before it is processed, and the same
-   * when it is known. A signature that does not verify: 400 webhook_signature_invalid.
+   * Stores a webhook of the payment provider (docs/billing.md#webhook). The answer comes before the webhook is
+   * processed, and is the same for a webhook that is already known. An invalid signature gets 400
+   * webhook_signature_invalid.
    *
    * @generated from rpc berth.billing.v1.InternalService.ReceiveWebhook
    */
@@ -104,7 +105,7 @@ export const InternalService: GenService<{
     output: typeof ReceiveWebhookResponseSchema;
   },
   /**
-   * Says whether an account has a subscription that has not ended, or is billed by agreement.
+   * Returns whether an account has a subscription that has not ended, or is billed by agreement.
    *
    * @generated from rpc berth.billing.v1.InternalService.FindSubscription
    */
