@@ -13,7 +13,8 @@ export const file_berth_variables_v1_events: GenFile = /*@__PURE__*/
   fileDesc("Ch9iZXJ0aC92YXJpYWJsZXMvdjEvZXZlbnRzLnByb3RvEhJiZXJ0aC52YXJpYWJsZXMudjEiaAoQVmFyaWFibGVzQ2hhbmdlZBISCgphY2NvdW50X2lkGAEgASgJEg0KBXNjb3BlGAIgASgJEhAKCHNjb3BlX2lkGAMgASgJEg0KBW5hbWVzGAQgAygJEhAKCHJldmlzaW9uGAUgASgDYgZwcm90bzM");
 
 /**
- * The resolved sets of services in a scope may have changed. Events carry no values: consumers resolve again.
+ * The resolved variables of services in a scope may have changed. Events carry no values; consumers resolve the
+ * variables again.
  *
  * @generated from message berth.variables.v1.VariablesChanged
  */
@@ -36,14 +37,14 @@ export type VariablesChanged = Message<"berth.variables.v1.VariablesChanged"> & 
   scopeId: string;
 
   /**
-   * The names that were written or removed; empty when the keys of an addon of the environment changed.
+   * The names that were written or removed. Empty if the keys of an addon in the environment changed.
    *
    * @generated from field: repeated string names = 4;
    */
   names: string[];
 
   /**
-   * The revision of the scope after the change; each is higher than the one before.
+   * The revision of the scope after the change. Each revision is higher than the one before.
    *
    * @generated from field: int64 revision = 5;
    */

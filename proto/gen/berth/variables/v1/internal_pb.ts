@@ -84,7 +84,7 @@ export type ReleaseVariables = Message<"berth.variables.v1.ReleaseVariables"> & 
   dangling: DanglingVariable[];
 
   /**
-   * Changes exactly when a name or a value of the set changes. Reveals neither.
+   * Changes exactly when a name or a value in the set changes. Reveals neither names nor values.
    *
    * @generated from field: string fingerprint = 3;
    */
@@ -132,9 +132,10 @@ export const ReleaseVariableSchema: GenMessage<ReleaseVariable> = /*@__PURE__*/
  */
 export const InternalService: GenService<{
   /**
-   * Announces the deletion of a project, environment or service, or that a service will have a `config.env`, before
-   * that is committed. From then on variables asks the deployer before it answers anything about the scope or below
-   * it: for minutes, or until the event of the deletion arrives. What is not committed within a minute must be given up.
+   * Announces, before the commit, the deletion of a project, environment or service, or that a service will have a
+   * `config.env`. From then on, the variables service asks the deployer before it answers any request about the scope
+   * or a scope below it. It does so for minutes, or until the deletion event arrives. The caller must abort a change
+   * that is not committed within a minute.
    *
    * @generated from rpc berth.variables.v1.InternalService.AnnounceDeletion
    */
@@ -144,7 +145,8 @@ export const InternalService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * As AnnounceDeletion, of a service that gets another name: until that is certain, no name leads to it without asking.
+   * Like AnnounceDeletion, for a service that will be renamed. Until the rename is certain, the variables service
+   * resolves no name to this service without asking the deployer.
    *
    * @generated from rpc berth.variables.v1.InternalService.AnnounceRename
    */
@@ -154,7 +156,7 @@ export const InternalService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Returns the resolved set of a service for a release, in plaintext.
+   * Returns the resolved variables of a service for a release, in plaintext.
    *
    * @generated from rpc berth.variables.v1.InternalService.ResolveRelease
    */

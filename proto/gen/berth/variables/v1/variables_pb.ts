@@ -142,8 +142,8 @@ export type WrittenVariable = Message<"berth.variables.v1.WrittenVariable"> & {
   updatedAt?: Timestamp | undefined;
 
   /**
-   * The services, at most 20, in which the alias is part of a cycle that their own or their environment's variables
-   * close; or the environments, at most 20, in which the connection does not resolve as yet.
+   * For an alias: at most 20 services in which it is part of a cycle that the variables of the service or of its
+   * environment close. For a connection: at most 20 environments in which it does not resolve yet.
    *
    * @generated from field: repeated berth.variables.v1.AliasWarning warnings = 11;
    */
@@ -158,7 +158,8 @@ export const WrittenVariableSchema: GenMessage<WrittenVariable> = /*@__PURE__*/
   messageDesc(file_berth_variables_v1_variables, 1);
 
 /**
- * Where an alias or a connection that was just written does not resolve: the name is in `dangling` of resolved sets.
+ * Where a newly written alias or connection does not resolve. The name is in `dangling` of the resolved variables
+ * there.
  *
  * @generated from message berth.variables.v1.AliasWarning
  */
@@ -169,14 +170,14 @@ export type AliasWarning = Message<"berth.variables.v1.AliasWarning"> & {
   reason: string;
 
   /**
-   * Of an alias, the service in which it does not resolve.
+   * For an alias: the service in which it does not resolve.
    *
    * @generated from field: optional string service_id = 2;
    */
   serviceId?: string | undefined;
 
   /**
-   * The service's name.
+   * The name of the service.
    *
    * @generated from field: optional string name = 3;
    */
@@ -188,7 +189,7 @@ export type AliasWarning = Message<"berth.variables.v1.AliasWarning"> & {
   environmentId: string;
 
   /**
-   * The names of an alias's cycle: each points to the next, the last to the first.
+   * The names in an alias cycle. Each points to the next, and the last to the first.
    *
    * @generated from field: repeated string cycle = 5;
    */
@@ -364,7 +365,7 @@ export const CreateVariableRequestSchema: GenMessage<CreateVariableRequest> = /*
   messageDesc(file_berth_variables_v1_variables, 6);
 
 /**
- * One variable of a batch, created or overwritten.
+ * A variable to create or overwrite in a batch.
  *
  * @generated from message berth.variables.v1.VariableEntry
  */
@@ -454,7 +455,7 @@ export const BatchVariablesRequestSchema: GenMessage<BatchVariablesRequest> = /*
  */
 export type BatchVariablesResult = Message<"berth.variables.v1.BatchVariablesResult"> & {
   /**
-   * The created or overwritten variables, without values.
+   * The created or overwritten variables, without their values.
    *
    * @generated from field: repeated berth.variables.v1.Variable data = 1;
    */
@@ -471,8 +472,8 @@ export type BatchVariablesResult = Message<"berth.variables.v1.BatchVariablesRes
   removed: number;
 
   /**
-   * The services, at most 20, in which an alias is part of a cycle that their own or their environment's variables
-   * close; and the environments, at most 20, in which a connection does not resolve as yet.
+   * At most 20 services in which an alias is part of a cycle that the variables of the service or of its environment
+   * close, and at most 20 environments in which a connection does not resolve yet.
    *
    * @generated from field: repeated berth.variables.v1.AliasWarning warnings = 4;
    */
@@ -831,14 +832,14 @@ export type ResolvedVariable = Message<"berth.variables.v1.ResolvedVariable"> & 
   sensitive: boolean;
 
   /**
-   * Absent when the entry is sensitive.
+   * Absent if the entry is sensitive.
    *
    * @generated from field: optional string value = 3;
    */
   value?: string | undefined;
 
   /**
-   * The scope that the entry came from.
+   * The scope that the entry comes from.
    *
    * @generated from field: string source = 4;
    */
@@ -865,15 +866,15 @@ export type ResolvedVariable = Message<"berth.variables.v1.ResolvedVariable"> & 
   aliasTarget?: string | undefined;
 
   /**
-   * The variables of wider scopes that the entry overrides.
+   * The variables in wider scopes that the entry overrides.
    *
    * @generated from field: repeated berth.variables.v1.Shadow shadows = 9;
    */
   shadows: Shadow[];
 
   /**
-   * True on an entry that is no variable but of the service's `config.env`: its source is the service, and any variable of
-   * its name comes before it.
+   * True if the entry comes from the service's `config.env` and is not a variable. Its source is the service, and any
+   * variable with the same name takes precedence.
    *
    * @generated from field: optional bool from_config = 10;
    */
@@ -947,14 +948,14 @@ export const DanglingVariableSchema: GenMessage<DanglingVariable> = /*@__PURE__*
   messageDesc(file_berth_variables_v1_variables, 22);
 
 /**
- * Configuration variables at project, environment and service scope (docs/variables.md#scopes).
- * Every path names its scope: a project, an environment in it, or a service by name.
+ * Configuration variables of projects, environments and services (docs/variables.md#scopes). Every path names its
+ * scope: a project, an environment in it, or a service by name.
  *
  * @generated from service berth.variables.v1.VariablesService
  */
 export const VariablesService: GenService<{
   /**
-   * Lists the variables of a scope, newest first. Values of sensitive variables are withheld.
+   * Lists the variables of a scope, newest first. The values of sensitive variables are withheld.
    *
    * @generated from rpc berth.variables.v1.VariablesService.ListVariables
    */
@@ -974,8 +975,8 @@ export const VariablesService: GenService<{
     output: typeof WrittenVariableSchema;
   },
   /**
-   * Creates or overwrites every entry of `set` and deletes every name in `unset`, all or nothing: one revision, one
-   * audit record, one event.
+   * Creates or overwrites every entry of `set` and deletes every name in `unset`. The batch is atomic: it has one
+   * revision, one audit record and one event.
    *
    * @generated from rpc berth.variables.v1.VariablesService.BatchVariables
    */
@@ -985,7 +986,7 @@ export const VariablesService: GenService<{
     output: typeof BatchVariablesResultSchema;
   },
   /**
-   * Returns one variable of a scope by name.
+   * Returns a variable of a scope by name.
    *
    * @generated from rpc berth.variables.v1.VariablesService.GetVariable
    */
@@ -995,8 +996,8 @@ export const VariablesService: GenService<{
     output: typeof VariableSchema;
   },
   /**
-   * Replaces the value of a literal, points a connection or an alias elsewhere, or changes whether a literal is
-   * sensitive. The kind of a variable never changes.
+   * Changes a variable: replaces the value of a literal, retargets a connection or an alias, or changes whether a
+   * literal is sensitive. The kind of a variable never changes.
    *
    * @generated from rpc berth.variables.v1.VariablesService.UpdateVariable
    */
@@ -1006,7 +1007,7 @@ export const VariablesService: GenService<{
     output: typeof WrittenVariableSchema;
   },
   /**
-   * Deletes a variable. At project and environment scope `confirm_impact` is required.
+   * Deletes a variable. At project and environment scope, `confirm_impact` is required.
    *
    * @generated from rpc berth.variables.v1.VariablesService.DeleteVariable
    */
@@ -1016,8 +1017,8 @@ export const VariablesService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Lists the services that resolve the variable at this scope, except services that shadow its name and managed
-   * addons. Deleting the variable affects the same services.
+   * Lists the services that resolve the variable at this scope, except managed addons and services that shadow the
+   * name. Deleting the variable affects the same services.
    *
    * @generated from rpc berth.variables.v1.VariablesService.GetVariableImpact
    */
@@ -1027,7 +1028,7 @@ export const VariablesService: GenService<{
     output: typeof VariableImpactSchema;
   },
   /**
-   * Returns the plaintext of one variable. The audit record variable.reveal is committed before the answer is sent.
+   * Returns the plaintext of a variable. The audit record variable.reveal is committed before the answer is sent.
    *
    * @generated from rpc berth.variables.v1.VariablesService.RevealVariable
    */
@@ -1037,8 +1038,9 @@ export const VariablesService: GenService<{
     output: typeof RevealedVariableSchema;
   },
   /**
-   * Returns the effective set of a service: the union of its three scopes, in which the nearest scope wins, with
-   * connections and aliases resolved, and of `config.env` what no variable is named as. Sensitive values are withheld.
+   * Returns the effective variables of a service. The set is the union of the service's three scopes, and the nearest
+   * scope wins. Connections and aliases are resolved. Entries of `config.env` are included if no variable has the same
+   * name. Sensitive values are withheld.
    *
    * @generated from rpc berth.variables.v1.VariablesService.GetResolvedVariables
    */
