@@ -11,7 +11,7 @@ export const fixedComponents = {
     bearer: {
       type: "http",
       scheme: "bearer",
-      description: "A personal token, that of a session, or an OAuth client's.",
+      description: "A personal token, a session token, or an access token of an OAuth client.",
     },
   },
   parameters: {
@@ -19,58 +19,59 @@ export const fixedComponents = {
       name: "Idempotency-Key",
       in: "header",
       description:
-        "The same key with the same request within 24 hours returns the response to the first one, with " +
-        "`Idempotent-Replayed: true`. With another request it is `409 idempotency_key_reused`, and while the " +
-        "first is in progress `409 conflict`. A refusal does not use the key up; after a 5xx repeat the request.",
+        "Makes retries safe. Repeating the same request with the same key within 24 hours returns the response " +
+        "to the first request, with `Idempotent-Replayed: true`. A different request with the same key gets " +
+        "`409 idempotency_key_reused`. While the first request is in progress, the answer is `409 conflict`. " +
+        "A refused request does not use up the key. After a 5xx response, repeat the request.",
       schema: { type: "string", pattern: "^[!-~]{1,255}$" },
     },
     IfNoneMatch: {
       name: "If-None-Match",
       in: "header",
-      description: "An ETag: the response is `304` without a body if it is still current.",
+      description: "An ETag. If it is still current, the response is `304` without a body.",
       schema: { type: "string" },
     },
     IfMatch: {
       name: "If-Match",
       in: "header",
-      description: "An ETag: the response is `409 revision_conflict` if it is no longer current.",
+      description: "An ETag. If it is no longer current, the response is `409 revision_conflict`.",
       schema: { type: "string" },
     },
     LastEventId: lastEventId,
   },
   headers: {
     ETag: {
-      description: "Changes with the resource; for If-None-Match and If-Match.",
+      description: "Changes whenever the resource changes. Send it in If-None-Match or If-Match.",
       schema: { type: "string" },
     },
     WWWAuthenticate: {
       description:
-        "`Bearer` with `resource_metadata`, the URL of the metadata that leads OAuth clients to the authorization " +
-        "server, `scope`, and `error` where a token was sent.",
+        "`Bearer` with the parameters `resource_metadata` (the URL of the metadata with which OAuth clients find " +
+        "the authorization server), `scope`, and, if the request had a token, `error`.",
       schema: { type: "string" },
     },
-    RetryAfter: { description: "Seconds to wait.", schema: { type: "integer" } },
+    RetryAfter: { description: "The number of seconds to wait.", schema: { type: "integer" } },
   },
   schemas: {
     ErrorEnvelopeDto: {
       type: "object",
-      description: "Every error. Some codes add members, such as `requiredRole` or `impact`.",
+      description: "The envelope of every error. Some codes add fields, such as `requiredRole` or `impact`.",
       properties: {
         error: {
           type: "object",
           properties: {
-            code: text("What went wrong, for programs."),
-            message: text("What went wrong and what to change, for people."),
+            code: text("The error code, for programs."),
+            message: text("What went wrong and how to fix it, for people."),
             requestId: text("The `X-Request-Id` of the request."),
             details: {
               type: "array",
-              description: "Which members are wrong, and why.",
+              description: "The invalid fields, each with the reason.",
               items: {
                 type: "object",
                 properties: {
-                  path: text("The member, such as `set[3].name`."),
-                  reason: text("Why, for programs."),
-                  message: text("Why, for people."),
+                  path: text("The path of the field, such as `set[3].name`."),
+                  reason: text("The reason, for programs."),
+                  message: text("The reason, for people."),
                 },
                 required: ["path", "reason", "message"],
               },

@@ -4,16 +4,16 @@ import type { Schema, Schemas } from "./schemas.ts";
 
 /** What all streams have in common, for the description of the API. */
 export const eventsSentence =
-  "Where a response can be `text/event-stream`, ask for it in `Accept`: server-sent events, a comment every 15 " +
-  "seconds, and at most 5 open streams per token. To resume after an interruption, send the last `id:` in " +
-  "`Last-Event-ID`. When the caller loses access, the stream ends with the event `problem`, whose data is an " +
-  "`ErrorEnvelopeDto`.";
+  "Some operations can respond with `text/event-stream` (server-sent events). To get a stream, request this type " +
+  "in the `Accept` header. A stream sends a comment every 15 seconds. A token can have at most 5 open streams. To " +
+  "resume after an interruption, send the last `id:` in the `Last-Event-ID` header. If the caller loses access, " +
+  "the stream ends with the event `problem`, whose data is an `ErrorEnvelopeDto`.";
 
 /** The header parameter of a stream that resumes. */
 export const lastEventId: Schema = {
   name: "Last-Event-ID",
   in: "header",
-  description: "For streams: the `id:` of the last event received; the stream resumes after it.",
+  description: "The `id:` of the last event that the client received. The stream resumes after this event.",
   schema: { type: "string", maxLength: 128 },
 };
 

@@ -25,11 +25,12 @@ export function openapi(): Schema {
       version: "1",
       description:
         "Accounts, projects, environments, services, variables and deployments of your own platform.\n\n" +
-        "Every request carries `Authorization: Bearer <token>`, except the few public ones. Every response " +
-        "carries `X-Request-Id` and, where a rate limit applies, `RateLimit-Limit`, `RateLimit-Remaining` and " +
-        "`RateLimit-Reset` (seconds). Every error has the same envelope, `ErrorEnvelopeDto`; `429` and " +
-        "`503` say in `Retry-After` when to try again. Lists are paged, newest first: pass " +
-        `\`page.nextCursor\` as \`cursor\`.\n\n${eventsSentence}`,
+        "Every request needs the header `Authorization: Bearer <token>`, except for a few public operations. " +
+        "Every response has the header `X-Request-Id`. If a rate limit applies, it also has `RateLimit-Limit`, " +
+        "`RateLimit-Remaining` and `RateLimit-Reset` (in seconds). Every error has the same envelope, " +
+        "`ErrorEnvelopeDto`. For `429` and `503`, the `Retry-After` header says when to try again. Lists are " +
+        "paginated, newest first: to get the next page, pass `page.nextCursor` as `cursor`.\n\n" +
+        eventsSentence,
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: "/v1" }],

@@ -46,8 +46,8 @@ function operationId({ rpc, template }: Route): string {
 }
 
 const PAGING: Record<string, string> = {
-  limit: "Entries per page; 20 unless given.",
-  cursor: "The `page.nextCursor` of the page before.",
+  limit: "The number of entries per page. Defaults to 20.",
+  cursor: "The `page.nextCursor` of the previous page.",
 };
 
 function parameters(route: Route, schemas: Schemas): Schema[] {
@@ -99,7 +99,11 @@ function successes(route: Route, example: Example, schemas: Schemas): Schema {
   return { ...Object.fromEntries(others), [route.success]: success(route, example, schemas) };
 }
 
-const SUCCESSES: Record<number, string> = { 201: "Created.", 202: "Accepted.", 204: "Done; no body." };
+const SUCCESSES: Record<number, string> = {
+  201: "Created.",
+  202: "Accepted.",
+  204: "Done. The response has no body.",
+};
 
 function success(route: Route, { response }: Example, schemas: Schemas): Schema {
   const description = SUCCESSES[route.success] ?? "Done.";

@@ -14,22 +14,22 @@ const json = (schema: Schema, example?: object): Schema => ({
 
 const metadata: Record<string, Schema> = {
   redirect_uris: {
-    ...texts("Where the browser may be sent back to: 1 to 10 of at most 1024 characters."),
+    ...texts("The URIs to which users can be redirected: 1 to 10, each with at most 1024 characters."),
     minItems: 1,
     maxItems: 10,
   },
   client_name: text("The name that users see."),
-  client_uri: text("Its home page, by https."),
-  logo_uri: text("Its logo, by https. It is never fetched."),
-  tos_uri: text("Its terms of service, by https."),
-  policy_uri: text("Its privacy policy, by https."),
-  grant_types: texts("`authorization_code` and `refresh_token`, whatever else is asked for."),
-  response_types: texts("`code`."),
-  token_endpoint_auth_method: text("`none`, whatever is asked for: clients prove themselves by PKCE."),
-  application_type: text("`native` or `web`; what fits the redirect URIs unless given."),
-  scope: text("The scopes that it may ask for, with spaces between."),
-  contacts: texts("How to reach the people behind it."),
-  software_id: text("What the software is, for all of its installations."),
+  client_uri: text("The https URL of the client's home page."),
+  logo_uri: text("The https URL of the client's logo. Berth never fetches it."),
+  tos_uri: text("The https URL of the terms of service."),
+  policy_uri: text("The https URL of the privacy policy."),
+  grant_types: texts("Always `authorization_code` and `refresh_token`, whatever the client requests."),
+  response_types: texts("Always `code`."),
+  token_endpoint_auth_method: text("Always `none`, whatever the client requests: clients use PKCE instead."),
+  application_type: text("`native` or `web`. Defaults to the type that fits the redirect URIs."),
+  scope: text("The scopes that the client may request, separated by spaces."),
+  contacts: texts("How to contact the people responsible for the client."),
+  software_id: text("An identifier of the software, the same for all of its installations."),
   software_version: text("The version of the software."),
 };
 
@@ -37,18 +37,20 @@ const metadata: Record<string, Schema> = {
 export const registrationSchemas: Record<string, Schema> = {
   ClientMetadata: {
     type: "object",
-    description:
-      "What a client says of itself (RFC 7591, section 2). Members that are not known are ignored.",
+    description: "The client's description of itself (RFC 7591, section 2). Unknown fields are ignored.",
     properties: metadata,
     required: ["redirect_uris"],
     additionalProperties: true,
   },
   RegisteredClientDto: {
     type: "object",
-    description: "A client as it was registered (RFC 7591, section 3.2.1). It has no secret.",
+    description: "The registered client (RFC 7591, section 3.2.1). It has no secret.",
     properties: {
       client_id: text("The id of the client."),
-      client_id_issued_at: { type: "integer", description: "When it was registered: seconds since 1970." },
+      client_id_issued_at: {
+        type: "integer",
+        description: "When the client was registered, in seconds since 1970.",
+      },
       ...metadata,
     },
     required: [
@@ -58,8 +60,11 @@ export const registrationSchemas: Record<string, Schema> = {
   },
   RegistrationErrorDto: {
     type: "object",
-    description: "An error of registration (RFC 7591, section 3.2.2).",
-    properties: { error: text("What went wrong, for programs."), error_description: text("For people.") },
+    description: "A registration error (RFC 7591, section 3.2.2).",
+    properties: {
+      error: text("The error code, for programs."),
+      error_description: text("What went wrong, for people."),
+    },
     required: ["error", "error_description"],
   },
 };
@@ -86,8 +91,8 @@ const register: Schema = {
   operationId: "registerClient",
   summary: "Register client",
   description:
-    "Registers an OAuth client by RFC 7591: anybody may, and nobody vouches for what it says of itself. Every " +
-    "client is public and proves itself by PKCE.\n\nRole: none.",
+    "Registers an OAuth client according to RFC 7591. Anyone can register a client, and nobody verifies what it " +
+    "says about itself. Every client is public and uses PKCE.\n\nRole: none.",
   parameters: [],
   requestBody: { required: true, content: json(reference("ClientMetadata"), client) },
   responses: {
@@ -120,7 +125,8 @@ function notOffered(name: string): Schema {
     ...common,
     operationId: `${name}RegisteredClient`,
     summary: `${name[0]!.toUpperCase()}${name.slice(1)} registered client`,
-    description: "Not offered (RFC 7592): always 404, for known clients and unknown ones.\n\nRole: none.",
+    description:
+      "Not supported (RFC 7592). The answer is always 404, for known and unknown clients.\n\nRole: none.",
     parameters: [CLIENT_ID],
     responses: {
       400: commonResponse(400),

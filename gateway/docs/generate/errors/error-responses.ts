@@ -2,7 +2,9 @@ import type { Route } from "../../../routing/routes.ts";
 import type { Schema } from "../schemas.ts";
 import { type Refusal, refusalsOf } from "./refusals.ts";
 
-const NOT_MODIFIED: Schema = { description: "The ETag in If-None-Match is still current; no body." };
+const NOT_MODIFIED: Schema = {
+  description: "The ETag in If-None-Match is still current. The response has no body.",
+};
 
 // Responses that mean the same in every route: each is one component.
 const COMMON: [name: string, status: number, code: string, sentence: string][] = [
@@ -10,7 +12,7 @@ const COMMON: [name: string, status: number, code: string, sentence: string][] =
     "MalformedRequest",
     400,
     "malformed_request",
-    "Path, headers or body cannot be read, or a cursor was not issued by this list.",
+    "The path, the headers or the body cannot be read, or the cursor is not from this list.",
   ],
   ["Unauthenticated", 401, "unauthenticated", "The bearer token is missing or not valid."],
   ["RequestTimeout", 408, "request_timeout", "The request took too long to arrive."],
