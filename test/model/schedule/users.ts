@@ -1,4 +1,3 @@
-import { transaction } from "../../../services/kit/postgres/db.ts";
 import { deleteServices } from "../../../services/deployer/catalog/delete-services.ts";
 import {
   type LockedService,
@@ -15,6 +14,7 @@ import { accountImages } from "../../../services/deployer/images/account-images.
 import { enqueue } from "../../../services/deployer/queue/sql.ts";
 import { markDirty, moveAddresses } from "../../../services/deployer/releases/dirty-sql.ts";
 import { TIMEOUTS } from "../../../services/deployer/terms/timeouts.ts";
+import { transaction } from "../../../services/kit/postgres/db.ts";
 import { entitlementsOf } from "../entitlements.ts";
 import { type Engine, isBuiltImage } from "../world/engine.ts";
 import type { Process } from "../world/process.ts";

@@ -1,5 +1,8 @@
 import { newNotice } from "../../../services/deployer/terms/notice.ts";
-import { type ResolveVariables, VariablesUnavailable } from "../../../services/deployer/variables/variables-client.ts";
+import {
+  type ResolveVariables,
+  VariablesUnavailable,
+} from "../../../services/deployer/variables/variables-client.ts";
 import type { Process } from "./process.ts";
 import type { World } from "./world.ts";
 

@@ -1,4 +1,3 @@
-import type { Db } from "../../../../services/kit/postgres/db.ts";
 import * as deletion from "../../../../services/deployer/catalog/deletion-sql.ts";
 import * as services from "../../../../services/deployer/catalog/services-sql.ts";
 import { renameProject } from "../../../../services/deployer/catalog/sql.ts";
@@ -11,6 +10,7 @@ import { readDesired } from "../../../../services/deployer/reconcile/desired-sql
 import * as resync from "../../../../services/deployer/reconcile/resync-sql.ts";
 import { markDirty, moveAddresses } from "../../../../services/deployer/releases/dirty-sql.ts";
 import * as releases from "../../../../services/deployer/releases/sql.ts";
+import type { Db } from "../../../../services/kit/postgres/db.ts";
 import type { Choices } from "../../choices.ts";
 import { entitlementsOf } from "../../entitlements.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
-import type { Db } from "../../../../services/kit/postgres/db.ts";
 import { OWNER_CLASS } from "../../../../services/deployer/queue/sql.ts";
+import type { Db } from "../../../../services/kit/postgres/db.ts";
 import { Choices, seedOf } from "../../choices.ts";
 import { Database, Session } from "../../world/database.ts";
 import { mirror } from "../mirror.ts";
