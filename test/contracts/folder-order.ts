@@ -35,14 +35,14 @@ export const FOLDER_ORDER: Record<string, Floors> = {
   },
   "services/deployer": {
     floors: [
-      "main model",
+      "main",
       "api reconcile",
       "builds engine events",
       "config releases",
       "addons builder deployments",
       "catalog runtime",
-      "accounts images kube store usage variables",
-      "queue secrets shared sources terms",
+      "accounts images kube queue store usage variables",
+      "secrets shared sources tasks terms",
     ],
   },
   "services/kit": {
