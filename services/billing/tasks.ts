@@ -12,14 +12,14 @@ export const FREEZE_PERIODS = defineTask({
 
 export const ALERT_SPEND = defineTask({
   name: "alert-spend",
-  does: "Reports accounts whose use has come to a share of their plan that they are told of.",
+  does: "Announces accounts whose usage has reached a threshold of their plan.",
   everyMs: 1_000,
   atOnce: true,
 });
 
 export const READ_CUSTOMERS = defineTask({
   name: "read-customers",
-  does: "Reads the customers anew of whom Stripe told a change, and those that could not be read.",
+  does: "Reads customers from Stripe that have changed, and retries those that could not be read.",
   everyMs: 1_000,
   atOnce: true,
   where: STRIPE,
@@ -34,14 +34,14 @@ export const RENEW_LEASES = defineTask({
 
 export const CARRY_CANCELLATIONS_ON = defineTask({
   name: "carry-cancellations-on",
-  does: "Carries cancellations on that were left by a process that ended, or by an outage of Stripe.",
+  does: "Resumes cancellations that a killed process or an outage of Stripe interrupted.",
   everyMs: 1_000,
   where: STRIPE,
 });
 
 export const RECONCILE = defineTask({
   name: "reconcile",
-  does: "Finds what webhooks did not tell: every 15 minutes missed events, every night changed customers.",
+  does: "Finds what webhooks missed: events every 15 minutes, changed customers every night.",
   everyMs: 1_000,
   atOnce: true,
   where: STRIPE,
@@ -49,7 +49,7 @@ export const RECONCILE = defineTask({
 
 export const REPORT_PERIODS = defineTask({
   name: "report-periods",
-  does: "Reports to Stripe what compute has come to, and compares invoices with it.",
+  does: "Reports compute usage to Stripe, and compares invoices with it.",
   everyMs: 1_000,
   atOnce: true,
   where: STRIPE,

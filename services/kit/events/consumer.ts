@@ -82,7 +82,10 @@ export function startConsumer(options: ConsumerOptions) {
     const messages = await consumer.consume({ max_messages: 100, callback, abort_on_missing_resource: true });
     const begun: Reception = { waiting, open: true, end };
     const closed = () => {
-      begun.open = flows = false;
+      begun.open = false;
+      // One that was given up after a failure ends neither the pause that follows nor what flows since.
+      if (reception !== begun) return;
+      flows = false;
       task.wake();
     };
     void messages.closed().then(closed, closed);
@@ -131,8 +134,10 @@ export function startConsumer(options: ConsumerOptions) {
     } catch (error) {
       if (isUnreachable(error)) await pauseForOutage(signal, underWay, reception.waiting);
       else {
-        reception.end(underWay);
+        const failed = reception;
         reception = undefined;
+        flows = false;
+        failed.end(underWay);
       }
       throw error;
     }
